@@ -1,0 +1,102 @@
+"""Every error a connector reports on purpose; what an error's base class is says what to do with it.
+
+    SingerArrowError
+    |-- FatalError                 the run ends; somebody must act
+    |   |-- ConfigError            a setting is wrong
+    |   |-- CredentialsError       credentials are missing, wrong, expired or not enough
+    |   |-- NotFoundError          a bucket, an object or a batch file does not exist
+    |   |-- DataError              a file or a message holds what it must not hold
+    |   |-- SchemaError            a schema is unusable, or two do not fit together
+    |   `-- LoadError              the warehouse refused a load
+    |-- RetriableError             a second try may succeed
+    |   |-- ServiceError           the service was busy, unreachable or broke the connection
+    |   `-- ObjectChangedError     the object was replaced or deleted while it was read
+    `-- SkippableError             this object alone cannot be used
+        `-- EmptyObjectError       it holds no byte
+
+Each message is one line that says what happened, where, why and what to do. Errors of vendors' libraries are
+mapped to these at one boundary each: `storage` for object stores, a target's `client` for its warehouse.
+"""
+
+from __future__ import annotations
+
+
+class SingerArrowError(Exception):
+    """Base of all errors of this project; `str(error)` is one line, fit for a log."""
+
+
+class FatalError(SingerArrowError):
+    """The run ends; somebody must act."""
+
+
+class ConfigError(FatalError):
+    """A setting is wrong."""
+
+
+class CredentialsError(FatalError):
+    """Credentials are missing, wrong, expired, or do not allow what was asked."""
+
+
+class NotFoundError(FatalError):
+    """A bucket, an object, or a batch file does not exist."""
+
+
+class DataError(FatalError):
+    """A file or a message holds what it must not hold.
+
+    Args:
+        reason: What is wrong, and with which value.
+        url: The object or batch file.
+        line: Number of the line in it, from 1.
+        row_group: Number of the Parquet row group in it, from 0.
+        column: Name of the column.
+        hint: What the user can do.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        url: object = None,
+        line: int | None = None,
+        row_group: int | None = None,
+        column: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        where = [
+            *([str(url)] if url is not None else []),
+            *([f"line {line}"] if line is not None else []),
+            *([f"row group {row_group}"] if row_group is not None else []),
+            *([f"column {column!r}"] if column is not None else []),
+        ]
+        text = f"{', '.join(where)}: {reason}" if where else reason
+        super().__init__(" ".join(f"{text}. {hint}".split() if hint else text.split()))
+        self.reason, self.url, self.line, self.row_group, self.column = reason, url, line, row_group, column
+
+
+class SchemaError(FatalError):
+    """A schema is unusable, or two schemas do not fit together."""
+
+
+class LoadError(FatalError):
+    """The warehouse refused a load."""
+
+
+class RetriableError(SingerArrowError):
+    """A second try may succeed."""
+
+
+class ServiceError(RetriableError):
+    """The service was busy, unreachable, or broke the connection, also after the client's own tries."""
+
+
+class ObjectChangedError(RetriableError):
+    """The object was replaced or deleted after its reading began."""
+
+
+class SkippableError(SingerArrowError):
+    """This object alone cannot be used."""
+
+
+class EmptyObjectError(SkippableError):
+    """The object holds no byte."""

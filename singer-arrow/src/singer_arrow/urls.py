@@ -1,0 +1,127 @@
+"""What a URL names: scheme, bucket and key; joining and globbing. Pure text, no I/O."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import unquote
+
+from singer_arrow.errors import ConfigError
+
+_SCHEME = re.compile(r"^([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
+_GLOB = re.compile(r"[*?\[{]")
+_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "az", "abfss": "az", "local": "file"}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Url:
+    """An object, or a prefix of objects.
+
+    `str(url)` gives the URL back. A local file has no bucket, and its key is the absolute path without the
+    leading slash: `Url("file", "", "data/a.csv")` is `file:///data/a.csv`. Keys are kept as they are, never
+    percent-decoded, except in `file://` URLs, which are.
+    """
+
+    scheme: str
+    bucket: str
+    key: str
+
+    @classmethod
+    def parse(cls, text: str) -> Url:
+        """Read `s3://bucket/key`, `gs://`, `az://`, `https://`, `file:///path`, or a local path.
+
+        Raises:
+            ConfigError: There is no bucket.
+        """
+        match = _SCHEME.match(text)
+        if match is None:
+            return cls("file", "", Path(text.removeprefix("file:")).expanduser().absolute().as_posix().lstrip("/"))
+        scheme = _ALIASES.get(match[1].lower(), match[1].lower())
+        rest = text[match.end() :]
+        if scheme == "file":  # file://relative/path is not a URL by the book, but Meltano's own examples write it
+            path = unquote(rest)
+            path = path if path.startswith("/") else Path(path).absolute().as_posix()
+            return cls("file", "", path.lstrip("/"))
+        bucket, _, key = rest.partition("/")
+        if not bucket:
+            msg = f"{text!r} names no bucket; write it as {scheme}://bucket/path"
+            raise ConfigError(msg)
+        return cls(scheme, bucket, key)
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.bucket}/{self.key}"
+
+    @property
+    def name(self) -> str:
+        """The last part of the key."""
+        return self.key.rstrip("/").rpartition("/")[2]
+
+    def join(self, *parts: str) -> Url:
+        """The URL with parts added, one slash between each."""
+        pieces = [p.strip("/") for p in (self.key, *parts)]
+        return Url(self.scheme, self.bucket, "/".join(p for p in pieces if p))
+
+    def local_path(self) -> Path:
+        """The path of a local file.
+
+        Raises:
+            ValueError: The URL is not local.
+        """
+        if self.scheme != "file":
+            msg = f"{self} is not a local file"
+            raise ValueError(msg)
+        return Path("/" + self.key)
+
+
+def has_glob(pattern: str) -> bool:
+    """Whether a key holds a wildcard."""
+    return _GLOB.search(pattern) is not None
+
+
+def glob_prefix(pattern: str) -> str:
+    """The longest text with which every key that the pattern matches begins."""
+    match = _GLOB.search(pattern)
+    return pattern if match is None else pattern[: match.start()]
+
+
+def glob_match(pattern: str, key: str) -> bool:
+    """Whether the pattern matches the whole key.
+
+    `*` and `?` stay within one folder, `**` crosses folders (`a/**/b` also matches `a/b`), `[abc]` is a set of
+    characters, `{a,b}` are alternatives.
+    """
+    return _regex(pattern).fullmatch(key) is not None
+
+
+@lru_cache(maxsize=1024)
+def _regex(pattern: str) -> re.Pattern[str]:
+    out, i, depth = [], 0, 0
+    while i < len(pattern):
+        rest = pattern[i:]
+        if rest.startswith("**/"):
+            out.append("(?:.*/)?")
+            i += 3
+        elif rest.startswith("**"):
+            out.append(".*")
+            i += 2
+        elif rest[0] in "*?":
+            out.append("[^/]*" if rest[0] == "*" else "[^/]")
+            i += 1
+        elif rest[0] == "[" and (end := rest.find("]", 2)) > 0:
+            body = rest[1:end].replace("\\", r"\\")
+            out.append(f"[{'^' + body[1:] if body[0] in '!^' else body}]")
+            i += end + 1
+        elif rest[0] == "{" and "}" in rest:
+            out.append("(?:")
+            depth += 1
+            i += 1
+        elif depth and rest[0] in "},":
+            out.append("|" if rest[0] == "," else ")")
+            depth -= rest[0] == "}"
+            i += 1
+        else:
+            out.append(re.escape(rest[0]))
+            i += 1
+    return re.compile("".join(out), re.DOTALL)
