@@ -48,9 +48,9 @@ def is_json(field: pa.Field) -> bool:
 def canonical(schema: pa.Schema) -> pa.Schema:
     """The schema in the types that all connectors of this project exchange.
 
-    Every value keeps its meaning: dictionaries become their values, large and view layouts their plain ones, seconds and
-    milliseconds microseconds, any zone UTC, timestamps without a zone are taken as UTC, durations become their integers,
-    maps with keys other than text lists of key and value. All fields may be null.
+    Every value keeps its meaning: dictionaries become their values, large and view layouts their plain ones,
+    seconds and milliseconds microseconds, any zone UTC, timestamps without a zone are taken as UTC, durations
+    become their integers, maps with keys other than text lists of key and value. All fields may be null.
 
     Raises:
         SchemaError: A type has no counterpart (unions, month intervals), or a column's name stands twice.
@@ -68,7 +68,7 @@ def _canonical_field(field: pa.Field) -> pa.Field:
     return pa.field(field.name, _canonical_type(field.type, field.name), metadata=metadata)
 
 
-def _canonical_type(t: pa.DataType, name: str) -> pa.DataType:  # noqa: PLR0911 - one line a type reads best
+def _canonical_type(t: pa.DataType, name: str) -> pa.DataType:
     if str(t) in _SIMPLE or pt.is_decimal128(t) or pt.is_decimal256(t):
         return t
     if isinstance(t, pa.BaseExtensionType):
@@ -141,7 +141,7 @@ def _scalar(t: pa.DataType) -> tuple[dict[str, Any], pa.DataType]:
         if t.scale == 0:
             return {"type": ["integer", "null"]}, pa.int64()
         exact = (
-            {"multipleOf": float(f"1e-{t.scale}")} if 0 < t.scale and t.precision <= _DECIMAL_DIGITS_TO_VALIDATE else {}
+            {"multipleOf": float(f"1e-{t.scale}")} if t.scale > 0 and t.precision <= _DECIMAL_DIGITS_TO_VALIDATE else {}
         )
         return {"type": ["number", "null"], **exact}, pa.float64()
     if pt.is_boolean(t):

@@ -1,1 +1,1 @@
-""""""
+"""BATCH messages and the files that their manifests name."""

@@ -1,0 +1,41 @@
+"""Batch files -> Arrow batches: ours, those of the SDK's encoders, and those of other taps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError
+from singer_arrow.formats import FORMATS, ReadOptions
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.storage import Storage
+from singer_arrow.urls import Url
+
+
+def read_file(storage: Storage, url: str, *, format: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:  # noqa: A002
+    """The rows of one file of a manifest, in order, in batches of exactly `schema`.
+
+    Columns that the file lacks are null, columns that `schema` lacks are not read. How the file is compressed is told
+    by its first bytes, whatever the message says: the SDK's JSONL encoder compresses also when told not to.
+
+    Args:
+        storage: Where the URL is read from.
+        url: An entry of a manifest.
+        format: `parquet` or `jsonl`.
+        schema: What SCHEMA says of the stream.
+
+    Raises:
+        NotFoundError: The file does not exist.
+        DataError: It holds something else than the schema says; names line or row group, and column.
+    """
+    reader = ObjectReader(storage, Url.parse(url))
+    try:
+        yield from FORMATS[format].read(reader, schema, ReadOptions())
+    except EmptyObjectError:
+        if format == "parquet":
+            msg = "it holds no byte, where a Parquet file is due"
+            raise DataError(msg, url=url) from None
+    except NotFoundError as error:
+        msg = f"{str(error).removesuffix('.')}: a batch file of the manifest is missing; run the tap again, and keep its batch storage until the target is done"
+        raise NotFoundError(msg) from None
