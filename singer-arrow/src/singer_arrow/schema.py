@@ -355,4 +355,4 @@ def _digits(t: pa.DataType) -> tuple[int, int]:
     """Digits before and after the decimal point."""
     if pt.is_decimal(t):
         return t.precision - t.scale, t.scale
-    return len(str(2**t.bit_width)), 0
+    return len(str(2 ** (t.bit_width - pt.is_signed_integer(t)))), 0

@@ -37,5 +37,8 @@ def read_file(storage: Storage, url: str, *, format: str, schema: pa.Schema) -> 
             msg = "it holds no byte, where a Parquet file is due"
             raise DataError(msg, url=url) from None
     except NotFoundError as error:
-        msg = f"{str(error).removesuffix('.')}: a batch file of the manifest is missing; run the tap again, and keep its batch storage until the target is done"
+        msg = (
+            f"{error}: a batch file of the manifest is missing; "
+            "run the tap again, and keep its batch storage until the target is done"
+        )
         raise NotFoundError(msg) from None

@@ -1,8 +1,8 @@
 """The BATCH message: the SDK's keys, and what ours adds at the top level, where other targets ignore it.
 
-    {"type": "BATCH", "stream": "flights", "encoding": {"format": "parquet", "compression": "zstd"},
-     "manifest": ["s3://stage/flights/3f9c-0.parquet"],
-     "batch_id": "3f9c...", "row_count": 842, "byte_count": 31245, "version": 1763640000}
+{"type": "BATCH", "stream": "flights", "encoding": {"format": "parquet", "compression": "zstd"},
+ "manifest": ["s3://stage/flights/3f9c-0.parquet"],
+ "batch_id": "3f9c...", "row_count": 842, "byte_count": 31245, "version": 1763640000}
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class Batch:
             msg = f"{where} has no 'encoding' with a 'format'"
             raise DataError(msg)
         if encoding["format"] not in FORMATS:
-            msg = f"{where} is in the format {encoding['format']!r}; set the tap's batch_config.encoding.format to {' or '.join(FORMATS)}"
+            wanted = " or ".join(FORMATS)
+            msg = f"{where} is in the format {encoding['format']!r}; set the tap's encoding.format to {wanted}"
             raise DataError(msg)
         if not isinstance(manifest, list | tuple) or not all(isinstance(u, str) and u for u in manifest):
             msg = f"{where}: 'manifest' must be a list of URLs"

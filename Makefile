@@ -1,0 +1,47 @@
+# Every target works on a fresh machine that has Python >= 3.11 and make: uv is installed into .uv if it is missing.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench docs build clean
+
+# Behind a proxy with a certificate of its own, the system's certificates are the right ones.
+export UV_SYSTEM_CERTS ?= 1
+UV := $(shell command -v uv || echo .uv/bin/uv)
+RUN := $(UV) run --no-sync
+
+help:  ## Show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+.uv/bin/uv:
+	@echo "Installing uv into .uv"
+	@PYTHON=$$(command -v python3 || command -v python) && "$$PYTHON" -m venv .uv && .uv/bin/pip install --quiet --disable-pip-version-check uv
+
+setup: $(UV)  ## Install everything into .venv
+	@UV="$(UV)" bash .ci/setup
+
+demo: setup  ## Files from S3 to BigQuery on this machine, checked, twice
+	@$(RUN) local-cloud run --seed -- python -m local_cloud.demo
+
+test: setup  ## Run the whole test suite
+	@$(RUN) pytest --numprocesses=auto --dist=worksteal $(ARGS)
+
+lint: setup  ## Format, lint, types and import rules
+	@$(RUN) ruff format --check .
+	@$(RUN) ruff check .
+	@$(RUN) mypy
+	@$(RUN) lint-imports --no-cache
+
+format: setup  ## Format the code
+	@$(RUN) ruff format . && $(RUN) ruff check --fix .
+
+bench: setup  ## Side-by-side benchmarks; CASES="name name" chooses
+	@$(RUN) python -m benchmarks $(CASES)
+
+docs: setup  ## Write the settings tables of the READMEs
+	@$(RUN) python docs/settings_tables.py
+
+build: setup  ## Wheels into dist/, tried in an empty environment
+	@rm -rf dist && for p in singer-arrow tap-s3-files target-bigquery; do $(UV) build --quiet --wheel --out-dir dist $$p || exit 1; done
+	@UV="$(UV)" bash .ci/try-wheels
+
+clean:  ## Remove what was made
+	@rm -rf .venv .uv dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .meltano

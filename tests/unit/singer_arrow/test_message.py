@@ -1,0 +1,57 @@
+"""BATCH messages: ours round-trip, foreign ones are taken, malformed ones get one clear line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from singer_arrow.batch.message import Batch
+from singer_arrow.errors import DataError
+
+OURS = Batch(
+    stream="s",
+    format="parquet",
+    manifest=("s3://b/x.parquet", "s3://b/y.parquet"),
+    compression="zstd",
+    batch_id="3f9c",
+    row_count=842,
+    byte_count=31245,
+    version=17,
+)
+
+
+def test_round_trip() -> None:
+    assert Batch.from_message(json.loads(json.dumps(OURS.to_message()))) == OURS
+
+
+def test_a_message_of_the_sdk() -> None:
+    message = {
+        "type": "BATCH",
+        "stream": "s",
+        "encoding": {"format": "jsonl", "compression": "gzip"},
+        "manifest": ["file:///x"],
+    }
+    batch = Batch.from_message(message)
+    assert batch == Batch(stream="s", format="jsonl", manifest=("file:///x",), compression="gzip")
+    assert batch.to_message() == message
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"stream": None}, "names no stream"),
+        ({"encoding": None}, "no 'encoding'"),
+        ({"encoding": {"format": 3}}, "no 'encoding'"),
+        ({"encoding": {"format": "arrow"}}, "format 'arrow'.*parquet or jsonl"),
+        ({"manifest": "s3://b/x"}, "'manifest' must be a list"),
+        ({"manifest": [None]}, "'manifest' must be a list"),
+        ({"batch_id": 3}, "'batch_id' must be text, it is 3"),
+        ({"row_count": "3"}, "'row_count' must be an integer"),
+        ({"version": True}, "'version' must be an integer"),
+    ],
+)
+def test_malformed(change: dict[str, object], reason: str) -> None:
+    with pytest.raises(DataError, match=reason) as caught:
+        Batch.from_message({**OURS.to_message(), **change})
+    assert "\n" not in str(caught.value)
