@@ -1,0 +1,71 @@
+"""What is wrong with a connector's settings, in words that name the setting and never hold a secret. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError  # type: ignore[import-untyped]  # it ships no types
+
+_WORDS = {
+    "boolean": "a boolean",
+    "integer": "an integer",
+    "number": "a number",
+    "string": "text",
+    "array": "a list",
+    "object": "an object",
+}
+_KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+
+
+def problems(config: Mapping[str, Any], schema: Mapping[str, Any], errors: Iterable[ValidationError] = ()) -> list[str]:
+    """One line for each thing that is wrong with a configuration.
+
+    Args:
+        config: The configuration.
+        schema: The JSON Schema that declares the settings; names that it does not declare are problems.
+        errors: What a JSON Schema validator found; put into words here, because its own hold the values.
+    """
+    return [*_unknown(config, schema, ""), *(_described(error) for error in errors)]
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint that names what the user may have meant; empty if nothing is near."""
+    match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {match[0]!r}?" if match else ""
+
+
+def _unknown(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str]:
+    if isinstance(value, Mapping) and schema.get("properties"):
+        known, free = schema["properties"], schema.get("additionalProperties")
+        for name, inner in value.items():
+            path = f"{where}.{name}" if where else str(name)
+            if name in known:
+                yield from _unknown(inner, known[name], path)
+            elif not free:
+                hint = nearest(str(name), known) or f"; {where or 'this connector'} has {', '.join(known)}"
+                yield f"Setting {path!r} does not exist{hint}"
+    elif isinstance(value, list) and "items" in schema:
+        for number, inner in enumerate(value):
+            yield from _unknown(inner, schema["items"], f"{where}[{number}]")
+
+
+def _described(error: ValidationError) -> str:
+    where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error.absolute_path).lstrip(".")
+    setting = f"Setting {where!r}" if where else "The settings"
+    if error.validator == "required":
+        missing = [n for n in error.validator_value if n not in error.instance]
+        return f"{setting} lack{'s' if where else ''} {', '.join(repr(n) for n in missing)}"
+    if error.validator == "type":
+        wanted = error.validator_value if isinstance(error.validator_value, list) else [error.validator_value]
+        kinds = " or ".join(_WORDS[k] for k in wanted if k != "null")
+        given = "null" if error.instance is None else _WORDS[_KINDS.get(type(error.instance), "number")]
+        return f"{setting} must be {kinds}, it is {given}"
+    if error.schema.get("writeOnly"):
+        return f"{setting} is not valid"
+    if error.validator == "enum":
+        allowed = ", ".join(repr(v) for v in error.validator_value)
+        return f"{setting} is {error.instance!r}, it must be one of {allowed}"
+    return f"{setting} is not valid: {error.message}"
