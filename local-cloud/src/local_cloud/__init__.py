@@ -1,1 +1,6 @@
-"""Placeholder."""
+"""S3, SQS and BigQuery on loopback, for development and tests."""
+
+from local_cloud.cloud import SERVICES, Cloud
+from local_cloud.errors import LocalCloudError
+
+__all__ = ["SERVICES", "Cloud", "LocalCloudError"]

@@ -1,0 +1,50 @@
+"""Serve BigQuery's REST and Storage APIs on free ports of 127.0.0.1."""
+
+import contextlib
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import uvicorn
+
+from local_cloud.bigquery.server import extensions, loads
+from local_cloud.lifeline import Ready, end_with_parent, remove_tree
+
+
+class _Server(uvicorn.Server):  # type: ignore[misc] # uvicorn is not installed where types are checked
+    """uvicorn, which tells when it answers and leaves signals to the lifeline."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._tell = started
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._tell()
+
+
+def main() -> None:
+    """Serve until the parent is gone. Arguments: a directory for this run, removed at the end, and one for data."""
+    ready = Ready()
+    run_dir, data_dir = Path(sys.argv[1]), Path(sys.argv[2])
+    end_with_parent(lambda: remove_tree(run_dir))
+    extensions.lay_out(Path.home())
+
+    from local_bigquery.app import app
+    from local_bigquery.engine import database
+    from local_bigquery.grpc import server as grpc_server
+    from local_bigquery.settings import settings
+
+    settings.data_dir = data_dir
+    loads.mend()
+    database.connection()
+    _, grpc_port = grpc_server.start("127.0.0.1", 0)
+    listening = socket.create_server(("127.0.0.1", 0))
+    facts = {"url": f"http://127.0.0.1:{listening.getsockname()[1]}", "grpc": f"127.0.0.1:{grpc_port}"}
+    config = uvicorn.Config(app, log_level="warning", access_log=False)
+    _Server(config, lambda: ready.say(facts)).run(sockets=[listening])

@@ -1,0 +1,73 @@
+"""`local-cloud run -- COMMAND...` and `local-cloud up`."""
+
+import argparse
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from local_cloud import command, environment
+from local_cloud.cloud import SERVICES, Cloud
+from local_cloud.errors import LocalCloudError
+
+
+class _Ended(BaseException):
+    """A signal asked this process to end; like KeyboardInterrupt nobody catches it on the way out."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def _end(number: int, _: object) -> None:
+    # Once is enough: what follows is the orderly end, and a second Ctrl-C must not cut it short.
+    for each in command.FORWARDED:
+        signal.signal(each, signal.SIG_IGN)
+    raise _Ended(number)
+
+
+def _services(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("local-cloud", description="S3, SQS and BigQuery on 127.0.0.1.")
+    subparsers = parser.add_subparsers(dest="action", required=True, metavar="run|up")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--service", type=_services, default=list(SERVICES), metavar="s3,bigquery", help="which to start"
+    )
+    common.add_argument("--data-dir", type=Path, help="keep the data here; by default it is gone at the end")
+    run = subparsers.add_parser("run", parents=[common], help="run a command with the services, then stop them")
+    run.add_argument("command", nargs="+", metavar="COMMAND")
+    subparsers.add_parser("up", parents=[common], help="keep the services until Ctrl-C; prints their environment")
+    return parser
+
+
+def _up(cloud: Cloud) -> int:
+    lines = [f"unset {name}" for name in environment.MISLEADING if name in os.environ]
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in sorted(cloud.env.items())]
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
+    sys.stderr.write("local-cloud: ready; Ctrl-C stops it\n")
+    while True:
+        signal.pause()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    arguments = _parser().parse_args(argv)
+    for number in command.FORWARDED:
+        signal.signal(number, _end)
+    try:
+        with Cloud(arguments.service, data_dir=arguments.data_dir) as cloud:
+            if arguments.action == "up":
+                return _up(cloud)
+            return command.run(arguments.command, cloud.environ())
+    except LocalCloudError as error:
+        sys.stderr.write(f"local-cloud: {error}\n")
+        return 1
+    except _Ended as ended:
+        return 0 if arguments.action == "up" else 128 + ended.number

@@ -1,0 +1,107 @@
+"""The local cloud: services started, an environment for their clients, everything ended again."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Collection
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from local_cloud import environment
+from local_cloud.bigquery import installation
+from local_cloud.errors import LocalCloudError
+from local_cloud.lifeline import remove_tree
+from local_cloud.process import Service
+from local_cloud.s3 import setup
+
+SERVICES = ("s3", "bigquery")
+
+
+class Cloud:
+    """S3, SQS and BigQuery on 127.0.0.1, as long as the `with` block lasts.
+
+    Attributes:
+        env: the variables that a client needs, see the README.
+        services: the child processes by name.
+
+    Args:
+        services: which to start, of `SERVICES`.
+        data_dir: keeps the data from run to run; by default it lives in a temporary directory.
+
+    Raises:
+        LocalCloudError: a service is unknown, cannot be installed or does not come up.
+    """
+
+    def __init__(self, services: Collection[str] = SERVICES, *, data_dir: Path | None = None) -> None:
+        if unknown := set(services) - set(SERVICES):
+            raise LocalCloudError(f"unknown service {', '.join(sorted(unknown))}; there are {', '.join(SERVICES)}")
+        self._wanted = frozenset(services)
+        self._data_dir = data_dir
+        self._stack = ExitStack()
+        self.services: dict[str, Service] = {}
+        self.env: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def environ(self) -> dict[str, str]:
+        """This process's environment with the cloud's variables, and without what would lead elsewhere."""
+        return environment.merged(os.environ, self.env)
+
+    @property
+    def s3_url(self) -> str:
+        """The endpoint of S3 and SQS."""
+        return str(self.services["s3"].facts["url"])
+
+    @property
+    def bigquery_url(self) -> str:
+        """The endpoint of BigQuery's REST API."""
+        return str(self.services["bigquery"].facts["url"])
+
+    @property
+    def bigquery_grpc(self) -> str:
+        """host:port of BigQuery's Storage API (gRPC, not encrypted)."""
+        return str(self.services["bigquery"].facts["grpc"])
+
+    def _start(self) -> None:
+        run_dir = Path(tempfile.mkdtemp(prefix="local-cloud-"))
+        self._stack.callback(remove_tree, run_dir)
+        self.env.update(environment.without_proxy(os.environ))
+        if "s3" in self._wanted:
+            self._keep(self._start_s3(run_dir))
+            self.env.update(environment.aws(self.s3_url, setup.create(self.s3_url)))
+        if "bigquery" in self._wanted:
+            self._keep(self._start_bigquery(run_dir))
+            self.env.update(environment.bigquery(self.bigquery_url, self.bigquery_grpc))
+
+    def _keep(self, service: Service) -> None:
+        self._stack.callback(service.stop)
+        self.services[service.name] = service
+
+    def _start_s3(self, run_dir: Path) -> Service:
+        command: list[str | Path] = [sys.executable, "-m", "local_cloud.s3.server", run_dir]
+        return Service("s3", command, log=run_dir / "s3.log")
+
+    def _start_bigquery(self, run_dir: Path) -> Service:
+        python = installation.ensure()
+        home = run_dir / "home"
+        home.mkdir()
+        data = self._data_dir / "bigquery" if self._data_dir else run_dir / "bigquery"
+        data.mkdir(parents=True, exist_ok=True)
+        launch = Path(installation.__file__).with_name("launch.py")
+        # -I: neither PYTHONPATH nor the working directory may put other packages into the server.
+        command: list[str | Path] = [python, "-I", launch, run_dir, data.resolve()]
+        env = os.environ | {"HOME": str(home), "BIGQUERY_HOST": "127.0.0.1", "DEFAULT_PROJECT_ID": environment.PROJECT}
+        return Service("bigquery", command, log=run_dir / "bigquery.log", env=env)

@@ -1,0 +1,68 @@
+"""The environment that connectors and any other client get (pure)."""
+
+import os
+from collections.abc import Mapping
+
+REGION = "us-east-1"
+ACCESS_KEY_ID = "test"
+SECRET_ACCESS_KEY = "testtesttest"  # noqa: S105 - no secret: the local S3 accepts any
+PROJECT = "local"
+DATASET = "demo"
+SOURCE_BUCKET = "source"
+STAGE_BUCKET = "stage"
+QUEUE = "source-events"
+
+# What would send a client to a real account although an endpoint is given.
+MISLEADING = (
+    "AWS_PROFILE",
+    "AWS_DEFAULT_PROFILE",
+    "AWS_SESSION_TOKEN",
+    "AWS_SECURITY_TOKEN",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_ENDPOINT_URL_SQS",
+    "AWS_ENDPOINT_URL_STS",
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+    "AWS_ROLE_ARN",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+)
+
+
+def aws(endpoint_url: str, queue_url: str) -> dict[str, str]:
+    """Variables for S3 and SQS; configuration files of the user are left aside."""
+    return {
+        "AWS_ENDPOINT_URL": endpoint_url,
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
+        "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "LOCAL_CLOUD_SOURCE_BUCKET": SOURCE_BUCKET,
+        "LOCAL_CLOUD_STAGE_BUCKET": STAGE_BUCKET,
+        "LOCAL_CLOUD_SQS_QUEUE_URL": queue_url,
+    }
+
+
+def bigquery(rest_url: str, grpc_address: str) -> dict[str, str]:
+    """Variables for BigQuery; LOCAL_CLOUD_BIGQUERY_GRPC is where its Storage API listens."""
+    return {
+        "TARGET_BIGQUERY_PROJECT": PROJECT,
+        "TARGET_BIGQUERY_DATASET": DATASET,
+        "TARGET_BIGQUERY_API_ENDPOINT": rest_url,
+        "LOCAL_CLOUD_BIGQUERY_GRPC": grpc_address,
+    }
+
+
+def without_proxy(environ: Mapping[str, str]) -> dict[str, str]:
+    """NO_PROXY with the loopback added, so that a proxy of the network is not asked for it."""
+    known = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    hosts = [host for host in known.split(",") if host]
+    hosts += [host for host in ("127.0.0.1", "localhost") if host not in hosts]
+    return {"NO_PROXY": ",".join(hosts), "no_proxy": ",".join(hosts)}
+
+
+def merged(environ: Mapping[str, str], cloud: Mapping[str, str]) -> dict[str, str]:
+    """A full environment for a child: the caller's, without what misleads, with the cloud's."""
+    return {name: value for name, value in environ.items() if name not in MISLEADING} | dict(cloud)

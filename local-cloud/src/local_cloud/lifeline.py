@@ -1,0 +1,75 @@
+"""How a child process notices that its parent is gone, and how it says that it is ready.
+
+Imports nothing but the standard library: the BigQuery server loads this file from within another environment.
+A child's standard input is a pipe whose only writer is the parent. The kernel closes it however the parent ends,
+kill -9 included, so end-of-file means that nobody needs the child any more. On Linux the kernel is asked for a
+signal as well, for the case that a process forked by the parent still holds a copy of the pipe.
+"""
+
+import ctypes
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+_REMOVAL_ATTEMPTS = 20
+
+
+def remove_tree(directory: Path) -> None:
+    """Remove a directory that several ending processes may still write to or remove at the same time."""
+    for _ in range(_REMOVAL_ATTEMPTS):
+        shutil.rmtree(directory, ignore_errors=True)
+        if not directory.exists():
+            return
+        time.sleep(0.02)
+
+
+def end_with_parent(last_act: Callable[[], None]) -> None:
+    """End this process as soon as its standard input reaches end-of-file, whatever it is doing then.
+
+    Args:
+        last_act: runs once before the end, also on SIGTERM; anything it raises is printed and ends the process too.
+    """
+    once = threading.Lock()
+
+    def end() -> None:
+        if not once.acquire(blocking=False):
+            return
+        try:
+            last_act()
+        finally:
+            os._exit(0)
+
+    def watch() -> None:
+        while os.read(0, 4096):
+            pass
+        end()
+
+    def on_term(*_: object) -> None:
+        # A thread, so that a lock held by the interrupted main thread cannot stop the last act.
+        threading.Thread(target=end).start()
+
+    signal.signal(signal.SIGTERM, on_term)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=watch, daemon=True).start()
+    if sys.platform == "linux" and os.environ.pop("LOCAL_CLOUD_PARENT_SIGNAL", ""):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+class Ready:
+    """The one line that a child writes to its parent; everything printed goes to standard error, the log."""
+
+    def __init__(self) -> None:
+        self._pipe = os.dup(1)
+        os.dup2(2, 1)
+
+    def say(self, facts: Mapping[str, object]) -> None:
+        """Tell the parent that the service answers, and where."""
+        os.write(self._pipe, json.dumps(facts).encode() + b"\n")
+        os.close(self._pipe)

@@ -1,0 +1,98 @@
+"""A service: one child process that says where it listens and ends with this one."""
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from local_cloud.errors import LocalCloudError
+
+LOG_LINES = 15
+STOP_SECONDS = 10.0
+
+
+class Service:
+    """A running child process.
+
+    Guarantees: once constructed the service answers; it is in a session of its own, so Ctrl-C at a terminal reaches
+    only its owner; it ends when `stop` is called or when this process ends in any way.
+
+    Raises:
+        LocalCloudError: it did not come up within `timeout` seconds, with the last lines that it printed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        self.name = name
+        self.log = log
+        environment = dict(os.environ if env is None else env)
+        if threading.current_thread() is threading.main_thread():
+            # The kernel's signal tells of the end of the starting thread; only the main thread lasts for sure.
+            environment["LOCAL_CLOUD_PARENT_SIGNAL"] = "1"
+        with log.open("wb") as sink:
+            self._process = subprocess.Popen(
+                [str(part) for part in command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=sink,
+                env=environment,
+                start_new_session=True,
+            )
+        try:
+            self.facts: dict[str, Any] = self._await_ready(timeout)
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """The process id of the child."""
+        return self._process.pid
+
+    def _await_ready(self, timeout: float) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + timeout
+        said = b""
+        with self._process.stdout as pipe, selectors.DefaultSelector() as selector:
+            selector.register(pipe, selectors.EVENT_READ)
+            while not said.endswith(b"\n"):
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise LocalCloudError(self._failure(f"did not answer within {timeout:g} s"))
+                chunk = os.read(pipe.fileno(), 65536)
+                if not chunk:
+                    code = self._process.wait(STOP_SECONDS)
+                    raise LocalCloudError(self._failure(f"ended at once with exit code {code}"))
+                said += chunk
+        facts: dict[str, Any] = json.loads(said)
+        return facts
+
+    def _failure(self, what: str) -> str:
+        lines = self.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+        return "\n".join([f"local {self.name} {what}; its last lines:", *(f"    {line}" for line in lines)])
+
+    def alive(self) -> bool:
+        """Whether the child still runs."""
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        """End the child and wait for it; harmless when it has ended."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()

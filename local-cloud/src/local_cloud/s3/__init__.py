@@ -1,0 +1,1 @@
+"""The local S3 and SQS: moto in a process of its own."""

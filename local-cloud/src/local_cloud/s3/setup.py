@@ -1,0 +1,40 @@
+"""What exists in the local S3 and SQS from the start: two buckets and a queue that hears of new objects."""
+
+from typing import Any
+
+from local_cloud import environment
+
+
+def client(service: str, endpoint_url: str) -> Any:
+    """A boto3 client of the local cloud, whatever the surrounding environment says."""
+    import boto3
+    from botocore.config import Config
+
+    return boto3.client(
+        service,
+        endpoint_url=endpoint_url,
+        region_name=environment.REGION,
+        aws_access_key_id=environment.ACCESS_KEY_ID,
+        aws_secret_access_key=environment.SECRET_ACCESS_KEY,
+        config=Config(proxies={}, retries={"max_attempts": 2}),
+    )
+
+
+def create(endpoint_url: str) -> str:
+    """Make the buckets and the queue, connect them, and return the queue's URL; what is there already stays."""
+    s3 = client("s3", endpoint_url)
+    for bucket in (environment.SOURCE_BUCKET, environment.STAGE_BUCKET):
+        s3.create_bucket(Bucket=bucket)
+    return connect_queue(endpoint_url, environment.SOURCE_BUCKET, environment.QUEUE)
+
+
+def connect_queue(endpoint_url: str, bucket: str, queue: str) -> str:
+    """Send the ObjectCreated events of a bucket to a queue, made if absent, and return the queue's URL."""
+    sqs = client("sqs", endpoint_url)
+    url: str = sqs.create_queue(QueueName=queue)["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    client("s3", endpoint_url).put_bucket_notification_configuration(
+        Bucket=bucket,
+        NotificationConfiguration={"QueueConfigurations": [{"QueueArn": arn, "Events": ["s3:ObjectCreated:*"]}]},
+    )
+    return url
