@@ -7,7 +7,7 @@ from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from local_cloud import environment
 from local_cloud.bigquery import installation
@@ -74,6 +74,18 @@ class Cloud:
     def bigquery_grpc(self) -> str:
         """host:port of BigQuery's Storage API (gRPC, not encrypted)."""
         return str(self.services["bigquery"].facts["grpc"])
+
+    def bigquery_client(self) -> Any:
+        """A google-cloud-bigquery client of the local BigQuery; the caller closes it."""
+        from google.api_core.client_options import ClientOptions
+        from google.auth.credentials import AnonymousCredentials
+        from google.cloud import bigquery
+
+        return bigquery.Client(
+            project=environment.PROJECT,
+            credentials=AnonymousCredentials(),  # type: ignore[no-untyped-call] # google.auth types its API in part
+            client_options=ClientOptions(api_endpoint=self.bigquery_url),
+        )
 
     def _start(self) -> None:
         run_dir = Path(tempfile.mkdtemp(prefix="local-cloud-"))

@@ -1,0 +1,65 @@
+"""Fixtures of all tests. What needs a service starts it on first use, once for each process that runs tests."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local_cloud import Cloud
+from local_cloud.programs import Programs
+from local_cloud.s3 import setup
+
+
+@pytest.fixture(scope="session")
+def cloud() -> Iterator[Cloud]:
+    """S3, SQS and BigQuery on loopback, until the last test of this process."""
+    with Cloud() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def s3(cloud: Cloud) -> Any:
+    """A boto3 client of S3."""
+    return setup.client("s3", cloud.s3_url)
+
+
+@pytest.fixture(scope="session")
+def sqs(cloud: Cloud) -> Any:
+    """A boto3 client of SQS."""
+    return setup.client("sqs", cloud.s3_url)
+
+
+@pytest.fixture
+def bucket(s3: Any) -> Iterator[str]:
+    """The name of an empty bucket that only this test knows."""
+    name = f"source-{uuid.uuid4().hex[:12]}"
+    s3.create_bucket(Bucket=name)
+    yield name
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=name):
+        if keys := [{"Key": found["Key"]} for found in page.get("Contents", [])]:
+            s3.delete_objects(Bucket=name, Delete={"Objects": keys})
+    s3.delete_bucket(Bucket=name)
+
+
+@pytest.fixture
+def bq(cloud: Cloud) -> Iterator[Any]:
+    """A google-cloud-bigquery client."""
+    client = cloud.bigquery_client()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def dataset(bq: Any) -> Iterator[str]:
+    """The name of a dataset that only this test knows and that does not exist yet."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    yield name
+    bq.delete_dataset(name, delete_contents=True, not_found_ok=True)
+
+
+@pytest.fixture
+def run(cloud: Cloud, dataset: str, tmp_path: Path) -> Programs:
+    """Runs our executables as processes whose environment is the local cloud, with this test's dataset."""
+    return Programs(cloud.environ() | {"TARGET_BIGQUERY_DATASET": dataset}, tmp_path)
