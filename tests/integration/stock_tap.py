@@ -1,4 +1,4 @@
-"""A tap as the SDK's own template makes it: its batch files come from the SDK's encoders. Run as a process by the tests."""
+"""A tap as the SDK's template makes it, whose batch files come from the SDK's encoders; the tests run it as a process."""
 
 from __future__ import annotations
 
