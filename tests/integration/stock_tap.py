@@ -1,4 +1,4 @@
-"""A tap as the SDK's template makes it, whose batch files come from the SDK's encoders; the tests run it as a process."""
+"""A tap as the SDK's template makes it, with the SDK's encoders; the tests run it as a process."""
 
 from __future__ import annotations
 

@@ -54,20 +54,15 @@ def row(number: int) -> dict[str, Any]:
 
 
 def as_csv(rows: list[dict[str, Any]]) -> bytes:
+    def text(value: Any) -> Any:
+        if isinstance(value, bool):
+            return str(value).lower()
+        return value.isoformat() if isinstance(value, date) else value
+
     out = io.StringIO()
     writer = csv.DictWriter(out, TYPES)
     writer.writeheader()
-    for r in rows:
-        writer.writerow(
-            {
-                k: v.isoformat()
-                if isinstance(v, date)
-                else str(v).lower()
-                if v in (True, False) and isinstance(v, bool)
-                else v
-                for k, v in r.items()
-            }
-        )
+    writer.writerows({name: text(value) for name, value in r.items()} for r in rows)
     return out.getvalue().encode()
 
 
@@ -167,7 +162,8 @@ def test_the_two_executables_in_a_pipe(
     batch = {"encoding": {"format": "parquet"}, "storage": {"root": f"s3://{bucket}/stage"}}
     (tmp_path / "c.json").write_text(json.dumps({"streams": streams[:1], "batch_config": batch}))
     (tmp_path / "t.json").write_text("{}")
-    pipe = f"set -o pipefail; tap-s3-files --config {tmp_path}/c.json | target-bigquery --config=ENV --config {tmp_path}/t.json"
+    tap, target = "tap-s3-files --config c.json", "target-bigquery --config=ENV --config t.json"
+    pipe = f"set -o pipefail; cd {tmp_path}; {tap} | {target}"
     ran = run("bash", "-c", pipe).check()
     assert bq.get_table(f"{dataset}.{streams[0]['name']}").num_rows == ROWS
     state = json.loads(ran.stdout.splitlines()[-1])
