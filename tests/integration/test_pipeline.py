@@ -167,7 +167,7 @@ def test_the_two_executables_in_a_pipe(
     ran = run("bash", "-c", pipe).check()
     assert bq.get_table(f"{dataset}.{streams[0]['name']}").num_rows == ROWS
     state = json.loads(ran.stdout.splitlines()[-1])
-    assert state["bookmarks"][streams[0]["name"]]["watermark"]["key"] == "in/csv/2.csv"
+    assert state["bookmarks"][streams[0]["name"]]["watermark"]["key"].endswith("in/csv/2.csv")
 
     again = run("tap-s3-files", config=tmp_path / "c.json", state=state).check()
     assert again.of_type("BATCH", "RECORD") == []
