@@ -1,0 +1,103 @@
+"""What the STATE of a stream holds, and how it moves. Pure.
+
+    {"watermark": {"last_modified": "2024-05-01T10:00:00+00:00", "key": "s3://bucket/a.csv"} | null,
+     "segment": 17, "done": 42, "ahead": [45, 47]}
+
+The watermark is where the objects of segments before this one end; of this segment, the tasks below `done` and those
+in `ahead` are sent. Its size does not depend on the number of objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from singer_arrow.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Watermark:
+    """A place in the order of objects: by time of last change, then by URL."""
+
+    last_modified: datetime
+    key: str
+
+    def to_json(self) -> dict[str, str]:
+        """As it stands in STATE and in segments."""
+        return {"last_modified": self.last_modified.astimezone(UTC).isoformat(), "key": self.key}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Watermark:
+        """Read what `to_json` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError: It is something else.
+        """
+        moment = datetime.fromisoformat(value["last_modified"])
+        if not isinstance(value["key"], str):
+            raise TypeError
+        return cls(moment if moment.tzinfo else moment.replace(tzinfo=UTC), value["key"])
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """Where a stream stands."""
+
+    watermark: Watermark | None = None
+    segment: int = 0
+    done: int = 0
+    ahead: tuple[int, ...] = ()
+
+    def is_sent(self, task: int) -> bool:
+        """Whether a task of the bookmark's segment is sent."""
+        return task < self.done or task in self.ahead
+
+    def sent(self, task: int) -> Bookmark:
+        """The bookmark after a task of its segment was sent, in any order."""
+        ahead = {task, *self.ahead}
+        done = self.done
+        while done in ahead:
+            done += 1
+        return replace(self, done=done, ahead=tuple(sorted(t for t in ahead if t > done)))
+
+    def segment_sent(self, end: Watermark | None) -> Bookmark:
+        """The bookmark after all tasks of its segment were sent; the segment ends at `end`."""
+        return Bookmark(watermark=latest(self.watermark, end), segment=self.segment + 1)
+
+    def to_state(self) -> dict[str, Any]:
+        """The stream's entry in STATE."""
+        return {
+            "watermark": self.watermark.to_json() if self.watermark else None,
+            "segment": self.segment,
+            "done": self.done,
+            "ahead": list(self.ahead),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], stream: str) -> Bookmark | None:
+        """Read the stream's entry in STATE; None if it says nothing.
+
+        Raises:
+            ConfigError: It is damaged, or another tap's.
+        """
+        if not state.keys() & {"watermark", "segment", "done", "ahead"}:
+            return None
+        try:
+            mark = state.get("watermark")
+            segment, done, ahead = state.get("segment", 0), state.get("done", 0), tuple(state.get("ahead", ()))
+            if not all(isinstance(n, int) and n >= 0 for n in (segment, done, *ahead)):
+                raise TypeError
+            return cls(Watermark.from_json(mark) if mark is not None else None, segment, done, ahead)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            msg = (
+                f"The STATE of stream {stream!r} is not one that this tap wrote; "
+                "restore an earlier one, or run without the stream's state to read all objects again"
+            )
+            raise ConfigError(msg) from None
+
+
+def latest(a: Watermark | None, b: Watermark | None) -> Watermark | None:
+    """The later of two places; None is before all."""
+    return max((w for w in (a, b) if w is not None), default=None)

@@ -1,0 +1,124 @@
+"""Objects -> segments of tasks. Pure: the same objects give the same plan, whatever order they come in."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from singer_arrow.storage import ObjectInfo
+from tap_s3_files.bookmarks import Watermark, latest
+
+SMALL_OBJECT = 8 << 20  # bytes: a larger object is a task of its own
+BUNDLE_BYTES = 32 << 20
+BUNDLE_OBJECTS = 200
+SEGMENT_BYTES = 4 << 30
+SEGMENT_OBJECTS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Objects that are read by one worker, in this order."""
+
+    objects: tuple[ObjectInfo, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all objects."""
+        return sum(o.size for o in self.objects)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Tasks that are written down before the first of them is sent.
+
+    `before` is the stream's watermark before the segment, `target_bytes` how large its batch files are; `fingerprint`
+    tells whether the stream still is the one that the segment was planned for.
+    """
+
+    number: int
+    stream: str
+    fingerprint: str
+    target_bytes: int
+    before: Watermark | None
+    tasks: tuple[Task, ...]
+
+    @property
+    def after(self) -> Watermark | None:
+        """The stream's watermark after the segment: never before `before`."""
+        return latest(self.before, max((position(o) for t in self.tasks for o in t.objects), default=None))
+
+    @property
+    def objects(self) -> Iterator[ObjectInfo]:
+        """All objects, in order."""
+        return (o for t in self.tasks for o in t.objects)
+
+
+def position(info: ObjectInfo) -> Watermark:
+    """Where an object stands in the order of objects."""
+    return Watermark(info.modified, str(info.url))
+
+
+def fingerprint(paths: Iterable[str]) -> str:
+    """Names a stream's set of paths."""
+    return hashlib.sha256(json.dumps(sorted(paths)).encode()).hexdigest()[:16]
+
+
+def in_window(info: ObjectInfo, start: datetime | None, end: datetime | None) -> bool:
+    """Whether an object was last changed in [start, end)."""
+    return (start is None or info.modified >= start) and (end is None or info.modified < end)
+
+
+def in_order(objects: Iterable[ObjectInfo], *, after: Watermark | None = None) -> list[ObjectInfo]:
+    """The objects after a watermark, in the order in which they are read: by time of last change, then by URL."""
+    found = [(position(o), o) for o in objects]
+    return [o for p, o in sorted(found, key=lambda pair: pair[0]) if after is None or p > after]
+
+
+def make_tasks(objects: Sequence[ObjectInfo]) -> Iterator[Task]:
+    """Small objects that follow each other are bundled, so that thousands of them become a few batch files."""
+    bundle: list[ObjectInfo] = []
+    size = 0
+    for info in objects:
+        alone = info.size > SMALL_OBJECT
+        if bundle and (alone or size + info.size > BUNDLE_BYTES or len(bundle) == BUNDLE_OBJECTS):
+            yield Task(tuple(bundle))
+            bundle, size = [], 0
+        if alone:
+            yield Task((info,))
+        else:
+            bundle.append(info)
+            size += info.size
+    if bundle:
+        yield Task(tuple(bundle))
+
+
+def make_segments(
+    objects: Sequence[ObjectInfo],
+    *,
+    stream: str,
+    fingerprint: str,
+    number: int,
+    before: Watermark | None,
+    target_bytes: int,
+) -> Iterator[Segment]:
+    """Cut the tasks of objects in order into segments, numbered from `number`, each beginning where the last ends."""
+    tasks: list[Task] = []
+    count = size = 0
+
+    def segment() -> Segment:
+        return Segment(number, stream, fingerprint, target_bytes, before, tuple(tasks))
+
+    for task in make_tasks(objects):
+        if tasks and (count + len(task.objects) > SEGMENT_OBJECTS or size + task.bytes > SEGMENT_BYTES):
+            full = segment()
+            yield full
+            tasks, count, size = [], 0, 0
+            number, before = number + 1, full.after
+        tasks.append(task)
+        count += len(task.objects)
+        size += task.bytes
+    if tasks:
+        yield segment()

@@ -1,0 +1,165 @@
+"""Whatever moment a run is killed at, and whatever STATE it starts with, each task is sent, under the same name."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from singer_arrow.errors import ConfigError, DataError
+from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.urls import Url
+from tap_s3_files import plan
+from tap_s3_files.bookmarks import Bookmark
+from tap_s3_files.plan import Segment, Task, in_order
+from tap_s3_files.segments import SegmentStore, extend, resume, safe_name
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def info(number: int, *, etag: str = "e", day: int = 0) -> ObjectInfo:
+    return ObjectInfo(Url("s3", "b", f"{number:04}"), 10, etag, START + timedelta(days=day, seconds=number))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SegmentStore:
+    return SegmentStore(Storage(), Url.parse(str(tmp_path)), "orders")
+
+
+def planned(store: SegmentStore, objects: list[ObjectInfo], start: Bookmark, fingerprint: str = "f") -> list[Segment]:
+    new = extend(
+        store,
+        in_order(objects, after=start.watermark),
+        stream="orders",
+        fingerprint=fingerprint,
+        number=start.segment,
+        before=start.watermark,
+        target_bytes=1 << 20,
+    )
+    return list(new)
+
+
+def test_a_segment_survives_its_file(store: SegmentStore, tmp_path: Path) -> None:
+    (segment,) = planned(store, [info(1, etag='"a%20"'), info(2)], Bookmark())
+    assert store.numbers() == [0]
+    assert store.read(0) == segment
+    assert (tmp_path / "_plans" / "orders" / "000000.json").exists()
+
+
+def test_nothing_is_there_before_the_first_run(store: SegmentStore) -> None:
+    assert resume(store, None, "f") == (Bookmark(), [])
+
+
+def test_a_start_without_state_follows_what_is_planned(store: SegmentStore) -> None:
+    segments = planned(store, [info(1), info(2)], Bookmark())
+    assert resume(store, None, "f") == (Bookmark(), segments)
+
+
+def test_segments_behind_the_state_are_removed(store: SegmentStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "SEGMENT_OBJECTS", 1)
+    monkeypatch.setattr(plan, "BUNDLE_OBJECTS", 1)
+    segments = planned(store, [info(n) for n in range(4)], Bookmark())
+    at = Bookmark(segments[1].after, 2)
+    assert resume(store, at, "f") == (at, segments[2:])
+    assert store.numbers() == [2, 3]
+
+
+def test_other_paths_drop_the_segment_and_nothing_else(store: SegmentStore) -> None:
+    planned(store, [info(1), info(2)], Bookmark())
+    start, segments = resume(store, Bookmark(None, 0, 1), "other")
+    assert segments == []
+    assert start == Bookmark(None, 1)  # from the same watermark, under a number that no STATE stands for
+    assert store.numbers() == []
+
+
+def test_a_lost_plan_begins_at_the_watermark_under_a_new_number(store: SegmentStore) -> None:
+    assert resume(store, Bookmark(None, 5, 2), "f") == (Bookmark(None, 6), [])
+    assert resume(store, Bookmark(None, 5), "f") == (Bookmark(None, 5), [])
+
+
+def test_the_tail_of_a_plan_is_no_beginning(store: SegmentStore) -> None:
+    after = Bookmark(plan.position(info(3)), 4)
+    planned(store, [info(5)], after)
+    assert resume(store, None, "f") == (Bookmark(None, 5), [])
+
+
+def test_two_runs_at_once_follow_one_plan(store: SegmentStore) -> None:
+    first = planned(store, [info(1), info(2)], Bookmark())
+    second = planned(store, [info(1), info(2), info(3)], Bookmark())
+    assert second[0] == first[0]
+    assert [o for s in second for o in s.objects] == [info(1), info(2), info(3)]
+    assert second[1].before == first[0].after
+
+
+def test_two_runs_with_other_paths_are_refused(store: SegmentStore) -> None:
+    planned(store, [info(1)], Bookmark())
+    with pytest.raises(ConfigError, match="plan_root of its own"):
+        planned(store, [info(2)], Bookmark(), "other")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 99}', '{"version": 1, "tasks": 3}'])
+def test_a_damaged_segment_is_named(store: SegmentStore, tmp_path: Path, text: str) -> None:
+    planned(store, [info(1)], Bookmark())
+    (tmp_path / "_plans" / "orders" / "000000.json").write_text(text)
+    with pytest.raises(DataError, match=r"000000\.json"):
+        resume(store, None, "f")
+
+
+def test_streams_do_not_share_a_folder() -> None:
+    assert safe_name("orders_2024-05") == "orders_2024-05"
+    assert len({safe_name(n) for n in ("a/b", "a.b", "a b", "a_b")}) == 4
+    assert "/" not in safe_name("../../x")
+
+
+def run(store: SegmentStore, objects: list[ObjectInfo], state: Bookmark | None) -> Iterator[tuple[Task, Bookmark]]:
+    """A run of the tap: each task as it is sent, with the bookmark after it."""
+    bookmark, segments = resume(store, state, "f")
+
+    def all_segments() -> Iterator[Segment]:
+        yield from segments
+        last = segments[-1] if segments else None
+        start = Bookmark(last.after, last.number + 1) if last else bookmark
+        yield from planned(store, objects, start)
+
+    for segment in all_segments():
+        if segment.number != bookmark.segment:
+            bookmark = Bookmark(segment.before, segment.number)
+        for number, task in enumerate(segment.tasks):
+            if bookmark.is_sent(number):
+                continue
+            bookmark = bookmark.sent(number)
+            at = bookmark.segment_sent(segment.after) if bookmark.done == len(segment.tasks) else bookmark
+            yield task, at
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_interrupted_anywhere_every_task_is_sent_and_never_in_two_shapes(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "SEGMENT_OBJECTS", 6)
+        patch.setattr(plan, "BUNDLE_OBJECTS", 3)
+        store = SegmentStore(Storage(), Url.parse(str(tmp_path_factory.mktemp("plans"))), "orders")
+        objects: list[ObjectInfo] = []
+        sent: list[Task] = []
+        state: Bookmark | None = None
+        for day in range(data.draw(st.integers(1, 4), "runs")):
+            objects += [info(n, day=day) for n in range(data.draw(st.integers(0, 9), "new objects"))]
+            let_out = [state]
+            for task, bookmark in run(store, objects, state):
+                sent.append(task)
+                let_out.append(bookmark)
+                if data.draw(st.booleans(), "killed"):
+                    break
+            known = data.draw(st.integers(0, len(let_out) - 1), "the STATE that came through")
+            state = let_out[known]
+        sent += [task for task, _ in run(store, objects, state)]
+
+    assert {o.url for t in sent for o in t.objects} == {o.url for o in objects}
+    shapes = {t.objects for t in sent}
+    assert sum(len(s) for s in shapes) == len(objects)  # each object belongs to one task, however often that was sent
+    json.dumps(state.to_state() if state else None)
