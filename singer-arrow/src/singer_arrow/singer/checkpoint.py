@@ -1,0 +1,96 @@
+"""When a STATE may leave a target: once everything that came before it is durable.
+
+Every piece of data opens a token when it is read and closes it when the warehouse has it for good. A STATE waits until
+all tokens that were opened before it are closed, in whatever order that happens, and the newest one that may leave
+leaves; older ones are covered by it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+State = Mapping[str, Any]
+
+
+class Checkpoints:
+    """Holds back each STATE until all that was opened before it is closed.
+
+    At most one STATE leaves every `interval` seconds, because whoever runs the target stores each of them; `flush`
+    hands out the last one regardless. Memory is bounded by the number of open tokens. Safe to use from any thread;
+    `emit` is never called from two threads at once, and always with a newer STATE than before.
+
+    Args:
+        emit: Writes a STATE out.
+        interval: Seconds between two of them.
+        clock: Seconds, monotonic.
+    """
+
+    def __init__(
+        self, emit: Callable[[State], None], *, interval: float = 5.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._emit = emit
+        self._interval = interval
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._next = 0
+        self._open: set[int] = set()
+        self._waiting: deque[tuple[int, State]] = deque()
+        self._ready: State | None = None
+        self._last: State | None = None
+        self._emitted_at = float("-inf")
+
+    def open(self) -> int:
+        """A token for data that was read now."""
+        with self._lock:
+            self._next += 1
+            self._open.add(self._next)
+            return self._next
+
+    def close(self, tokens: Iterable[int]) -> None:
+        """The data of these tokens is durable."""
+        with self._lock:
+            self._open.difference_update(tokens)
+            self._release()
+            self._pump()
+
+    def state(self, value: State) -> None:
+        """A STATE was read: it covers all tokens opened so far."""
+        with self._lock:
+            if self._waiting and self._waiting[-1][0] == self._next:
+                self._waiting.pop()  # nothing was read between the two: the newer one says it all
+            self._waiting.append((self._next, value))
+            self._release()
+            self._pump()
+
+    def tick(self) -> None:
+        """Hand out a STATE that only waited for the interval to pass."""
+        with self._lock:
+            self._pump()
+
+    def flush(self) -> None:
+        """Hand out the newest STATE that may leave, whatever the interval."""
+        with self._lock:
+            self._pump(now=True)
+
+    @property
+    def pending(self) -> bool:
+        """Whether a STATE waits for data that is not durable."""
+        with self._lock:
+            return bool(self._waiting)
+
+    def _release(self) -> None:
+        lowest = min(self._open, default=None)
+        while self._waiting and (lowest is None or self._waiting[0][0] < lowest):
+            self._ready = self._waiting.popleft()[1]
+
+    def _pump(self, *, now: bool = False) -> None:
+        if self._ready is None or not (now or self._clock() - self._emitted_at >= self._interval):
+            return
+        value, self._ready = self._ready, None
+        if value != self._last:
+            self._emit(value)
+            self._last, self._emitted_at = value, self._clock()

@@ -1,0 +1,57 @@
+"""What a target did, stream by stream: the counts behind its progress and its closing lines."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import asdict, dataclass
+
+
+@dataclass(slots=True)
+class Counts:
+    """Of one stream: BATCH messages and files read, load jobs run, rows and bytes loaded, and what was left out."""
+
+    batches: int = 0
+    records: int = 0
+    files: int = 0
+    load_jobs: int = 0
+    rows: int = 0
+    bytes: int = 0
+    skipped: int = 0
+
+
+class Tally:
+    """The counts of one stream; safe to use from any thread."""
+
+    def __init__(self, stream: str) -> None:
+        self.stream = stream
+        self._counts = Counts()
+        self._lock = threading.Lock()
+        self._started: float | None = None
+        self._ended = 0.0
+
+    def add(self, **counts: int) -> None:
+        """Add to the counts; the stream's time runs from the first call to the last."""
+        with self._lock:
+            self._ended = time.monotonic()
+            if self._started is None:
+                self._started = self._ended
+            for name, value in counts.items():
+                setattr(self._counts, name, getattr(self._counts, name) + value)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds from the first count to the last."""
+        with self._lock:
+            return 0.0 if self._started is None else self._ended - self._started
+
+    def counts(self) -> dict[str, int]:
+        """All counts by name, at this moment."""
+        with self._lock:
+            return asdict(self._counts)
+
+    def line(self) -> str:
+        """The closing line: `flights: batches=12 records=0 files=12 load_jobs=1 rows=... seconds=4.2`."""
+        return " ".join(
+            [f"{self.stream}:", *(f"{k}={v}" for k, v in self.counts().items()), f"seconds={self.seconds:.1f}"]
+        )

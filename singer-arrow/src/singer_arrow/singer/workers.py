@@ -1,0 +1,65 @@
+"""Threads that run tasks and never keep the process from ending."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Workers:
+    """A pool of daemon threads, started as they are needed.
+
+    The interpreter waits for the threads of a ThreadPoolExecutor when it ends, so one slow upload would hold up a
+    process that was told to stop; these are left behind.
+    """
+
+    def __init__(self, count: int, name: str) -> None:
+        self._count = count
+        self._name = name
+        self._threads: list[threading.Thread] = []
+        self._idle = 0
+        self._lock = threading.Lock()
+        self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+
+    def submit(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """Run the function in one of the threads, in the order of submission."""
+        future: Future[R] = Future()
+
+        def task() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(function(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 - it belongs to whoever asks for the result
+                future.set_exception(error)
+
+        with self._lock:
+            self._tasks.put(task)
+            if self._idle < self._tasks.qsize() and len(self._threads) < self._count:
+                thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+        return future
+
+    def stop(self) -> None:
+        """Take no further task; the threads end after the one each of them runs."""
+        with self._lock:
+            while not self._tasks.empty():
+                self._tasks.get_nowait()
+            for _ in self._threads:
+                self._tasks.put(None)
+
+    def _work(self) -> None:
+        while True:
+            self._idle += 1
+            task = self._tasks.get()
+            self._idle -= 1
+            if task is None:
+                return
+            task()
