@@ -1,4 +1,4 @@
-"""`local-cloud run -- COMMAND...` and `local-cloud up`."""
+"""`local-cloud run -- COMMAND...`, `local-cloud up` and `local-cloud seed`."""
 
 import argparse
 import os
@@ -11,6 +11,9 @@ from pathlib import Path
 from local_cloud import command, environment
 from local_cloud.cloud import SERVICES, Cloud
 from local_cloud.errors import LocalCloudError
+from local_cloud.faults.client import load_rules
+from local_cloud.s3 import setup
+from local_cloud.seed import say_on_stderr, seed
 
 
 class _Ended(BaseException):
@@ -34,15 +37,20 @@ def _services(text: str) -> list[str]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("local-cloud", description="S3, SQS and BigQuery on 127.0.0.1.")
-    subparsers = parser.add_subparsers(dest="action", required=True, metavar="run|up")
+    subparsers = parser.add_subparsers(dest="action", required=True, metavar="run|up|seed")
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
         "--service", type=_services, default=list(SERVICES), metavar="s3,bigquery", help="which to start"
     )
     common.add_argument("--data-dir", type=Path, help="keep the data here; by default it is gone at the end")
+    common.add_argument("--latency-ms", type=float, default=0.0, metavar="N", help="delay each answer of S3")
+    common.add_argument("--faults", type=Path, metavar="FILE", help="JSON with rules of the fault proxy before S3")
+    common.add_argument("--seed", action="store_true", help="put the sample data into the source bucket first")
     run = subparsers.add_parser("run", parents=[common], help="run a command with the services, then stop them")
     run.add_argument("command", nargs="+", metavar="COMMAND")
     subparsers.add_parser("up", parents=[common], help="keep the services until Ctrl-C; prints their environment")
+    fill = subparsers.add_parser("seed", help="upload the sample data to the surrounding environment's S3")
+    fill.add_argument("--bucket", default=os.environ.get("LOCAL_CLOUD_SOURCE_BUCKET"), help="default: source bucket")
     return parser
 
 
@@ -62,12 +70,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number in command.FORWARDED:
         signal.signal(number, _end)
     try:
-        with Cloud(arguments.service, data_dir=arguments.data_dir) as cloud:
-            if arguments.action == "up":
-                return _up(cloud)
-            return command.run(arguments.command, cloud.environ())
+        return _seed(arguments.bucket) if arguments.action == "seed" else _with_cloud(arguments)
     except LocalCloudError as error:
         sys.stderr.write(f"local-cloud: {error}\n")
         return 1
     except _Ended as ended:
         return 0 if arguments.action == "up" else 128 + ended.number
+
+
+def _with_cloud(arguments: argparse.Namespace) -> int:
+    rules = load_rules(arguments.faults) if arguments.faults else []
+    with Cloud(arguments.service, data_dir=arguments.data_dir, latency_ms=arguments.latency_ms, faults=rules) as cloud:
+        if arguments.seed:
+            seed(setup.client("s3", cloud.s3_url), environment.SOURCE_BUCKET, say_on_stderr)
+        if arguments.action == "up":
+            return _up(cloud)
+        return command.run(arguments.command, cloud.environ())
+
+
+def _seed(bucket: str | None) -> int:
+    if not bucket or not os.environ.get("AWS_ENDPOINT_URL"):
+        # Without them the sample would go to a real account.
+        raise LocalCloudError("seed needs AWS_ENDPOINT_URL and a bucket: run it within `local-cloud run` or `up`")
+    import boto3
+
+    seed(boto3.client("s3"), bucket, say_on_stderr)
+    return 0

@@ -3,7 +3,7 @@
 import os
 import sys
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +12,8 @@ from typing import Any, Self
 from local_cloud import environment
 from local_cloud.bigquery import installation
 from local_cloud.errors import LocalCloudError
+from local_cloud.faults.client import FaultProxy, RuleDict
+from local_cloud.faults.proxy import CONTROL
 from local_cloud.lifeline import remove_tree
 from local_cloud.process import Service
 from local_cloud.s3 import setup
@@ -25,23 +27,36 @@ class Cloud:
     Attributes:
         env: the variables that a client needs, see the README.
         services: the child processes by name.
+        faults: the proxy in front of S3, when there is one from the start.
 
     Args:
         services: which to start, of `SERVICES`.
         data_dir: keeps the data from run to run; by default it lives in a temporary directory.
+        latency_ms: puts a fault proxy in front of S3 that delays each answer by so many milliseconds.
+        faults: rules of a fault proxy in front of S3, see `local_cloud.faults.rules.Rule`.
 
     Raises:
         LocalCloudError: a service is unknown, cannot be installed or does not come up.
     """
 
-    def __init__(self, services: Collection[str] = SERVICES, *, data_dir: Path | None = None) -> None:
+    def __init__(
+        self,
+        services: Collection[str] = SERVICES,
+        *,
+        data_dir: Path | None = None,
+        latency_ms: float = 0.0,
+        faults: Sequence[RuleDict] = (),
+    ) -> None:
         if unknown := set(services) - set(SERVICES):
             raise LocalCloudError(f"unknown service {', '.join(sorted(unknown))}; there are {', '.join(SERVICES)}")
         self._wanted = frozenset(services)
         self._data_dir = data_dir
+        self._rules: list[RuleDict] = [*faults, *([{"delay_ms": latency_ms}] if latency_ms else [])]
+        self._run_dir: Path | None = None
         self._stack = ExitStack()
         self.services: dict[str, Service] = {}
         self.env: dict[str, str] = {}
+        self.faults: FaultProxy | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -56,9 +71,19 @@ class Cloud:
     ) -> None:
         self._stack.close()
 
-    def environ(self) -> dict[str, str]:
-        """This process's environment with the cloud's variables, and without what would lead elsewhere."""
-        return environment.merged(os.environ, self.env)
+    def environ(self, **variables: str) -> dict[str, str]:
+        """This process's environment with the cloud's variables and these, without what would lead elsewhere."""
+        return environment.merged(os.environ, self.env | variables)
+
+    def fault_proxy(self, upstream: str) -> FaultProxy:
+        """Start a fault proxy in front of a service, given by its address; it ends with the cloud or before.
+
+        Clients use it by `environ(AWS_ENDPOINT_URL=proxy.url)` or `environ(TARGET_BIGQUERY_API_ENDPOINT=proxy.url)`.
+        """
+        assert self._run_dir is not None, "the cloud is not running"
+        proxy = FaultProxy(upstream, log=self._run_dir / f"faults-{len(self.services)}.log")
+        self._stack.callback(proxy.stop)
+        return proxy
 
     @property
     def s3_url(self) -> str:
@@ -88,12 +113,19 @@ class Cloud:
         )
 
     def _start(self) -> None:
-        run_dir = Path(tempfile.mkdtemp(prefix="local-cloud-"))
+        self._run_dir = run_dir = Path(tempfile.mkdtemp(prefix="local-cloud-"))
         self._stack.callback(remove_tree, run_dir)
         self.env.update(environment.without_proxy(os.environ))
         if "s3" in self._wanted:
             self._keep(self._start_s3(run_dir))
-            self.env.update(environment.aws(self.s3_url, setup.create(self.s3_url)))
+            queue_url = setup.create(self.s3_url)
+            self.env.update(environment.aws(self.s3_url, queue_url))
+            if self._rules:
+                self.faults = self.fault_proxy(self.s3_url)
+                self.faults.set(*self._rules)
+                queue_url = queue_url.replace(self.s3_url, self.faults.url)
+                self.env.update(environment.aws(self.faults.url, queue_url))
+                self.env["LOCAL_CLOUD_FAULTS_URL"] = self.faults.url + CONTROL
         if "bigquery" in self._wanted:
             self._keep(self._start_bigquery(run_dir))
             self.env.update(environment.bigquery(self.bigquery_url, self.bigquery_grpc))

@@ -1,0 +1,136 @@
+"""What the proxy does to which request (pure)."""
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, get_args
+
+Action = Literal["none", "error", "reset", "truncate", "stall"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule; the values by default do nothing.
+
+    Attributes:
+        match: regular expression searched for in "METHOD /path?query".
+        action: `error` answers with `status` and `code`; `reset` ends the connection by RST; `truncate` sends the
+            headers and the first `keep` of the body, then closes; `stall` sends as much and then nothing for
+            `stall_s`; `none` only delays.
+        forward: with `error` and `reset`: the service does what was asked, and only its answer is lost.
+        status: HTTP status of an error.
+        code: its code, as SlowDown, InvalidAccessKeyId, ExpiredToken, or a reason of BigQuery.
+        message: its words.
+        keep: share of the body (0 to 1) that is still sent.
+        stall_s: seconds.
+        probability: of the action, for each request that matches (0 to 1).
+        skip: so many matching requests go through first.
+        times: the action happens at most so often; absent: without end.
+        delay_ms: time to the first byte that is added to every matching request.
+        jitter_ms: a random further delay up to this.
+        mb_per_s: at most so many million bytes a second on one connection; 0 is no limit.
+    """
+
+    match: str = ""
+    action: Action = "none"
+    forward: bool = False
+    status: int = 503
+    code: str = "SlowDown"
+    message: str = "A fault made by the fault proxy."
+    keep: float = 0.5
+    stall_s: float = 3600.0
+    probability: float = 1.0
+    skip: int = 0
+    times: int | None = None
+    delay_ms: float = 0.0
+    jitter_ms: float = 0.0
+    mb_per_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What happens to one request: a delay in seconds, bytes a second (0: any), and the rule whose action fires."""
+
+    delay_s: float = 0.0
+    bytes_per_s: float = 0.0
+    rule: Rule | None = None
+
+
+class RuleError(ValueError):
+    """A document of rules cannot be understood; the message names the rule and the key."""
+
+
+def parse(document: Any) -> tuple[list[Rule], int]:
+    """The rules of a document, `[rule, ...]` or `{"seed": 0, "rules": [rule, ...]}`, and the seed of its chances.
+
+    Raises:
+        RuleError: see there.
+    """
+    if isinstance(document, Mapping):
+        if unknown := set(document) - {"seed", "rules"}:
+            raise RuleError(f"unknown key {min(unknown)!r}; there are seed and rules")
+        seed, listed = document.get("seed", 0), document.get("rules", [])
+    else:
+        seed, listed = 0, document
+    if not isinstance(listed, Sequence) or isinstance(listed, str) or not isinstance(seed, int):
+        raise RuleError("rules must be a list, and seed a whole number")
+    return [_rule(number, given) for number, given in enumerate(listed, 1)], seed
+
+
+def _rule(number: int, given: Any) -> Rule:
+    if not isinstance(given, Mapping):
+        raise RuleError(f"rule {number} must be an object")
+    known = {field.name for field in fields(Rule)}
+    if unknown := set(given) - known:
+        raise RuleError(f"rule {number}: unknown key {min(unknown)!r}; there are {', '.join(sorted(known))}")
+    rule = Rule(**given)
+    if rule.action not in get_args(Action):
+        raise RuleError(f"rule {number}: unknown action {rule.action!r}; there are {', '.join(get_args(Action))}")
+    try:
+        re.compile(rule.match)
+    except re.error as error:
+        raise RuleError(f"rule {number}: match is no regular expression: {error}") from None
+    return rule
+
+
+class Rules:
+    """Rules in force, with the chances and counts that they have used up."""
+
+    def __init__(self, rules: Sequence[Rule] = (), seed: int = 0) -> None:
+        self._rules = list(rules)
+        self._matched = [0] * len(self._rules)
+        self._fired = [0] * len(self._rules)
+        self._random = random.Random(seed)  # noqa: S311 - repeatable chances are the point
+
+    def judge(self, request: str) -> Verdict:
+        """Decide on a request, given as "METHOD /path?query".
+
+        Delays of all matching rules add up and the lowest rate holds; the first rule whose action fires decides the
+        rest.
+        """
+        delay, rate, decided = 0.0, 0.0, None
+        for number, rule in enumerate(self._rules):
+            if re.search(rule.match, request) is None:
+                continue
+            self._matched[number] += 1
+            delay += rule.delay_ms + self._random.uniform(0, rule.jitter_ms)
+            if rule.mb_per_s:
+                rate = min(rate or rule.mb_per_s, rule.mb_per_s)
+            if decided is None and self._fires(number, rule):
+                self._fired[number] += 1
+                decided = rule
+        return Verdict(delay / 1e3, rate * 1e6, decided)
+
+    def _fires(self, number: int, rule: Rule) -> bool:
+        return (
+            rule.action != "none"
+            and self._matched[number] > rule.skip
+            and (rule.times is None or self._fired[number] < rule.times)
+            and self._random.random() < rule.probability
+        )
+
+    def report(self) -> list[dict[str, Any]]:
+        """Each rule with how often it matched and fired."""
+        counts = zip(self._rules, self._matched, self._fired, strict=True)
+        return [asdict(rule) | {"matched": matched, "fired": fired} for rule, matched, fired in counts]

@@ -1,0 +1,55 @@
+"""`local-cloud seed`: put the sample data into a bucket."""
+
+import hashlib
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+from local_cloud.sample.nycflights import SampleObject, sample_objects
+
+UPLOADS_AT_ONCE = 8
+PROGRESS_SECONDS = 1.0
+
+
+def sample_tables() -> dict[str, int]:
+    """The number of rows of each stream of the sample data."""
+    return {"flights": 336_776, "weather": 26_115, "planes": 3_322, "airports": 1_458, "airlines": 16}
+
+
+def seed(s3: Any, bucket: str, say: Callable[[str], None]) -> int:
+    """Upload the sample data to a bucket and return the number of objects uploaded.
+
+    Guarantees: the same keys and bytes each time; an object that is there with the same content stays as it is, with
+    its time of modification. `say` gets a line about once a second.
+
+    Args:
+        s3: a boto3 client, which several threads may use at once.
+    """
+    present: dict[str, str] = {}
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+        present |= {found["Key"]: found["ETag"].strip('"') for found in page.get("Contents", [])}
+
+    def upload(sample: SampleObject) -> int:
+        if present.get(sample.key) == hashlib.md5(sample.data, usedforsecurity=False).hexdigest():
+            return 0
+        s3.put_object(Bucket=bucket, Key=sample.key, Body=sample.data)
+        return 1
+
+    say("preparing the sample data (flights from New York City in 2013)")
+    uploaded, told = 0, time.monotonic()
+    with ThreadPoolExecutor(UPLOADS_AT_ONCE) as pool:
+        tasks = [pool.submit(upload, sample) for sample in sample_objects()]
+        for number, task in enumerate(as_completed(tasks), 1):
+            uploaded += task.result()
+            if time.monotonic() - told > PROGRESS_SECONDS or number == len(tasks):
+                told = time.monotonic()
+                say(f"sample data: {number} of {len(tasks)} objects in s3://{bucket}")
+    return uploaded
+
+
+def say_on_stderr(line: str) -> None:
+    """Print a line of progress where it does not mix with a command's output."""
+    sys.stderr.write(f"local-cloud: {line}\n")
+    sys.stderr.flush()
