@@ -1,0 +1,74 @@
+"""The command line around a connector: `--version` answers at once, and what fails ends as one line and exit code 1."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+
+from singer_arrow.errors import SingerArrowError
+
+SDK = "singer_sdk"
+
+
+def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
+    """Run a connector's command line.
+
+    What fails on purpose (a SingerArrowError, the SDK's own complaints) is told in one line on standard error, and the
+    process ends with exit code 1. A traceback is added only when the log level is debug (`LOG_LEVEL`, `LOGLEVEL` or the
+    connector's own `<NAME>_LOGLEVEL`). Anything else is a bug and shows its traceback.
+
+    Args:
+        name: Of the executable, and of the package that holds it.
+        load: Imports the connector and returns its command; not called for `--version`.
+    """
+    if "--version" in sys.argv[1:]:
+        print(f"{name} v{_version(name)}, Meltano SDK v{_version(SDK)}")  # noqa: T201 - what the option is for
+        return
+    try:
+        load()()
+    except Exception as error:
+        lines = _lines(error)
+        if not lines:
+            raise
+        if _debug(name):
+            traceback.print_exc()
+        for line in lines:
+            _tell(name, line)
+        sys.exit(1)
+
+
+def _lines(error: Exception) -> list[str]:
+    """One line for each thing that an expected error reports; none for a bug."""
+    if type(error).__name__ == "ConfigValidationError" and _is_sdk(error):
+        return [" ".join(str(e).split()) for e in getattr(error, "errors", [])]
+    if isinstance(error, SingerArrowError) or _is_sdk(error):
+        return [" ".join(str(error).split()) or type(error).__name__]
+    return []
+
+
+def _is_sdk(error: Exception) -> bool:
+    """Whether the error is one of those that the SDK tells its users; it must not be imported only to ask."""
+    return type(error).__module__ in (f"{SDK}.exceptions", f"{SDK}.singerlib.exceptions")
+
+
+def _tell(name: str, line: str) -> None:
+    if logging.getLogger().handlers:
+        logging.getLogger(name).error(line)
+    else:
+        print(f"{name}: {line}", file=sys.stderr)  # noqa: T201 - logging was not set up yet
+
+
+def _debug(name: str) -> bool:
+    own = f"{name.upper().replace('-', '_')}_LOGLEVEL"
+    return any(os.environ.get(v, "").lower() == "debug" for v in (own, "LOG_LEVEL", "LOGLEVEL"))
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "[could not be detected]"
