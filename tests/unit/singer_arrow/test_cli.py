@@ -27,9 +27,10 @@ def plain_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(error: Exception) -> int:
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logging.getLogger(), "handlers", [])  # pytest's own; a process has none before the SDK sets one
-        cli.run("tap-x", failing(error))
+        with pytest.raises(SystemExit) as ended:
+            cli.run("tap-x", failing(error))
     return int(str(ended.value.code))
 
 
