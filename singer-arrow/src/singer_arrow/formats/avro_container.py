@@ -1,0 +1,228 @@
+"""The container of Avro: a header with the schema, then blocks of encoded rows, each followed by the file's marker.
+
+Works on bytes alone, so that blocks can be decompressed and joined without decoding a row.
+See the Avro specification, "Object Container Files".
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from singer_arrow.errors import ConfigError, DataError
+
+MAGIC = b"Obj\x01"
+MARKER = bytes.fromhex("5e1f8a0c77d24b3f9a6c21e0b4d8f356")
+"""Ends every block that we write; any 16 bytes do, and the same ones make the same file of the same rows."""
+_LARGEST_BLOCK = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a container begins with."""
+
+    schema: dict[str, Any]
+    codec: str
+    marker: bytes
+
+
+class Source(Protocol):
+    """Something that gives exactly as many bytes as it is asked for, or fewer at its end."""
+
+    def read(self, n: int) -> bytes:
+        """The next `n` bytes."""
+        ...
+
+
+def write_header(schema: dict[str, Any], codec: str) -> bytes:
+    """The header of a container whose blocks end with `MARKER`."""
+    metadata = {"avro.codec": codec.encode(), "avro.schema": json.dumps(schema).encode()}
+    out = [MAGIC, _long(len(metadata))]
+    for key, value in metadata.items():
+        out += [_long(len(key)), key.encode(), _long(len(value)), value]
+    return b"".join([*out, _long(0), MARKER])
+
+
+def write_block(rows: int, data: bytes | memoryview, codec: str) -> bytes:
+    """A block of `rows` encoded rows."""
+    packed = compress(data, codec)
+    return b"".join((_long(rows), _long(len(packed)), packed, MARKER))
+
+
+def read_header(source: Source, url: object = None) -> Header:
+    """Read the header.
+
+    Raises:
+        DataError: It is none, or broken off.
+    """
+    if _take(source, 4, url) != MAGIC:
+        msg = "it is no Avro file"
+        raise DataError(msg, url=url)
+    metadata: dict[str, bytes] = {}
+    while count := _read_long(source, url):
+        if count < 0:  # a negative count is followed by the size of the entries in bytes
+            _read_long(source, url)
+        for _ in range(abs(count)):
+            key = _take(source, _read_long(source, url), url).decode()
+            metadata[key] = _take(source, _read_long(source, url), url)
+    try:
+        schema = json.loads(metadata["avro.schema"])
+    except (KeyError, ValueError):
+        msg = "its header holds no schema"
+        raise DataError(msg, url=url) from None
+    return Header(schema, metadata.get("avro.codec", b"null").decode(), _take(source, 16, url))
+
+
+def read_blocks(source: Source, header: Header, url: object = None) -> Iterator[tuple[int, bytes]]:
+    """The blocks after the header, decompressed: number of rows, and their bytes.
+
+    Raises:
+        DataError: A block is broken off or damaged, or its codec is unknown.
+    """
+    while (first := source.read(1)) != b"":
+        rows = _read_long(source, url, first)
+        size = _read_long(source, url)
+        if not (0 <= rows and 0 <= size <= _LARGEST_BLOCK):
+            raise _damaged(url)
+        data = _take(source, size, url)
+        if _take(source, 16, url) != header.marker:
+            raise _damaged(url)
+        yield rows, decompress(data, header.codec, url)
+
+
+def split_blocks(container: memoryview, start: int) -> Iterator[tuple[int, memoryview]]:
+    """The blocks of an uncompressed container in memory, from `start` on, without a copy."""
+    while start < len(container):
+        rows, start = _long_at(container, start)
+        size, start = _long_at(container, start)
+        yield rows, container[start : start + size]
+        start += size + 16
+
+
+def header_size(container: memoryview) -> int:
+    """Where the blocks of a container in memory begin."""
+    at = len(MAGIC)
+    while True:
+        count, at = _long_at(container, at)
+        if not count:
+            return at + 16
+        for _ in range(2 * count):
+            size, at = _long_at(container, at)
+            at += size
+
+
+def compress(data: bytes | memoryview, codec: str) -> bytes:
+    """Compress a block.
+
+    Raises:
+        ConfigError: The codec is none that we write.
+    """
+    if codec == "null":
+        return bytes(data)
+    if codec == "deflate":
+        squeezer = zlib.compressobj(1, wbits=-15)
+        return squeezer.compress(data) + squeezer.flush()
+    if codec == "snappy":  # the specification adds the checksum of the uncompressed bytes
+        packed: bytes = pa.Codec("snappy").compress(data, asbytes=True)
+        return packed + zlib.crc32(data).to_bytes(4, "big")
+    if codec == "zstandard":
+        squeezed: bytes = pa.Codec("zstd", compression_level=1).compress(data, asbytes=True)
+        return squeezed
+    msg = f"Avro files are not written with the codec {codec!r}; use null, deflate, snappy or zstandard"
+    raise ConfigError(msg)
+
+
+def decompress(data: bytes, codec: str, url: object = None) -> bytes:
+    """Decompress a block.
+
+    Raises:
+        DataError: It is damaged, or the codec is unknown.
+    """
+    import bz2
+    import lzma
+
+    try:
+        match codec:
+            case "null":
+                return data
+            case "deflate":
+                return zlib.decompress(data, wbits=-15)
+            case "snappy":
+                size, _ = _varint_at(memoryview(data), 0)
+                plain: bytes = pa.Codec("snappy").decompress(data[:-4], decompressed_size=size, asbytes=True)
+                if zlib.crc32(plain).to_bytes(4, "big") != data[-4:]:
+                    raise _damaged(url)
+                return plain
+            case "zstandard":
+                stream = pa.CompressedInputStream(pa.BufferReader(data), "zstd")
+                inflated: bytes = stream.read()
+                return inflated
+            case "bzip2":
+                return bz2.decompress(data)
+            case "xz":
+                return lzma.decompress(data)
+    except (zlib.error, OSError, ValueError, IndexError, EOFError, lzma.LZMAError):
+        raise _damaged(url) from None
+    msg = f"its blocks are compressed with the codec {codec!r}, which is not known"
+    raise DataError(msg, url=url)
+
+
+def repack(header: Header, blocks: Iterable[tuple[int, bytes]], schema: dict[str, Any] | None = None) -> bytes:
+    """A container of uncompressed blocks, with another schema of the same encoding if one is given."""
+    return b"".join(
+        (write_header(schema or header.schema, "null"), *(write_block(rows, data, "null") for rows, data in blocks))
+    )
+
+
+def _damaged(url: object) -> DataError:
+    return DataError("a block of the Avro file is damaged or broken off", url=url, hint="Write the file again")
+
+
+def _take(source: Source, n: int, url: object) -> bytes:
+    data = source.read(n) if n > 0 else b""
+    if n < 0 or len(data) != n:
+        raise _damaged(url)
+    return data
+
+
+def _read_long(source: Source, url: object, first: bytes = b"") -> int:
+    value = shift = 0
+    byte = first or _take(source, 1, url)
+    while True:
+        value |= (byte[0] & 0x7F) << shift
+        if byte[0] < 0x80:
+            return (value >> 1) ^ -(value & 1)
+        shift += 7
+        byte = _take(source, 1, url)
+
+
+def _varint_at(data: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
+def _long_at(data: memoryview, at: int) -> tuple[int, int]:
+    value, at = _varint_at(data, at)
+    return (value >> 1) ^ -(value & 1), at
+
+
+def _long(value: int) -> bytes:
+    """Zigzag, then seven bits a byte."""
+    value = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
