@@ -1,1 +1,22 @@
-""""""
+"""File formats: one file each, behind one Protocol, in one dict."""
+
+from __future__ import annotations
+
+from singer_arrow.compression import strip_suffix
+from singer_arrow.formats.csv import Csv
+from singer_arrow.formats.parquet import Parquet
+from singer_arrow.formats.protocol import Format, ReadOptions, WritableFormat
+
+__all__ = ["FORMATS", "WRITABLE", "Format", "ReadOptions", "WritableFormat", "detect_format"]
+
+_WRITABLE: tuple[WritableFormat, ...] = (Parquet(),)
+_ALL: tuple[Format, ...] = (Csv(), *_WRITABLE)
+
+FORMATS: dict[str, Format] = {f.name: f for f in _ALL}
+WRITABLE: dict[str, WritableFormat] = {f.name: f for f in _WRITABLE}
+
+
+def detect_format(name: str) -> str | None:
+    """The format of a file, by its suffix below that of its compression: `a.csv.gz` is csv."""
+    base = strip_suffix(name).lower()
+    return next((f.name for f in FORMATS.values() if base.endswith(f.suffixes)), None)

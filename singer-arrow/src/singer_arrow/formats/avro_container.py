@@ -87,7 +87,7 @@ def read_blocks(source: Source, header: Header, url: object = None) -> Iterator[
     while (first := source.read(1)) != b"":
         rows = _read_long(source, url, first)
         size = _read_long(source, url)
-        if not (0 <= rows and 0 <= size <= _LARGEST_BLOCK):
+        if not (rows >= 0 and 0 <= size <= _LARGEST_BLOCK):
             raise _damaged(url)
         data = _take(source, size, url)
         if _take(source, 16, url) != header.marker:

@@ -57,9 +57,7 @@ def _record(name: str, fields: list[pa.Field]) -> dict[str, Any]:
     return {
         "type": "record",
         "name": name,
-        "fields": [
-            {"name": f.name, "type": ["null", _type(f, f"{name}_{f.name}")], "default": None} for f in fields
-        ],
+        "fields": [{"name": f.name, "type": ["null", _type(f, f"{name}_{f.name}")], "default": None} for f in fields],
     }
 
 

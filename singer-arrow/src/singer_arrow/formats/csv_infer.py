@@ -1,0 +1,105 @@
+"""Which types the columns of a CSV file have, told from a sample.
+
+A column is of the first type in this list that fits all its values (empty fields and null values left out):
+
+- boolean: `true` and `false` in any case; 0 and 1 are integers.
+- integer: digits without leading zeros or `+`: `007` is text. int64; decimal(38, 0) if one lies beyond.
+- float64: numbers with a point or an exponent, of at most 17 digits, as many as a float64 prints; with more, text.
+- date: YYYY-MM-DD.
+- timestamp in microseconds, UTC: ISO 8601, `T` or blank, with or without fraction and zone; dates may be among them.
+- text: all else.
+
+A column without a value is of type null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from singer_arrow.formats.csv_dialect import Dialect
+from singer_arrow.formats.csv_parse import BlockParser
+from singer_arrow.formats.values import TIMESTAMP, BadValueError, from_text
+
+_INTEGER = r"^ *-?(0|[1-9]\d*) *$"
+_DIGITS_OF_FLOAT = 17
+_NUMBER = r"^ *-?(0|[1-9]\d*)?(\.\d+|\.)?([eE][+-]?\d{1,3})? *$"
+_HAS_DIGIT = r"^ *-?\.?\d"
+_BOOLEAN = r"^ *(?i:true|false) *$"
+_DATE = r"^ *\d{4}-\d\d-\d\d *$"
+
+
+def infer_columns(
+    data: bytes, names: Sequence[str], dialect: Dialect, null_values: Sequence[str], *, url: object, lines_before: int
+) -> pa.Schema:
+    """The types of the columns in a text of whole records.
+
+    Raises:
+        DataError: A row has another number of fields than there are columns, or is not UTF-8.
+    """
+    if not data:
+        return pa.schema([(name, pa.null()) for name in names])
+    text = pa.schema([(name, pa.string()) for name in names])
+    parsed = BlockParser(names, text, dialect, null_values)(memoryview(data))
+    if problem := parsed.problem:
+        raise problem.error(url, lines_before)
+    assert parsed.batch is not None
+    nulls = pa.array(sorted({*null_values, ""}), pa.string())
+    return pa.schema([(name, _infer(column, nulls)) for name, column in zip(names, parsed.batch.columns, strict=True)])
+
+
+def _infer(column: pa.Array, nulls: pa.Array) -> pa.DataType:
+    values = column.filter(pc.fill_null(pc.invert(pc.is_in(column, nulls)), False)).drop_null()
+    if len(values) == 0:
+        return pa.null()
+    for fits in _TYPES:
+        if (t := fits(values)) is not None:
+            return t
+    return pa.string()
+
+
+def _all_match(values: pa.Array, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(values, pattern)).as_py())
+
+
+def _converts(values: pa.Array, t: pa.DataType) -> bool:
+    try:
+        from_text(values, t)
+    except BadValueError:
+        return False
+    return True
+
+
+def _boolean(values: pa.Array) -> pa.DataType | None:
+    return pa.bool_() if _all_match(values, _BOOLEAN) else None
+
+
+def _integer(values: pa.Array) -> pa.DataType | None:
+    if not _all_match(values, _INTEGER):
+        return None
+    return next((t for t in (pa.int64(), pa.decimal128(38, 0)) if _converts(values, t)), None)
+
+
+def _float(values: pa.Array) -> pa.DataType | None:
+    if not (_all_match(values, _NUMBER) and _all_match(values, _HAS_DIGIT)):
+        return None
+    digits = pc.replace_substring_regex(pc.replace_substring_regex(values, r"[eE].*", ""), r"^[ \-0.]*|[. ]", "")
+    digits = pc.replace_substring_regex(digits, r"0+$", "")
+    longest = pc.max(pc.utf8_length(digits)).as_py()
+    return pa.float64() if longest <= _DIGITS_OF_FLOAT else None
+
+
+def _date(values: pa.Array) -> pa.DataType | None:
+    return pa.date32() if _all_match(values, _DATE) and _converts(values, pa.date32()) else None
+
+
+def _timestamp(values: pa.Array) -> pa.DataType | None:
+    t = pa.timestamp("us", "UTC")
+    if not _all_match(pc.utf8_trim_whitespace(values), TIMESTAMP):
+        return None
+    return t if _converts(values, t) else None
+
+
+_TYPES: tuple[Callable[[pa.Array], pa.DataType | None], ...] = (_boolean, _integer, _float, _date, _timestamp)

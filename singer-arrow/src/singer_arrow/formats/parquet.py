@@ -1,0 +1,138 @@
+"""Parquet files: only the columns that are wanted, by planned ranges, row group by row group."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from singer_arrow.errors import DataError
+from singer_arrow.formats.cast import fit
+from singer_arrow.formats.parquet_write import ParquetWriting
+from singer_arrow.formats.protocol import ReadOptions
+from singer_arrow.formats.values import BadValueError
+from singer_arrow.reading.files import RangeFile, random_access
+from singer_arrow.reading.objects import CONNECTIONS, ObjectReader, Part
+from singer_arrow.reading.ranges import Span, part_size, plan
+from singer_arrow.schema import canonical
+
+_LEAST_TAIL, _MOST_TAIL = 64 << 10, 1 << 20
+_BROKEN = "not a Parquet file, or its footer is broken"
+
+
+@dataclass(frozen=True, slots=True)
+class _Footer:
+    metadata: pq.FileMetaData
+    tail: Part
+    size: int
+
+
+class Parquet(ParquetWriting):
+    """See the module."""
+
+    name = "parquet"
+    suffixes = (".parquet", ".parq", ".pq")
+
+    def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
+        """The schema that the footer tells, in canonical types."""
+        with random_access(reader) as file:
+            footer = _read_footer(file, reader.url)
+            return canonical(_open(file, footer, []).schema_arrow)
+
+    def read(self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+        """See `Format.read`; no batch spans two row groups."""
+        with random_access(reader) as file:
+            footer = _read_footer(file, reader.url)
+            yield from _rows(file, footer, schema, options.batch_rows, reader.url)
+
+
+def _read_footer(reader: ObjectReader, url: object) -> _Footer:
+    about = _LEAST_TAIL if reader.size is None else reader.size // 512
+    start, data = reader.tail(max(_LEAST_TAIL, min(_MOST_TAIL, about)))
+    view, size = memoryview(data), start + len(data)
+    mark = bytes(view[-4:])
+    if mark == b"PARE":
+        raise DataError("its footer is encrypted, which cannot be read", url=url, hint="Decrypt the file first")
+    if size < 12 or mark != b"PAR1":
+        raise DataError(_BROKEN, url=url, hint="Upload the file again, or set the stream's format")
+    need = struct.unpack("<I", view[-8:-4])[0] + 8
+    if need > size:
+        raise DataError(_BROKEN, url=url, hint="Upload the file again")
+    if need > len(view):
+        start, data = reader.fetch([(size - need, size)])[0]
+    try:
+        metadata = pq.read_metadata(pa.PythonFile(RangeFile(size, [(start, data)], _no_more), "r"))
+    except (pa.ArrowException, OSError) as error:
+        reason = f"{_BROKEN} ({_line(error)})"
+        raise DataError(reason, url=url, hint="Upload the file again") from None
+    return _Footer(metadata, (start, data), size)
+
+
+def _no_more(span: Span) -> Part:
+    msg = f"bytes {span[0]} to {span[1]} lie before the footer"
+    raise pa.ArrowInvalid(msg)
+
+
+def _open(reader: ObjectReader, footer: _Footer, parts: Sequence[Part]) -> pq.ParquetFile:
+    file = RangeFile(footer.size, [*parts, footer.tail], lambda span: reader.fetch([span])[0])
+    return pq.ParquetFile(
+        pa.PythonFile(file, "r"),
+        metadata=footer.metadata,
+        pre_buffer=False,
+        coerce_int96_timestamp_unit="us",  # nanoseconds would wrap around outside 1677 to 2262
+    )
+
+
+def _rows(
+    reader: ObjectReader, footer: _Footer, schema: pa.Schema, batch_rows: int, url: object
+) -> Iterator[pa.RecordBatch]:
+    present = set(_open(reader, footer, []).schema_arrow.names)
+    wanted = [name for name in schema.names if name in present]
+    groups = [_spans(footer, g, wanted) for g in range(footer.metadata.num_row_groups)]
+    part = part_size(sum(end - start for spans in groups for start, end in spans), CONNECTIONS)
+    for group, parts in enumerate(reader.ahead(plan(spans, part=part) for spans in groups)):
+        try:
+            file = _open(reader, footer, parts)
+            for batch in file.iter_batches(batch_rows, [group], wanted, use_threads=True):
+                yield _fit(batch, schema, url, group)
+        except (pa.ArrowException, OSError) as error:
+            reason = f"its data is broken ({_line(error)})"
+            raise DataError(reason, url=url, row_group=group, hint="Upload the file again") from None
+
+
+def _spans(footer: _Footer, group: int, wanted: Sequence[str]) -> list[Span]:
+    """Where the wanted columns' chunks of a row group lie, as far as they are not in the tail."""
+    spans, limit = [], footer.tail[0]
+    columns = footer.metadata.row_group(group)
+    for i in range(columns.num_columns):
+        column = columns.column(i)
+        path = column.path_in_schema
+        if not any(path == name or path.startswith(name + ".") for name in wanted):  # as Arrow chooses them
+            continue
+        start = min(o for o in (column.dictionary_page_offset, column.data_page_offset) if o)
+        if start < limit:
+            spans.append((start, min(start + column.total_compressed_size, limit)))
+    return spans
+
+
+def _fit(batch: pa.RecordBatch, schema: pa.Schema, url: object, group: int) -> pa.RecordBatch:
+    columns = []
+    for field in schema:
+        index = batch.schema.get_field_index(field.name)
+        if index < 0:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+            continue
+        try:
+            columns.append(fit(batch.column(index), field))
+        except BadValueError as error:
+            raise DataError(str(error), url=url, row_group=group, column=field.name) from None
+    if not columns:
+        return batch
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,176 @@
+"""Columns of text -> columns of a type, exactly. Pure.
+
+What is accepted, beyond Arrow's own syntax: blanks around a value, a leading `+`, `1.0` as an integer, any case of
+true and false, and every ISO 8601 timestamp with `T` or a blank, with or without seconds, fraction and zone (`Z`,
+`UTC`, `+02`, `+0200`, `+02:00`), mixed in one column. A timestamp without a zone is in UTC. Digits of a fraction
+beyond the type's unit are cut off.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+TIMESTAMP = (
+    r"^(?P<date>\d{4}-\d\d-\d\d)"
+    r"(?:[Tt ](?P<time>\d\d:\d\d)(?P<seconds>:\d\d)?(?:[.,](?P<fraction>\d{1,9}))?"
+    r" ?(?P<zone>[Zz]|UTC|[+-]\d\d(?::?\d\d)?)?)?$"
+)
+_TIME = r"^(?P<time>\d\d:\d\d)(?P<seconds>:\d\d)?(?:\.(?P<fraction>\d{1,9}))?$"
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+class BadValueError(ValueError):
+    """A value does not fit its type; `row` is its index in the column."""
+
+    def __init__(self, row: int, value: object, kind: str) -> None:
+        super().__init__(f"{shorten(value)} is not {kind}")
+        self.row, self.value = row, value
+
+
+def shorten(value: object, limit: int = 60) -> str:
+    """A value for a message."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
+
+
+def describe(t: pa.DataType) -> str:
+    """A type in words, with its article."""
+    if pt.is_integer(t):
+        return "an integer" if t.bit_width == 64 and pt.is_signed_integer(t) else f"an integer of the type {t}"
+    if pt.is_floating(t):
+        return "a number"
+    if pt.is_decimal(t):
+        return f"a decimal of at most {t.precision - t.scale} digits before and {t.scale} after the point"
+    if pt.is_boolean(t):
+        return "true or false"
+    if pt.is_date(t):
+        return "a date (YYYY-MM-DD)"
+    if pt.is_timestamp(t):
+        return "a date and time (YYYY-MM-DDTHH:MM:SS)"
+    if pt.is_time(t):
+        return "a time (HH:MM:SS)"
+    if pt.is_binary(t):
+        return "base64"
+    if pt.is_string(t):
+        return "text"
+    return f"of the type {t}"
+
+
+def from_text(column: pa.Array, t: pa.DataType) -> pa.Array:
+    """The column in the type `t`.
+
+    Args:
+        column: Of type string.
+        t: A scalar type.
+
+    Raises:
+        BadValueError: A value does not fit; the first such row.
+    """
+    convert = _converter(t)
+    try:
+        return convert(column, t)
+    except (pa.ArrowException, ValueError, ArithmeticError):
+        row = _first_bad(column, t, convert)
+        raise BadValueError(row, column[row].as_py(), describe(t)) from None
+
+
+def supported(t: pa.DataType) -> bool:
+    """Whether `from_text` knows the type."""
+    return not (pt.is_nested(t) or pt.is_duration(t) or pt.is_dictionary(t) or pt.is_interval(t))
+
+
+def _first_bad(column: pa.Array, t: pa.DataType, convert: Callable[[pa.Array, pa.DataType], pa.Array]) -> int:
+    low, high = 0, len(column)  # the first bad row lies in [low, high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            convert(column.slice(low, middle - low), t)
+            low = middle
+        except (pa.ArrowException, ValueError, ArithmeticError):
+            high = middle
+    return low
+
+
+def _converter(t: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
+    if pt.is_timestamp(t):
+        return to_timestamp
+    if pt.is_time(t):
+        return _to_time
+    if pt.is_boolean(t):
+        return _to_boolean
+    if pt.is_integer(t):
+        return _to_integer
+    if pt.is_binary(t) or pt.is_large_binary(t):
+        return _to_binary
+    if pt.is_string(t) or pt.is_large_string(t):
+        return lambda column, kind: column.cast(kind)
+    return lambda column, kind: pc.utf8_trim_whitespace(column).cast(kind)
+
+
+def _to_boolean(column: pa.Array, _: pa.DataType) -> pa.Array:
+    return pc.utf8_lower(pc.utf8_trim_whitespace(column)).cast(pa.bool_())
+
+
+def _to_integer(column: pa.Array, t: pa.DataType) -> pa.Array:
+    trimmed = pc.replace_substring_regex(pc.utf8_trim_whitespace(column), r"^\+", "")
+    try:
+        return trimmed.cast(t)
+    except pa.ArrowInvalid:
+        return trimmed.cast(pa.decimal128(38, 18)).cast(t)
+
+
+def _to_binary(column: pa.Array, t: pa.DataType) -> pa.Array:
+    try:
+        decoded = [None if v is None else base64.b64decode(v, validate=True) for v in column.to_pylist()]
+    except binascii.Error as error:
+        raise ValueError(str(error)) from None
+    return pa.array(decoded, t)
+
+
+def to_timestamp(column: pa.Array, t: pa.DataType) -> pa.Array:
+    """The column as timestamps; see the module's rules.
+
+    Raises:
+        pa.ArrowInvalid: A value is none.
+    """
+    instant = pa.timestamp(t.unit, "UTC")
+    for kind in (pa.timestamp(t.unit), instant):  # Arrow's own parser wants all with a zone, or none
+        try:
+            return column.cast(kind).cast(instant).cast(t)
+        except pa.ArrowInvalid:
+            continue
+    parts = _extract(column, TIMESTAMP)
+    zone = parts["zone"]
+    zone = pc.if_else(pc.is_in(zone, pa.array(["", "z", "UTC"])), "Z", zone)
+    moment = pc.binary_join_element_wise(parts["date"], _clock(parts, t.unit), "T")
+    return pc.binary_join_element_wise(moment, zone, "").cast(instant).cast(t)
+
+
+def _to_time(column: pa.Array, t: pa.DataType) -> pa.Array:
+    clock = _clock(_extract(column, _TIME), t.unit)
+    return pc.binary_join_element_wise("1970-01-01", clock, "T").cast(pa.timestamp(t.unit)).cast(t)
+
+
+def _extract(column: pa.Array, pattern: str) -> dict[str, pa.Array]:
+    found = pc.extract_regex(pc.utf8_trim_whitespace(column), pattern)
+    if found.null_count != column.null_count:
+        msg = "not all values match"
+        raise ValueError(msg)
+    return {f.name: pc.if_else(pc.is_valid(found), v, None) for f, v in zip(found.type, found.flatten(), strict=True)}
+
+
+def _clock(parts: dict[str, pa.Array], unit: str) -> pa.Array:
+    """HH:MM:SS with as many digits as the unit has."""
+    time = pc.if_else(pc.equal(parts["time"], ""), "00:00", parts["time"])
+    seconds = pc.if_else(pc.equal(parts["seconds"], ""), ":00", parts["seconds"])
+    clock = pc.binary_join_element_wise(time, seconds, "")
+    if digits := _DIGITS[unit]:
+        fraction = pc.utf8_slice_codeunits(pc.utf8_rpad(parts["fraction"], 9, "0"), 0, digits)
+        clock = pc.binary_join_element_wise(clock, fraction, ".")
+    return clock
