@@ -1,0 +1,185 @@
+"""Avro files: schema from the header, rows block by block; written for warehouses that load Avro best."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from singer_arrow.compression import decompress, detect
+from singer_arrow.errors import DataError
+from singer_arrow.formats import avro_write
+from singer_arrow.formats.avro_container import Header, read_blocks, read_header, repack
+from singer_arrow.formats.avro_schema import from_avro_schema
+from singer_arrow.formats.cast import fit, json_text
+from singer_arrow.formats.protocol import ReadOptions
+from singer_arrow.formats.values import BadValueError
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.schema import is_json
+
+_GROUP_BYTES = 8 << 20
+_FLAT = {"boolean", "int", "long", "float", "double", "string", "bytes"}
+_MILLISECONDS = {"time-millis", "timestamp-millis", "local-timestamp-millis"}
+_CODECS = {None: "snappy", "none": "null", "gzip": "deflate", "zstd": "zstandard"}
+
+
+class Avro:
+    """See the module."""
+
+    name = "avro"
+    suffixes = (".avro",)
+
+    def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
+        """See `Format.infer`; the header tells all."""
+        header = read_header(_source(reader, options), reader.url)
+        return from_avro_schema(header.schema, reader.url)
+
+    def read(self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+        """See `Format.read`."""
+        source = _source(reader, options)
+        header = read_header(source, reader.url)
+        ours = from_avro_schema(header.schema, reader.url)
+        decode = _decode_fast if _is_flat(header.schema) else _decode_slow
+        for blocks in _groups(read_blocks(source, header, reader.url)):
+            try:
+                table = decode(header, blocks, ours, schema.names)
+            except (pa.ArrowException, ValueError, TypeError, IndexError, EOFError, OverflowError) as error:
+                msg = f"its rows are not as its header says ({' '.join(str(error).split())[:200]})"
+                raise DataError(msg, url=reader.url) from None
+            for batch in table.to_batches(max_chunksize=options.batch_rows):
+                yield _fitted(batch, schema, reader.url)
+
+    def write(
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path, *, compression: str | None = None
+    ) -> int:
+        """See `WritableFormat.write`. Compression: snappy (default), none, deflate or zstandard."""
+        codec = _CODECS.get(compression, compression) or "null"
+        return avro_write.write(batches, schema, path, codec=codec)
+
+
+class _Chunks:
+    """Chunks of bytes as something to read from."""
+
+    def __init__(self, chunks: Iterable[Any]) -> None:
+        self._chunks = iter(chunks)
+        self._data, self._at = memoryview(b""), 0
+
+    def read(self, n: int) -> bytes:
+        """The next `n` bytes, or fewer at the end."""
+        out: list[memoryview] = []
+        while n:
+            if self._at == len(self._data):
+                chunk = next(self._chunks, None)
+                if chunk is None:
+                    break
+                self._data, self._at = memoryview(chunk), 0
+            piece = self._data[self._at : self._at + n]
+            self._at += len(piece)
+            n -= len(piece)
+            out.append(piece)
+        return b"".join(out)
+
+
+def _source(reader: ObjectReader, options: ReadOptions) -> _Chunks:
+    codec = options.compression
+    if codec == "auto":
+        codec = detect(reader.url.name, bytes(reader.head_bytes(8)))
+    return _Chunks(decompress(reader.chunks(), codec, url=reader.url))
+
+
+def _groups(blocks: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
+    """Blocks gathered until there is enough for a batch; by size alone, so the same on every run."""
+    group: list[tuple[int, bytes]] = []
+    size = 0
+    for rows, data in blocks:
+        group.append((rows, data))
+        size += len(data)
+        if size >= _GROUP_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _branches(kind: Any) -> tuple[list[Any], list[Any]]:
+    """The branches of a type, and those that are not null."""
+    branches = kind if isinstance(kind, list) else [kind]
+    return branches, [b for b in branches if b != "null"]
+
+
+def _physical(kind: Any) -> str | None:
+    """The primitive that a type is stored as; None for what polars does not decode, or not exactly."""
+    if isinstance(kind, dict):
+        if kind.get("logicalType") == "decimal" or kind["type"] not in _FLAT:
+            return None
+        return str(kind["type"])
+    return kind if kind in _FLAT else None
+
+
+def _is_flat(schema: dict[str, Any]) -> bool:
+    fields = [_branches(f["type"]) for f in schema["fields"]]
+    return bool(fields) and all(len(given) <= 2 and len(own) == 1 and _physical(own[0]) for given, own in fields)
+
+
+def _decode_fast(header: Header, blocks: list[tuple[int, bytes]], ours: pa.Schema, wanted: list[str]) -> pa.Table:
+    """By polars, in the stored types; the logical types are put on afterwards, without a copy."""
+    import polars as pl
+
+    fields = header.schema["fields"]
+    stored = [
+        {
+            "name": f["name"],
+            "type": [_physical(b) or b for b in given] if isinstance(f["type"], list) else _physical(own[0]),
+        }
+        for f in fields
+        for given, own in [_branches(f["type"])]
+    ]
+    plain = repack(header, blocks, {"type": "record", "name": "row", "fields": stored})
+    columns = [f["name"] for f in fields if f["name"] in wanted] or [fields[0]["name"]]
+    table = pl.read_avro(io.BytesIO(plain), columns=columns).to_arrow(compat_level=pl.CompatLevel.oldest())
+    logical = {
+        f["name"]: own[0].get("logicalType")
+        for f in fields
+        for own in [_branches(f["type"])[1]]
+        if isinstance(own[0], dict)
+    }
+    made = [_put_on(table.column(n), logical.get(n), ours.field(n).type) for n in table.column_names]
+    return pa.table(made, schema=pa.schema([ours.field(n) for n in table.column_names]))
+
+
+def _put_on(column: pa.ChunkedArray, logical: str | None, t: pa.DataType) -> pa.ChunkedArray:
+    import pyarrow.compute as pc
+
+    if logical in _MILLISECONDS:
+        column = pc.multiply_checked(column.cast(pa.int64()), 1000)
+    return column.cast(t)
+
+
+def _decode_slow(header: Header, blocks: list[tuple[int, bytes]], ours: pa.Schema, wanted: list[str]) -> pa.Table:
+    import fastavro
+
+    fields = [f for f in ours if f.name in wanted] or [ours.field(0)]
+    rows = [
+        {f.name: _value(row.get(f.name), f) for f in fields}
+        for row in fastavro.reader(io.BytesIO(repack(header, blocks)))
+        if isinstance(row, dict)
+    ]
+    return pa.Table.from_pylist(rows, schema=pa.schema(fields))
+
+
+def _value(value: Any, field: pa.Field) -> Any:
+    return json_text(value) if is_json(field) and value is not None else value
+
+
+def _fitted(batch: pa.RecordBatch, schema: pa.Schema, url: object) -> pa.RecordBatch:
+    columns = []
+    for field in schema:
+        at = batch.schema.get_field_index(field.name)
+        try:
+            columns.append(pa.nulls(batch.num_rows, field.type) if at < 0 else fit(batch.column(at), field))
+        except BadValueError as error:
+            raise DataError(str(error), url=url, column=field.name) from None
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
