@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from singer_arrow.formats import FORMATS
+from singer_arrow.formats import WRITABLE
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 
@@ -57,7 +57,7 @@ def write_parts(
         while source.more():
             path = Path(folder) / f"part{SUFFIXES[format]}"
             first_row = source.rows
-            rows = FORMATS[format].write(source.part(), schema, path, compression=compression)
+            rows = WRITABLE[format].write(source.part(), schema, path, compression=compression)
             url = url_of(first_row, rows)
             yield Part(url, first_row, rows, storage.put_file(url, path))
 
@@ -67,7 +67,7 @@ class _Counted:
 
     def __init__(self, batches: Iterable[pa.RecordBatch], limit: int) -> None:
         self.rows = 0
-        self._batches = (b for b in batches if b.num_rows)
+        self._batches: Iterator[pa.RecordBatch] = (b for b in batches if b.num_rows)
         self._limit = limit
 
     def more(self) -> bool:

@@ -1,0 +1,83 @@
+"""Batch files: cut alike on every run, whole or not at all, and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from singer_arrow.batch.decode import read_file
+from singer_arrow.batch.encode import ARROW_BYTES_PER_FILE_BYTE, Part, write_parts
+from singer_arrow.errors import DataError, NotFoundError
+from singer_arrow.storage import Storage
+from singer_arrow.urls import Url
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
+FORMATS = ("parquet", "jsonl")
+
+
+def batches(rows: int, size: int) -> list[pa.RecordBatch]:
+    table = pa.table({"id": pa.array(range(rows)), "name": pa.array([f"name {i}" for i in range(rows)])}, schema=SCHEMA)
+    return table.to_batches(max_chunksize=size)
+
+
+def write(root: Path, format: str, source: Iterable[pa.RecordBatch], target_bytes: int) -> list[Part]:
+    url = Url.parse(str(root))
+    return list(
+        write_parts(
+            source,
+            SCHEMA,
+            storage=Storage(),
+            url_of=lambda first, rows: url.join(f"{first}-{rows}"),
+            format=format,
+            target_bytes=target_bytes,
+        )
+    )
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_files_are_cut_by_size_and_hold_every_row_once(tmp_path: Path, format: str) -> None:
+    source = batches(10_000, 500)
+    limit = sum(b.nbytes for b in source) // 4
+    parts = write(tmp_path / "a", format, source, limit // ARROW_BYTES_PER_FILE_BYTE)
+    assert len(parts) in (4, 5)
+    assert [p.first_row for p in parts] == [sum(q.rows for q in parts[:i]) for i in range(len(parts))]
+    assert [p.bytes for p in parts] == [p.url.local_path().stat().st_size for p in parts]
+    rows = [
+        r for p in parts for b in read_file(Storage(), str(p.url), format=format, schema=SCHEMA) for r in b.to_pylist()
+    ]
+    assert rows == pa.Table.from_batches(source).to_pylist()
+
+    again = write(tmp_path / "b", format, source, limit // ARROW_BYTES_PER_FILE_BYTE)
+    assert [(p.url.name, p.bytes) for p in again] == [(p.url.name, p.bytes) for p in parts]
+    assert [p.url.local_path().read_bytes() for p in again] == [p.url.local_path().read_bytes() for p in parts]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_no_rows_make_no_file(tmp_path: Path, format: str) -> None:
+    assert write(tmp_path, format, [], 1) == []
+    assert write(tmp_path, format, [pa.RecordBatch.from_pylist([], SCHEMA)], 1) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield batches(10, 10)[0]
+        raise DataError("the source broke")
+
+    with pytest.raises(DataError, match="the source broke"):
+        write(tmp_path, "parquet", broken(), 1 << 30)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_batch_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match=r"gone\.parquet does not exist: a batch file of the manifest is missing"):
+        list(read_file(Storage(), str(tmp_path / "gone.parquet"), format="parquet", schema=SCHEMA))
+
+
+def test_an_empty_batch_file(tmp_path: Path) -> None:
+    (tmp_path / "x.parquet").touch()
+    with pytest.raises(DataError, match=r"x\.parquet: it holds no byte"):
+        list(read_file(Storage(), str(tmp_path / "x.parquet"), format="parquet", schema=SCHEMA))
