@@ -69,7 +69,7 @@ def _install(target: Path) -> None:
         _run([base, "-m", "venv", str(target)])
         _run([python, "-m", "pip", "install", "--quiet", "--no-input", "--no-deps",
               "--disable-pip-version-check", "--requirement", str(REQUIREMENTS)])  # fmt: skip
-    _run([python, "-c", "import duckdb, fastavro, pyarrow.parquet, sqlglot, uvicorn, grpc"])
+    _run([python, "-c", "import duckdb, fastavro, polars, pyarrow.parquet, sqlglot, uvicorn, grpc"])
 
 
 def _remove_interrupted(directory: Path) -> None:
@@ -101,7 +101,7 @@ def ensure() -> Path:
         if python.exists():
             return python
         _remove_interrupted(directory)
-        print("local-cloud: installing the local BigQuery (once, about 30 s, 600 MB)", file=sys.stderr, flush=True)  # noqa: T201 - for the person who waits
+        print("local-cloud: installing the local BigQuery (once, about 30 s, 800 MB)", file=sys.stderr, flush=True)  # noqa: T201 - for the person who waits
         making = Path(tempfile.mkdtemp(prefix="making-", dir=directory))
         try:
             _install(making / "env")

@@ -1,4 +1,4 @@
-"""Load jobs: compressed uploads, typed files, and the table's own schema where none is given."""
+"""Load jobs: compressed uploads, typed files, and what BigQuery would refuse."""
 
 import gzip
 import shutil
@@ -6,11 +6,17 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from local_bigquery.catalog import tables
+import pyarrow.parquet as pq
+from local_bigquery.catalog import names, tables
 from local_bigquery.errors import BigQueryError
 from local_bigquery.jobs import load, runner
+from local_bigquery.jobs.storage import literal
+from local_bigquery.models import TableFieldSchema
+
+from local_cloud.bigquery.server import avro, files
 
 GZIP_MAGIC = b"\x1f\x8b"
+TYPED = ("PARQUET", "AVRO", "ORC")
 _reading = threading.local()
 
 
@@ -25,15 +31,62 @@ def _inflate(upload: Path) -> None:
     plain.replace(upload)
 
 
-def _table_schema(config: Any) -> Any:
-    """The configuration with the destination's schema, when the job gives none and the table has one."""
-    if config.schema_ and config.schema_.fields:
-        return config
+def _destination(config: Any) -> list[Any]:
+    """The fields of the table to load into; none if it is not there yet or will be replaced."""
+    if config.writeDisposition == "WRITE_TRUNCATE":
+        return []
     try:
-        table = tables.get(*tables.reference(config.destinationTable))
+        return list(tables.fields(tables.get(*tables.reference(config.destinationTable))))
     except BigQueryError:
-        return config
-    return config.replace(schema=table.schema_.dump()) if tables.fields(table) else config
+        return []
+
+
+def _given(config: Any) -> list[Any]:
+    return list((config.schema_ and config.schema_.fields) or [])
+
+
+def _check_modes(config: Any, nullable: dict[str, bool], existing: list[Any]) -> None:
+    """Refuse what is nullable in the file or the job's schema and required in the table."""
+    given = {field.name.casefold(): field.mode != "REQUIRED" for field in _given(config)}
+    loose = given or {name.casefold(): value for name, value in nullable.items()}
+    if "ALLOW_FIELD_RELAXATION" in (config.schemaUpdateOptions or []):
+        return
+    for field in existing:
+        if field.mode == "REQUIRED" and loose.get(field.name.casefold(), False):
+            label = names.label(*tables.reference(config.destinationTable))
+            raise files.refuse(
+                f"Provided Schema does not match Table {label}. "
+                f"Field {field.name} has changed mode from REQUIRED to NULLABLE"
+            )
+
+
+def _check_parquet(upload: Path, config: Any, existing: list[Any]) -> None:
+    schema = pq.read_schema(upload)
+    files.check_names(schema.names)
+    names.fields([TableFieldSchema(name=name) for name in schema.names])
+    options = config.parquetOptions
+    files.check_parquet(
+        schema,
+        list_inference=bool(options and options.enableListInference),
+        decimal_targets=config.decimalTargetTypes or ["NUMERIC"],
+    )
+    present = {name.casefold() for name in schema.names}
+    for field in _given(config) or existing:
+        if field.type == "JSON" and field.name.casefold() in present:
+            raise files.refuse(f"Unsupported field type: JSON (column {field.name} of a Parquet file)")
+    _check_modes(config, {field.name: field.nullable for field in schema}, existing)
+
+
+def _check_json_keys(cursor: Any, upload: str, config: Any) -> None:
+    """Refuse keys without a column, unless they are ignored, and keys that match one in another case only."""
+    known = {field.name for field in _given(config)}
+    folded = {name.casefold(): name for name in known}
+    query = f"SELECT DISTINCT unnest(json_keys(json)) FROM read_ndjson_objects({literal(upload)})"  # noqa: S608 - a path of ours
+    for (key,) in cursor.execute(query).fetchall():
+        if key not in known and key.casefold() in folded:
+            raise files.unsupported(f"the key {key} is spelled otherwise than the column {folded[key.casefold()]}")
+        if key not in known and not config.ignoreUnknownValues:
+            raise files.refuse(f"Error while reading data, error message: JSON parsing error: No such field: {key}.")
 
 
 def mend() -> None:
@@ -45,7 +98,7 @@ def mend() -> None:
         return expression if getattr(_reading, "typed", False) else str(decoded(expression, field, depth))
 
     def project(config: Any, fields: Any, columns: Any) -> Any:
-        _reading.typed = (config.sourceFormat or "CSV") not in load.TEXT_FORMATS
+        _reading.typed = (config.sourceFormat or "CSV") in TYPED
         try:
             return projection(config, fields, columns)
         finally:
@@ -54,10 +107,26 @@ def mend() -> None:
     def load_job(cursor: Any, config: Any, upload: str | None) -> Any:
         if upload:
             _inflate(Path(upload))
-        text = (config.sourceFormat or "CSV") in load.TEXT_FORMATS
-        if text and not config.autodetect:
-            config = _table_schema(config)
+            config = _checked(cursor, config, upload)
         return run(cursor, config, upload)
 
+    def _checked(cursor: Any, config: Any, upload: str) -> Any:
+        kind, existing = config.sourceFormat or "CSV", _destination(config)
+        with load._reading({upload: None}):
+            if kind == "PARQUET":
+                _check_parquet(Path(upload), config, existing)
+            elif kind == "AVRO":
+                _check_modes(config, avro.nullable(Path(upload).read_bytes()), existing)
+            elif not config.autodetect:
+                if existing and not _given(config):
+                    config = config.replace(schema={"fields": [field.dump() for field in existing]})
+                if not _given(config):
+                    raise files.refuse("No schema specified on job or table.")
+                _check_modes(config, {}, existing)
+                if kind == "NEWLINE_DELIMITED_JSON":
+                    _check_json_keys(cursor, upload, config)
+        return config
+
     load._decoded, load._projection, load.run = decode, project, load_job
+    load.ARROW_READERS["AVRO"] = avro.read
     runner.HANDLERS["load"] = load_job

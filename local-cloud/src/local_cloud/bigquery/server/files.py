@@ -1,0 +1,76 @@
+"""What BigQuery refuses or reads otherwise in the files of a load job (no I/O but reading a file's head)."""
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import pyarrow as pa
+from local_bigquery.errors import BigQueryError
+
+NUMERIC_SCALE, NUMERIC_INTEGER_DIGITS = 9, 29
+LARGEST_PRECISION = 38
+
+
+def refuse(message: str) -> BigQueryError:
+    """What BigQuery says about a file that it cannot load."""
+    return BigQueryError("invalid", message)
+
+
+def unsupported(what: str) -> BigQueryError:
+    """For what BigQuery does and this server would do differently without a word."""
+    return BigQueryError("notImplemented", f"the local BigQuery cannot do this as BigQuery does: {what}")
+
+
+def check_names(names: Collection[str]) -> None:
+    """Refuse columns that differ in case only; names of columns are the same in any case."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.casefold(), name)
+        if other is not name:
+            raise refuse(f"Duplicate field names in schema: {other} and {name}")
+
+
+def check_parquet(schema: pa.Schema, *, list_inference: bool, decimal_targets: Collection[str]) -> None:
+    """Refuse Parquet columns that BigQuery would load as other types than this server.
+
+    Args:
+        schema: the file's.
+        list_inference: the job's enableListInference; without it BigQuery makes records of lists.
+        decimal_targets: the job's decimalTargetTypes.
+    """
+    for path, kind in _walk(schema):
+        if pa.types.is_map(kind):
+            raise unsupported(f"column {path} is a map, which BigQuery loads as a repeated record key_value")
+        if _is_list(kind):
+            if not list_inference:
+                raise unsupported(f"column {path} is a list, and enableListInference is not set")
+            if _is_list(kind.value_type):
+                raise refuse(f"Error while reading data: column {path} is an array of arrays, which is not supported")
+        if pa.types.is_decimal(kind):
+            _check_decimal(path, kind, decimal_targets)
+
+
+def _check_decimal(path: str, kind: pa.DataType, targets: Collection[str]) -> None:
+    if kind.precision > LARGEST_PRECISION:
+        raise unsupported(f"column {path} has {kind.precision} digits, and this server keeps {LARGEST_PRECISION}")
+    fits = kind.scale <= NUMERIC_SCALE and kind.precision - kind.scale <= NUMERIC_INTEGER_DIGITS
+    if not fits and "BIGNUMERIC" not in targets:
+        raise refuse(
+            f"Error while reading data: column {path} is decimal({kind.precision}, {kind.scale}), which NUMERIC cannot "
+            f"hold, and decimalTargetTypes does not name BIGNUMERIC"
+        )
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _walk(schema: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
+    """All columns and what they hold, as (path, type)."""
+    waiting: list[tuple[str, Any]] = [(field.name, field.type) for field in schema]
+    while waiting:
+        path, kind = waiting.pop()
+        yield path, kind
+        if pa.types.is_struct(kind):
+            waiting += [(f"{path}.{kind.field(i).name}", kind.field(i).type) for i in range(kind.num_fields)]
+        elif _is_list(kind):
+            waiting.append((f"{path}[]", kind.value_type))

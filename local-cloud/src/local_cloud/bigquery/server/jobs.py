@@ -1,0 +1,103 @@
+"""Jobs: one job for one id, and jobs that are slow or fail on request."""
+
+import os
+import re
+import threading
+import time
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import JSONResponse
+from local_bigquery import errors
+from local_bigquery.app import app
+from local_bigquery.jobs import query, runner
+
+PATH = "/local-cloud/job-faults"
+# HTTP statuses of reasons that only the real service has.
+REASONS = {
+    "quotaExceeded": (403, "PERMISSION_DENIED"),
+    "rateLimitExceeded": (403, "PERMISSION_DENIED"),
+    "backendError": (503, "UNAVAILABLE"),
+    "internalError": (500, "INTERNAL"),
+    "resourcesExceeded": (400, "RESOURCE_EXHAUSTED"),
+}
+KEYS = {"job", "match", "reason", "message", "delay_s", "skip", "times"}
+_lock = threading.Lock()
+_faults: list[dict[str, Any]] = []
+
+
+def _suffer(job: str, subject: str) -> None:
+    """Wait or fail as the first fault says that concerns this job."""
+    for fault in _faults:
+        if fault.get("job", job) != job or not re.search(fault.get("match", ""), subject):
+            continue
+        with _lock:
+            fault["matched"] += 1
+            if fault["matched"] <= fault.get("skip", 0) or fault["fired"] >= fault.get("times", fault["fired"] + 1):
+                continue
+            fault["fired"] += 1
+        time.sleep(fault.get("delay_s", 0))
+        if reason := fault.get("reason"):
+            raise errors.BigQueryError(reason, fault.get("message", f"made to fail: {reason}"))
+        return
+
+
+def _mend_handlers() -> None:
+    for kind in ("load", "copy"):
+        runner.HANDLERS[kind] = _suffering(kind, runner.HANDLERS[kind])
+    execute = query.execute
+
+    def execute_or_fail(cursor: Any, project_id: str, job_id: str | None, config: Any, **options: Any) -> Any:
+        if job_id is not None:
+            _suffer("query", config.query or "")
+        return execute(cursor, project_id, job_id, config, **options)
+
+    query.execute = execute_or_fail
+
+
+def _suffering(kind: str, handler: Any) -> Any:
+    def handle(cursor: Any, config: Any, upload: str | None) -> Any:
+        table = config.destinationTable
+        _suffer(kind, f"{table.projectId}.{table.datasetId}.{table.tableId}")
+        return handler(cursor, config, upload)
+
+    return handle
+
+
+def _mend_submission() -> None:
+    submit, taking = runner.submit, threading.Lock()
+
+    def submit_once(project_id: str, job_id: str, configuration: Any, upload: str | None = None) -> Any:
+        # Looking an id up and taking it are two steps in the server; two requests at once could both succeed.
+        with taking:
+            try:
+                return submit(project_id, job_id, configuration, upload)
+            except errors.BigQueryError:
+                if upload:
+                    os.remove(upload)  # noqa: PTH107 - a plain path is what the server has
+                raise
+
+    runner.submit = submit_once
+
+
+def _add_control() -> None:
+    async def replace(request: Request) -> JSONResponse:
+        given = await request.json()
+        for fault in given:
+            unknown = set(fault) - KEYS
+            if unknown or fault.get("reason", "invalid") not in errors.STATUSES:
+                return JSONResponse({"error": f"cannot understand the fault {fault}"}, status_code=400)
+        with _lock:
+            _faults[:] = [fault | {"matched": 0, "fired": 0} for fault in given]
+        return JSONResponse(_faults)
+
+    app.add_api_route(PATH, replace, methods=["PUT"])
+    app.add_api_route(PATH, lambda: _faults, methods=["GET"])
+
+
+def mend() -> None:
+    """Replace the parts of the server that start jobs."""
+    errors.STATUSES.update(REASONS)
+    _mend_handlers()
+    _mend_submission()
+    _add_control()

@@ -1,0 +1,159 @@
+"""Where jobs run: in the location of their datasets, and nowhere else."""
+
+import functools
+from collections.abc import Awaitable, Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import sqlglot
+from fastapi import Request, Response
+from fastapi.responses import JSONResponse
+from local_bigquery.api import jobs, uploads
+from local_bigquery.app import app
+from local_bigquery.catalog import datasets
+from local_bigquery.errors import BigQueryError, not_found
+from local_bigquery.jobs import query, runner, store
+from local_bigquery.sql.translate import parse
+from sqlglot import exp
+
+DEFAULT = "US"
+_requested: ContextVar[str | None] = ContextVar("requested", default=None)
+_location: ContextVar[str] = ContextVar("location", default=DEFAULT)
+Dataset = tuple[str, str]
+
+
+def _of_table(reference: Any) -> Iterator[Dataset]:
+    if reference and reference.datasetId:
+        yield reference.projectId, reference.datasetId
+
+
+def _of_text(text: str, project_id: str) -> Iterator[Dataset]:
+    try:
+        trees = [tree for tree in parse(text) if tree is not None]
+    except (sqlglot.errors.SqlglotError, BigQueryError):
+        return  # the engine says what is wrong with it
+    for tree in trees:
+        for table in tree.find_all(exp.Table):
+            if table.db:
+                yield table.catalog or project_id, table.db
+
+
+def _datasets(project_id: str, configuration: Any) -> Iterator[Dataset]:
+    """The datasets that a job touches."""
+    if load := configuration.load:
+        yield from _of_table(load.destinationTable)
+    if copied := configuration.copy_:
+        yield from _of_table(copied.destinationTable)
+        for source in copied.sourceTables or [copied.sourceTable]:
+            yield from _of_table(source)
+    if asked := configuration.query:
+        yield from _of_table(asked.destinationTable)
+        yield from _of_table(asked.defaultDataset)
+        yield from _of_text(asked.query or "", project_id)
+
+
+def _located(dataset: Dataset) -> str | None:
+    try:
+        return datasets.get(*dataset).location or DEFAULT
+    except BigQueryError:
+        return None
+
+
+def check(project_id: str, configuration: Any) -> None:
+    """Fail as BigQuery does when a job's dataset is elsewhere: it is not found."""
+    location = _location.get()
+    for dataset in _datasets(project_id, configuration):
+        found = _located(dataset)
+        if found is not None and found.casefold() != location.casefold():
+            raise not_found("Dataset", f"{dataset[0]}:{dataset[1]} was not found in location {location}")
+
+
+def _remember(location: Callable[[Any], str | None], endpoint: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap an endpoint so that the location that its request asks for is known while it runs."""
+
+    @functools.wraps(endpoint)
+    def call(*arguments: Any, **options: Any) -> Any:
+        token = _requested.set(location(options.get("body") or arguments[1]))
+        try:
+            return endpoint(*arguments, **options)
+        finally:
+            _requested.reset(token)
+
+    return call
+
+
+def _of_job(body: Any) -> str | None:
+    return body.jobReference.location if body.jobReference else None
+
+
+def _of_query(body: Any) -> str | None:
+    location: str | None = body.location
+    return location
+
+
+def _mend_requests() -> None:
+    wrapped = {jobs.insert_job: _of_job, jobs.run_query: _of_query}
+    for route in app.routes:
+        if location := wrapped.get(getattr(route, "endpoint", None)):
+            route.dependant.call = _remember(location, route.endpoint)
+    uploads._start = _remember(_of_job, uploads._start)
+
+
+def _mend_jobs() -> None:
+    submit, make = runner.submit, runner._job
+
+    def submit_somewhere(project_id: str, job_id: str, configuration: Any, upload: str | None = None) -> Any:
+        known = (_located(dataset) for dataset in _datasets(project_id, configuration))
+        location = _requested.get() or next(filter(None, known), DEFAULT)
+        token = _location.set(location)
+        try:
+            return submit(project_id, job_id, configuration, upload)
+        finally:
+            _location.reset(token)
+
+    def make_somewhere(project_id: str, job_id: str | None, configuration: Any) -> Any:
+        job, location = make(project_id, job_id, configuration), _location.get()
+        reference = job.jobReference.dump() | {"location": location}
+        link = f"/bigquery/v2/projects/{project_id}/jobs/{job_id}?location={location}"
+        return job.replace(jobReference=reference, id=f"{project_id}:{location}.{job_id}", selfLink=link)
+
+    runner.submit, runner._job = submit_somewhere, make_somewhere
+    for kind in ("load", "copy"):
+        runner.HANDLERS[kind] = _checked(kind, runner.HANDLERS[kind])
+    execute = query.execute
+
+    def execute_here(cursor: Any, project_id: str, job_id: str | None, config: Any, **options: Any) -> Any:
+        if job_id is not None:
+            check(project_id, runner.JobConfiguration(query=config))
+        return execute(cursor, project_id, job_id, config, **options)
+
+    query.execute = execute_here
+
+
+def _checked(kind: str, handler: Callable[..., Any]) -> Callable[..., Any]:
+    def handle(cursor: Any, config: Any, upload: str | None) -> Any:
+        check(config.destinationTable.projectId, runner.JobConfiguration.model_validate({kind: config.dump()}))
+        return handler(cursor, config, upload)
+
+    return handle
+
+
+def _mend_lookups() -> None:
+    async def elsewhere(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+        """A job is found only where it is."""
+        location, parts = request.query_params.get("location"), request.url.path.strip("/").split("/")
+        if request.method == "GET" and location and len(parts) == 6 and parts[4] in {"jobs", "queries"}:
+            job = store.load(parts[3], parts[5])
+            if job and job.jobReference.location.casefold() != location.casefold():
+                error = not_found("Job", f"{parts[3]}:{location}.{parts[5]}")
+                return JSONResponse(error.response(), status_code=error.code)
+        return await call_next(request)
+
+    app.middleware("http")(elsewhere)
+
+
+def mend() -> None:
+    """Replace the parts of the server that take jobs; after all other mending of load and copy jobs."""
+    _mend_requests()
+    _mend_jobs()
+    _mend_lookups()
