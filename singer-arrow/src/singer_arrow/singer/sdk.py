@@ -1,43 +1,21 @@
-"""The one seam to singer-sdk: no other module touches what the SDK keeps to itself.
+"""What taps and targets share of the one seam to singer-sdk; only `sdk*.py` touch what the SDK keeps to itself.
 
-The privates used here are listed in `tests/unit/singer_arrow/test_sdk_*.py`, which fail when a new SDK changes them.
+The privates used are listed in `tests/unit/singer_arrow/test_sdk_*.py`, which fail when a new SDK changes them.
 """
 
 from __future__ import annotations
 
-import abc
-import shutil
-import sys
-import tempfile
-import threading
-import time
-import uuid
-import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from functools import cached_property
+import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO
+from typing import Any
 
-import msgspec
-from singer_sdk import Target, metrics
+from singer_sdk.configuration._dict_config import parse_environment_config
 from singer_sdk.exceptions import ConfigValidationError
-from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
 from singer_sdk.plugin_base import JSONSchemaValidator, PluginBase
-from singer_sdk.singerlib.json import deserialize_json, serialize_json
-from singer_sdk.sinks import BatchSink
 
-from singer_arrow.batch.message import Batch
-from singer_arrow.errors import DataError, SchemaError
-from singer_arrow.singer.checkpoint import Checkpoints, State
-from singer_arrow.singer.loads import AnyLane, Limits, Loads
+from singer_arrow.errors import ConfigError
 from singer_arrow.singer.settings import problems
-from singer_arrow.singer.tally import Tally
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from singer_sdk.plugin_base import _ConfigInput
 
 
 def checked_settings(plugin: PluginBase, *, raise_errors: bool) -> list[str]:
@@ -56,367 +34,62 @@ def checked_settings(plugin: PluginBase, *, raise_errors: bool) -> list[str]:
     return found
 
 
-# Targets ------------------------------------------------------------------------------------------------------------
+def environment_settings(plugin: type[PluginBase]) -> dict[str, Any]:
+    """The settings that environment variables give, `TARGET_X_MAX_BATCH_MB=0.5` for `max_batch_mb`.
 
-VERSION_COLUMN = "_sdc_table_version"
-DELETED_COLUMN = "_sdc_deleted_at"
-METADATA_COLUMNS = (
-    "_sdc_extracted_at",
-    "_sdc_received_at",
-    "_sdc_batched_at",
-    DELETED_COLUMN,
-    "_sdc_sequence",
-    VERSION_COLUMN,
-    "_sdc_sync_started_at",
-)
-"""What `add_record_metadata` adds, as the SDK names it."""
-GRACE_SECONDS = 20.0
-"""How long a run that must end waits for the loads that run; Kubernetes kills after 30 s."""
-_PROGRESS_SECONDS = 30.0
-_RECORD_FILE_BYTES = 64 << 20
-
-
-class LoadTarget(Target):
-    """A target that loads in the background: many BATCH messages a load, many loads at once, STATE after durability.
-
-    What the SDK does to RECORD, SCHEMA and ACTIVATE_VERSION messages stays; its draining becomes the making of local
-    batch files, its STATE goes through `checkpoints`. Connections and threads begin with the first message.
+    A text becomes the first thing that the setting may be: a boolean, a number, an object or a list in JSON; else it
+    stays text, and validation says what is wrong with it. The SDK alone reads no numbers with a fraction, and takes an
+    object for the only thing that a setting may be.
     """
+    schema = plugin.config_jsonschema
+    plugin.append_builtin_config(schema)
+    properties = schema["properties"]
+    as_text = {"properties": {name: {"type": "string"} for name in properties}}
+    given = parse_environment_config(as_text, plugin._env_var_prefix)
+    return {name: _from_text(text, properties[name]) for name, text in given.items()}
 
-    default_sink_class: type[LoadSink]
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.message_version: int | None = None
-        self.max_parallelism = 1  # draining only closes a local file
-        self._tallies: dict[str, Tally] = {}
-        self._messages = threading.RLock()  # one message at a time, and no draining in the middle of one
-        self._folder: Path | None = None
-
-    @property
-    @abc.abstractmethod
-    def limits(self) -> Limits:
-        """Where loads end and how many run at once."""
-
-    def close(self) -> None:
-        """Give back what the target holds; called once, at the end of the run."""
-
-    @cached_property
-    def checkpoints(self) -> Checkpoints:
-        """What holds STATE back."""
-        return Checkpoints(self._emit_state)
-
-    @cached_property
-    def loads(self) -> Loads:
-        """What loads."""
-        self._MAX_RECORD_AGE_IN_MINUTES = self.limits.age_seconds / 60
-        loads = Loads(self.checkpoints, self.limits)
-        threading.Thread(target=_tick, args=(weakref.ref(self),), name="ticker", daemon=True).start()
-        return loads
-
-    @cached_property
-    def folder(self) -> Path:
-        """The folder of this run's temporary files; it is removed when the process ends."""
-        folder = Path(tempfile.mkdtemp(prefix=f"{self.name}-"))
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        return folder
-
-    def temporary(self, suffix: str) -> Path:
-        """A name for a new temporary file."""
-        return self.folder / f"{uuid.uuid4().hex}{suffix}"
-
-    def tally(self, stream: str) -> Tally:
-        """The counts of a stream."""
-        if stream not in self._tallies:
-            self._tallies[stream] = Tally(stream)
-        return self._tallies[stream]
-
-    def drain_stream(self, stream: str) -> None:
-        """Load all that was read of a stream so far, and wait for it.
-
-        Raises:
-            Exception: Whatever failed first.
-        """
-        for sink in [*self._sinks_to_clear, *self._sinks_active.values()]:
-            if sink.stream_name == stream and isinstance(sink, LoadSink):
-                self.drain_one(sink)
-                self.loads.wait(sink.lane)
-
-    @classmethod
-    def invoke(  # type: ignore[override]  # the SDK's own targets narrow it alike
-        cls,
-        *,
-        about: bool = False,
-        about_format: str | None = None,
-        config: _ConfigInput | None = None,
-        file_input: IO[str] | None = None,
-    ) -> None:
-        """Run the target: as the SDK does, and with an orderly end whatever happens."""
-        super(Target, cls).invoke(about=about, about_format=about_format)
-        cls.print_version(print_fn=cls.logger.info)
-        target = cls(
-            config=config.config if config else None,
-            parse_env_config=config.parse_env if config else False,
-        )
+def _from_text(text: str, schema: Mapping[str, Any]) -> Any:
+    given = schema.get("type", "string")
+    kinds = {given} if isinstance(given, str) else set(given)
+    if "boolean" in kinds and text.lower() in _BOOLEANS:
+        return _BOOLEANS[text.lower()]
+    if kinds & {"integer", "number", "array", "object"}:
         try:
-            target.listen(file_input)
-        except BaseException:
-            target.abandon()
-            raise
-        finally:
-            target.close()
-
-    def abandon(self) -> None:
-        """End a run before its end: wait a little for the loads that run, and hand out the STATE that is safe."""
-        if "loads" in self.__dict__:
-            self.logger.info("Ending; waiting up to %d s for the loads that run", GRACE_SECONDS)
-            self.loads.stop(GRACE_SECONDS)
-            self.checkpoints.flush()
-            self._report()
-
-    # What the SDK calls for each message
-
-    def _process_schema_message(self, message_dict: dict[str, Any]) -> None:
-        schema = message_dict.get("schema")
-        if isinstance(schema, Mapping) and not schema.get("properties"):
-            msg = (
-                f"SCHEMA of stream {message_dict.get('stream')!r} has no properties; a table needs at least one column"
-            )
-            raise SchemaError(msg)
-        with self._messages:
-            super()._process_schema_message(message_dict)
-
-    def _process_record_message(self, message_dict: dict[str, Any]) -> None:
-        with self._messages:
-            self.message_version = message_dict.get("version")
-            super()._process_record_message(message_dict)
-
-    def _process_batch_message(self, message_dict: dict[str, Any]) -> None:
-        batch = Batch.from_message(message_dict)
-        with self._messages:
-            if batch.stream not in self.mapper.stream_maps:
-                self._assert_sink_exists(batch.stream)
-            maps = [m for m in self.mapper.stream_maps[batch.stream] if not isinstance(m, RemoveRecordTransform)]
-            for stream_map in maps:
-                self._assert_sink_exists(stream_map.stream_alias)
-            sinks = [self.get_sink(stream_map.stream_alias) for stream_map in maps]
-            if all(isinstance(m, SameRecordTransform) and not m.flattening_enabled for m in maps):
-                for sink in sinks:
-                    assert isinstance(sink, LoadSink)
-                    self.drain_one(sink)
-                    sink.take_batch(batch)
-                return
-            for record in self._records(batch, self.mapper.stream_maps[batch.stream][0].raw_schema):
-                message = {"stream": batch.stream, "record": record, "version": batch.version}
-                self._process_record_message(message)
-
-    def _process_activate_version_message(self, message_dict: dict[str, Any]) -> None:
-        with self._messages:
-            super()._process_activate_version_message(message_dict)
-
-    def _process_state_message(self, message_dict: dict[str, Any]) -> None:
-        self._assert_line_requires(message_dict, {"value"})
-        if "loads" in self.__dict__:
-            self.loads.check()
-        self.checkpoints.state(message_dict["value"])  # never the SDK's own, which leaves when sinks are drained
-
-    def process_endofpipe(self) -> None:
-        """Load what is left, finish what waited for the end, and hand out the last STATE."""
-        with self._messages:
-            sinks = [s for s in [*self._sinks_to_clear, *self._sinks_active.values()] if isinstance(s, LoadSink)]
-            for sink in sinks:
-                self.drain_one(sink)
-            self.loads.wait()
-            for sink in sinks:
-                if sink.lane.deferred:
-                    self.loads.finish(sink.lane)
-            super().process_endofpipe()
-        self.checkpoints.flush()
-        self.loads.stop(0)
-        self._report()
-
-    def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the SDK's signature
-        """Unwind to `invoke`, which ends the run; a second signal ends the waiting."""
-        self.logger.info("Received signal %d", signum)
-        sys.exit(128 + signum)
-
-    def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
-        return checked_settings(self, raise_errors=raise_errors)
-
-    def _emit_state(self, state: State) -> None:
-        sys.stdout.write(serialize_json(state) + "\n")
-        sys.stdout.flush()
-
-    def _records(self, batch: Batch, schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """The rows of a batch as the RECORD messages that the SDK's stream maps and flattening need."""
-        from singer_arrow.batch.decode import read_file
-        from singer_arrow.formats import FORMATS
-        from singer_arrow.schema import from_json_schema
-        from singer_arrow.storage import Storage
-
-        arrow, storage = from_json_schema(schema), Storage()
-        for url in batch.manifest:
-            path = self.temporary(".jsonl")
-            FORMATS["jsonl"].write(read_file(storage, url, format=batch.format, schema=arrow), arrow, path)
-            with path.open("rb") as lines:
-                yield from map(deserialize_json, lines)
-            path.unlink()
-
-    def drain_old_records(self) -> None:
-        """Hand over records that are old enough, unless a message is being processed right now."""
-        if self._messages.acquire(blocking=False):
-            try:
-                for sink in self._sinks_active.values():
-                    if isinstance(sink, LoadSink) and sink.is_old(self.limits.age_seconds):
-                        self.drain_one(sink)
-            finally:
-                self._messages.release()
-
-    def report_progress(self) -> None:
-        """One line for each stream that has something to show."""
-        for tally in list(self._tallies.values()):
-            self.logger.info("Progress: %s", tally.line())
-
-    def _report(self) -> None:
-        for tally in self._tallies.values():
-            self.logger.info("Loaded: %s", tally.line())
-            counts = tally.counts()
-            point = metrics.Point(
-                "counter",
-                metrics.Metric.RECORD_COUNT,
-                counts["rows"],
-                {"stream": tally.stream, **counts, "seconds": round(tally.seconds, 3)},
-            )
-            metrics.log(self.metrics_logger, point)
+            value = json.loads(text)
+        except ValueError:
+            return text.split(",") if "array" in kinds and "string" not in kinds else text
+        if value is None or any(isinstance(value, _JSON_KINDS[k]) for k in kinds & _JSON_KINDS.keys()):
+            return value
+    return text
 
 
-def _tick(reference: weakref.ref[LoadTarget]) -> None:
-    """Every second: load groups that are old, hand out a STATE that waits for its time, and say what is going on."""
-    said = time.monotonic()
-    while True:
-        time.sleep(1)
-        target = reference()
-        if target is None:
-            return
+_BOOLEANS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+_JSON_KINDS: dict[str, tuple[type, ...]] = {
+    "integer": (int,),
+    "number": (int, float),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+def check_config_files(paths: Iterable[str]) -> None:
+    """Check what `--config` names, before the SDK reads it.
+
+    Raises:
+        ConfigError: A file does not exist, or is no JSON object.
+    """
+    for path in paths:
+        if path == "ENV" or (Path(path).exists() and not Path(path).is_file()):  # a pipe can be read only once
+            continue
         try:
-            target.loads.check()
-            target.drain_old_records()
-            target.loads.tick()
-            target.checkpoints.tick()
-        except BaseException as error:  # noqa: BLE001 - it is raised again where the messages are read
-            target.loads.fail(error)
-            return
-        if time.monotonic() - said >= _PROGRESS_SECONDS:
-            target.report_progress()
-            said = time.monotonic()
-        del target
-
-
-class LoadSink(BatchSink):
-    """The sink of one stream while its SCHEMA stays the same: what it is given becomes the items of its lane."""
-
-    def __init__(
-        self,
-        target: LoadTarget,
-        stream_name: str,
-        schema: dict[str, Any],
-        key_properties: Sequence[str] | None,
-    ) -> None:
-        self.target = target
-        super().__init__(target, stream_name, schema, key_properties)
-        if self.tracks_versions:
-            self.schema["properties"].setdefault(VERSION_COLUMN, {"type": ["null", "integer"]})
-        self.tally = target.tally(stream_name)
-        self.lane: AnyLane
-        self._records: BinaryIO | None = None
-        self._path: Path | None = None
-        self._token = 0
-        self._since = 0.0
-
-    @abc.abstractmethod
-    def open_lane(self) -> AnyLane:
-        """Make the table ready for this SCHEMA, and say what is done with the stream's items."""
-
-    @abc.abstractmethod
-    def take_batch(self, batch: Batch) -> None:
-        """Add a BATCH message to the lane."""
-
-    @abc.abstractmethod
-    def take_records(self, path: Path, rows: int, token: int) -> None:
-        """Add a JSON Lines file of records to the lane; the file is the lane's to remove."""
-
-    @property
-    def tracks_versions(self) -> bool:
-        """Whether rows carry the version that their message carries."""
-        return self.process_activate_version_messages and (
-            self.include_sdc_metadata_properties or bool(self.config.get("hard_delete"))
-        )
-
-    @cached_property
-    def constants(self) -> tuple[str, ...]:
-        """The metadata columns of this stream that batch files do not hold."""
-        given = self.original_schema["properties"]
-        return tuple(c for c in METADATA_COLUMNS if c in self.schema["properties"] and c not in given)
-
-    def metadata(self, version: int | None) -> dict[str, Any]:
-        """The values of `constants` for a BATCH message that was received now."""
-        now = datetime.now(UTC)
-        values = {
-            "_sdc_received_at": now,
-            "_sdc_batched_at": now,
-            "_sdc_sequence": round(time.time() * 1000),
-            VERSION_COLUMN: version,
-            "_sdc_sync_started_at": self.sync_started_at,
-        }
-        return {name: values.get(name) for name in self.constants}
-
-    def setup(self) -> None:
-        """Load what came before, then make the table ready."""
-        self.target.drain_stream(self.stream_name)
-        super().setup()
-        self.lane = self.open_lane()
-
-    def is_old(self, seconds: float) -> bool:
-        """Whether records wait for longer than that."""
-        return self._records is not None and time.monotonic() - self._since >= seconds
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the records that wait make a file."""
-        size = self._records.tell() if self._records else 0
-        return self.current_size >= self.max_size or size >= _RECORD_FILE_BYTES
-
-    def start_batch(self, context: dict[str, Any]) -> None:  # noqa: ARG002 - the SDK's signature
-        """Open a file for the records to come."""
-        self._token = self.target.checkpoints.open()
-        self._since = time.monotonic()
-        self._path = self.target.temporary(".jsonl")
-        self._records = self._path.open("wb")
-
-    def process_record(self, record: dict[str, Any], context: dict[str, Any]) -> None:  # noqa: ARG002
-        """Write a record to the file."""
-        if VERSION_COLUMN in self.constants and not self.include_sdc_metadata_properties:
-            record[VERSION_COLUMN] = self.target.message_version
-        assert self._records is not None
-        try:
-            self._records.write(_encode(record) + b"\n")
-        except UnicodeEncodeError as error:
-            msg = f"A RECORD of stream {self.stream_name!r} holds text that is no Unicode: {error.reason}"
-            raise DataError(msg) from None
-
-    def process_batch(self, context: dict[str, Any]) -> None:  # noqa: ARG002
-        """Hand the file over."""
-        if self._records is None or self._path is None:
-            return
-        self._records.close()
-        self._records = None
-        self.tally.add(records=self.current_size)
-        self.take_records(self._path, self.current_size, self._token)
-
-    def _validate_and_parse(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Validate as the SDK does, but keep the text of dates: a record and its BATCH twin make the same row."""
-        super()._validate_and_parse(record.copy())
-        return record
-
-
-_encode = msgspec.json.Encoder(decimal_format="number").encode
+            given = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            msg = f"--config {path} cannot be read: {error.strerror}"
+            raise ConfigError(msg) from None
+        except ValueError as error:
+            msg = f"--config {path} is no JSON: {error}"
+            raise ConfigError(msg) from None
+        if not isinstance(given, dict):
+            msg = f"--config {path} must hold a JSON object"
+            raise ConfigError(msg)

@@ -1,0 +1,303 @@
+"""The target's side of the seam to singer-sdk: targets that load in the background and hold STATE back meanwhile.
+
+The privates used here are listed in `tests/unit/singer_arrow/test_sdk_target.py`, which fails when an SDK changes them.
+"""
+
+from __future__ import annotations
+
+import abc
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import uuid
+import weakref
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from singer_sdk import Target, metrics
+from singer_sdk.helpers._classproperty import classproperty
+from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
+from singer_sdk.singerlib.json import deserialize_json, serialize_json
+
+from singer_arrow.batch.message import Batch
+from singer_arrow.errors import SchemaError
+from singer_arrow.singer.checkpoint import Checkpoints, State
+from singer_arrow.singer.loads import Limits, Loads
+from singer_arrow.singer.sdk import check_config_files, checked_settings, environment_settings
+from singer_arrow.singer.sdk_sink import LoadSink
+from singer_arrow.singer.tally import Tally
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    import click
+    from singer_sdk.plugin_base import _ConfigInput
+
+GRACE_SECONDS = 20.0
+"""How long a run that must end waits for the loads that run; Kubernetes kills after 30 s."""
+_PROGRESS_SECONDS = 30.0
+
+
+class LoadTarget(Target):
+    """A target that loads in the background: many BATCH messages a load, many loads at once, STATE after durability.
+
+    What the SDK does to RECORD, SCHEMA and ACTIVATE_VERSION messages stays; its draining becomes the making of local
+    batch files, its STATE goes through `checkpoints`. Connections and threads begin with the first message.
+    """
+
+    default_sink_class: type[LoadSink]
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.message_version: int | None = None
+        self.max_parallelism = 1  # draining only closes a local file
+        self._tallies: dict[str, Tally] = {}
+        self._messages = threading.RLock()  # one message at a time, and no draining in the middle of one
+        self._folder: Path | None = None
+
+    @property
+    @abc.abstractmethod
+    def limits(self) -> Limits:
+        """Where loads end and how many run at once."""
+
+    def close(self) -> None:
+        """Give back what the target holds; called once, at the end of the run."""
+
+    @cached_property
+    def checkpoints(self) -> Checkpoints:
+        """What holds STATE back."""
+        return Checkpoints(self._emit_state)
+
+    @cached_property
+    def loads(self) -> Loads:
+        """What loads."""
+        self._MAX_RECORD_AGE_IN_MINUTES = self.limits.age_seconds / 60
+        loads = Loads(self.checkpoints, self.limits)
+        threading.Thread(target=_tick, args=(weakref.ref(self),), name="ticker", daemon=True).start()
+        return loads
+
+    @cached_property
+    def folder(self) -> Path:
+        """The folder of this run's temporary files; it is removed when the process ends."""
+        folder = Path(tempfile.mkdtemp(prefix=f"{self.name}-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        return folder
+
+    def temporary(self, suffix: str) -> Path:
+        """A name for a new temporary file."""
+        return self.folder / f"{uuid.uuid4().hex}{suffix}"
+
+    def tally(self, stream: str) -> Tally:
+        """The counts of a stream."""
+        if stream not in self._tallies:
+            self._tallies[stream] = Tally(stream)
+        return self._tallies[stream]
+
+    def drain_stream(self, stream: str) -> None:
+        """Load all that was read of a stream so far, and wait for it.
+
+        Raises:
+            Exception: Whatever failed first.
+        """
+        for sink in [*self._sinks_to_clear, *self._sinks_active.values()]:
+            if sink.stream_name == stream and isinstance(sink, LoadSink):
+                self.drain_one(sink)
+                self.loads.wait(sink.lane)
+
+    @classmethod
+    def invoke(  # type: ignore[override]  # the SDK's own targets narrow it alike
+        cls,
+        *,
+        about: bool = False,
+        about_format: str | None = None,
+        config: _ConfigInput | None = None,
+        file_input: IO[str] | None = None,
+    ) -> None:
+        """Run the target: as the SDK does, and with an orderly end whatever happens."""
+        super(Target, cls).invoke(about=about, about_format=about_format)
+        cls.print_version(print_fn=cls.logger.info)
+        target = cls(
+            config=config.config if config else None,
+            parse_env_config=config.parse_env if config else False,
+        )
+        try:
+            target.listen(file_input)
+        except BaseException:
+            target.abandon()
+            raise
+        finally:
+            target.close()
+
+    @classmethod
+    def cb_config(cls, ctx: click.Context, param: click.Option, value: tuple[str, ...]) -> _ConfigInput:
+        """Read the configuration files, the later ones over the earlier ones.
+
+        Raises:
+            ConfigError: One does not exist, or is no JSON object.
+        """
+        check_config_files(value)
+        return super().cb_config(ctx, param, value)
+
+    def abandon(self) -> None:
+        """End a run before its end: wait a little for the loads that run, and hand out the STATE that is safe."""
+        if "loads" in self.__dict__:
+            self.logger.info("Ending; waiting up to %d s for the loads that run", GRACE_SECONDS)
+            self.loads.stop(GRACE_SECONDS)
+            self.checkpoints.flush()
+            self._report()
+
+    # What the SDK calls for each message
+
+    def _process_schema_message(self, message_dict: dict[str, Any]) -> None:
+        schema = message_dict.get("schema")
+        if isinstance(schema, Mapping) and not schema.get("properties"):
+            msg = (
+                f"SCHEMA of stream {message_dict.get('stream')!r} has no properties; a table needs at least one column"
+            )
+            raise SchemaError(msg)
+        with self._messages:
+            super()._process_schema_message(message_dict)
+
+    def _process_record_message(self, message_dict: dict[str, Any]) -> None:
+        with self._messages:
+            self.message_version = message_dict.get("version")
+            super()._process_record_message(message_dict)
+
+    def _process_batch_message(self, message_dict: dict[str, Any]) -> None:
+        batch = Batch.from_message(message_dict)
+        with self._messages:
+            if batch.stream not in self.mapper.stream_maps:
+                self._assert_sink_exists(batch.stream)
+            maps = [m for m in self.mapper.stream_maps[batch.stream] if not isinstance(m, RemoveRecordTransform)]
+            for stream_map in maps:
+                self._assert_sink_exists(stream_map.stream_alias)
+            sinks = [self.get_sink(stream_map.stream_alias) for stream_map in maps]
+            if all(isinstance(m, SameRecordTransform) and not m.flattening_enabled for m in maps):
+                for sink in sinks:
+                    assert isinstance(sink, LoadSink)
+                    self.drain_one(sink)
+                    sink.take_batch(batch)
+                return
+            for record in self._records(batch, self.mapper.stream_maps[batch.stream][0].raw_schema):
+                message = {"stream": batch.stream, "record": record, "version": batch.version}
+                self._process_record_message(message)
+
+    def _process_activate_version_message(self, message_dict: dict[str, Any]) -> None:
+        with self._messages:
+            super()._process_activate_version_message(message_dict)
+
+    def _process_state_message(self, message_dict: dict[str, Any]) -> None:
+        self._assert_line_requires(message_dict, {"value"})
+        if "loads" in self.__dict__:
+            self.loads.check()
+        self.checkpoints.state(message_dict["value"])  # never the SDK's own, which leaves when sinks are drained
+
+    def process_endofpipe(self) -> None:
+        """Load what is left, finish what waited for the end, and hand out the last STATE."""
+        with self._messages:
+            sinks = [s for s in [*self._sinks_to_clear, *self._sinks_active.values()] if isinstance(s, LoadSink)]
+            for sink in sinks:
+                self.drain_one(sink)
+            self.loads.wait()
+            for sink in sinks:
+                if sink.lane.deferred:
+                    self.loads.finish(sink.lane)
+            super().process_endofpipe()
+        self.checkpoints.flush()
+        self.loads.stop(0)
+        self._report()
+
+    def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the SDK's signature
+        """Unwind to `invoke`, which ends the run; a second signal ends the waiting."""
+        self.logger.info("Received signal %d", signum)
+        sys.exit(128 + signum)
+
+    def check_settings(self) -> None:
+        """Check what the JSON Schema of the settings cannot.
+
+        Raises:
+            ConfigError: Something is wrong.
+        """
+
+    def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
+        found = checked_settings(self, raise_errors=raise_errors)
+        if not found:
+            self.check_settings()
+        return found
+
+    @classproperty
+    def _env_var_config(cls) -> dict[str, Any]:  # noqa: N805 - a property of the class
+        return environment_settings(cls)  # type: ignore[arg-type]  # the first argument is the class
+
+    def _emit_state(self, state: State) -> None:
+        sys.stdout.write(serialize_json(state) + "\n")
+        sys.stdout.flush()
+
+    def _records(self, batch: Batch, schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The rows of a batch as the RECORD messages that the SDK's stream maps and flattening need."""
+        from singer_arrow.batch.decode import read_file
+        from singer_arrow.formats import WRITABLE
+        from singer_arrow.schema import from_json_schema
+        from singer_arrow.storage import Storage
+
+        arrow, storage = from_json_schema(schema), Storage()
+        for url in batch.manifest:
+            path = self.temporary(".jsonl")
+            WRITABLE["jsonl"].write(read_file(storage, url, format=batch.format, schema=arrow), arrow, path)
+            with path.open("rb") as lines:
+                yield from map(deserialize_json, lines)
+            path.unlink()
+
+    def drain_old_records(self) -> None:
+        """Hand over records that are old enough, unless a message is being processed right now."""
+        if self._messages.acquire(blocking=False):
+            try:
+                for sink in self._sinks_active.values():
+                    if isinstance(sink, LoadSink) and sink.is_old(self.limits.age_seconds):
+                        self.drain_one(sink)
+            finally:
+                self._messages.release()
+
+    def report_progress(self) -> None:
+        """One line for each stream that has something to show."""
+        for tally in list(self._tallies.values()):
+            self.logger.info("Progress: %s", tally.line())
+
+    def _report(self) -> None:
+        for tally in self._tallies.values():
+            self.logger.info("Loaded: %s", tally.line())
+            counts = tally.counts()
+            point = metrics.Point(
+                "counter",
+                metrics.Metric.RECORD_COUNT,
+                counts["rows"],
+                {"stream": tally.stream, **counts, "seconds": round(tally.seconds, 3)},
+            )
+            metrics.log(self.metrics_logger, point)
+
+
+def _tick(reference: weakref.ref[LoadTarget]) -> None:
+    """Over and over: load groups that are old, hand out a STATE that waits for its time, say what is going on."""
+    said = time.monotonic()
+    while True:
+        target = reference()
+        if target is None:
+            return
+        period = min(1.0, max(0.05, target.limits.age_seconds / 2))
+        try:
+            target.loads.check()
+            target.drain_old_records()
+            target.loads.tick()
+            target.checkpoints.tick()
+        except BaseException as error:  # noqa: BLE001 - it is raised again where the messages are read
+            target.loads.fail(error)
+            return
+        if time.monotonic() - said >= _PROGRESS_SECONDS:
+            target.report_progress()
+            said = time.monotonic()
+        del target
+        time.sleep(period)
