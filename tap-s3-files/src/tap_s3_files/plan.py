@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from singer_arrow.storage import ObjectInfo
-from tap_s3_files.bookmarks import Watermark, latest
+from tap_s3_files.bookmarks import Bookmark, Watermark, latest
 
 SMALL_OBJECT = 8 << 20  # bytes: a larger object is a task of its own
 BUNDLE_BYTES = 32 << 20
@@ -122,3 +122,18 @@ def make_segments(
         size += task.bytes
     if tasks:
         yield segment()
+
+
+def after_task(bookmark: Bookmark, segment: Segment, task: int, *, durable: bool) -> Bookmark:
+    """The bookmark after a task of a segment was sent.
+
+    A segment that was not written down cannot be found again by its number, so the watermark itself moves with each of
+    its tasks; they must then be sent in order.
+    """
+    if not durable:
+        end = max(position(o) for o in segment.tasks[task].objects)
+        return Bookmark(latest(bookmark.watermark, end), bookmark.segment)
+    if bookmark.segment != segment.number:
+        bookmark = Bookmark(segment.before, segment.number)
+    bookmark = bookmark.sent(task)
+    return bookmark.segment_sent(segment.after) if bookmark.done == len(segment.tasks) else bookmark

@@ -1,0 +1,335 @@
+"""The tap's side of the seam to singer-sdk: streams that send batch files, or records, and decide when STATE leaves.
+
+The privates used here are listed in `tests/unit/singer_arrow/test_sdk_tap.py`, which fails when a new SDK changes them.
+"""
+
+from __future__ import annotations
+
+import abc
+import copy
+import io
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+from singer_sdk import Stream, Tap
+from singer_sdk.helpers._batch import BaseBatchFileEncoding, BatchConfig, StorageTarget
+from singer_sdk.helpers.conform import TypeConformanceLevel
+from singer_sdk.io_base import SingerWriter
+from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
+from singer_sdk.plugin_base import _ConfigInput
+from singer_sdk.singerlib import Catalog, CatalogEntry, Message, Schema
+
+from singer_arrow.batch.message import Batch
+from singer_arrow.errors import ConfigError, ServiceError, SingerArrowError
+from singer_arrow.singer.sdk import checked_settings
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    import click
+
+_CHATTY = ("botocore", "boto3", "urllib3", "s3transfer")
+"""Libraries that log signed headers when asked for debug."""
+
+
+class ExactSchema(Schema):
+    """A JSON Schema that keeps every keyword; the SDK's own drops those that it does not know."""
+
+    __slots__ = ("_exact",)
+
+    def __init__(self, exact: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._exact = exact
+
+    def to_dict(self) -> dict[str, Any]:
+        """A copy of the schema as it was given."""
+        return copy.deepcopy(dict(self._exact))
+
+
+def exact_catalog(catalog: Mapping[str, Any]) -> Catalog:
+    """Read a catalog without loss.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    try:
+        result = Catalog.from_dict(dict(catalog))
+        for stream in catalog.get("streams", []):
+            result[stream["tap_stream_id"]].schema = ExactSchema(stream.get("schema", {}))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        msg = f"The catalog is not one of Singer's ({type(error).__name__}: {error}); write it with --discover"
+        raise ConfigError(msg) from None
+    return result
+
+
+class LineWriter(SingerWriter):
+    """Writes whole lines: a signal that comes in the middle of one takes effect after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._writing = False
+        self._signal = 0
+
+    def write_message(self, message: Message) -> None:
+        """Write one line.
+
+        Raises:
+            ServiceError: Nobody reads any more.
+        """
+        self._writing = True
+        try:
+            super().write_message(message)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the interpreter's last flush has somewhere to go
+            msg = "The target has closed the pipe; its own log says why"
+            raise ServiceError(msg) from None
+        finally:
+            self._writing = False
+        if self._signal:
+            sys.exit(128 + self._signal)
+
+    def stop(self, signum: int) -> None:
+        """End the process with the exit code of a signal; a second signal does not wait for the line."""
+        if self._writing and not self._signal:
+            self._signal = signum
+            return
+        sys.exit(128 + signum)
+
+
+@dataclass(slots=True)
+class _BatchMessage(Message):
+    batch: Batch
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.batch.to_message()
+
+
+class ArrowTap(Tap):
+    """A tap of `ArrowStream`s."""
+
+    dynamic_catalog: bool = True  # so that settings are checked in discovery too
+    message_writer_class = LineWriter
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog | Mapping[str, Any] | None = None,
+        state: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        for name in _CHATTY:
+            logging.getLogger(name).setLevel(logging.WARNING)
+        self._given_state = _checked_state(state or {})
+        exact = catalog if catalog is None or isinstance(catalog, Catalog) else exact_catalog(catalog)
+        super().__init__(catalog=exact, state=copy.deepcopy(self._given_state), **kwargs)
+
+    def given_state(self, stream: str) -> Mapping[str, Any]:
+        """The STATE that a stream was started with; known also while streams are discovered."""
+        entry = self._given_state.get("bookmarks", {}).get(stream, {})
+        assert isinstance(entry, Mapping)
+        return entry
+
+    @abc.abstractmethod
+    def check_settings(self) -> None:
+        """Check what the JSON Schema of the settings cannot.
+
+        Raises:
+            ConfigError: Something is wrong.
+        """
+
+    @classmethod
+    def invoke(  # type: ignore[override]  # the SDK's own taps narrow it alike
+        cls,
+        *,
+        about: bool = False,
+        about_format: str | None = None,
+        config: _ConfigInput | None = None,
+        state: IO[str] | None = None,
+        catalog: IO[str] | None = None,
+    ) -> None:
+        """Run the tap, as the SDK does.
+
+        Raises:
+            ConfigError: A file that was given is no JSON.
+        """
+        super().invoke(
+            about=about,
+            about_format=about_format,
+            config=config,
+            state=_json_file(state, "--state"),
+            catalog=_json_file(catalog, "--catalog"),
+        )
+
+    @classmethod
+    def cb_config(cls, ctx: click.Context, param: click.Option, value: tuple[str, ...]) -> _ConfigInput:
+        """Read the configuration files, the later ones over the earlier ones.
+
+        Raises:
+            ConfigError: One does not exist, or is no JSON object.
+        """
+        for path in value:
+            if path != "ENV":
+                _check_json(path)
+        return super().cb_config(ctx, param, value)
+
+    def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
+        found = checked_settings(self, raise_errors=raise_errors)
+        if not found:
+            self.check_settings()
+        return found
+
+    def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the SDK's signature
+        self.logger.info("Received signal %d; the next run goes on from the last STATE", signum)
+        writer = self.message_writer
+        if isinstance(writer, LineWriter):
+            writer.stop(signum)
+        sys.exit(128 + signum)
+
+
+def _checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
+    bookmarks = state.get("bookmarks", {}) if isinstance(state, Mapping) else None
+    if not isinstance(bookmarks, Mapping) or not all(isinstance(b, Mapping) for b in bookmarks.values()):
+        msg = 'The STATE is damaged: it must be {"bookmarks": {stream: {...}}}; restore an earlier one'
+        raise ConfigError(msg)
+    return dict(state)
+
+
+def _json_file(file: IO[str] | None, option: str) -> IO[str] | None:
+    if file is None:
+        return None
+    text = file.read()
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        msg = f"The file of {option} is no JSON: {error}"
+        raise ConfigError(msg) from None
+    if not isinstance(given, dict):
+        msg = f"The file of {option} must hold a JSON object"
+        raise ConfigError(msg)
+    return io.StringIO(text)
+
+
+def _check_json(path: str) -> None:
+    try:
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - the path may be /dev/stdin
+            _json_file(file, f"--config {path}")
+    except OSError as error:
+        msg = f"--config {path} cannot be read: {error.strerror}"
+        raise ConfigError(msg) from None
+
+
+class ArrowStream(Stream):
+    """A stream that sends batch files, or records when those are wanted, and keeps its own STATE.
+
+    STATE leaves when the stream says so, never in between. Records are as the stream gives them; they must be fit for
+    JSON already.
+    """
+
+    TYPE_CONFORMANCE_LEVEL = TypeConformanceLevel.NONE
+
+    @abc.abstractmethod
+    def batches(self) -> Iterator[Batch | Mapping[str, Any]]:
+        """The stream's batches, and, where it may leave, the stream's new entry in STATE."""
+
+    @abc.abstractmethod
+    def wanted_encoding(self) -> tuple[str, str, str] | None:
+        """Format, compression and root of the batch files; None if the settings want records."""
+
+    def totals(self) -> Mapping[str, Any]:
+        """What a stream's metric tells at its end besides the number of rows."""
+        return {}
+
+    @property
+    def selected_schema(self) -> Mapping[str, Any]:
+        """The JSON Schema of what is selected, before stream maps and flattening."""
+        schema: Mapping[str, Any] = self.stream_maps[0].raw_schema
+        return schema
+
+    @property
+    def is_mapped_away(self) -> bool:
+        """Whether stream maps remove the whole stream."""
+        return all(isinstance(m, RemoveRecordTransform) for m in self.stream_maps)
+
+    def records_needed_by(self) -> str | None:
+        """What settings make batch files impossible, because they change single records; None if nothing does."""
+        maps = self.stream_maps
+        if len(maps) > 1 or not isinstance(maps[0], SameRecordTransform | RemoveRecordTransform):
+            return "stream_maps"
+        if maps[0].flattening_enabled and maps[0].transformed_schema != maps[0].raw_schema:
+            return "flattening_enabled"
+        return None
+
+    @property
+    def sends_batches(self) -> bool:
+        """Whether BATCH messages are sent, not RECORD messages. A test run of one record is no batch."""
+        return self.wanted_encoding() is not None and not self.records_needed_by() and self.is_whole_run
+
+    @property
+    def version(self) -> int | None:
+        """The version of ACTIVATE_VERSION, where the stream is read as a full table and the settings want it."""
+        return self._stream_version
+
+    @property
+    def is_whole_run(self) -> bool:
+        """Whether this is more than the first records that `--test` asks for."""
+        return self.ABORT_AT_RECORD_COUNT is None
+
+    def write_state(self, entry: Mapping[str, Any]) -> None:
+        """Set the stream's entry in STATE, and let STATE leave."""
+        self.stream_state.update(entry)
+        self.state_manager.is_flushed = False
+        self._write_state_message()
+
+    # What the SDK asks for
+
+    @property
+    def _singer_catalog_entry(self) -> CatalogEntry:
+        entry = super()._singer_catalog_entry
+        entry.schema = ExactSchema(self.schema)
+        return entry
+
+    def catalog_schema(self) -> Mapping[str, Any] | None:
+        """The schema that the given catalog holds for the stream; an empty one if it leaves the stream out."""
+        if self._tap.input_catalog is None:
+            return None
+        entry = self._tap.input_catalog.get_stream(self.tap_stream_id)
+        return entry.schema.to_dict() if entry else {"type": "object", "properties": {}}
+
+    def log(self, message: str, *args: Any, level: int = logging.INFO, **kwargs: Any) -> None:
+        """Log a message; but not a second one about an error that ends as one line anyway."""
+        if level == logging.ERROR and isinstance(sys.exception(), SingerArrowError):
+            return
+        super().log(message, *args, level=level, **kwargs)
+
+    def get_batch_config(self, config: Mapping[str, Any]) -> BatchConfig | None:  # noqa: ARG002 - the SDK's signature
+        """What makes the SDK ask for batches; None makes it ask for records."""
+        encoding = self.wanted_encoding()
+        if encoding is None or not self.sends_batches:
+            return None
+        file_format, compression, root = encoding
+        return BatchConfig(BaseBatchFileEncoding(file_format, compression), StorageTarget(root))
+
+    def get_replication_key_signpost(self, context: Any = None) -> None:
+        """None: what bounds a run is in the stream's own STATE."""
+
+    def _write_starting_replication_value(self, context: Any) -> None:
+        """Nothing: as above."""
+
+    def _increment_stream_state(self, latest_record: Any, *, context: Any = None) -> None:
+        """Nothing: as above."""
+
+    def _sync_batches(self, batch_config: BatchConfig, context: Any = None) -> None:  # noqa: ARG002
+        with self.get_record_counter() as rows, self.get_batch_counter() as count, self.get_sync_timer():
+            for item in self.batches():
+                if isinstance(item, Batch):
+                    self._tap.write_message(_BatchMessage(item))
+                    count.increment()
+                    rows.increment(item.row_count or 0)
+                else:
+                    self.write_state(item)
+            rows.tags.update(self.totals())

@@ -1,0 +1,153 @@
+"""The schema of a stream: inferred from some of its objects, merged, and as the settings want it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from singer_arrow.errors import ConfigError, SchemaError
+from singer_arrow.schema import json_field, merge_all, to_json_schema
+from singer_arrow.singer.settings import nearest
+from singer_arrow.storage import ObjectInfo
+from tap_s3_files.config import StreamSettings
+from tap_s3_files.plan import in_order, in_window
+
+METADATA = pa.schema(
+    [
+        ("_sdc_source_bucket", pa.string()),
+        ("_sdc_source_file", pa.string()),
+        ("_sdc_source_lineno", pa.int64()),
+        ("_sdc_source_modified_at", pa.timestamp("us", "UTC")),
+        ("_sdc_source_etag", pa.string()),
+    ]
+)
+"""The metadata columns: bucket, key, number of the row in its object from 1, time of the object's last change, ETag."""
+
+_TYPES: dict[str, pa.DataType] = {
+    **dict.fromkeys(("string", "text", "varchar"), pa.string()),
+    **dict.fromkeys(("integer", "int", "bigint"), pa.int64()),
+    **dict.fromkeys(("number", "float", "double"), pa.float64()),
+    **dict.fromkeys(("boolean", "bool"), pa.bool_()),
+    **dict.fromkeys(("timestamp", "datetime", "date-time"), pa.timestamp("us", "UTC")),
+    "date": pa.date32(),
+    "time": pa.time64("us"),
+    "binary": pa.binary(),
+    **{
+        str(t): t
+        for t in (
+            *(pa.int8(), pa.int16(), pa.int32(), pa.int64()),
+            *(pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.float32(), pa.float64()),
+        )
+    },
+}
+_DECIMAL = re.compile(r"(?:decimal|numeric)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
+_MOST_DIGITS = 76
+
+
+def parse_type(column: str, text: str) -> pa.Field:
+    """The column that an entry of a stream's setting `schema` stands for.
+
+    Raises:
+        ConfigError: There is no such type.
+    """
+    name = text.strip().lower()
+    if name == "json":
+        return json_field(column)
+    if name in _TYPES:
+        return pa.field(column, _TYPES[name])
+    if match := _DECIMAL.fullmatch(name):
+        precision, scale = int(match[1]), int(match[2] or 0)
+        if 1 <= precision <= _MOST_DIGITS and scale <= precision:
+            make = pa.decimal128 if precision <= pa.decimal128(38).precision else pa.decimal256
+            return pa.field(column, make(precision, scale))
+    hint = nearest(name, _TYPES) or "; use string, integer, number, boolean, date, time, timestamp, decimal(p,s), ..."
+    msg = f"The type {text!r} of column {column!r} in the setting 'schema' is unknown{hint}"
+    raise ConfigError(msg)
+
+
+def sample(
+    objects: Iterable[ObjectInfo], count: int, *, start: datetime | None = None, end: datetime | None = None
+) -> list[ObjectInfo]:
+    """The objects that a schema is inferred from: the newest and the oldest that hold a byte, within the window.
+
+    If none lies within the window, all are looked at: the stream then has nothing to read, but a schema still.
+    """
+    filled = in_order(o for o in objects if o.size)
+    chosen = [o for o in filled if in_window(o, start, end)] or filled
+    if len(chosen) <= count:
+        return chosen
+    oldest = count // 2
+    return [*chosen[:oldest], *chosen[oldest - count :]]
+
+
+def source_schema(inferred: Sequence[pa.Schema], stream: StreamSettings) -> pa.Schema:
+    """The columns that a stream's files give: those of the samples, merged, with the settings' types and selection.
+
+    Raises:
+        ConfigError: The settings name a column that is not there, or a type that does not exist.
+        SchemaError: The files have no column.
+    """
+    merged = {f.name: f for f in merge_all(inferred)}
+    for column, text in stream.types.items():
+        merged[column] = parse_type(column, text)
+    if stream.columns is not None:
+        for column in stream.columns:
+            if column not in merged:
+                raise _no_column(stream, "columns", column, merged)
+        merged = {name: field for name, field in merged.items() if name in stream.columns}
+    if not merged:
+        msg = f"Stream {stream.name!r}: no column was found in its files; name them in the setting 'schema'"
+        raise SchemaError(msg)
+    nulls = {n: pa.field(n, pa.string()) for n, f in merged.items() if pa.types.is_null(f.type)}
+    return pa.schema(list({**merged, **nulls}.values()))
+
+
+def catalog_schema(source: pa.Schema, stream: StreamSettings, *, metadata_columns: bool) -> dict[str, Any]:
+    """The JSON Schema of a stream as discovery reports it.
+
+    Raises:
+        ConfigError: A key property is no column.
+        SchemaError: The files have a column that is named as a metadata column, or a type without counterpart.
+    """
+    fields = list(source)
+    if metadata_columns:
+        if taken := sorted(set(source.names) & set(METADATA.names)):
+            msg = (
+                f"Stream {stream.name!r}: its files have a column {taken[0]!r} themselves; "
+                "set metadata_columns to false"
+            )
+            raise SchemaError(msg)
+        fields += list(METADATA)
+    schema = pa.schema(fields)
+    for key in stream.key_properties:
+        if key not in schema.names:
+            raise _no_column(stream, "key_properties", key, schema.names)
+    try:
+        return to_json_schema(schema, keys=stream.key_properties)
+    except SchemaError as error:
+        msg = f"Stream {stream.name!r}: {error}"
+        raise SchemaError(msg) from None
+
+
+def split(schema: pa.Schema, *, metadata_columns: bool) -> pa.Schema:
+    """What of a selected schema is read from files: all but the metadata columns.
+
+    Raises:
+        ConfigError: Nothing is.
+    """
+    own = METADATA.names if metadata_columns else []
+    fields = [f for f in schema if f.name not in own]
+    if not fields:
+        msg = "Only metadata columns are selected; select at least one column of the files"
+        raise ConfigError(msg)
+    return pa.schema(fields)
+
+
+def _no_column(stream: StreamSettings, setting: str, column: str, known: Iterable[str]) -> ConfigError:
+    names = list(known)
+    hint = nearest(column, names) or f"; there are {', '.join(names[:20])}"
+    return ConfigError(f"Stream {stream.name!r}: setting {setting!r} names {column!r}, which is no column{hint}")

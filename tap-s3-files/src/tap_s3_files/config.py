@@ -1,0 +1,346 @@
+"""The settings of the tap: declared, defaulted and read in this one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from singer_sdk import typing as th
+
+from singer_arrow.aws import AwsOptions
+from singer_arrow.errors import ConfigError
+from singer_arrow.executors import default_workers
+from singer_arrow.urls import Url
+
+FORMATS = ("auto", "csv", "jsonl", "parquet", "avro")
+COMPRESSIONS = ("auto", "none", "gzip", "bzip2", "zstd", "xz")
+BATCH_COMPRESSIONS = {"parquet": ("zstd", "snappy", "gzip", "none"), "jsonl": ("gzip",)}
+"""What batch files may be compressed with; the first is the default."""
+METHODS = ("polling",)
+MIB = 1 << 20
+
+_LATER = {
+    "passthrough": False,
+    "executor": "threads",
+    "on_bad_row": "fail",
+    "on_drift": "evolve",
+    "partition_columns": False,
+}
+"""Settings of which one value is available yet."""
+
+
+def _text(name: str, description: str, **more: Any) -> th.Property[str]:
+    return th.Property(name, th.StringType, description=description, **more)
+
+
+_CSV = th.ObjectType(
+    _text("delimiter", "What parts the values of a line; detected when not set."),
+    _text("quote", 'What quotes a value. Empty: nothing does. Default `"`.'),
+    _text("escape", "What escapes a quote inside a quoted value; by default quotes are doubled."),
+    _text("encoding", "Encoding of the text, by Python's names. Default `utf-8`."),
+    th.Property("header", th.BooleanType, description="Whether the first line names the columns. Default `true`."),
+    th.Property("skip_rows", th.IntegerType(minimum=0), description="Lines to skip before the header. Default 0."),
+    th.Property(
+        "null_values",
+        th.ArrayType(th.StringType),
+        description='Texts that mean null when they are not quoted. Default `[""]`.',
+    ),
+    _text("comment", "Lines that begin with this are skipped."),
+)
+
+_STREAM = th.ObjectType(
+    _text("name", "Name of the stream, and of the table it becomes.", required=True),
+    th.Property(
+        "path",
+        th.CustomType({"type": ["string", "array"], "items": {"type": "string"}}),
+        required=True,
+        description=(
+            "Which objects: a URL with wildcards (`*`, `**`, `?`, `[abc]`, `{a,b}`), or a list of such. "
+            "`s3://`, `gs://`, `az://`, or a local path. A path that ends with `/` means all objects below it."
+        ),
+    ),
+    _text("format", "Format of the objects; `auto`: told by each object's name.", allowed_values=[*FORMATS]),
+    _text(
+        "compression",
+        "Compression of the objects; `auto`: told by their first bytes and their names.",
+        allowed_values=[*COMPRESSIONS],
+    ),
+    th.Property("key_properties", th.ArrayType(th.StringType), description="Columns that together identify a row."),
+    th.Property(
+        "schema",
+        th.ObjectType(additional_properties=th.StringType),
+        description=(
+            "Types of columns, where the inferred ones are not wanted: string, integer, number, boolean, date, time, "
+            "timestamp, decimal(p,s), binary, json, or an Arrow type such as int32, uint64, float32."
+        ),
+    ),
+    th.Property("columns", th.ArrayType(th.StringType), description="Read these columns only."),
+    th.Property("csv", _CSV, description="How CSV files are written."),
+    _text("on_bad_row", "What happens to a row that cannot be read: `fail`. Default `fail`."),
+    _text(
+        "on_drift",
+        "What happens when files differ in their columns or types. `evolve`: the types of the sampled files are "
+        "merged; a file that does not fit them is an error. Default `evolve`.",
+    ),
+    th.Property("partition_columns", th.BooleanType, description="Columns from Hive-style keys: not available yet."),
+)
+
+_AWS = th.ObjectType(
+    _text("profile", "Profile in `~/.aws/config`."),
+    _text("region", "Region; found by itself when not set."),
+    _text("endpoint_url", "Another S3 than Amazon's."),
+    _text("access_key_id", "Access key; by default the AWS chain finds credentials.", secret=True),
+    _text("secret_access_key", "Secret of the access key.", secret=True),
+    _text("session_token", "Session token of temporary credentials.", secret=True),
+    _text("role_arn", "Role to assume."),
+    _text("external_id", "External id for the role."),
+    th.Property("anonymous", th.BooleanType, description="Read public buckets without credentials."),
+    th.Property("requester_pays", th.BooleanType, description="Pay for requests to requester-pays buckets."),
+)
+
+_BATCH = th.ObjectType(
+    th.Property(
+        "encoding",
+        th.ObjectType(
+            _text("format", "Format of batch files.", allowed_values=[*BATCH_COMPRESSIONS], required=True),
+            _text(
+                "compression",
+                "Of batch files: `zstd` (default), `snappy`, `gzip` or `none` for parquet, `gzip` for jsonl.",
+                allowed_values=["zstd", "snappy", "gzip", "none"],
+            ),
+        ),
+        required=True,
+        description="What batch files are.",
+    ),
+    th.Property(
+        "storage",
+        th.ObjectType(
+            _text("root", "URL below which batch files are: `s3://`, `gs://`, `az://`, `file://`.", required=True),
+            _text("prefix", "Text that the names of batch files begin with."),
+        ),
+        required=True,
+        description="Where batch files are.",
+    ),
+    th.Property(
+        "target_file_mb",
+        th.NumberType(exclusive_minimum=0),
+        description="About how many megabytes a batch file holds. Default 128.",
+    ),
+)
+
+CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
+    th.Property("streams", th.ArrayType(_STREAM), required=True, description="The streams, each from its own objects."),
+    th.Property(
+        "start_date", th.DateTimeType, description="Only objects changed at this time or later. No zone means UTC."
+    ),
+    th.Property("end_date", th.DateTimeType, description="Only objects changed before this time."),
+    th.Property(
+        "replication",
+        th.ObjectType(
+            _text("method", "How new objects are found. `polling`: by listing. Default `polling`."),
+            th.Property(
+                "overlap_minutes",
+                th.NumberType(minimum=0),
+                description="How late an object may appear in a listing: 0, no other value is available yet.",
+            ),
+        ),
+        description="How the tap learns of new objects.",
+    ),
+    th.Property(
+        "batch_config",
+        _BATCH,
+        description="BATCH messages: format and place of the batch files. Without it RECORD messages are sent.",
+    ),
+    _text("plan_root", "URL below which the plans of unfinished runs are kept; by default the batch storage's root."),
+    th.Property("passthrough", th.BooleanType, description="Send objects as they are: not available yet."),
+    th.Property(
+        "metadata_columns",
+        th.BooleanType,
+        default=True,
+        description=(
+            "Add `_sdc_source_bucket`, `_sdc_source_file`, `_sdc_source_lineno`, `_sdc_source_modified_at` and "
+            "`_sdc_source_etag` to each row."
+        ),
+    ),
+    th.Property("aws", _AWS, description="How S3 is reached; by default as the AWS command line does."),
+    th.Property(
+        "max_workers",
+        th.IntegerType(minimum=1),
+        description="Objects converted at once. Default: as many as there are cores, at least 2.",
+    ),
+    th.Property(
+        "memory_limit_mb",
+        th.IntegerType(minimum=64),
+        default=512,
+        description="Megabytes of data in flight, of all objects that are being read.",
+    ),
+    _text("executor", "Where objects are converted: `threads`.", default="threads"),
+    th.Property(
+        "schema_sample_files",
+        th.IntegerType(minimum=1),
+        default=5,
+        description="How many objects of a stream, newest and oldest, its schema is inferred from.",
+    ),
+    th.Property(
+        "schema_sample_mb",
+        th.NumberType(exclusive_minimum=0),
+        default=1,
+        description="Megabytes of each of them that are looked at, where the format has no schema of its own.",
+    ),
+).to_dict()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """One entry of `streams`."""
+
+    name: str
+    paths: tuple[Url, ...]
+    format: str = "auto"
+    compression: str = "auto"
+    key_properties: tuple[str, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
+    columns: tuple[str, ...] | None = None
+    csv: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """The setting `batch_config`."""
+
+    root: Url
+    prefix: str
+    format: str
+    compression: str
+    target_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings, read and checked."""
+
+    streams: tuple[StreamSettings, ...]
+    start: datetime | None
+    end: datetime | None
+    batch: BatchSettings | None
+    plan_root: Url | None
+    metadata_columns: bool
+    aws: AwsOptions
+    max_workers: int
+    memory_bytes: int
+    sample_files: int
+    sample_bytes: int
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Settings:
+        """Read a configuration that the JSON Schema has found valid.
+
+        Raises:
+            ConfigError: Something in it makes no sense, or is not available yet.
+        """
+        config = _given(config)
+        _refuse_later(config, "")
+        streams = tuple(_stream(s, number) for number, s in enumerate(config.get("streams", ())))
+        names = [s.name for s in streams]
+        if twice := next((n for n in names if names.count(n) > 1), None):
+            msg = f"Setting 'streams' has two streams named {twice!r}; give each a name of its own"
+            raise ConfigError(msg)
+        _check_replication(_given(config.get("replication", {})))
+        start, end = _moment(config, "start_date"), _moment(config, "end_date")
+        if start and end and start >= end:
+            msg = "Setting 'start_date' must be before 'end_date'"
+            raise ConfigError(msg)
+        batch = _batch(_given(config["batch_config"])) if "batch_config" in config else None
+        root = Url.parse(config["plan_root"]) if "plan_root" in config else None
+        return cls(
+            streams=streams,
+            start=start,
+            end=end,
+            batch=batch,
+            plan_root=root or (batch.root if batch else None),
+            metadata_columns=config.get("metadata_columns", True),
+            aws=AwsOptions.from_config(config.get("aws")),
+            max_workers=config.get("max_workers", default_workers()),
+            memory_bytes=config.get("memory_limit_mb", 512) * MIB,
+            sample_files=config.get("schema_sample_files", 5),
+            sample_bytes=int(config.get("schema_sample_mb", 1) * MIB),
+        )
+
+
+def _given(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What is set: null stands for not set."""
+    return {k: v for k, v in config.items() if v is not None}
+
+
+def _refuse_later(config: Mapping[str, Any], where: str) -> None:
+    for name, available in _LATER.items():
+        if config.get(name, available) != available:
+            only = str(available).lower()
+            msg = f"Setting '{where}{name}': {config[name]!r} is not available yet; use {only}"
+            raise ConfigError(msg)
+
+
+def _stream(config: Mapping[str, Any], number: int) -> StreamSettings:
+    config = _given(config)
+    where = f"streams[{number}]."
+    _refuse_later(config, where)
+    paths = [config["path"]] if isinstance(config["path"], str) else config["path"]
+    if not config["name"] or not paths or not all(paths):
+        msg = f"Settings '{where}name' and '{where}path' must not be empty"
+        raise ConfigError(msg)
+    columns = config.get("columns")
+    if columns is not None and not columns:
+        msg = f"Setting '{where}columns' is empty; leave it out to read all columns"
+        raise ConfigError(msg)
+    return StreamSettings(
+        name=config["name"],
+        paths=tuple(Url.parse(p) for p in paths),
+        format=config.get("format", "auto"),
+        compression=config.get("compression", "auto"),
+        key_properties=tuple(config.get("key_properties", ())),
+        types=config.get("schema", {}),
+        columns=tuple(columns) if columns else None,
+        csv=_given(config.get("csv", {})),
+    )
+
+
+def _batch(config: Mapping[str, Any]) -> BatchSettings:
+    encoding, storage = _given(config["encoding"]), _given(config["storage"])
+    allowed = BATCH_COMPRESSIONS[encoding["format"]]
+    compression = encoding.get("compression", allowed[0])
+    if compression not in allowed:
+        msg = (
+            f"Setting 'batch_config.encoding.compression' is {compression!r}, "
+            f"{encoding['format']} batch files have {' or '.join(allowed)}"
+        )
+        raise ConfigError(msg)
+    return BatchSettings(
+        root=Url.parse(storage["root"]),
+        prefix=storage.get("prefix", ""),
+        format=encoding["format"],
+        compression=compression,
+        target_bytes=max(1, int(config.get("target_file_mb", 128) * MIB)),
+    )
+
+
+def _check_replication(config: Mapping[str, Any]) -> None:
+    method = config.get("method", "polling")
+    if method not in METHODS:
+        msg = f"Setting 'replication.method': {method!r} is not available yet; use {' or '.join(METHODS)}"
+        raise ConfigError(msg)
+    if config.get("overlap_minutes", 0) != 0:
+        msg = "Setting 'replication.overlap_minutes': only 0 is available yet"
+        raise ConfigError(msg)
+
+
+def _moment(config: Mapping[str, Any], name: str) -> datetime | None:
+    if name not in config:
+        return None
+    try:
+        moment = datetime.fromisoformat(config[name])
+    except ValueError:
+        msg = f"Setting {name!r} is {config[name]!r}, it must be a date or a time like 2024-05-01T00:00:00Z"
+        raise ConfigError(msg) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,1 @@
+"""How the tap learns of new objects: one file for each method."""

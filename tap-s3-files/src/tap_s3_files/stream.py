@@ -1,0 +1,174 @@
+"""A stream of files: what is new since its STATE becomes batches or records."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from singer_arrow.batch.message import Batch
+from singer_arrow.errors import NotFoundError
+from singer_arrow.executors import ordered_streams
+from singer_arrow.formats import ReadOptions
+from singer_arrow.schema import from_json_schema
+from singer_arrow.singer.records import to_records
+from singer_arrow.singer.sdk_tap import ArrowStream
+from tap_s3_files.bookmarks import Bookmark
+from tap_s3_files.catalog import METADATA
+from tap_s3_files.config import StreamSettings
+from tap_s3_files.convert import Job, Worker, convert, read
+from tap_s3_files.plan import Segment, Task, after_task, fingerprint
+from tap_s3_files.progress import Progress
+from tap_s3_files.replication.polling import new_objects
+from tap_s3_files.segments import SegmentStore, extend, resume
+
+if TYPE_CHECKING:
+    from tap_s3_files.tap import TapS3Files
+
+_TARGET_BYTES = 128 << 20  # for segments that are planned without batch files
+_MODIFIED = "_sdc_source_modified_at"
+
+
+def read_options(settings: StreamSettings) -> ReadOptions:
+    """How the files of a stream are read."""
+    csv = dict(settings.csv)
+    if "null_values" in csv:
+        csv["null_values"] = tuple(csv["null_values"])
+    # Numbers are taken as text where the schema says text: merging the types of files may have made that of them.
+    return ReadOptions(compression=settings.compression, loose_text=True, **csv)
+
+
+class FileStream(ArrowStream):
+    """One entry of the setting `streams`."""
+
+    def __init__(self, tap: TapS3Files, settings: StreamSettings, schema: Mapping[str, Any]) -> None:
+        self.settings = settings
+        self.tap = tap
+        super().__init__(tap, schema=dict(schema), name=settings.name)
+        self.primary_keys = list(settings.key_properties)
+        self.forced_replication_method = "INCREMENTAL"
+        self.replication_key = _MODIFIED if _MODIFIED in schema["properties"] and self._has_metadata else None
+        self.progress = Progress(settings.name)
+
+    @property
+    def _has_metadata(self) -> bool:
+        return self.tap.settings.metadata_columns
+
+    def wanted_encoding(self) -> tuple[str, str, str] | None:
+        """See ArrowStream."""
+        batch = self.tap.settings.batch
+        return (batch.format, batch.compression, str(batch.root)) if batch else None
+
+    def batches(self) -> Iterator[Batch | Mapping[str, Any]]:
+        """See ArrowStream: the batches of a task, then the STATE after it, in the order of the plan."""
+        batch = self.tap.settings.batch
+        assert batch is not None
+        if self.is_mapped_away:
+            return
+        job = self._job()
+        bookmark, store, segments = self._plan(batch.target_bytes)
+        begun: deque[tuple[Segment, int]] = deque()
+
+        def run(segment: Segment, task: Task, stop: threading.Event) -> Iterator[Batch]:
+            return convert(job, task, self._worker(stop), batch, segment.target_bytes)
+
+        def tasks() -> Iterator[Callable[[threading.Event], Iterable[Batch]]]:
+            for segment, number, task in _unsent(bookmark, segments):
+                begun.append((segment, number))
+                yield partial(run, segment, task)
+
+        workers = self.tap.settings.max_workers
+        with self.progress.told(self.log):
+            at = bookmark
+            for results in ordered_streams(self.tap.pool, tasks(), 2 * workers):
+                yield from results
+                at = after_task(at, *begun.popleft(), durable=store is not None)
+                yield at.to_state()
+            yield at.to_state()
+        self.log(self.progress.line())
+
+    def get_records(self, context: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG002 - the SDK's signature
+        """The rows as records; after those of each task STATE leaves."""
+        if self.is_mapped_away:
+            return
+        if self.wanted_encoding() and (setting := self.records_needed_by()) and self.is_whole_run:
+            self.log(f"RECORD messages are sent although batch_config is set: {setting} changes single records")
+        job = self._job()
+        at, store, segments = self._plan(_TARGET_BYTES)
+        worker = self._worker(threading.Event())
+        with self.progress.told(self.log):
+            for segment, number, task in _unsent(at, segments):
+                for batch in read(job, task, worker):
+                    yield from to_records(batch)
+                at = after_task(at, segment, number, durable=store is not None)
+                self.write_state(at.to_state())
+            self.write_state(at.to_state())
+        self.log(self.progress.line())
+
+    def totals(self) -> Mapping[str, Any]:
+        """See ArrowStream."""
+        c = self.progress.counts
+        return {"objects": c.objects, "skipped": c.skipped, "bytes": c.bytes, "batch_files": c.batch_files}
+
+    def _job(self) -> Job:
+        schema = from_json_schema(self.selected_schema)
+        return Job(
+            stream=self.name,
+            schema=schema,
+            metadata_columns=self._has_metadata and not set(METADATA.names).isdisjoint(schema.names),
+            format=self.settings.format,
+            options=read_options(self.settings),
+            version=self.version,
+        )
+
+    def _worker(self, stop: threading.Event) -> Worker:
+        return Worker(self.tap.storage, self.tap.budget, self.progress, stop)
+
+    def _plan(self, target_bytes: int) -> tuple[Bookmark, SegmentStore | None, Iterator[Segment]]:
+        """Where the stream begins, where its plan is kept if it is, and the plan: at first what an earlier run left."""
+        settings = self.tap.settings
+        state = None
+        if self.replication_method != "FULL_TABLE":
+            state = Bookmark.from_state(self.tap.given_state(self.name), self.name)
+        paths = fingerprint(str(p) for p in self.settings.paths)
+        if settings.plan_root is None or not self.is_whole_run:
+            begin = state or Bookmark()
+            begin = Bookmark(begin.watermark, begin.segment + (begin.done > 0 or bool(begin.ahead)))
+            store, earlier = None, list[Segment]()
+        else:
+            store = SegmentStore(self.tap.storage, settings.plan_root, self.name)
+            begin, earlier = resume(store, state, paths)
+        last = earlier[-1] if earlier else None
+        before, number = (last.after, last.number + 1) if last else (begin.watermark, begin.segment)
+
+        def segments() -> Iterator[Segment]:
+            yield from earlier
+            found = self.tap.listing(self.settings)
+            if not found and before is None:
+                raise no_match(self.settings)
+            yield from extend(
+                store,
+                new_objects(found, after=before, start=settings.start, end=settings.end),
+                stream=self.name,
+                fingerprint=paths,
+                number=number,
+                before=before,
+                target_bytes=target_bytes,
+            )
+
+        return begin, store, segments()
+
+
+def no_match(settings: StreamSettings) -> NotFoundError:
+    """What is said where a stream has no object at all."""
+    paths = ", ".join(str(p) for p in settings.paths)
+    return NotFoundError(f"Stream {settings.name!r}: no object matches {paths}; check the path and its wildcards")
+
+
+def _unsent(bookmark: Bookmark, segments: Iterator[Segment]) -> Iterator[tuple[Segment, int, Task]]:
+    for segment in segments:
+        for number, task in enumerate(segment.tasks):
+            if segment.number != bookmark.segment or not bookmark.is_sent(number):
+                yield segment, number, task
