@@ -1,0 +1,58 @@
+"""The command line of the benchmarks."""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks import machine, report
+from benchmarks.cases import CASES, ON_REQUEST
+from benchmarks.harness import BenchmarkError
+from benchmarks.rounds import run_case
+from benchmarks.workbench import Workbench
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main() -> int:
+    """Run cases, print their tables, write their results; 1 if a case could not be run."""
+    given = _parser().parse_args()
+    names = given.cases or [name for name in CASES if name not in ON_REQUEST]
+    if unknown := [name for name in names if name not in CASES]:
+        print(f"unknown case {', '.join(unknown)}; there are {', '.join(CASES)}", file=sys.stderr)
+        return 2
+    failed = []
+    with Workbench(scale=given.scale, say=_say) as bench, tempfile.TemporaryDirectory(dir=bench.data) as folder:
+        for name in names:
+            _say(f"== {name}")
+            try:
+                case = CASES[name](bench)
+                runs = run_case(case, folder=Path(folder), rounds=given.rounds, say=_say)
+            except BenchmarkError as error:
+                _say(f"{name} failed: {error}")
+                failed.append(name)
+                continue
+            found = report.result(case, runs, machine=machine.describe(), scale=given.scale)
+            _say(f"written to {report.write(found, RESULTS)}\n\n{report.markdown(found)}")
+    if given.scale == 1:
+        report.write_tables(RESULTS, list(CASES))
+    if failed:
+        _say(f"failed: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m benchmarks", description=f"Cases: {', '.join(CASES)}.")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"all but {', '.join(sorted(ON_REQUEST))} by default")
+    parser.add_argument("--scale", type=float, default=1.0, help="multiply the rows, to try a case quickly")
+    parser.add_argument("--rounds", type=int, help="instead of each case's own number")
+    return parser
+
+
+def _say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

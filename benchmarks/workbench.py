@@ -1,0 +1,81 @@
+"""What cases need to be built: input data made once, services started on first use, our executables."""
+
+import shutil
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from benchmarks.harness import BenchmarkError
+
+DATA = Path(__file__).parent / "data"
+
+
+class Workbench:
+    """Data, services and executables for the cases of one run.
+
+    Attributes:
+        scale: rows of every case are multiplied by this.
+        data: where input data is kept from run to run.
+        env: variables that the commands need to reach the services started so far.
+    """
+
+    def __init__(self, *, scale: float = 1.0, data: Path = DATA, say: Callable[[str], None] = print) -> None:
+        self.scale = scale
+        self.data = data
+        self.env: dict[str, str] = {}
+        self._clouds: dict[str, Any] = {}
+        self._stack = ExitStack()
+        self._say = say
+
+    def __enter__(self) -> Self:
+        self.data.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def rows(self, full: int) -> int:
+        """The number of rows to use where the whole case has `full`."""
+        return max(1, round(full * self.scale))
+
+    def made(self, name: str, make: Callable[[Path], None]) -> Path:
+        """The path of input data in the data folder, made by `make` if it is not there yet.
+
+        `make` writes a file or fills a folder at the path it is given; the data gets its name when it is whole.
+        """
+        path = self.data / name
+        if not path.exists():
+            self._say(f"making {name}")
+            part = self.data / f"{name}.part"
+            if part.is_dir():
+                shutil.rmtree(part)
+            make(part)
+            part.rename(path)
+        return path
+
+    def cloud(self, service: str) -> Any:
+        """The local `s3` or `bigquery` (a local_cloud.Cloud), running until the workbench is left."""
+        from local_cloud import Cloud
+
+        if service not in self._clouds:
+            self._say(f"starting the local {service}")
+            self._clouds[service] = self._stack.enter_context(Cloud([service]))
+            self.env.update(self._clouds[service].env)
+        return self._clouds[service]
+
+    def executable(self, name: str) -> Path:
+        """The path of one of our commands, beside the Python that runs the benchmarks."""
+        path = Path(sys.executable).parent / name
+        if not path.exists():
+            raise BenchmarkError(f"{path} does not exist; `make setup` installs it")
+        return path
+
+
+def program(name: str) -> list[str]:
+    """The start of a command that runs a module of `benchmarks.programs`."""
+    return [sys.executable, "-m", f"benchmarks.programs.{name}"]
