@@ -1,13 +1,14 @@
 """Fixtures of all tests. What needs a service starts it on first use, once for each process that runs tests."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from local_cloud import Cloud
+from local_cloud.faults.client import FaultProxy
 from local_cloud.programs import Programs
 from local_cloud.s3 import setup
 
@@ -63,3 +64,38 @@ def dataset(bq: Any) -> Iterator[str]:
 def run(cloud: Cloud, dataset: str, tmp_path: Path) -> Programs:
     """Runs our executables as processes whose environment is the local cloud, with this test's dataset."""
     return Programs(cloud.environ() | {"TARGET_BIGQUERY_DATASET": dataset}, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def s3_proxy(cloud: Cloud) -> FaultProxy:
+    """The fault proxy before S3 that the tests of this process share; use `s3_faults`."""
+    return cloud.fault_proxy(cloud.s3_url)
+
+
+@pytest.fixture
+def s3_faults(s3_proxy: FaultProxy) -> Iterator[FaultProxy]:
+    """A fault proxy before S3: `s3_faults.set({...})`, with `env={"AWS_ENDPOINT_URL": s3_faults.url}` for programs."""
+    s3_proxy.clear()
+    yield s3_proxy
+    s3_proxy.clear()
+
+
+@pytest.fixture(scope="session")
+def bq_proxy(cloud: Cloud) -> FaultProxy:
+    """The fault proxy before BigQuery that the tests of this process share; use `bq_faults`."""
+    return cloud.fault_proxy(cloud.bigquery_url)
+
+
+@pytest.fixture
+def bq_faults(bq_proxy: FaultProxy) -> Iterator[FaultProxy]:
+    """A fault proxy before BigQuery, for `env={"TARGET_BIGQUERY_API_ENDPOINT": bq_faults.url}`."""
+    bq_proxy.clear()
+    yield bq_proxy
+    bq_proxy.clear()
+
+
+@pytest.fixture
+def fail_jobs(cloud: Cloud) -> Iterator[Callable[..., object]]:
+    """Makes BigQuery jobs slow or fail: see `Cloud.fail_jobs`."""
+    yield cloud.fail_jobs
+    cloud.fail_jobs()

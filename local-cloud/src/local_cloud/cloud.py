@@ -1,8 +1,11 @@
 """The local cloud: services started, an environment for their clients, everything ended again."""
 
+import json
 import os
 import sys
 import tempfile
+import urllib.error
+import urllib.request
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,13 +15,14 @@ from typing import Any, Self
 from local_cloud import environment
 from local_cloud.bigquery import installation
 from local_cloud.errors import LocalCloudError
-from local_cloud.faults.client import FaultProxy, RuleDict
+from local_cloud.faults.client import FaultProxy, RuleDict, open_directly
 from local_cloud.faults.proxy import CONTROL
 from local_cloud.lifeline import remove_tree
 from local_cloud.process import Service
 from local_cloud.s3 import setup
 
 SERVICES = ("s3", "bigquery")
+JOB_FAULTS = "/local-cloud/job-faults"
 
 
 class Cloud:
@@ -53,6 +57,7 @@ class Cloud:
         self._data_dir = data_dir
         self._rules: list[RuleDict] = [*faults, *([{"delay_ms": latency_ms}] if latency_ms else [])]
         self._run_dir: Path | None = None
+        self._proxies = 0
         self._stack = ExitStack()
         self.services: dict[str, Service] = {}
         self.env: dict[str, str] = {}
@@ -81,7 +86,8 @@ class Cloud:
         Clients use it by `environ(AWS_ENDPOINT_URL=proxy.url)` or `environ(TARGET_BIGQUERY_API_ENDPOINT=proxy.url)`.
         """
         assert self._run_dir is not None, "the cloud is not running"
-        proxy = FaultProxy(upstream, log=self._run_dir / f"faults-{len(self.services)}.log")
+        self._proxies += 1
+        proxy = FaultProxy(upstream, log=self._run_dir / f"faults-{self._proxies}.log")
         self._stack.callback(proxy.stop)
         return proxy
 
@@ -99,6 +105,26 @@ class Cloud:
     def bigquery_grpc(self) -> str:
         """host:port of BigQuery's Storage API (gRPC, not encrypted)."""
         return str(self.services["bigquery"].facts["grpc"])
+
+    def fail_jobs(self, *faults: RuleDict) -> list[dict[str, Any]]:
+        """Make BigQuery jobs slow or fail from now on, instead of what was set before; without arguments none.
+
+        The first fault that matches a job applies. Keys: `job` (load, copy, query), `match` (regular expression,
+        searched for in project.dataset.table or in the text of a query), `reason` and `message` of the failure (absent:
+        it only waits), `delay_s` (seconds in state RUNNING before), `skip` (so many pass first), `times` (at most so
+        often).
+
+        Raises:
+            LocalCloudError: a fault has an unknown key or reason.
+        """
+        body = json.dumps(faults).encode()
+        request = urllib.request.Request(self.bigquery_url + JOB_FAULTS, data=body, method="PUT")  # noqa: S310 - our own
+        try:
+            with open_directly(request, timeout=10) as response:
+                set_now: list[dict[str, Any]] = json.load(response)
+        except urllib.error.HTTPError as error:
+            raise LocalCloudError(json.load(error)["error"]) from None
+        return set_now
 
     def bigquery_client(self) -> Any:
         """A google-cloud-bigquery client of the local BigQuery; the caller closes it."""
@@ -135,7 +161,8 @@ class Cloud:
         self.services[service.name] = service
 
     def _start_s3(self, run_dir: Path) -> Service:
-        command: list[str | Path] = [sys.executable, "-m", "local_cloud.s3.server", run_dir]
+        kept = [self._data_dir.resolve() / "s3"] if self._data_dir else []
+        command: list[str | Path] = [sys.executable, "-m", "local_cloud.s3.server", run_dir, *kept]
         return Service("s3", command, log=run_dir / "s3.log")
 
     def _start_bigquery(self, run_dir: Path) -> Service:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from local_cloud.faults.rules import RuleError, parse
 from local_cloud.process import Service
 
 # The proxies that the environment names are for the network outside.
-_open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+open_directly = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
 RuleDict = Mapping[str, Any]
 
@@ -70,7 +71,7 @@ class FaultProxy:
         body = None if document is None else json.dumps(document).encode()
         request = urllib.request.Request(self.url + CONTROL, data=body, method=method)  # noqa: S310 - our own address
         try:
-            with _open(request, timeout=10) as response:
+            with open_directly(request, timeout=10) as response:
                 answer: dict[str, Any] = json.load(response)
         except urllib.error.HTTPError as error:
             raise LocalCloudError(f"the fault proxy refused the rules: {json.load(error)['error']}") from None

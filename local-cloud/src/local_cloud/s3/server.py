@@ -1,4 +1,4 @@
-"""The child process that serves S3 and SQS: `python -m local_cloud.s3.server [RUN_DIR]`."""
+"""The child process that serves S3 and SQS: `python -m local_cloud.s3.server RUN_DIR [DATA_DIR]`."""
 
 import logging
 import signal
@@ -6,18 +6,27 @@ import sys
 from pathlib import Path
 
 from local_cloud.lifeline import Ready, end_with_parent, remove_tree
+from local_cloud.s3 import persistence
 
 
 def main() -> None:
     """Serve on a free port of 127.0.0.1 until the parent is gone."""
     ready = Ready()
-    run_dir = Path(sys.argv[1])
-    end_with_parent(lambda: remove_tree(run_dir))
+    run_dir, *kept = map(Path, sys.argv[1:])
+
+    def last_act() -> None:
+        for directory in kept:
+            persistence.save(directory)
+        remove_tree(run_dir)
+
+    end_with_parent(last_act)
     # After the lifeline: importing moto takes the better part of a second.
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    for directory in kept:
+        persistence.restore(directory)
     server.start()
     host, port = server.get_host_and_port()
     ready.say({"url": f"http://{host}:{port}"})

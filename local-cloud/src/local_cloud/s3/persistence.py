@@ -1,0 +1,64 @@
+"""Keep what the local S3 holds from one run to the next: moto itself keeps everything in memory.
+
+What is kept: buckets, and of their objects the newest version with its content, headers, ETag and time of
+modification. Queues, their messages and the configuration of buckets are made anew.
+"""
+
+import json
+import shutil
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+ACCOUNT = "123456789012"
+INDEX = "index.json"
+
+
+def _backend() -> Any:
+    from moto.s3.models import s3_backends
+
+    return s3_backends[ACCOUNT]["aws"]
+
+
+def save(directory: Path) -> None:
+    """Write everything to `directory`, which takes the place of what was there only once it is complete."""
+    making = directory.with_name(directory.name + ".new")
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir(parents=True)
+    index: dict[str, list[dict[str, Any]]] = {}
+    number = 0
+    for name, bucket in _backend().buckets.items():
+        index[name] = []
+        for key in bucket.keys.values():
+            (making / f"{number}").write_bytes(key.value)
+            index[name].append(
+                {
+                    "key": key.name,
+                    "file": f"{number}",
+                    "etag": key.etag.strip('"'),
+                    "modified": key.last_modified.isoformat(),
+                    "storage": key.storage_class,
+                    "metadata": dict(key.metadata),
+                }
+            )
+            number += 1
+    (making / INDEX).write_text(json.dumps(index), encoding="utf-8")
+    shutil.rmtree(directory, ignore_errors=True)
+    making.rename(directory)
+
+
+def restore(directory: Path) -> None:
+    """Read what `save` has written; nothing is there on the first run."""
+    if not (directory / INDEX).exists():
+        return
+    index = json.loads((directory / INDEX).read_text(encoding="utf-8"))
+    backend = _backend()
+    for bucket, objects in index.items():
+        backend.create_bucket(bucket, "us-east-1")
+        for entry in objects:
+            content = (directory / entry["file"]).read_bytes()
+            key = backend.put_object(
+                bucket, entry["key"], content, storage=entry["storage"], etag=entry["etag"], disable_notification=True
+            )
+            key.set_metadata(entry["metadata"], replace=True)
+            key.last_modified = datetime.fromisoformat(entry["modified"])
