@@ -1,6 +1,8 @@
 """Rows that are in memory as Arrow to an Avro file; prints the CPU seconds of that step alone as JSON.
 
-Usage: python -m benchmarks.programs.arrow_to_avro ours|fastavro CODEC TARGET SOURCE...    SOURCE is Parquet, read before the clock starts
+Usage: python -m benchmarks.programs.arrow_to_avro ours|fastavro CODEC TARGET SOURCE...
+
+SOURCE is Parquet, read before the clock starts.
 """
 
 import json

@@ -1,6 +1,8 @@
 """Parquet to Parquet as plain pyarrow does it: read_table, write_table (zstd level 1).
 
-Usage: python -m benchmarks.programs.copy_parquet TARGET_FOLDER SOURCE...    paths, or s3://bucket/key with the endpoint in AWS_ENDPOINT_URL
+Usage: python -m benchmarks.programs.copy_parquet TARGET_FOLDER SOURCE...
+
+The folder and the sources are paths, or s3://bucket/key with the endpoint in AWS_ENDPOINT_URL.
 """
 
 import os

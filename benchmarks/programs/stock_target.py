@@ -4,7 +4,9 @@ Its sink gathers 10,000 records (the SDK's default), writes them as Avro with fa
 waits for it, which is how youcruit-target-bigquery works. BATCH files come through the SDK's own process_batch_files,
 one load job for each. Rows are appended; there is no temporary table and no MERGE.
 
-Usage: python -m benchmarks.programs.stock_target [--config FILE] < MESSAGES      project, dataset and endpoint from TARGET_BIGQUERY_*
+Usage: python -m benchmarks.programs.stock_target [--config FILE] < MESSAGES
+
+It takes project, dataset and endpoint from TARGET_BIGQUERY_*.
 """
 
 import os
