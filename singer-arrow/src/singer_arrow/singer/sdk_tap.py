@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from singer_sdk import Stream, Tap
 from singer_sdk.helpers._batch import BaseBatchFileEncoding, BatchConfig, StorageTarget
+from singer_sdk.helpers._classproperty import classproperty
 from singer_sdk.helpers.conform import TypeConformanceLevel
 from singer_sdk.io_base import SingerWriter
 from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
@@ -26,7 +27,7 @@ from singer_sdk.singerlib import Catalog, CatalogEntry, Message, Schema
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import ConfigError, ServiceError, SingerArrowError
-from singer_arrow.singer.sdk import checked_settings
+from singer_arrow.singer.sdk import check_config_files, checked_settings, environment_settings
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -172,9 +173,7 @@ class ArrowTap(Tap):
         Raises:
             ConfigError: One does not exist, or is no JSON object.
         """
-        for path in value:
-            if path != "ENV":
-                _check_json(path)
+        check_config_files(value)
         return super().cb_config(ctx, param, value)
 
     def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
@@ -182,6 +181,10 @@ class ArrowTap(Tap):
         if not found:
             self.check_settings()
         return found
+
+    @classproperty
+    def _env_var_config(cls) -> dict[str, Any]:  # noqa: N805 - it is a property of the class
+        return environment_settings(cls)  # type: ignore[arg-type]  # mypy takes cls for an instance
 
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the SDK's signature
         self.logger.info("Received signal %d; the next run goes on from the last STATE", signum)
@@ -212,15 +215,6 @@ def _json_file(file: IO[str] | None, option: str) -> IO[str] | None:
         msg = f"The file of {option} must hold a JSON object"
         raise ConfigError(msg)
     return io.StringIO(text)
-
-
-def _check_json(path: str) -> None:
-    try:
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - the path may be /dev/stdin
-            _json_file(file, f"--config {path}")
-    except OSError as error:
-        msg = f"--config {path} cannot be read: {error.strerror}"
-        raise ConfigError(msg) from None
 
 
 class ArrowStream(Stream):
