@@ -1,0 +1,193 @@
+"""JSON values, one by one -> values of Arrow types: the slow, exact way, which knows what is wrong. Pure.
+
+Strict on kinds: text is no number and a number is no text. Lenient where JSON itself is: `1.0` is an integer. Decimals
+may stand in quotes, as the SDK writes them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from decimal import Decimal
+from typing import Any, NoReturn
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from singer_arrow.formats.cast import json_text
+from singer_arrow.formats.values import BadValueError, describe, from_text, shorten
+from singer_arrow.schema import is_json
+
+_KINDS = {
+    bool: "true or false",
+    int: "an integer",
+    Decimal: "a number",
+    str: "text",
+    list: "an array",
+    dict: "an object",
+    type(None): "null",
+}
+
+
+class BadRowError(ValueError):
+    """A line is no record of the schema; `column` is where, if it is one column's fault."""
+
+    def __init__(self, reason: str, column: str | None = None) -> None:
+        super().__init__(reason)
+        self.column = column
+
+
+class _Object(dict[str, Any]):
+    """An object; `twice` are its keys that stand there more than once."""
+
+    twice: frozenset[str] = frozenset()
+
+
+def parse(text: bytes | str) -> Any:
+    """A JSON text as Python values; numbers with a point or an exponent are Decimals.
+
+    Raises:
+        BadRowError: It is not JSON, or not UTF-8.
+    """
+    try:
+        value = json.loads(
+            text if isinstance(text, str) else text.decode(),
+            parse_float=Decimal,
+            parse_constant=_no_constant,
+            object_pairs_hook=_pairs,
+        )
+    except UnicodeDecodeError as error:
+        reason = f"invalid UTF-8 (byte 0x{error.object[error.start]:02x})"
+        raise BadRowError(reason) from None
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data":
+            reason = f"something follows the value that ends at character {error.pos}; each line holds one record"
+        else:
+            reason = f"not JSON ({error.msg} at character {error.pos + 1})"
+        raise BadRowError(reason) from None
+    except RecursionError:
+        reason = "its values are nested too deeply"
+        raise BadRowError(reason) from None
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    reason = f"{name} is not JSON; write null"
+    raise BadRowError(reason)
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> _Object:
+    found = _Object(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        found.twice = frozenset(name for name in found if names.count(name) > 1)
+    return found
+
+
+def row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> list[Any]:
+    """The values of one line, in the order of the schema, as `pa.array` takes them for the schema's types.
+
+    Raises:
+        BadRowError: The line is no record of the schema.
+    """
+    if line.lstrip()[:1] == b"[":
+        reason = "each line must hold an object, this one begins an array; write one object a line"
+        raise BadRowError(reason)
+    record = parse(line)
+    if not isinstance(record, dict):
+        reason = f"each line must hold an object, this one holds {kind_of(record)}"
+        raise BadRowError(reason)
+    values = []
+    for field in schema:
+        if field.name in record.twice:  # type: ignore[attr-defined]  # `parse` makes no other dict
+            reason = "the key stands twice in its record"
+            raise BadRowError(reason, field.name)
+        try:
+            values.append(convert(record.get(field.name), field, loose_text=loose_text))
+        except BadRowError as error:
+            raise BadRowError(str(error), field.name) from None
+    return values
+
+
+def convert(value: Any, field: pa.Field, *, loose_text: bool = False) -> Any:
+    """A parsed JSON value as `pa.array` takes it for the field's type.
+
+    Raises:
+        BadRowError: It does not fit.
+    """
+    if value is None:
+        return None
+    t = field.type
+    if is_json(field):
+        return json_text(value)
+    if pt.is_struct(t) and isinstance(value, dict):
+        return {f.name: convert(value.get(f.name), f, loose_text=loose_text) for f in t}
+    if pt.is_list(t) and isinstance(value, list):
+        return [convert(v, t.value_field, loose_text=loose_text) for v in value]
+    if pt.is_map(t) and isinstance(value, dict):
+        return [(k, convert(v, t.item_field, loose_text=loose_text)) for k, v in value.items()]
+    good = _scalar(value, t, loose_text=loose_text)
+    if good is None:
+        raise BadRowError(expected(value, t))
+    return good
+
+
+def _scalar(value: Any, t: pa.DataType, *, loose_text: bool) -> Any:
+    number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+    if pt.is_string(t):
+        return _text(value if isinstance(value, str) else json_text(value) if loose_text else None)
+    if pt.is_boolean(t):
+        return value if isinstance(value, bool) else None
+    if pt.is_integer(t):
+        low, high = (
+            (-(2 ** (t.bit_width - 1)), 2 ** (t.bit_width - 1)) if pt.is_signed_integer(t) else (0, 2**t.bit_width)
+        )
+        return int(value) if number and low <= value < high and value == int(value) else None
+    if pt.is_floating(t):
+        return float(value) if number and _finite(value, t) else None
+    if pt.is_decimal(t):
+        return _from_text(str(value), t) if number or isinstance(value, str) else None
+    if isinstance(value, str):
+        return _from_text(value, t)
+    return None
+
+
+def _finite(value: int | Decimal, t: pa.DataType) -> bool:
+    try:
+        return math.isfinite(float(value)) and (t.bit_width > 32 or abs(float(value)) < 2.0**128)
+    except OverflowError:
+        return False
+
+
+def _text(value: str | None) -> str | None:
+    if value is not None and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            reason = "a lone surrogate, which is no character"
+            raise BadRowError(reason) from None
+    return value
+
+
+def _from_text(value: str, t: pa.DataType) -> Any:
+    try:
+        scalar = from_text(pa.array([value], pa.string()), t)[0]
+    except BadValueError:
+        return None
+    return scalar.value if pt.is_temporal(t) else scalar.as_py()
+
+
+def expected(value: Any, t: pa.DataType) -> str:
+    """What to say of a value that does not fit."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if (whole and pt.is_integer(t)) or (pt.is_floating(t) and (whole or isinstance(value, Decimal))):
+        return f"the number {json_text(value)[:60]} is too large for the type {t}"
+    if isinstance(value, dict | list):
+        return f"expected {describe(t)}, found {kind_of(value)}"
+    shown = value if isinstance(value, str) else json_text(value)
+    return f"expected {describe(t)}, found {kind_of(value)} {shorten(shown) if isinstance(value, str) else shown[:60]}"
+
+
+def kind_of(value: Any) -> str:
+    """A JSON value's kind in words."""
+    return next(words for kind, words in _KINDS.items() if isinstance(value, kind))
