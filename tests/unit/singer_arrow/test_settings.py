@@ -15,6 +15,7 @@ SCHEMA: dict[str, Any] = {
             "type": "array",
             "items": {
                 "type": "object",
+                "additionalProperties": True,
                 "required": ["name"],
                 "properties": {
                     "name": {"type": "string"},

@@ -39,7 +39,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def _unknown(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str]:
     if isinstance(value, Mapping) and schema.get("properties"):
-        known, free = schema["properties"], schema.get("additionalProperties")
+        known = schema["properties"]
+        free = isinstance(schema.get("additionalProperties"), Mapping)  # the SDK's types say true when nobody said so
         for name, inner in value.items():
             path = f"{where}.{name}" if where else str(name)
             if name in known:
