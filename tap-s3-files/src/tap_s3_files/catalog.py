@@ -36,13 +36,9 @@ _TYPES: dict[str, pa.DataType] = {
     "date": pa.date32(),
     "time": pa.time64("us"),
     "binary": pa.binary(),
-    **{
-        str(t): t
-        for t in (
-            *(pa.int8(), pa.int16(), pa.int32(), pa.int64()),
-            *(pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.float32(), pa.float64()),
-        )
-    },
+    "float32": pa.float32(),
+    "float64": pa.float64(),
+    **{f"{sign}int{bits}": pa.type_for_alias(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
 _DECIMAL = re.compile(r"(?:decimal|numeric)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 _MOST_DIGITS = 76
@@ -62,7 +58,7 @@ def parse_type(column: str, text: str) -> pa.Field:
     if match := _DECIMAL.fullmatch(name):
         precision, scale = int(match[1]), int(match[2] or 0)
         if 1 <= precision <= _MOST_DIGITS and scale <= precision:
-            make = pa.decimal128 if precision <= pa.decimal128(38).precision else pa.decimal256
+            make = pa.decimal128 if precision <= 38 else pa.decimal256
             return pa.field(column, make(precision, scale))
     hint = nearest(name, _TYPES) or "; use string, integer, number, boolean, date, time, timestamp, decimal(p,s), ..."
     msg = f"The type {text!r} of column {column!r} in the setting 'schema' is unknown{hint}"

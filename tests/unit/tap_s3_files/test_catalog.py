@@ -1,0 +1,149 @@
+"""A stream's schema: sampled newest and oldest, merged, overridden, projected, with its keys and metadata columns."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from singer_arrow.errors import ConfigError, SchemaError
+from singer_arrow.schema import from_json_schema, is_json
+from singer_arrow.storage import ObjectInfo
+from singer_arrow.urls import Url
+from tap_s3_files.catalog import METADATA, catalog_schema, parse_type, sample, source_schema, split
+from tap_s3_files.config import StreamSettings
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def stream(**more: Any) -> StreamSettings:
+    return StreamSettings(name="orders", paths=(Url("s3", "b", "*.csv"),), **more)
+
+
+def info(day: int, size: int = 1) -> ObjectInfo:
+    return ObjectInfo(Url("s3", "b", f"{day}.csv"), size, "e", START + timedelta(days=day))
+
+
+def days(objects: list[ObjectInfo]) -> list[int]:
+    return [(o.modified - START).days for o in objects]
+
+
+def test_samples_are_the_newest_and_the_oldest() -> None:
+    objects = [info(d) for d in reversed(range(10))]
+    assert days(sample(objects, 5)) == [0, 1, 7, 8, 9]
+    assert days(sample(objects, 2)) == [0, 9]
+    assert days(sample(objects, 1)) == [9]
+    assert days(sample(objects[:3], 5)) == [7, 8, 9]
+
+
+def test_samples_hold_something_and_lie_within_the_window() -> None:
+    objects = [info(d, size=d % 2) for d in range(10)]
+    assert days(sample(objects, 2)) == [1, 9]
+    assert days(sample(objects, 5, start=START + timedelta(days=4), end=START + timedelta(days=8))) == [5, 7]
+    assert days(sample(objects, 2, start=START + timedelta(days=99))) == [1, 9]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("string", pa.string()),
+        (" Integer ", pa.int64()),
+        ("number", pa.float64()),
+        ("float", pa.float64()),
+        ("boolean", pa.bool_()),
+        ("date", pa.date32()),
+        ("time", pa.time64("us")),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("decimal(12, 2)", pa.decimal128(12, 2)),
+        ("decimal(5)", pa.decimal128(5, 0)),
+        ("numeric(38,9)", pa.decimal128(38, 9)),
+        ("decimal(76,38)", pa.decimal256(76, 38)),
+        ("binary", pa.binary()),
+        ("int32", pa.int32()),
+        ("uint64", pa.uint64()),
+        ("float32", pa.float32()),
+    ],
+)
+def test_types_have_their_usual_names(text: str, kind: pa.DataType) -> None:
+    field = parse_type("c", text)
+    assert (field.name, field.type) == ("c", kind)
+    assert from_json_schema(catalog_schema(pa.schema([field]), stream(), metadata_columns=False)).field("c") == field
+
+
+def test_json_is_a_type() -> None:
+    assert is_json(parse_type("c", "json"))
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("strnig", "did you mean 'string'"),
+        ("decimal(80,2)", "use string"),
+        ("decimal(5,9)", "use"),
+        ("??", "use string"),
+    ],
+)
+def test_an_unknown_type_is_told_with_its_column(text: str, hint: str) -> None:
+    with pytest.raises(ConfigError, match="column 'price'") as told:
+        parse_type("price", text)
+    assert hint in str(told.value)
+
+
+def test_files_are_merged_and_settings_have_the_last_word() -> None:
+    files = [
+        pa.schema([("id", pa.int64()), ("code", pa.int64()), ("empty", pa.null())]),
+        pa.schema([("id", pa.int64()), ("code", pa.string()), ("late", pa.date32())]),
+    ]
+    merged = source_schema(files, stream(types={"id": "string", "extra": "decimal(3,1)"}))
+    assert {f.name: f.type for f in merged} == {
+        "id": pa.string(),
+        "code": pa.string(),
+        "empty": pa.string(),  # nothing is known of it
+        "late": pa.date32(),
+        "extra": pa.decimal128(3, 1),
+    }
+
+
+def test_columns_select_and_keep_the_order_of_the_files() -> None:
+    files = [pa.schema([("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64())])]
+    assert source_schema(files, stream(columns=("c", "a"))).names == ["a", "c"]
+    with pytest.raises(ConfigError, match="'columns' names 'd', which is no column; there are a, b, c"):
+        source_schema(files, stream(columns=("d",)))
+
+
+def test_a_stream_without_columns_is_told() -> None:
+    with pytest.raises(SchemaError, match="'orders': no column"):
+        source_schema([pa.schema([])], stream())
+
+
+def test_metadata_columns_are_added_and_keys_are_not_null() -> None:
+    schema = catalog_schema(
+        pa.schema([("id", pa.int64())]), stream(key_properties=("id", "_sdc_source_file")), metadata_columns=True
+    )
+    assert list(schema["properties"]) == ["id", *METADATA.names]
+    assert schema["properties"]["id"]["type"] == ["integer"]
+    assert schema["properties"]["_sdc_source_file"]["type"] == ["string"]
+    assert schema["properties"]["_sdc_source_modified_at"]["format"] == "date-time"
+
+
+def test_a_key_must_be_a_column() -> None:
+    with pytest.raises(ConfigError, match="'key_properties' names 'idd', which is no column; did you mean 'id'"):
+        catalog_schema(pa.schema([("id", pa.int64())]), stream(key_properties=("idd",)), metadata_columns=True)
+
+
+def test_a_file_must_not_have_a_metadata_column_itself() -> None:
+    with pytest.raises(SchemaError, match="set metadata_columns to false"):
+        catalog_schema(pa.schema([("_sdc_source_etag", pa.string())]), stream(), metadata_columns=True)
+
+
+def test_a_type_without_counterpart_is_told_with_its_stream() -> None:
+    with pytest.raises(SchemaError, match="'orders': Column 'm'"):
+        catalog_schema(pa.schema([("m", pa.month_day_nano_interval())]), stream(), metadata_columns=False)
+
+
+def test_metadata_columns_are_not_read_from_files() -> None:
+    schema = pa.schema([("id", pa.int64()), *METADATA])
+    assert split(schema, metadata_columns=True).names == ["id"]
+    assert split(schema, metadata_columns=False) == schema
+    with pytest.raises(ConfigError, match="Only metadata columns"):
+        split(METADATA, metadata_columns=True)
