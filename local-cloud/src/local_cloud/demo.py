@@ -111,7 +111,7 @@ def _measure() -> list[Stream]:
                 name=name,
                 objects=len(objects),
                 bytes=sum(o.size for o in objects),
-                batch_files=sum(1 for _ in stage.objects.filter(Prefix=f"batches/{name}/")),
+                batch_files=sum(1 for _ in stage.objects.filter(Prefix=f"batches/{name}-")),
                 load_jobs=sum(1 for j in jobs if j.destination.table_id == name),
                 table=of_table(client, table),
                 source=of_source(((o.key, o.get()["Body"].read()) for o in objects), table),
