@@ -163,7 +163,7 @@ class Cloud:
     def _start_s3(self, run_dir: Path) -> Service:
         kept = [self._data_dir.resolve() / "s3"] if self._data_dir else []
         command: list[str | Path] = [sys.executable, "-m", "local_cloud.s3.server", run_dir, *kept]
-        return Service("s3", command, log=run_dir / "s3.log")
+        return Service("s3", command, log=run_dir / "s3.log", env=self.environ())
 
     def _start_bigquery(self, run_dir: Path) -> Service:
         python = installation.ensure()

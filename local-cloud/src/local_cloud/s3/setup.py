@@ -1,16 +1,21 @@
 """What exists in the local S3 and SQS from the start: two buckets and a queue that hears of new objects."""
 
+import os
 from typing import Any
 
 from local_cloud import environment
 
 
 def client(service: str, endpoint_url: str) -> Any:
-    """A boto3 client of the local cloud, whatever the surrounding environment says."""
+    """A boto3 client of the local cloud, whatever the surrounding environment and its configuration files say."""
     import boto3
+    import botocore.session
     from botocore.config import Config
 
-    return boto3.client(
+    nothing = (None, None, None, None)
+    no_file = (None, None, os.devnull, None)
+    isolated = botocore.session.Session({"profile": nothing, "config_file": no_file, "credentials_file": no_file})
+    return boto3.Session(botocore_session=isolated).client(
         service,
         endpoint_url=endpoint_url,
         region_name=environment.REGION,
