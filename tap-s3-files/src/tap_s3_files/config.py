@@ -16,7 +16,7 @@ from singer_arrow.urls import Url
 
 FORMATS = ("auto", "csv", "jsonl", "parquet", "avro")
 COMPRESSIONS = ("auto", "none", "gzip", "bzip2", "zstd", "xz")
-BATCH_COMPRESSIONS = {"parquet": ("zstd", "snappy", "gzip", "none"), "jsonl": ("gzip",)}
+BATCH_COMPRESSIONS = {"parquet": ("zstd", "snappy", "gzip", "none"), "jsonl": ("gzip", "none")}
 """What batch files may be compressed with; the first is the default."""
 METHODS = ("polling",)
 MIB = 1 << 20
@@ -107,7 +107,7 @@ _BATCH = th.ObjectType(
             _text("format", "Format of batch files.", allowed_values=[*BATCH_COMPRESSIONS], required=True),
             _text(
                 "compression",
-                "Of batch files: `zstd` (default), `snappy`, `gzip` or `none` for parquet, `gzip` for jsonl.",
+                "Of batch files: `zstd` (default), `snappy`, `gzip` or `none` for parquet, `gzip` or `none` for jsonl.",
                 allowed_values=["zstd", "snappy", "gzip", "none"],
             ),
         ),

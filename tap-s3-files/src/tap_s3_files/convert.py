@@ -29,7 +29,6 @@ from tap_s3_files.progress import Progress
 from tap_s3_files.segments import safe_name
 
 logger = logging.getLogger("tap-s3-files")
-SUFFIXES = {"parquet": "parquet", "jsonl": "jsonl.gz"}
 FINAL = -1
 """Stands for the number of rows of a task's last batch file: it holds all rows that are left."""
 
@@ -101,7 +100,7 @@ def read(job: Job, task: Task, worker: Worker) -> Iterator[pa.RecordBatch]:
             if rows:
                 raise
             logger.warning(
-                "%s was replaced or deleted since it was listed; the next run reads its new version", info.url
+                "%s was replaced or deleted since it was listed; a later run reads its new version", info.url
             )
             worker.progress.add(skipped=1)
         else:
@@ -142,10 +141,10 @@ def convert(job: Job, task: Task, worker: Worker, batch: BatchSettings, target_b
         target_bytes: Size of a file, as the task's segment says.
     """
     name = identity(job, task)
+    suffix = "jsonl.gz" if (batch.format, batch.compression) == ("jsonl", "gzip") else batch.format
 
     def url_of(first_row: int, rows: int) -> Url:
-        file = f"{batch.prefix}{safe_name(job.stream)}--{name}-{first_row}-{rows}.{SUFFIXES[batch.format]}"
-        return batch.root.join(file)
+        return batch.root.join(f"{batch.prefix}{safe_name(job.stream)}--{name}-{first_row}-{rows}.{suffix}")
 
     parts = write_parts(
         read(job, task, worker),

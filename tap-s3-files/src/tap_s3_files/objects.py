@@ -10,7 +10,7 @@ from singer_arrow.errors import NotFoundError
 from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url, glob_match, glob_prefix, has_glob
 
-_OWN_NAME = re.compile(r"--[0-9a-f]{32}-\d+-\d+\.(parquet|jsonl\.gz)$")
+_OWN_NAME = re.compile(r"--[0-9a-f]{32}-\d+-\d+\.(parquet|jsonl)(\.gz)?$")
 
 
 def find(storage: Storage, paths: Iterable[Url], *, own: Iterable[Url] = ()) -> Iterator[ObjectInfo]:
