@@ -127,7 +127,7 @@ def _bigquery() -> Any:
 
     return bigquery.Client(
         project=os.environ["TARGET_BIGQUERY_PROJECT"],
-        credentials=AnonymousCredentials(),
+        credentials=AnonymousCredentials(),  # type: ignore[no-untyped-call] # google.auth types its API in part
         client_options=ClientOptions(api_endpoint=os.environ["TARGET_BIGQUERY_API_ENDPOINT"]),
     )
 
