@@ -40,10 +40,8 @@ def of_table(client: Any, table: Any) -> Checksum:
         for f in _columns(table)
     ]
     row = f", '{_BETWEEN}', ".join(cells)
-    query = (  # noqa: S608 - the names are those of a table that BigQuery told us
-        f"SELECT COUNT(*), COALESCE(SUM(CAST(CONCAT('0x', SUBSTR(TO_HEX(MD5(CONCAT({row}))), 1, 10)) AS INT64)), 0) "
-        f"FROM `{table.project}.{table.dataset_id}.{table.table_id}`"
-    )
+    digest = f"SUBSTR(TO_HEX(MD5(CONCAT({row}))), 1, 10)"
+    query = f"SELECT COUNT(*), COALESCE(SUM(CAST(CONCAT('0x', {digest}) AS INT64)), 0) FROM `{table.reference}`"  # noqa: S608 - all names come from BigQuery
     rows, value = next(iter(client.query(query).result()))
     return Checksum(rows, value)
 
