@@ -1,0 +1,188 @@
+"""What BigQuery answers, in our words: tables, jobs, rows. The one place where Google's errors become ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from singer_arrow.errors import CredentialsError, LoadError, NotFoundError, ServiceError, SingerArrowError
+from target_bigquery.retries import Kind, classify
+from target_bigquery.types import Existing, kind_of
+
+
+class AlreadyExistsError(SingerArrowError):
+    """What was to be created is there already."""
+
+
+class ChangedError(SingerArrowError):
+    """What was to be changed was changed by somebody else meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as BigQuery knows it; times are the server's.
+
+    `error` is BigQuery's own reason, on one line, of a job that failed; `table` the destination of a load, as
+    `project.dataset.table`.
+    """
+
+    id: str
+    kind: str
+    is_done: bool
+    created: datetime | None = None
+    ended: datetime | None = None
+    error: str | None = None
+    error_kind: Kind | None = None
+    rows: int = 0
+    table: str | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it is done, and well."""
+        return self.is_done and self.error is None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as BigQuery knows it; `fields` are its columns as the API writes them."""
+
+    name: str
+    columns: tuple[Existing, ...]
+    fields: tuple[Mapping[str, Any], ...]
+    created: datetime
+    labels: Mapping[str, str]
+    partitioned_by: str | None
+    clustered_by: tuple[str, ...]
+    resource: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows of a query, how many rows it changed, and when the server began with it."""
+
+    rows: list[Mapping[str, Any]]
+    started: datetime
+    affected: int = 0
+
+
+def table(name: str, found: Any) -> Table:
+    """Read a table of Google's library."""
+    fields = tuple(f.to_api_repr() for f in found.schema)
+    partitioning = found.time_partitioning
+    return Table(
+        name=name,
+        columns=tuple(_existing(f) for f in fields),
+        fields=fields,
+        created=found.created,
+        labels=dict(found.labels or {}),
+        partitioned_by=partitioning.field if partitioning else None,
+        clustered_by=tuple(found.clustering_fields or ()),
+        resource=found,
+    )
+
+
+def _existing(field: Mapping[str, Any]) -> Existing:
+    fields = tuple(_existing(f) for f in field.get("fields") or ())
+    return Existing(field["name"], kind_of(field["type"]), (field.get("mode") or "NULLABLE").upper(), fields)
+
+
+def job(found: Any) -> Job:
+    """Read a job of Google's library."""
+    result, destination = found.error_result, None
+    if found.job_type == "load" and found.destination is not None:
+        to = found.destination
+        destination = f"{to.project}.{to.dataset_id}.{to.table_id}"
+    reason = (result or {}).get("reason")
+    return Job(
+        id=found.job_id,
+        kind=found.job_type,
+        is_done=found.state == "DONE",
+        created=found.created,
+        ended=found.ended,
+        error=_reasons(result, found.errors or []) if result else None,
+        error_kind=classify(None, reason, result.get("message") or "") if result else None,
+        rows=(found.output_rows or 0) if found.job_type == "load" else 0,
+        table=destination,
+    )
+
+
+def _reasons(result: Mapping[str, Any], errors: list[Mapping[str, Any]]) -> str:
+    """What a job failed of: its result, and the first of the errors that led to it."""
+    texts = [" ".join((e.get("message") or e.get("reason") or "").split()) for e in (result, *errors)]
+    first = list(dict.fromkeys(t for t in texts if t))[:4]
+    return f"{result.get('reason')}: {'; '.join(first)}"[:1500]
+
+
+def failed(what: str, found: Job) -> LoadError:
+    """The error for a job that failed."""
+    if found.error_kind is Kind.QUOTA:
+        return LoadError(f"{what}: {found.error}. {_QUOTA_HINT}")
+    return LoadError(f"{what}: {found.error} (job {found.id})")
+
+
+_QUOTA_HINT = (
+    "Wait until the quota is back, raise it in the Google Cloud console, "
+    "or let max_batch_age_seconds and max_batch_mb make fewer and larger loads"
+)
+_DENIED_HINT = "check the credentials and the roles they have (BigQuery Job User and BigQuery Data Editor)"
+
+
+def mapped(error: Exception, what: str) -> SingerArrowError:
+    """Our error for one of Google's libraries or of the network; `ServiceError` if another try may succeed."""
+    import requests
+    from google.api_core import exceptions as api
+    from google.auth import exceptions as auth
+    from google.resumable_media import DataCorruption, InvalidResponse
+
+    if isinstance(error, InvalidResponse):
+        error = api.from_http_response(error.response)  # type: ignore[no-untyped-call]  # the library lacks it
+    if isinstance(error, api.GoogleAPICallError):
+        return _of_call(error, what)
+    if isinstance(error, auth.TransportError):
+        return ServiceError(f"{what}: {_line(error)}; check the network, then run again")
+    if isinstance(error, auth.GoogleAuthError):
+        return CredentialsError(f"{what}: the Google credentials were refused ({_line(error)}); renew them")
+    if isinstance(error, requests.exceptions.SSLError):
+        return LoadError(f"{what}: {_line(error)}; check the certificates and the api_endpoint")
+    if isinstance(error, requests.RequestException | ConnectionError | TimeoutError | DataCorruption | api.RetryError):
+        return ServiceError(
+            f"{what}: BigQuery could not be reached ({_line(error)}); check the network, then run again"
+        )
+    return LoadError(f"{what}: {type(error).__name__}: {_line(error)}")
+
+
+def _of_call(error: Any, what: str) -> SingerArrowError:
+    details = [e for e in (error.errors or []) if isinstance(e, Mapping)]
+    reason = details[0].get("reason") if details else None
+    text = " ".join(((details[0].get("message") if details else None) or error.message or "").split())
+    said = f"{what}: {reason}: {text}" if reason else f"{what}: {text}"
+    match classify(error.code, reason, text):
+        case Kind.RETRY:
+            return ServiceError(f"{said}; it was tried again in vain, run again later")
+        case Kind.QUOTA:
+            return LoadError(f"{said}. {_QUOTA_HINT}")
+        case Kind.DENIED:
+            return CredentialsError(f"{said}; {_DENIED_HINT}")
+        case Kind.MISSING:
+            return NotFoundError(said)
+        case Kind.EXISTS:
+            return AlreadyExistsError(said)
+        case Kind.CHANGED:
+            return ChangedError(said)
+    return LoadError(said)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:500]
+
+
+def parameter(name: str, value: Any) -> Any:
+    """A query parameter, of the type that the value has."""
+    from google.cloud import bigquery
+
+    if isinstance(value, list):
+        return bigquery.ArrayQueryParameter(name, "STRING", value)
+    kinds = {int: "INT64", datetime: "TIMESTAMP", str: "STRING"}
+    return bigquery.ScalarQueryParameter(name, kinds[type(value)], value)

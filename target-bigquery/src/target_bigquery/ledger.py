@@ -1,0 +1,208 @@
+"""The ledger `_sdc_batches`: which batch was loaded by which job, so that none is loaded twice.
+
+A batch's entry is written before its load job is inserted. Whoever meets the batch again looks at that job: done means
+loaded, running means wait, failed means load again; absent means that its process died, or sleeps: its id is taken
+with a job that does nothing, so that it cannot be inserted any more, and the batch is loaded again. Each writer reads
+the ledger once more after it wrote, so of two processes that load one batch at once, at least one sees the other.
+
+Entries count for the table that their job loaded, and only for its present contents: those of jobs that ended before
+the table was created, or before it was found empty, are void. The latter is kept for good in a mark, an entry with an
+empty batch_id.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from target_bigquery import migrate, sql
+from target_bigquery.answers import Job, Table
+from target_bigquery.client import BigQuery
+from target_bigquery.names import LEDGER, digest
+
+logger = logging.getLogger("target-bigquery")
+FORGOTTEN = timedelta(days=150)
+"""BigQuery keeps jobs for about 180 days; an older entry without its job counts as loaded."""
+_LONGEST_JOB = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row of the ledger; `started_at` is the server's time."""
+
+    batch_id: str
+    job_id: str
+    rows: int
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a job: whether it loaded its batches, and when it ended."""
+
+    loaded: bool
+    ended: datetime
+
+
+class StreamLedger:
+    """The ledger of one stream's table; safe to use from any thread.
+
+    Args:
+        client: The dataset.
+        stream: Name of the stream.
+        table: Its table, as it was when the run began with it.
+    """
+
+    def __init__(self, client: BigQuery, stream: str, table: Table) -> None:
+        self._client = client
+        self._stream = stream
+        self._table = client.path(table.name)
+        self._quoted = client.quoted(table.name)
+        self._prefix = f"target_bigquery_{digest(self._table, 16)}_"
+        self._since = table.created
+        self._ours: set[str] = set()
+        self._outcomes: dict[str, Outcome] = {}
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._lock = threading.RLock()
+        self._entries: dict[str, list[Entry]] | None = None
+        self._exists = False
+
+    def loaded(self, batch_id: str) -> datetime | None:
+        """When the batch was loaded into the table as it is now; None if it was not.
+
+        Waits for a job that is still running.
+        """
+        self._open(create=True)
+        for entry in self._known(batch_id):
+            outcome = self._outcome(entry)
+            if outcome.loaded and outcome.ended >= self._since:
+                return outcome.ended
+        return None
+
+    def begin(self, batches: Mapping[str, int]) -> tuple[str, set[str]]:
+        """Write entries for a load that is about to begin.
+
+        Args:
+            batches: Number of rows by batch_id.
+
+        Returns:
+            The id for its job, and the batches that somebody else has loaded meanwhile and must be left out.
+        """
+        self._open(create=bool(batches))
+        job_id = f"{self._prefix}{uuid.uuid4().hex}"
+        with self._lock:
+            self._ours.add(job_id)
+        if not batches:
+            return job_id, set()
+        self._client.query(
+            sql.add_ledger_entries(self._client.quoted(LEDGER), len(batches)),
+            {
+                "stream": self._stream,
+                "job": job_id,
+                **{f"batch_{i}": batch for i, batch in enumerate(batches)},
+                **{f"rows_{i}": rows for i, rows in enumerate(batches.values())},
+            },
+            what=f"Writing to {self._client.path(LEDGER)}",
+        )
+        return job_id, self._loaded_meanwhile(batches)
+
+    def void(self, at: datetime) -> None:
+        """From now on, what jobs loaded that ended before that time does not count."""
+        if not self._client.table(LEDGER):
+            return
+        self._client.query(
+            sql.add_ledger_mark(self._client.quoted(LEDGER)),
+            {"stream": self._stream, "job": self._prefix, "at": at},
+            what=f"Writing to {self._client.path(LEDGER)}",
+        )
+        self._since = max(self._since, at)
+
+    def _open(self, *, create: bool) -> None:
+        """Read the entries before this run adds the first row; without a ledger there are none."""
+        with self._lock:
+            if self._entries is None or (create and not self._exists):
+                if create:
+                    migrate.prepare_ledger(self._client)
+                self._exists = create or self._client.table(LEDGER) is not None
+                self._entries = self._read() if self._exists and self._entries is None else self._entries or {}
+
+    def _known(self, batch_id: str) -> Sequence[Entry]:
+        return (self._entries or {}).get(batch_id, ())
+
+    def _read(self) -> dict[str, list[Entry]]:
+        answer = self._client.query(
+            sql.ledger_entries(self._client.quoted(LEDGER)),
+            {"stream": self._stream},
+            what=f"Reading {self._client.path(LEDGER)}",
+        )
+        entries = self._of_table(answer.rows)
+        self._since = max([self._since, *(e.started_at for e in entries if not e.batch_id)])
+        by_batch: dict[str, list[Entry]] = defaultdict(list)
+        for entry in entries:
+            if entry.batch_id:
+                by_batch[entry.batch_id].append(entry)
+        if any(e.started_at + _LONGEST_JOB >= self._since for e in entries if e.batch_id):
+            self._void_if_empty()
+        return by_batch
+
+    def _void_if_empty(self) -> None:
+        """A table that was filled and is empty now was emptied on purpose; it must fill again."""
+        count = self._client.query(sql.count_rows(self._quoted), what=f"Counting the rows of {self._table}")
+        if not count.rows[0]["rows"]:
+            logger.info("Table %s was emptied; batches that were loaded before are loaded again", self._table)
+            self.void(count.started)
+
+    def _of_table(self, rows: Sequence[Mapping[str, Any]]) -> list[Entry]:
+        entries = [Entry(r["batch_id"], r["job_id"], r["rows"], r["started_at"]) for r in rows]
+        return [e for e in entries if e.job_id.startswith(self._prefix)]
+
+    def _loaded_meanwhile(self, batches: Mapping[str, int]) -> set[str]:
+        """Batches that a job of another process has loaded, among entries that were not there when we began."""
+        answer = self._client.query(
+            sql.ledger_entries_of(self._client.quoted(LEDGER)),
+            {"stream": self._stream, "ids": list(batches)},
+            what=f"Reading {self._client.path(LEDGER)}",
+        )
+        known = {e.job_id for batch in batches for e in self._known(batch)}
+        loaded = set()
+        for entry in self._of_table(answer.rows):
+            if entry.job_id in known or entry.job_id in self._ours:
+                continue
+            outcome = self._outcome(entry)
+            if outcome.loaded and outcome.ended >= self._since:
+                loaded.add(entry.batch_id)
+        return loaded
+
+    def _outcome(self, entry: Entry) -> Outcome:
+        with self._lock:
+            lock = self._locks[entry.job_id]
+        with lock:
+            if entry.job_id not in self._outcomes:
+                self._outcomes[entry.job_id] = self._settle(entry)
+            return self._outcomes[entry.job_id]
+
+    def _settle(self, entry: Entry) -> Outcome:
+        """Find out what became of an entry's job, or see to it that nothing can become of it."""
+        job = self._client.job(entry.job_id)
+        if job is None:
+            if datetime.now(UTC) - entry.started_at > FORGOTTEN:
+                return Outcome(loaded=True, ended=entry.started_at + _LONGEST_JOB)
+            job = self._client.occupy(entry.job_id)
+            if job is None:
+                logger.info("Job %s of an interrupted run never began; its batches are loaded again", entry.job_id)
+                return Outcome(loaded=False, ended=entry.started_at)
+        if not job.is_done:
+            logger.info("Job %s of another run is still loading; waiting for it", job.id)
+            job = self._client.wait(job.id, f"Waiting for job {job.id}")
+        return Outcome(loaded=is_own_load(job, self._table), ended=job.ended or entry.started_at)
+
+
+def is_own_load(job: Job, table: str) -> bool:
+    """Whether a job that is done has loaded rows into a table (`project.dataset.table`)."""
+    return job.succeeded and job.kind == "load" and job.table in (table, None)

@@ -1,0 +1,245 @@
+"""Batch files -> the one file that a load job takes.
+
+`prepare` runs for each item as soon as it was read, many at once: Parquet is fetched and looked at; everything else is
+read, converted and written as a file of the upload's format. `join` makes one file of those of a group: a single one is
+taken as it is, Avro files are put one after the other, and Parquet files that are small or need a change are rewritten.
+"""
+
+from __future__ import annotations
+
+import mmap
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from singer_arrow.batch.decode import read_file
+from singer_arrow.errors import DataError, NotFoundError
+from singer_arrow.formats import WRITABLE
+from singer_arrow.formats.avro_container import header_size
+from singer_arrow.formats.avro_write import can_write_fast
+from singer_arrow.storage import Storage
+from singer_arrow.urls import Url
+from target_bigquery.convert import Conversion, check_lists, loads_as_it_is, needs_list_check
+from target_bigquery.load.processes import Processes
+
+AVRO_CODEC = "snappy"
+PARQUET_CODEC = "zstd"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What one message brings: files of one format, to be converted alike."""
+
+    urls: tuple[str, ...]
+    file_format: str
+    conversion: Conversion
+    batch_id: str | None = None
+    is_temporary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """A file on local disk; `url` is where it came from, for messages."""
+
+    path: Path
+    url: str
+    is_temporary: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An item that is ready: local files that a load job takes as they are, or that `join` must still convert.
+
+    `skipped` says that its batch was loaded before, and there is nothing to load.
+    """
+
+    item: Item
+    files: tuple[LocalFile, ...] = ()
+    rows: int = 0
+    bytes: int = 0
+    as_it_is: bool = False
+    skipped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """The file of a load job."""
+
+    path: Path
+    file_format: str
+    rows: int
+    bytes: int
+    is_temporary: bool
+
+
+class Files:
+    """Makes uploads of items; safe to use from any thread.
+
+    Args:
+        storage: Where batch files are read from.
+        temporary: A new name for a temporary file, by its suffix.
+        processes: Where what holds Python back runs.
+    """
+
+    def __init__(self, storage: Storage, temporary: Callable[[str], Path], processes: Processes) -> None:
+        self._storage = storage
+        self._temporary = temporary
+        self._processes = processes
+
+    def prepare(self, item: Item, upload_format: str) -> Part:
+        """Make an item ready to be joined with others.
+
+        Raises:
+            NotFoundError: A file does not exist.
+            DataError: A file holds what the stream's SCHEMA does not say.
+        """
+        if upload_format == "parquet" == item.file_format:
+            return self._fetch(item)
+        path = self._temporary(f".{upload_format}")
+        rows = self._write(self._converted(item), item.conversion.upload_schema, path, upload_format)
+        if item.is_temporary:
+            for url in item.urls:
+                Url.parse(url).local_path().unlink(missing_ok=True)
+        file = LocalFile(path, item.urls[0] if item.urls else "", is_temporary=True)
+        return Part(item, (file,), rows, path.stat().st_size, as_it_is=True)
+
+    def join(self, parts: Sequence[Part], upload_format: str) -> Upload:
+        """Make one file of the files of a group, which stay until they are discarded.
+
+        Raises:
+            DataError: As `prepare`.
+        """
+        files = [file for part in parts for file in part.files]
+        rows = sum(part.rows for part in parts)
+        if len(files) == 1 and parts[0].as_it_is:
+            size = files[0].path.stat().st_size
+            return Upload(files[0].path, upload_format, rows, size, is_temporary=files[0].is_temporary)
+        path = self._temporary(f".{upload_format}")
+        if upload_format == "avro":
+            _join_avro([file.path for file in files], path)
+        elif upload_format == "jsonl":
+            _join_jsonl([file.path for file in files], path)
+        else:
+            batches = (batch for part in parts for batch in self._reread(part))
+            schema = parts[0].item.conversion.upload_schema
+            WRITABLE["parquet"].write(batches, schema, path, compression=PARQUET_CODEC)
+        return Upload(path, upload_format, rows, path.stat().st_size, is_temporary=True)
+
+    def discard(self, *things: Part | Upload) -> None:
+        """Remove temporary files."""
+        for thing in things:
+            for file in thing.files if isinstance(thing, Part) else (thing,):
+                if file.is_temporary:
+                    file.path.unlink(missing_ok=True)
+
+    def _fetch(self, item: Item) -> Part:
+        files, rows, size, fits = [], 0, 0, True
+        for url in item.urls:
+            file = self._local(url, is_temporary=item.is_temporary)
+            schema, count = _footer(file)
+            conversion = item.conversion
+            fits = fits and not conversion.constants and conversion.place is None
+            fits = fits and loads_as_it_is(schema, conversion.columns)
+            files.append(file)
+            rows += count
+            size += file.path.stat().st_size
+        if fits and needs_list_check(item.conversion.columns):
+            for file in files:
+                self._check(file, item)
+        return Part(item, tuple(files), rows, size, as_it_is=fits)
+
+    def _check(self, file: LocalFile, item: Item) -> None:
+        """Look at the values that BigQuery would refuse or bend, without converting the others."""
+        conversion = item.conversion
+        columns = [c for c in conversion.columns if needs_list_check([c])]
+        wanted = pa.schema([conversion.read_schema.field(c.source) for c in columns])
+        for batch in self._read(file, "parquet", wanted):
+            for column, array in zip(columns, batch.columns, strict=True):
+                check_lists(array, column, file.url)
+
+    def _local(self, url: str, *, is_temporary: bool) -> LocalFile:
+        parsed = Url.parse(url)
+        try:
+            if parsed.scheme == "file":
+                self._storage.head(parsed)
+                return LocalFile(parsed.local_path(), url, is_temporary)
+            path = self._temporary(".parquet")
+            self._storage.download(parsed, path)
+        except NotFoundError as error:
+            msg = f"{error}: a batch file of the manifest is missing; run the tap again, and keep its batch storage"
+            raise NotFoundError(msg) from None
+        return LocalFile(path, url, is_temporary=True)
+
+    def _converted(self, item: Item) -> Iterator[pa.RecordBatch]:
+        read = item.conversion.read_schema
+        sources = ((url, read_file(self._storage, url, format=item.file_format, schema=read)) for url in item.urls)
+        return item.conversion.all_batches(sources)
+
+    def _reread(self, part: Part) -> Iterator[pa.RecordBatch]:
+        conversion = part.item.conversion
+        sources = ((f.url, self._read(f, "parquet", conversion.read_schema)) for f in part.files)
+        return conversion.all_batches(sources)
+
+    def _read(self, file: LocalFile, file_format: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Read a local copy; errors name where it came from."""
+        try:
+            yield from read_file(self._storage, str(Url.parse(str(file.path))), format=file_format, schema=schema)
+        except DataError as error:
+            raise DataError(
+                error.reason, url=file.url, line=error.line, row_group=error.row_group, column=error.column
+            ) from None
+
+    def _write(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path, file_format: str) -> int:
+        if file_format == "avro" and not can_write_fast(schema):
+            return self._write_nested(batches, schema, path)
+        codec = {"avro": AVRO_CODEC, "parquet": PARQUET_CODEC}.get(file_format, "gzip")
+        return WRITABLE[file_format].write(batches, schema, path, compression=codec)
+
+    def _write_nested(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path) -> int:
+        """Nested rows become Python objects on their way to Avro: in processes, which do not wait for each other."""
+        stream = self._temporary(".arrows")
+        try:
+            with pa.OSFile(str(stream), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+            return self._processes.write_avro(stream, path, AVRO_CODEC)
+        finally:
+            stream.unlink(missing_ok=True)
+
+
+def _footer(file: LocalFile) -> tuple[pa.Schema, int]:
+    """Schema and number of rows of a Parquet file."""
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(file.path) as opened:
+            return opened.schema_arrow, opened.metadata.num_rows
+    except (pa.ArrowException, OSError) as error:
+        msg = f"not a Parquet file, or its footer is broken ({' '.join(str(error).split())[:200]})"
+        raise DataError(msg, url=file.url, hint="Run the tap again") from None
+
+
+def _join_avro(paths: Sequence[Path], target: Path) -> None:
+    """One Avro file of several that were written here, so with the same schema and the same marker."""
+    with target.open("wb") as out:
+        for number, path in enumerate(paths):
+            with path.open("rb") as source:
+                if number:
+                    with mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
+                        source.seek(header_size(view))
+                shutil.copyfileobj(source, out, 1 << 20)
+
+
+def _join_jsonl(paths: Sequence[Path], target: Path) -> None:
+    """One gzip file of one member, which all readers take."""
+    from isal import igzip
+
+    opened: Any = igzip.open  # it has no types
+    with opened(target, "wb", compresslevel=1) as out:
+        for path in paths:
+            with opened(path, "rb") as source:
+                shutil.copyfileobj(source, out, 1 << 20)

@@ -1,0 +1,73 @@
+"""upsert: each group is loaded into a staging table of its own, then merged into the table in the order of messages."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from singer_arrow.errors import SchemaError
+from target_bigquery import migrate, sql
+from target_bigquery.load import load_job
+from target_bigquery.load.files import Part, Upload
+from target_bigquery.load.lane import Lane, Way
+from target_bigquery.names import digest
+
+_UNFIT = ("RECORD", "JSON")
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A staging table that holds a group."""
+
+    table: str
+    upload: Upload
+
+
+class Upsert(Lane):
+    """See the module.
+
+    Staging runs in parallel. Merging the same group twice changes nothing, so a replay needs no ledger.
+
+    Args:
+        way: The stream's; it has keys.
+
+    Raises:
+        SchemaError: A key column is of a type that has no equality.
+    """
+
+    ordered = True
+
+    def __init__(self, way: Way) -> None:
+        super().__init__(way)
+        for column in way.destination.columns:
+            if column.name in way.keys and (column.repeated or column.kind in _UNFIT):
+                msg = f"Key property {column.source!r} of stream {way.stream!r} is {column}, which cannot be compared"
+                raise SchemaError(msg)
+        migrate.remove_leftovers(way.client, way.destination.name)
+
+    def stage(self, parts: Sequence[Part]) -> Staged | None:
+        """Load a group into a staging table."""
+        live = [p for p in parts if p.rows]
+        if not live:
+            return None
+        bigquery, table = self.way.client, self.way.destination
+        upload = self.join(live)
+        try:
+            name = migrate.staging_name(table.name, uuid.uuid4().hex)
+            fields = [*migrate.nullable(table.load_fields), {"name": sql.ORDER, "type": "INTEGER"}]
+            migrate.create_staging(bigquery, name, fields)
+            load_job.run_until_done(bigquery, upload, name, fields, f"target_bigquery_{digest(name, 16)}_")
+        finally:
+            self.way.files.discard(upload, *parts)
+        return Staged(name, upload)
+
+    def publish(self, staged: Staged | None) -> None:
+        """Merge a staging table into the table, and remove it."""
+        if staged is None:
+            return
+        bigquery, table = self.way.client, self.way.destination
+        text = sql.merge(bigquery.quoted(table.name), bigquery.quoted(staged.table), table.columns, self.way.keys)
+        bigquery.query(text, what=f"Merging into table {bigquery.path(table.name)}")
+        bigquery.delete_table(staged.table)
+        self.count(staged.upload)

@@ -1,0 +1,248 @@
+"""Makes the dataset and the tables ready: creates them, adds columns, and refuses what does not fit before any load."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from singer_arrow.errors import ConfigError, SchemaError
+from target_bigquery.answers import AlreadyExistsError, ChangedError, Table
+from target_bigquery.client import BigQuery
+from target_bigquery.names import LEDGER, STAGING, digest, distinct_table_name, stream_label, table_name
+from target_bigquery.types import Column, columns_of, missing_required, new_columns
+
+logger = logging.getLogger("target-bigquery")
+OWNER = "singer_stream"
+"""Label of a table: the stream that it belongs to."""
+STAGING_DAYS = 7
+_LAYOUT_KINDS = {
+    "partition_by": ("DATE", "TIMESTAMP", "DATETIME"),
+    "cluster_by": ("INTEGER", "STRING", "BOOLEAN", "DATE", "TIMESTAMP", "DATETIME", "NUMERIC", "BIGNUMERIC"),
+}
+_TRIES = 20
+_LEDGER_FIELDS = [
+    {
+        "name": "batch_id",
+        "type": "STRING",
+        "mode": "NULLABLE",
+        "description": "The tap's id of the batch; empty: a mark",
+    },
+    {"name": "stream", "type": "STRING", "mode": "NULLABLE"},
+    {"name": "job_id", "type": "STRING", "mode": "NULLABLE", "description": "The load job that holds the batch"},
+    {"name": "rows", "type": "INTEGER", "mode": "NULLABLE"},
+    {"name": "started_at", "type": "TIMESTAMP", "mode": "NULLABLE"},
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """The table of a stream, and the columns of it that the stream fills."""
+
+    table: Table
+    columns: tuple[Column, ...]
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.table.name
+
+    @property
+    def load_fields(self) -> list[Mapping[str, Any]]:
+        """The columns of upload files as the table has them, for load jobs."""
+        names = {c.name for c in self.columns}
+        return [f for f in self.table.fields if f["name"] in names]
+
+
+def prepare_dataset(client: BigQuery) -> None:
+    """Make sure that there is a dataset, where it should be; loads run where it is.
+
+    Raises:
+        ConfigError: It is in another location than the settings say.
+    """
+    location = client.dataset_location()
+    if location is None:
+        client.create_dataset()
+        location = client.dataset_location()
+    wanted = client.settings.location
+    if wanted and location and wanted.lower() != location.lower():
+        msg = (
+            f"Dataset {client.settings.project}.{client.settings.dataset} is in {location}, and setting 'location' "
+            f"says {wanted}; a dataset cannot move: set location to {location}, or name another dataset"
+        )
+        raise ConfigError(msg)
+    client.location = location or wanted
+
+
+def prepare_table(client: BigQuery, stream: str, schema: pa.Schema) -> Destination:
+    """Make sure that the stream's table exists and has a column for each property.
+
+    Raises:
+        SchemaError: The table has a column of another type, or one that must not be null and that the stream lacks.
+    """
+    for _ in range(_TRIES):
+        name, table = _owned_table(client, stream)
+        try:
+            if table is None:
+                return _create(client, stream, name, schema)
+            return _fit(client, stream, table, schema)
+        except (AlreadyExistsError, ChangedError):
+            logger.debug("Somebody else changed table %s; looking again", name)
+    msg = f"Table {client.path(table_name(stream))} is changed by others all the time; run again when they are done"
+    raise SchemaError(msg)
+
+
+def prepare_ledger(client: BigQuery) -> None:
+    """Make sure that the ledger exists."""
+    if client.table(LEDGER) is None:
+        try:
+            client.create_table(
+                LEDGER,
+                _LEDGER_FIELDS,
+                cluster=("stream", "batch_id"),
+                description="Which batches were loaded by which job; do not edit. Written by target-bigquery.",
+            )
+        except AlreadyExistsError:
+            return
+
+
+def staging_name(table: str, *parts: str) -> str:
+    """A name for a staging table of a table; those of one table begin alike."""
+    return "_".join([f"{STAGING}{digest(table, 16)}", *parts])
+
+
+def create_staging(client: BigQuery, name: str, fields: Sequence[Mapping[str, Any]], **options: Any) -> None:
+    """Create a staging table; BigQuery removes it after some days if nobody does."""
+    client.create_table(name, fields, expires=datetime.now(UTC) + timedelta(days=STAGING_DAYS), **options)
+
+
+def nullable(fields: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The fields without a REQUIRED one among them."""
+    return [{**f, "mode": "NULLABLE"} if f.get("mode") == "REQUIRED" else f for f in fields]
+
+
+def remove_leftovers(client: BigQuery, table: str) -> None:
+    """Remove the staging tables that earlier runs left behind, but none that may still be in use."""
+    for name in client.tables_named(staging_name(table)):
+        found = client.table(name)
+        if found and datetime.now(UTC) - found.created > timedelta(days=1):
+            client.delete_table(name)
+
+
+def api_field(column: Column) -> dict[str, Any]:
+    """A column as the API writes it."""
+    field: dict[str, Any] = {
+        "name": column.name,
+        "type": column.kind,
+        "mode": "REPEATED" if column.repeated else "NULLABLE",
+    }
+    if column.fields:
+        field["fields"] = [api_field(f) for f in column.fields]
+    return field
+
+
+def _owned_table(client: BigQuery, stream: str) -> tuple[str, Table | None]:
+    """The stream's table, or its name if there is none; a table that belongs to another stream is not taken."""
+    prefix = client.settings.table_prefix
+    name = table_name(stream, prefix=prefix)
+    table = client.table(name)
+    owner = table.labels.get(OWNER) if table else None
+    if owner in (None, stream_label(stream)):
+        return name, table
+    name = distinct_table_name(stream, prefix=prefix)
+    return name, client.table(name)
+
+
+def _create(client: BigQuery, stream: str, name: str, schema: pa.Schema) -> Destination:
+    columns = columns_of(schema, nested=client.settings.nested)
+    table = client.create_table(
+        name,
+        [api_field(c) for c in columns],
+        partition=_partition(client, stream, columns),
+        cluster=_cluster(client, stream, columns),
+        labels={OWNER: stream_label(stream)},
+    )
+    return Destination(table, columns)
+
+
+def _fit(client: BigQuery, stream: str, table: Table, schema: pa.Schema) -> Destination:
+    try:
+        columns = columns_of(schema, nested=client.settings.nested, existing=table.columns)
+    except SchemaError as error:
+        msg = f"Table {client.path(table.name)}: {error}"
+        raise SchemaError(msg) from None
+    if lacking := missing_required(columns, table.columns):
+        msg = (
+            f"Table {client.path(table.name)} requires column {lacking[0]!r}, which stream {stream!r} does not have; "
+            "drop the column or make it NULLABLE"
+        )
+        raise SchemaError(msg)
+    if new_columns(columns, table.columns):
+        table = client.set_fields(table, _with_columns(table.fields, columns))
+    _warn_of_layout(client, stream, table)
+    return Destination(table, columns)
+
+
+def _with_columns(fields: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> list[dict[str, Any]]:
+    """A table's fields, with those of the stream that it lacks, at every depth."""
+    wanted = {c.name: c for c in columns}
+    merged = []
+    for field in fields:
+        column = wanted.get(field["name"])
+        if column and column.fields:
+            merged.append({**field, "fields": _with_columns(field.get("fields") or (), column.fields)})
+        else:
+            merged.append(dict(field))
+    have = {f["name"] for f in fields}
+    return [*merged, *(api_field(c) for c in columns if c.name not in have)]
+
+
+def _named(columns: Sequence[Column], wanted: str) -> Column | None:
+    """A column by the name of its property, or by its own."""
+    return next((c for c in columns if c.source == wanted), None) or next(
+        (c for c in columns if c.name.lower() == wanted.lower()), None
+    )
+
+
+def _partition(client: BigQuery, stream: str, columns: Sequence[Column]) -> tuple[str, str] | None:
+    spec = client.settings.partitioning(stream)
+    if spec is None:
+        return None
+    column = _layout_column(client, "partition_by", stream, columns, spec[0])
+    return (column, spec[1]) if column else None
+
+
+def _cluster(client: BigQuery, stream: str, columns: Sequence[Column]) -> list[str]:
+    names = client.settings.clustering(stream)
+    found = [_layout_column(client, "cluster_by", stream, columns, name) for name in names]
+    return [name for name in found if name]
+
+
+def _layout_column(client: BigQuery, setting: str, stream: str, columns: Sequence[Column], wanted: str) -> str | None:
+    given, kinds = getattr(client.settings, setting), _LAYOUT_KINDS[setting]
+    column = _named(columns, wanted)
+    if column is None:
+        if isinstance(given, Mapping):
+            msg = f"Setting {setting!r} names column {wanted!r}, which stream {stream!r} does not have"
+            raise ConfigError(msg)
+        logger.warning("Stream %r has no column %r, so %s does not apply to its table", stream, wanted, setting)
+        return None
+    if column.kind not in kinds or column.repeated:
+        msg = f"Setting {setting!r} names column {wanted!r} of stream {stream!r}, which is {column}, not {_or(kinds)}"
+        raise ConfigError(msg)
+    return column.name
+
+
+def _or(kinds: Sequence[str]) -> str:
+    return f"{', '.join(kinds[:-1])} or {kinds[-1]}"
+
+
+def _warn_of_layout(client: BigQuery, stream: str, table: Table) -> None:
+    spec = client.settings.partitioning(stream)
+    if spec and (table.partitioned_by or "").lower() != spec[0].lower():
+        now = f"partitioned by {table.partitioned_by}" if table.partitioned_by else "not partitioned"
+        logger.warning("Table %s is %s; partition_by applies to new tables alone", client.path(table.name), now)

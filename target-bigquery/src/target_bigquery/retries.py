@@ -1,0 +1,77 @@
+"""Which of BigQuery's errors are worth another try, and how long to wait before it. Pure but for the clock."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from enum import Enum
+
+_TRANSIENT_REASONS = frozenset(
+    {
+        *("backendError", "internalError", "badGateway", "rateLimitExceeded", "tableUnavailable"),
+        *("jobBackendError", "jobInternalError", "jobRateLimitExceeded"),
+    }
+)
+_QUOTA_REASONS = frozenset({"quotaExceeded", "billingTierLimitExceeded", "dailyLimitExceeded"})
+_DENIED_REASONS = frozenset(
+    {"accessDenied", "billingNotEnabled", "forbidden", "authError", "required", "accountDisabled"}
+)
+_TRANSIENT_CODES = frozenset({408, 429, 500, 502, 503, 504})
+_TRANSIENT_TEXTS = (
+    "too many table update operations",
+    "Could not serialize access",
+    "aborted due to concurrent update",
+)
+
+
+class Kind(Enum):
+    """What an error calls for."""
+
+    RETRY = "another try may succeed"
+    QUOTA = "a quota is used up; it comes back hours later"
+    DENIED = "credentials or permissions"
+    MISSING = "something does not exist"
+    EXISTS = "something exists already"
+    CHANGED = "somebody else changed it meanwhile"
+    OTHER = "what was sent is wrong"
+
+
+def classify(code: int | None, reason: str | None, message: str) -> Kind:
+    """Tell what an answer of the API, or the error of a job, calls for.
+
+    Args:
+        code: HTTP status; None for a job's error.
+        reason: BigQuery's own word, such as `quotaExceeded`.
+        message: Its text.
+    """
+    if any(text in message for text in _TRANSIENT_TEXTS) or reason in _TRANSIENT_REASONS:
+        return Kind.RETRY
+    if reason in _QUOTA_REASONS:
+        return Kind.QUOTA
+    if reason in _DENIED_REASONS or code in (401, 403):
+        return Kind.DENIED
+    if code in _TRANSIENT_CODES:
+        return Kind.RETRY
+    return _BY_CODE.get(code or 0, _BY_REASON.get(reason or "", Kind.OTHER))
+
+
+_BY_CODE = {404: Kind.MISSING, 409: Kind.EXISTS, 412: Kind.CHANGED}
+_BY_REASON = {"notFound": Kind.MISSING, "duplicate": Kind.EXISTS, "conditionNotMet": Kind.CHANGED}
+
+
+def pauses(
+    deadline_seconds: float,
+    *,
+    first: float = 0.5,
+    most: float = 32.0,
+    clock: Callable[[], float] = time.monotonic,
+    chance: Callable[[], float] = random.random,
+) -> Iterator[float | None]:
+    """How long to wait before each further try: doubling, with chance in it; None at the deadline."""
+    end = clock() + deadline_seconds
+    pause = first
+    while clock() + pause < end:
+        yield pause * (0.5 + chance() / 2)
+        pause = min(most, pause * 2)
+    yield None

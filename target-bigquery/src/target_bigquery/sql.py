@@ -1,0 +1,87 @@
+"""Every SQL text that the target sends. Pure; names go in quoted, values as parameters."""
+
+# ruff: noqa: S608 - text is put together here and nowhere else, from quoted names alone
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from target_bigquery.types import Column
+
+ORDER = "_sdc_order"
+"""Column of staging tables that holds the place of a row among those of its group."""
+
+
+def quoted(*parts: str) -> str:
+    """A name in backticks: `quoted("p", "d", "t")` is `` `p`.`d`.`t` ``."""
+    return ".".join(f"`{part.replace(chr(92), chr(92) * 2).replace('`', chr(92) + '`')}`" for part in parts)
+
+
+def count_rows(table: str) -> str:
+    """How many rows a table has; BigQuery answers from its metadata and bills nothing."""
+    return f"SELECT COUNT(*) AS `rows` FROM {table}"
+
+
+def ledger_entries(ledger: str) -> str:
+    """All entries of @stream, the oldest first."""
+    return f"SELECT batch_id, job_id, `rows`, started_at FROM {ledger} WHERE stream = @stream ORDER BY started_at"
+
+
+def ledger_entries_of(ledger: str) -> str:
+    """The entries of @stream for the batches @ids."""
+    return (
+        f"SELECT batch_id, job_id, `rows`, started_at FROM {ledger} "
+        "WHERE stream = @stream AND batch_id IN UNNEST(@ids) ORDER BY started_at"
+    )
+
+
+def add_ledger_entries(ledger: str, count: int) -> str:
+    """Write `count` entries of @stream and @job: @batch_0, @rows_0, @batch_1, ..."""
+    values = ", ".join(f"(@batch_{i}, @stream, @job, @rows_{i}, CURRENT_TIMESTAMP())" for i in range(count))
+    return f"INSERT INTO {ledger} (batch_id, stream, job_id, `rows`, started_at) VALUES {values}"
+
+
+def add_ledger_mark(ledger: str) -> str:
+    """Void what was loaded of @stream by jobs that ended before @at; @job names the table."""
+    return f"INSERT INTO {ledger} (batch_id, stream, job_id, `rows`, started_at) VALUES ('', @stream, @job, 0, @at)"
+
+
+def merge(table: str, staging: str, columns: Sequence[Column], keys: Sequence[str]) -> str:
+    """Bring the rows of a staging table into a table: the last row of each key, in the order of the messages.
+
+    Args:
+        table: Quoted name of the table.
+        staging: Quoted name of the staging table, which has `ORDER` too.
+        columns: The columns of both.
+        keys: Names of the key columns; their values are never null.
+    """
+    names = [quoted(c.name) for c in columns]
+    kinds = {c.name: c.kind for c in columns}
+    partition = ", ".join(f"CAST({quoted(k)} AS STRING)" if kinds[k] == "FLOAT" else quoted(k) for k in keys)
+    matches = " AND ".join(f"t.{quoted(k)} = s.{quoted(k)}" for k in keys)
+    updates = ", ".join(f"{quoted(c.name)} = s.{quoted(c.name)}" for c in columns if c.name not in keys)
+    update = f"WHEN MATCHED THEN UPDATE SET {updates} " if updates else ""
+    return (
+        f"MERGE {table} AS t USING (SELECT {', '.join(names)} FROM {staging} WHERE TRUE "
+        f"QUALIFY ROW_NUMBER() OVER (PARTITION BY {partition} ORDER BY {quoted(ORDER)} DESC) = 1) AS s "
+        f"ON {matches} {update}"
+        f"WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{n}' for n in names)})"
+    )
+
+
+def delete_versions(table: str, version_column: str) -> str:
+    """Remove the rows of versions before @version; rows without a version stay."""
+    return f"DELETE FROM {table} WHERE {quoted(version_column)} < @version"
+
+
+def mark_versions_deleted(table: str, version_column: str, deleted_column: str) -> str:
+    """Give the rows of versions before @version the time of their deletion, if they have none."""
+    deleted = quoted(deleted_column)
+    return (
+        f"UPDATE {table} SET {deleted} = CURRENT_TIMESTAMP() "
+        f"WHERE {quoted(version_column)} < @version AND {deleted} IS NULL"
+    )
+
+
+NOTHING = "SELECT 1"
+"""A job that does nothing, at no cost."""

@@ -1,0 +1,105 @@
+"""The target: settings, and what all its streams share."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import Any, ClassVar
+
+from singer_sdk.helpers.capabilities import CapabilitiesEnum, PluginCapabilities, TargetCapabilities
+
+from singer_arrow.singer.loads import Limits
+from singer_arrow.singer.sdk_target import LoadTarget
+from singer_arrow.storage import Storage
+from target_bigquery import migrate
+from target_bigquery.answers import Table
+from target_bigquery.client import BigQuery
+from target_bigquery.config import SETTINGS, Settings
+from target_bigquery.ledger import StreamLedger
+from target_bigquery.load.files import Files
+from target_bigquery.load.processes import Processes
+from target_bigquery.load.replacement import Replacement
+from target_bigquery.sink import BigQuerySink
+
+
+class TargetBigQuery(LoadTarget):
+    """Singer target that loads BATCH files and records into BigQuery, exactly once."""
+
+    name = "target-bigquery"
+    config_jsonschema: ClassVar[dict[str, Any]] = {"type": "object", "properties": SETTINGS, "required": ["project"]}
+    capabilities: ClassVar[list[CapabilitiesEnum]] = [
+        PluginCapabilities.ABOUT,
+        PluginCapabilities.STREAM_MAPS,
+        PluginCapabilities.FLATTENING,
+        PluginCapabilities.BATCH,
+        PluginCapabilities.ACTIVATE_VERSION,
+        PluginCapabilities.STRUCTURED_LOGGING,
+        TargetCapabilities.VALIDATE_RECORDS,
+        TargetCapabilities.TARGET_SCHEMA,
+        TargetCapabilities.HARD_DELETE,
+        TargetCapabilities.SOFT_DELETE,
+    ]
+    default_sink_class = BigQuerySink
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.claimed: set[tuple[str, str]] = set()
+        self._ledgers: dict[str, StreamLedger] = {}
+        self._replacements: dict[str, Replacement] = {}
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings, read."""
+        return Settings.from_config(self.config)
+
+    def check_settings(self) -> None:
+        """See `LoadTarget.check_settings`."""
+        Settings.from_config(self.config)
+
+    @property
+    def limits(self) -> Limits:
+        """See `LoadTarget.limits`."""
+        return Limits(
+            age_seconds=self.settings.max_batch_age_seconds,
+            bytes=self.settings.max_batch_bytes,
+            parallel=self.settings.max_parallel_loads,
+            workers=self.cores,
+        )
+
+    @property
+    def cores(self) -> int:
+        """How many things can be computed at once."""
+        return max(2, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2)
+
+    @cached_property
+    def client(self) -> BigQuery:
+        """The dataset, which is there from now on."""
+        client = BigQuery(self.settings)
+        migrate.prepare_dataset(client)
+        return client
+
+    @cached_property
+    def files(self) -> Files:
+        """What makes uploads of batch files."""
+        return Files(Storage(self.settings.aws), self.temporary, self.processes)
+
+    @cached_property
+    def processes(self) -> Processes:
+        """Where what holds Python back runs."""
+        return Processes(self.cores)
+
+    def ledger(self, stream: str, table: Table) -> StreamLedger:
+        """The ledger of a stream's table, the same for the whole run."""
+        if table.name not in self._ledgers:
+            self._ledgers[table.name] = StreamLedger(self.client, stream, table)
+        return self._ledgers[table.name]
+
+    def replacement(self, table: str) -> Replacement:
+        """What will replace a table at the end of the run."""
+        return self._replacements.setdefault(table, Replacement(self.client))
+
+    def close(self) -> None:
+        """See `LoadTarget.close`."""
+        for name in ("processes", "client"):
+            if name in self.__dict__:
+                self.__dict__[name].close()

@@ -1,0 +1,255 @@
+"""Arrow types -> BigQuery column types, and which Arrow type a column is uploaded as. Pure.
+
+| Arrow | BigQuery |
+|---|---|
+| int8 to int64, uint8 to uint32 | INTEGER |
+| uint64 | NUMERIC |
+| float16, float32, float64 | FLOAT |
+| decimal | NUMERIC up to 29 digits before and 9 after the point, BIGNUMERIC up to 38 and 38, else STRING |
+| bool, string, binary, date32 | BOOLEAN, STRING, BYTES, DATE |
+| time64 | TIME (microseconds) |
+| timestamp | TIMESTAMP (microseconds) |
+| struct | RECORD, or JSON with `nested: json` |
+| list | REPEATED, or JSON with `nested: json`; lists of lists and of maps are JSON |
+| map, JSON text | JSON |
+| null | STRING |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from singer_arrow.errors import SchemaError
+from singer_arrow.schema import JSON_METADATA, is_json, json_field
+from target_bigquery.names import column_names
+
+TIMESTAMP = pa.timestamp("us", "UTC")
+TIME = pa.time64("us")
+MAX_DEPTH = 15
+"""Levels of RECORD that BigQuery takes; what is deeper is JSON."""
+_ALIASES = {"INT64": "INTEGER", "FLOAT64": "FLOAT", "BOOL": "BOOLEAN", "STRUCT": "RECORD", "BIGDECIMAL": "BIGNUMERIC"}
+_SCALARS = {
+    pa.bool_(): "BOOLEAN",
+    pa.string(): "STRING",
+    pa.binary(): "BYTES",
+    pa.date32(): "DATE",
+    TIMESTAMP: "TIMESTAMP",
+    TIME: "TIME",
+    pa.float64(): "FLOAT",
+    pa.int64(): "INTEGER",
+}
+_WIDER: dict[str, tuple[str, ...]] = {
+    "INTEGER": ("NUMERIC", "BIGNUMERIC", "FLOAT"),
+    "NUMERIC": ("BIGNUMERIC",),
+    "JSON": ("STRING",),
+}
+"""Columns of other types that hold every value of a type (FLOAT takes integers up to 2^53; beyond is an error)."""
+_AS_UPLOADED = {
+    "NUMERIC": pa.decimal128(38, 9),
+    "BIGNUMERIC": pa.decimal256(76, 38),
+    "FLOAT": pa.float64(),
+    "STRING": pa.string(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table, or a field of a RECORD.
+
+    Args:
+        name: Its name in BigQuery.
+        source: The property it is filled from.
+        kind: BigQuery's type: INTEGER, RECORD, ...
+        arrow: What it is uploaded as; a list if `repeated`.
+        repeated: Whether its mode is REPEATED.
+        fields: The fields of a RECORD.
+    """
+
+    name: str
+    source: str
+    kind: str
+    arrow: pa.DataType
+    repeated: bool = False
+    fields: tuple[Column, ...] = ()
+
+    def __str__(self) -> str:
+        return f"ARRAY<{self.kind}>" if self.repeated else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """A column that a table has."""
+
+    name: str
+    kind: str
+    mode: str = "NULLABLE"
+    fields: tuple[Existing, ...] = ()
+
+    def __str__(self) -> str:
+        return f"ARRAY<{self.kind}>" if self.mode == "REPEATED" else self.kind
+
+
+def kind_of(name: str) -> str:
+    """A type's name as the API writes it, whether given so or as SQL writes it."""
+    return _ALIASES.get(name.upper(), name.upper())
+
+
+def columns_of(schema: pa.Schema, *, nested: str = "record", existing: Sequence[Existing] = ()) -> tuple[Column, ...]:
+    """The columns of a stream's table, in the order of the schema.
+
+    Args:
+        schema: The Arrow schema that SCHEMA means.
+        nested: `record` or `json`: what structs and lists become.
+        existing: The columns that the table has; theirs are the names and types where values fit them.
+
+    Raises:
+        SchemaError: A type has no counterpart, or a column has a type that its values do not fit.
+    """
+    have = {e.name: e for e in existing}
+    names = column_names(schema.names, have)
+    columns = [_column(f, names[f.name], nested, 1, have.get(names[f.name])) for f in schema]
+    return tuple(fitted(c, have[c.name]) if c.name in have else c for c in columns)
+
+
+def fitted(column: Column, existing: Existing, path: str = "") -> Column:
+    """The column as it must be uploaded for the table's own column.
+
+    Raises:
+        SchemaError: Its values do not fit; names the column and both types.
+    """
+    where = f"{path}{existing.name}"
+    if column.repeated == (existing.mode == "REPEATED"):
+        if column.kind == existing.kind:
+            have = {f.name: f for f in existing.fields}
+            fields = tuple(fitted(f, have[f.name], f"{where}.") if f.name in have else f for f in column.fields)
+            return _with_fields(column, fields)
+        if existing.kind in _WIDER.get(column.kind, ()) and not column.repeated:
+            return replace(column, kind=existing.kind, arrow=_AS_UPLOADED[existing.kind])
+    if existing.kind == "JSON" and existing.mode != "REPEATED" and (column.repeated or column.kind == "RECORD"):
+        return Column(column.name, column.source, "JSON", pa.string())
+    msg = (
+        f"Column {where!r} is of type {existing} in the table, and {column} in the stream's SCHEMA; "
+        "rename or drop the table or the column, or set the column's type in the tap"
+    )
+    raise SchemaError(msg)
+
+
+def missing_required(columns: Sequence[Column], existing: Sequence[Existing]) -> list[str]:
+    """REQUIRED columns of the table that the stream does not fill."""
+    filled = {c.name for c in columns}
+    return [e.name for e in existing if e.mode == "REQUIRED" and e.name not in filled]
+
+
+def new_columns(columns: Sequence[Column], existing: Sequence[Existing]) -> bool:
+    """Whether the table lacks a column, or a RECORD of it a field."""
+    have = {e.name: e for e in existing}
+    return any(c.name not in have or new_columns(c.fields, have[c.name].fields) for c in columns)
+
+
+def upload_schema(columns: Sequence[Column]) -> pa.Schema:
+    """The Arrow schema of upload files."""
+    return pa.schema([_field(c, c.name, c.arrow) for c in columns])
+
+
+def read_schema(columns: Sequence[Column], given: pa.Schema) -> pa.Schema:
+    """The Arrow schema that batch files are read with: the properties' own names, and types that lose nothing.
+
+    What becomes JSON is read as JSON text; what BigQuery keeps in microseconds is read as finely as SCHEMA says.
+    """
+    return pa.schema([_read_field(c, given.field(c.source)) for c in columns])
+
+
+def _read_field(column: Column, given: pa.Field) -> pa.Field:
+    if column.kind == "JSON":
+        return json_field(column.source)
+    item = given.type.value_type if column.repeated else given.type
+    if column.fields:
+        fields = [_read_field(f, item.field(f.source)) for f in column.fields]
+        item = pa.struct(fields)
+    elif not (pt.is_timestamp(item) or pt.is_time(item)):
+        item = column.arrow.value_type if column.repeated else column.arrow
+    return pa.field(column.source, pa.list_(item) if column.repeated else item)
+
+
+def _field(column: Column, name: str, arrow: pa.DataType) -> pa.Field:
+    return pa.field(name, arrow, metadata=JSON_METADATA if column.kind == "JSON" else None)
+
+
+def has_kind(columns: Sequence[Column], kind: str) -> bool:
+    """Whether a column or a field at any depth is of that type."""
+    return any(c.kind == kind or has_kind(c.fields, kind) for c in columns)
+
+
+def _column(field: pa.Field, name: str, nested: str, depth: int, existing: Existing | None) -> Column:
+    if is_json(field):
+        return Column(name, field.name, "JSON", pa.string())
+    t = field.type
+    if pt.is_list(t) or pt.is_large_list(t):
+        return _list_column(field, name, nested, depth, existing)
+    if pt.is_struct(t):
+        if nested == "json" or depth > MAX_DEPTH or not t.num_fields:
+            return Column(name, field.name, "JSON", pa.string())
+        have = {e.name: e for e in existing.fields} if existing else {}
+        names = column_names([f.name for f in t], have)
+        fields = tuple(_column(f, names[f.name], nested, depth + 1, have.get(names[f.name])) for f in t)
+        return Column(name, field.name, "RECORD", _struct(fields), fields=fields)
+    if pt.is_map(t):
+        return Column(name, field.name, "JSON", pa.string())
+    kind, arrow = _scalar(t, field.name)
+    return Column(name, field.name, kind, arrow)
+
+
+def _list_column(field: pa.Field, name: str, nested: str, depth: int, existing: Existing | None) -> Column:
+    inner = field.type.value_field
+    if nested == "json" or (pt.is_nested(inner.type) and not pt.is_struct(inner.type)):
+        return Column(name, field.name, "JSON", pa.string())
+    item = _column(inner.with_name(field.name), name, nested, depth, existing)
+    if item.kind == "JSON":
+        return item
+    return replace(item, repeated=True, arrow=pa.list_(item.arrow))
+
+
+def _scalar(t: pa.DataType, column: str) -> tuple[str, pa.DataType]:
+    if pt.is_uint64(t):
+        return "NUMERIC", pa.decimal128(20, 0)
+    if pt.is_integer(t):
+        return "INTEGER", pa.int64()
+    if pt.is_floating(t):
+        return "FLOAT", pa.float64()
+    if pt.is_decimal(t):
+        return _decimal(t)
+    if pt.is_timestamp(t):
+        return "TIMESTAMP", TIMESTAMP
+    if pt.is_time(t):
+        return "TIME", TIME
+    if pt.is_null(t):
+        return "STRING", pa.string()
+    if t in _SCALARS:
+        return _SCALARS[t], t
+    msg = f"Column {column!r} is of type {t}, which BigQuery has no column for; leave it out by selection"
+    raise SchemaError(msg)
+
+
+def _decimal(t: pa.DataType) -> tuple[str, pa.DataType]:
+    scale = max(t.scale, 0)
+    before = max(t.precision - t.scale, 1)
+    if before <= 29 and scale <= 9:
+        return "NUMERIC", pa.decimal128(min(before + scale, 38), scale)
+    if before <= 38 and scale <= 38:
+        return "BIGNUMERIC", (pa.decimal128 if before + scale <= 38 else pa.decimal256)(before + scale, scale)
+    return "STRING", pa.string()
+
+
+def _struct(fields: Sequence[Column]) -> pa.DataType:
+    return pa.struct([_field(f, f.name, f.arrow) for f in fields])
+
+
+def _with_fields(column: Column, fields: tuple[Column, ...]) -> Column:
+    if fields == column.fields:
+        return column
+    struct = _struct(fields)
+    return replace(column, fields=fields, arrow=pa.list_(struct) if column.repeated else struct)
