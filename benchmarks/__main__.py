@@ -10,7 +10,7 @@ from benchmarks import machine, report
 from benchmarks.cases import CASES, ON_REQUEST
 from benchmarks.harness import BenchmarkError
 from benchmarks.rounds import run_case
-from benchmarks.workbench import Workbench
+from benchmarks.workbench import DATA, Workbench
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -23,7 +23,10 @@ def main() -> int:
         print(f"unknown case {', '.join(unknown)}; there are {', '.join(CASES)}", file=sys.stderr)
         return 2
     failed = []
-    with Workbench(scale=given.scale, say=_say) as bench, tempfile.TemporaryDirectory(dir=bench.data) as folder:
+    with (
+        Workbench(scale=given.scale, data=given.data_dir, say=_say) as bench,
+        tempfile.TemporaryDirectory(dir=bench.data) as folder,
+    ):
         for name in names:
             _say(f"== {name}")
             try:
@@ -34,9 +37,9 @@ def main() -> int:
                 failed.append(name)
                 continue
             found = report.result(case, runs, machine=machine.describe(), scale=given.scale)
-            _say(f"written to {report.write(found, RESULTS)}\n\n{report.markdown(found)}")
+            _say(f"written to {report.write(found, given.results_dir)}\n\n{report.markdown(found)}")
     if given.scale == 1:
-        report.write_tables(RESULTS, list(CASES))
+        report.write_tables(given.results_dir, list(CASES))
     if failed:
         _say(f"failed: {', '.join(failed)}")
     return 1 if failed else 0
@@ -47,6 +50,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"all but {', '.join(sorted(ON_REQUEST))} by default")
     parser.add_argument("--scale", type=float, default=1.0, help="multiply the rows, to try a case quickly")
     parser.add_argument("--rounds", type=int, help="instead of each case's own number")
+    parser.add_argument("--data-dir", type=Path, default=DATA, help="where input data is made and kept")
+    parser.add_argument("--results-dir", type=Path, default=RESULTS, help="where results are written")
     return parser
 
 
