@@ -126,8 +126,8 @@ class Cloud:
             raise LocalCloudError(json.load(error)["error"]) from None
         return set_now
 
-    def bigquery_client(self) -> Any:
-        """A google-cloud-bigquery client of the local BigQuery; the caller closes it."""
+    def bigquery_client(self, url: str = "") -> Any:
+        """A google-cloud-bigquery client of the local BigQuery, or of a proxy before it; the caller closes it."""
         from google.api_core.client_options import ClientOptions
         from google.auth.credentials import AnonymousCredentials
         from google.cloud import bigquery
@@ -135,7 +135,7 @@ class Cloud:
         return bigquery.Client(
             project=environment.PROJECT,
             credentials=AnonymousCredentials(),  # type: ignore[no-untyped-call] # google.auth types its API in part
-            client_options=ClientOptions(api_endpoint=self.bigquery_url),
+            client_options=ClientOptions(api_endpoint=url or self.bigquery_url),
         )
 
     def _start(self) -> None:

@@ -93,9 +93,11 @@ def _of_query(body: Any) -> str | None:
 
 def _mend_requests() -> None:
     wrapped = {jobs.insert_job: _of_job, jobs.run_query: _of_query}
-    for route in app.routes:
-        if location := wrapped.get(getattr(route, "endpoint", None)):
-            route.dependant.call = _remember(location, route.endpoint)
+    routes = [route for route in jobs.router.routes if route.endpoint in wrapped]
+    assert len(routes) == len(wrapped)
+    for route in routes:
+        # The application reads its routers' routes at the first request.
+        route.endpoint = route.dependant.call = _remember(wrapped[route.endpoint], route.endpoint)
     uploads._start = _remember(_of_job, uploads._start)
 
 

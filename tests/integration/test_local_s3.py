@@ -1,0 +1,159 @@
+"""The local S3 and SQS, the sample data, and the faults of the proxy before them."""
+
+import json
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote_plus
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError, ResponseStreamingError
+from urllib3.exceptions import ProtocolError
+
+from local_cloud import Cloud, LocalCloudError, environment
+from local_cloud.faults.client import FaultProxy
+from local_cloud.s3 import setup
+from local_cloud.seed import sample_tables, seed
+
+Client = Callable[..., Any]
+
+
+@pytest.fixture
+def client(s3_faults: FaultProxy) -> Client:
+    """Makes S3 clients that go through the proxy and try once."""
+
+    def make(**config: Any) -> Any:
+        return boto3.client(
+            "s3",
+            endpoint_url=s3_faults.url,
+            region_name=environment.REGION,
+            aws_access_key_id=environment.ACCESS_KEY_ID,
+            aws_secret_access_key=environment.SECRET_ACCESS_KEY,
+            config=Config(retries={"total_max_attempts": 1}, proxies={}, **config),
+        )
+
+    return make
+
+
+@pytest.fixture
+def key(s3: Any, bucket: str) -> dict[str, str]:
+    """An object of a million bytes."""
+    s3.put_object(Bucket=bucket, Key="a/b c.bin", Body=bytes(1_000_000))
+    return {"Bucket": bucket, "Key": "a/b c.bin"}
+
+
+def test_new_objects_are_told_to_the_queue(cloud: Cloud, s3: Any, sqs: Any, bucket: str) -> None:
+    url = setup.connect_queue(cloud.s3_url, bucket, f"queue-{uuid.uuid4().hex}")
+    s3.put_object(Bucket=bucket, Key="day=1/ä b.csv", Body=b"x")
+    bodies = [json.loads(m["Body"]) for m in sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]]
+    assert bodies[0]["Event"] == "s3:TestEvent"
+    (record,) = bodies[1]["Records"]
+    assert record["eventName"] == "ObjectCreated:Put"
+    assert record["s3"]["bucket"]["name"] == bucket
+    assert unquote_plus(record["s3"]["object"]["key"]) == "day=1/ä b.csv"
+    sqs.delete_queue(QueueUrl=url)
+
+
+def test_seeding_uploads_once(s3: Any, bucket: str) -> None:
+    said: list[str] = []
+    assert seed(s3, bucket, said.append) == 365 + 12 + 4 + 1 + 1
+    assert said[-1] == f"sample data: 383 of 383 objects in s3://{bucket}"
+    assert seed(s3, bucket, said.append) == 0
+    folders = s3.list_objects_v2(Bucket=bucket, Delimiter="/")["CommonPrefixes"]
+    assert {folder["Prefix"].rstrip("/") for folder in folders} == set(sample_tables())
+
+
+def test_without_rules_nothing_changes(client: Client, s3_faults: FaultProxy, key: dict[str, str]) -> None:
+    s3 = client()
+    s3.upload_file(__file__, key["Bucket"], "copy")
+    assert s3.head_object(**key)["ContentLength"] == 1_000_000
+    assert s3.get_object(**key, Range="bytes=10-19")["Body"].read() == bytes(10)
+    (get,) = s3_faults.requests("GET")
+    assert get["range"] == "bytes=10-19"
+    assert (get["status"], get["bytes_down"]) == (206, 10)
+    report = s3_faults.report()
+    assert report["requests"] == 3
+    assert report["bytes_down"] < 1_000
+
+
+def test_a_delay_and_a_limit_of_speed(client: Client, s3_faults: FaultProxy, key: dict[str, str]) -> None:
+    s3 = client()
+    s3_faults.set({"match": "^HEAD", "delay_ms": 200, "jitter_ms": 10}, {"match": "^GET", "mb_per_s": 4})
+    started = time.monotonic()
+    s3.head_object(**key)
+    headed = time.monotonic()
+    s3.get_object(**key)["Body"].read()
+    assert headed - started >= 0.2
+    assert time.monotonic() - headed >= 0.2
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(503, "SlowDown"), (403, "InvalidAccessKeyId"), (400, "ExpiredToken"), (500, "InternalError")]
+)
+def test_errors(client: Client, s3_faults: FaultProxy, key: dict[str, str], status: int, code: str) -> None:
+    s3_faults.set({"match": "^GET", "action": "error", "status": status, "code": code, "times": 2, "skip": 1})
+    s3 = client()
+    assert len(s3.get_object(**key)["Body"].read()) == 1_000_000
+    for _ in range(2):
+        with pytest.raises(ClientError) as caught:
+            s3.get_object(**key)
+        assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == status
+        assert caught.value.response["Error"]["Code"] == code
+    assert len(s3.get_object(**key)["Body"].read()) == 1_000_000
+    (rule,) = s3_faults.report()["rules"]
+    assert (rule["matched"], rule["fired"]) == (4, 2)
+
+
+def test_an_upload_that_is_refused_is_read_to_its_end(client: Client, s3_faults: FaultProxy, bucket: str) -> None:
+    s3_faults.set({"match": "^PUT", "action": "error"})
+    with pytest.raises(ClientError, match="SlowDown"):
+        client().put_object(Bucket=bucket, Key="x", Body=bytes(5_000_000))
+
+
+@pytest.mark.parametrize("forward", [False, True])
+def test_a_reset_before_and_after_the_service_did_it(
+    client: Client, s3: Any, s3_faults: FaultProxy, bucket: str, forward: bool
+) -> None:
+    s3_faults.set({"match": "^PUT", "action": "reset", "forward": forward})
+    with pytest.raises(ConnectionClosedError):
+        client().put_object(Bucket=bucket, Key="x", Body=b"x")
+    assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == forward
+
+
+def test_a_truncated_answer(client: Client, s3_faults: FaultProxy, key: dict[str, str]) -> None:
+    s3_faults.set({"match": "^GET", "action": "truncate", "keep": 0.25, "times": 1})
+    with pytest.raises((ResponseStreamingError, ProtocolError)):
+        client().get_object(**key)["Body"].read()
+    assert s3_faults.requests("GET")[0]["bytes_down"] == 250_000
+    assert len(client().get_object(**key)["Body"].read()) == 1_000_000
+
+
+def test_a_stall(client: Client, s3_faults: FaultProxy, key: dict[str, str]) -> None:
+    s3_faults.set({"match": "^GET", "action": "stall", "stall_s": 30})
+    with pytest.raises(ReadTimeoutError):
+        client(read_timeout=0.5).get_object(**key)["Body"].read()
+
+
+def test_chances_repeat_with_their_seed(client: Client, s3_faults: FaultProxy, key: dict[str, str]) -> None:
+    def outcomes(seed: int) -> list[int]:
+        s3_faults.set({"match": "^HEAD", "action": "error", "probability": 0.5}, seed=seed)
+        s3 = client()
+        for _ in range(12):
+            try:
+                s3.head_object(**key)
+            except ClientError:
+                continue
+        return [entry["status"] for entry in s3_faults.requests("HEAD")]
+
+    first = outcomes(1)
+    assert set(first) == {200, 503}
+    assert outcomes(1) == first
+    assert outcomes(2) != first
+
+
+def test_rules_that_cannot_be_understood(s3_faults: FaultProxy) -> None:
+    with pytest.raises(LocalCloudError, match="rule 2: unknown key 'sometimes'"):
+        s3_faults.set({}, {"sometimes": True})
