@@ -78,23 +78,20 @@ class BlockParser:
 
     def __call__(self, block: memoryview) -> Parsed:
         """Parse a block of whole records."""
-        data = bytes(block)
-        if data[-1:] not in (b"\n", b"\r"):
-            data += b"\n"
-        lines = count_lines(data)
-        data = self._dialect.without_comments(data)
-        rows = _Rows(self._end)
+        line_end = b"" if bytes(block[-1:]) in (b"\n", b"\r") else b"\n"
+        text = self._dialect.without_comments(b"".join((block, line_end, self._end.encode(), b"\n")))
+        lines = text.count(b"\n") - 1 or text.count(b"\r")
+        rows, error = _Rows(self._end), None
         try:
-            batch = self._convert(self._parse(data, rows))
-        except (pa.ArrowException, BadValueError) as error:
-            return self._explain(block, data, lines, error)
-        if rows.whole and rows.bad is None:
+            batch = self._convert(self._parse(text, rows))
+        except (pa.ArrowException, BadValueError) as caught:
+            error = caught
+        if error is None and rows.whole and rows.bad is None:
             return Parsed(len(block), lines, batch)
-        return self._explain(block, data, lines, None)
+        return self._explain(len(block), text[: -len(self._end) - 1], lines, error)
 
-    def _parse(self, data: bytes, rows: _Rows) -> pa.Table:
+    def _parse(self, text: bytes, rows: _Rows) -> pa.Table:
         """Parse with each column as its type, and those that do not fit Arrow's own syntax as text."""
-        text = b"".join((data, self._end.encode(), b"\n"))
         wanted = [f.name for f in self._wanted] or self._names[:1]
         read = pc_csv.ReadOptions(column_names=self._names, use_threads=False, block_size=len(text) + 1)
         syntax = pc_csv.ParseOptions(
@@ -148,15 +145,15 @@ class BlockParser:
         except BadValueError as error:
             raise _BadColumnError(error, field) from None
 
-    def _explain(self, block: memoryview, data: bytes, lines: int, error: Exception | None) -> Parsed:
+    def _explain(self, size: int, data: bytes, lines: int, error: Exception | None) -> Parsed:
         def problem(line: int, reason: str, **more: Any) -> Parsed:
-            return Parsed(len(block), lines, problem=Problem(line, reason, **more))
+            return Parsed(size, lines, problem=Problem(line, reason, **more))
 
         torn = self._dialect.is_whole(data)
         if torn > 0:
             text = "a quote is opened in this row and never closed"
             unclosed = Problem(torn, text, hint="Check csv.quote and csv.escape")
-            return Parsed(len(block), lines, problem=unclosed, torn=True)
+            return Parsed(size, lines, problem=unclosed, torn=True)
         try:
             data.decode()
         except UnicodeDecodeError as bad:

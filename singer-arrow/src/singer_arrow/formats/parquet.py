@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,9 +17,11 @@ from singer_arrow.formats.values import BadValueError
 from singer_arrow.reading.files import RangeFile, random_access
 from singer_arrow.reading.objects import CONNECTIONS, ObjectReader, Part
 from singer_arrow.reading.ranges import Span, part_size, plan
+from singer_arrow.reading.windows import Windows
 from singer_arrow.schema import canonical
 
 _LEAST_TAIL, _MOST_TAIL = 64 << 10, 1 << 20
+_LEAST_WINDOW, _MOST_WINDOW, _READ_BUFFER = 256 << 10, 4 << 20, 1 << 20
 _BROKEN = "not a Parquet file, or its footer is broken"
 
 
@@ -76,12 +78,19 @@ def _no_more(span: Span) -> Part:
     raise pa.ArrowInvalid(msg)
 
 
-def _open(reader: ObjectReader, footer: _Footer, parts: Sequence[Part]) -> pq.ParquetFile:
-    file = RangeFile(footer.size, [*parts, footer.tail], lambda span: reader.fetch([span])[0])
+def _open(
+    reader: ObjectReader,
+    footer: _Footer,
+    parts: Sequence[Part],
+    miss: Callable[[Span], Part] | None = None,
+    buffer_size: int = 0,
+) -> pq.ParquetFile:
+    file = RangeFile(footer.size, [*parts, footer.tail], miss or (lambda span: reader.fetch([span])[0]))
     return pq.ParquetFile(
         pa.PythonFile(file, "r"),
         metadata=footer.metadata,
         pre_buffer=False,
+        buffer_size=buffer_size,
         coerce_int96_timestamp_unit="us",  # nanoseconds would wrap around outside 1677 to 2262
     )
 
@@ -92,15 +101,33 @@ def _rows(
     present = set(_open(reader, footer, []).schema_arrow.names)
     wanted = [name for name in schema.names if name in present]
     groups = [_spans(footer, g, wanted) for g in range(footer.metadata.num_row_groups)]
-    part = part_size(sum(end - start for spans in groups for start, end in spans), CONNECTIONS)
-    for group, parts in enumerate(reader.ahead(plan(spans, part=part) for spans in groups)):
+    for group, file in enumerate(_groups(reader, footer, groups)):
         try:
-            file = _open(reader, footer, parts)
             for batch in file.iter_batches(batch_rows, [group], wanted, use_threads=True):
                 yield _fit(batch, schema, url, group)
         except (pa.ArrowException, OSError) as error:
             reason = f"its data is broken ({_line(error)})"
             raise DataError(reason, url=url, row_group=group, hint="Upload the file again") from None
+
+
+def _groups(reader: ObjectReader, footer: _Footer, groups: list[list[Span]]) -> Iterator[pq.ParquetFile]:
+    """The file once for each row group, whose wanted bytes it can read."""
+    sizes = [sum(end - start for start, end in spans) for spans in groups]
+    allowance = reader.budget.fetched
+    if max(sizes, default=0) <= allowance.limit // 2:
+        part = part_size(sum(sizes), CONNECTIONS)
+        for parts in reader.ahead(plan(spans, part=part) for spans in groups):
+            yield _open(reader, footer, parts)
+        return
+    for spans in groups:  # too large to be held: windows move along the columns
+        size = max(_LEAST_WINDOW, min(_MOST_WINDOW, allowance.limit // (4 * max(1, len(spans)))))
+        cost = 2 * size * len(spans)
+        allowance.take(cost)
+        try:
+            windows = Windows(spans, size, reader.start)
+            yield _open(reader, footer, [], windows.read, buffer_size=min(size, _READ_BUFFER))
+        finally:
+            allowance.give(cost)
 
 
 def _spans(footer: _Footer, group: int, wanted: Sequence[str]) -> list[Span]:

@@ -131,14 +131,18 @@ class ObjectReader:
         """The bytes of the spans, by one request each, all at once. Not counted in the budget."""
         return [f.result() for f in self._start(list(spans))]
 
+    def start(self, span: Span) -> Future[Part]:
+        """Begin to fetch a span. Not counted in the budget."""
+        return self._start([span])[0]
+
     def ahead(self, units: Iterable[Sequence[Span]]) -> Iterator[list[Part]]:
         """The parts of each unit (the spans that are needed together), in order.
 
-        Units are fetched ahead as far as the budget allows, at first few, then more. A unit's share is given back
-        when the next one is asked for.
+        Units are fetched ahead as far as the budget allows: at first one, then twice as many each time that the
+        receiver had to wait. A unit's share is given back when the next one is asked for.
         """
         todo, live = deque(units), deque[tuple[int, list[Future[Part]]]]()
-        window = 4
+        window = 2
         try:
             while todo or live:
                 while todo and len(live) < window:
@@ -149,7 +153,8 @@ class ObjectReader:
                         break
                     live.append((cost, []))
                     live[-1][1].extend(self._start(todo.popleft()))
-                window = min(window * 2, 2 * CONNECTIONS)
+                if not all(f.done() for f in live[0][1]):
+                    window = min(window * 2, 2 * CONNECTIONS)
                 yield [f.result() for f in live[0][1]]
                 self._budget.fetched.give(live.popleft()[0])
         finally:
