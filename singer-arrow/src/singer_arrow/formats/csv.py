@@ -22,7 +22,8 @@ from singer_arrow.formats.csv_infer import infer_columns
 from singer_arrow.formats.csv_parse import BlockParser
 from singer_arrow.formats.protocol import ReadOptions
 from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.reading.text import LONGEST_RECORD, LongRecordError, blocks, decoded, ordered, sample
+from singer_arrow.reading.parallel import ordered
+from singer_arrow.reading.text import LONGEST_RECORD, LongRecordError, blocks, decoded, sample
 
 _FIRST_LOOK = 64 << 10
 _LONGEST_SAMPLE = 64 << 20
@@ -72,7 +73,7 @@ class Csv:
         while True:
             torn = False
             try:
-                for parsed in ordered(blocks(text, cut), parse, reader.budget.decoded):
+                for parsed in ordered(blocks(text, cut, size=options.block_bytes), parse, reader.budget.decoded):
                     torn = parsed.torn and cut == dialect.likely_cut
                     if torn:
                         break

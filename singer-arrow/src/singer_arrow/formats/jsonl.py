@@ -12,7 +12,8 @@ from singer_arrow.formats.jsonl_parse import BlockParser
 from singer_arrow.formats.jsonl_write import JsonLinesWriting
 from singer_arrow.formats.protocol import ReadOptions
 from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.reading.text import LONGEST_RECORD, LongRecordError, blocks, decoded, ordered, sample
+from singer_arrow.reading.parallel import ordered
+from singer_arrow.reading.text import LONGEST_RECORD, LongRecordError, blocks, decoded, sample
 
 
 class JsonLines(JsonLinesWriting):
@@ -33,10 +34,10 @@ class JsonLines(JsonLinesWriting):
     def read(self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
         """See `Format.read`."""
         lines = 0
-        text = decoded(reader, compression=options.compression)
+        text = blocks(decoded(reader, compression=options.compression), _last_line_end, size=options.block_bytes)
         parse = BlockParser(schema, loose_text=options.loose_text)
         try:
-            for parsed in ordered(blocks(text, _last_line_end), parse, reader.budget.decoded):
+            for parsed in ordered(text, parse, reader.budget.decoded):
                 if parsed.batch is None:
                     raise parsed.error(reader.url, lines)
                 lines += parsed.lines

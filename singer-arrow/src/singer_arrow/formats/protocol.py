@@ -29,7 +29,9 @@ class ReadOptions:
         comment: Lines that begin with this character are skipped.
         loose_text: Numbers, booleans, arrays and objects of JSON are taken as their JSON text where the schema says
             text, as for a schema that allows several kinds; else they are an error.
-        batch_rows: Rows of a batch, at most, for the formats that have no blocks of their own size.
+        batch_rows: Rows of a batch, at most, in formats of columns.
+        block_bytes: Bytes of text that become one batch, about, in formats of lines. Where batches end depends on it,
+            and ids of batches depend on that: a run that repeats another needs the same.
     """
 
     compression: str = "auto"
@@ -43,6 +45,7 @@ class ReadOptions:
     comment: str | None = None
     loose_text: bool = False
     batch_rows: int = 1 << 17
+    block_bytes: int = 4 << 20
 
 
 class Format(Protocol):

@@ -1,34 +1,18 @@
-"""Objects of text: decompressed, in UTF-8, cut into blocks, and the blocks worked on in parallel."""
+"""Objects of text: decompressed, in UTF-8, and cut into blocks."""
 
 from __future__ import annotations
 
 import codecs
-import os
-import queue
-import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import lru_cache
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from singer_arrow.compression import TruncatedStreamError, decompress, detect
 from singer_arrow.errors import ConfigError, DataError
-from singer_arrow.reading.budget import Allowance
 from singer_arrow.reading.objects import ObjectReader
 
-BLOCK = 4 << 20
-"""Bytes of a block. Where batches end depends on it, and batch ids depend on that: never change it lightly."""
 LONGEST_RECORD = 64 << 20
 """Bytes of one record, at most."""
-_DECODED_PER_TEXT = 3  # bytes of a block and of what it becomes in memory, for each byte of text
-
-T = TypeVar("T")
 Cut = Callable[[bytes], int]
-
-
-@lru_cache(maxsize=1)
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count() or 2, "parse")
 
 
 def decoded(reader: ObjectReader, *, compression: str = "auto", encoding: str = "utf-8") -> Iterator[Any]:
@@ -122,7 +106,7 @@ class LongRecordError(Exception):
     """A record is longer than `LONGEST_RECORD`, or its end was not found."""
 
 
-def blocks(chunks: Iterable[Any], cut: Cut, *, size: int = BLOCK) -> Iterator[memoryview]:
+def blocks(chunks: Iterable[Any], cut: Cut, *, size: int) -> Iterator[memoryview]:
     """The text in blocks of whole records; where they end depends on the text alone, not on how it was cut before.
 
     Args:
@@ -166,84 +150,3 @@ class _Source:
             taken, self._left = self._left[:n], self._left[n:]
             n -= len(taken)
             yield taken
-
-
-def ordered(blocks: Iterator[memoryview], work: Callable[[memoryview], T], allowance: Allowance) -> Iterator[T]:
-    """`work` on each block, in parallel, the results in order.
-
-    Blocks are made in a thread of their own and worked on by a pool that all readers share. One block of each
-    reader is always under way; further ones while the allowance has room.
-
-    Raises:
-        Exception: What making a block or working on it raised, after the results of all blocks before it.
-    """
-    return _Pump(blocks, work, allowance).results()
-
-
-class _Pump:
-    def __init__(self, blocks: Iterator[memoryview], work: Callable[[memoryview], Any], allowance: Allowance) -> None:
-        self._blocks, self._work, self._allowance = blocks, work, allowance
-        self._done: queue.SimpleQueue[tuple[Future[Any], int] | BaseException | None] = queue.SimpleQueue()
-        self._changed = threading.Condition()
-        self._under_way = 0
-        self._stopped = False
-        self._window = 2 + (os.cpu_count() or 2)
-
-    def results(self) -> Generator[Any]:
-        thread = threading.Thread(target=self._run, name="blocks", daemon=True)
-        thread.start()
-        try:
-            while (item := self._done.get()) is not None:
-                if isinstance(item, BaseException):
-                    raise item
-                future, cost = item
-                try:
-                    yield future.result()
-                finally:
-                    self._release(cost)
-        finally:
-            with self._changed:
-                self._stopped = True
-                self._changed.notify_all()
-            thread.join()
-            self._discard()
-
-    def _run(self) -> None:
-        end: BaseException | None = None
-        try:
-            for block in self._blocks:
-                cost = len(block) * _DECODED_PER_TEXT
-                if not self._admit(cost):
-                    break
-                self._done.put((_pool().submit(self._work, block), cost))
-        except BaseException as error:  # noqa: BLE001 - the consumer raises it
-            end = error
-        finally:
-            if isinstance(self._blocks, Generator):
-                self._blocks.close()
-        self._done.put(end)
-
-    def _admit(self, cost: int) -> bool:
-        """Wait until a block may be worked on; False if nobody wants it any more."""
-        with self._changed:
-            while not self._stopped:
-                if self._under_way == 0:
-                    self._allowance.force(cost)
-                elif self._under_way >= self._window or not self._allowance.try_take(cost):
-                    self._changed.wait()
-                    continue
-                self._under_way += 1
-                return True
-        return False
-
-    def _release(self, cost: int) -> None:
-        self._allowance.give(cost)
-        with self._changed:
-            self._under_way -= 1
-            self._changed.notify_all()
-
-    def _discard(self) -> None:
-        while not self._done.empty():
-            if isinstance(item := self._done.get(), tuple):
-                item[0].cancel()
-                self._allowance.give(item[1])
