@@ -86,8 +86,10 @@ class BigQuery:
         from google.cloud import bigquery
 
         dataset = bigquery.Dataset(self._dataset)
-        dataset.location = self.settings.location
-        dataset.labels = dict(self.settings.labels)
+        if self.settings.location:
+            dataset.location = self.settings.location
+        if self.settings.labels:
+            dataset.labels = dict(self.settings.labels)
         if self.settings.kms_key:
             dataset.default_encryption_configuration = bigquery.EncryptionConfiguration(self.settings.kms_key)
         try:

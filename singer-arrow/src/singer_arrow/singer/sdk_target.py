@@ -77,7 +77,7 @@ class LoadTarget(Target):
         """What loads."""
         self._MAX_RECORD_AGE_IN_MINUTES = self.limits.age_seconds / 60
         loads = Loads(self.checkpoints, self.limits)
-        threading.Thread(target=_tick, args=(weakref.ref(self),), name="ticker", daemon=True).start()
+        threading.Thread(target=_tick, args=(weakref.ref(self), loads), name="ticker", daemon=True).start()
         return loads
 
     @cached_property
@@ -273,14 +273,14 @@ class LoadTarget(Target):
             counts = tally.counts()
             point = metrics.Point(
                 "counter",
-                metrics.Metric.RECORD_COUNT,
-                counts["rows"],
+                metrics.Metric.BATCH_COUNT,
+                counts["batches"],
                 {"stream": tally.stream, **counts, "seconds": round(tally.seconds, 3)},
             )
             metrics.log(self.metrics_logger, point)
 
 
-def _tick(reference: weakref.ref[LoadTarget]) -> None:
+def _tick(reference: weakref.ref[LoadTarget], loads: Loads) -> None:
     """Over and over: load groups that are old, hand out a STATE that waits for its time, say what is going on."""
     said = time.monotonic()
     while True:
@@ -289,12 +289,12 @@ def _tick(reference: weakref.ref[LoadTarget]) -> None:
             return
         period = min(1.0, max(0.05, target.limits.age_seconds / 2))
         try:
-            target.loads.check()
+            loads.check()
             target.drain_old_records()
-            target.loads.tick()
+            loads.tick()
             target.checkpoints.tick()
         except BaseException as error:  # noqa: BLE001 - it is raised again where the messages are read
-            target.loads.fail(error)
+            loads.fail(error)
             return
         if time.monotonic() - said >= _PROGRESS_SECONDS:
             target.report_progress()

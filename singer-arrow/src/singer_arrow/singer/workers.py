@@ -23,7 +23,7 @@ class Workers:
         self._count = count
         self._name = name
         self._threads: list[threading.Thread] = []
-        self._idle = 0
+        self._busy = 0
         self._lock = threading.Lock()
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
 
@@ -41,7 +41,8 @@ class Workers:
 
         with self._lock:
             self._tasks.put(task)
-            if self._idle < self._tasks.qsize() and len(self._threads) < self._count:
+            self._busy += 1
+            if len(self._threads) < min(self._busy, self._count):
                 thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
                 self._threads.append(thread)
                 thread.start()
@@ -56,10 +57,7 @@ class Workers:
                 self._tasks.put(None)
 
     def _work(self) -> None:
-        while True:
-            self._idle += 1
-            task = self._tasks.get()
-            self._idle -= 1
-            if task is None:
-                return
+        while (task := self._tasks.get()) is not None:
             task()
+            with self._lock:
+                self._busy -= 1
