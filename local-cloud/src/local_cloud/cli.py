@@ -24,10 +24,14 @@ class _Ended(BaseException):
         self.number = number
 
 
+def _ignore_signals() -> None:
+    """From here on everything ends anyway, and a second Ctrl-C must not cut that short."""
+    for number in command.FORWARDED:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def _end(number: int, _: object) -> None:
-    # Once is enough: what follows is the orderly end, and a second Ctrl-C must not cut it short.
-    for each in command.FORWARDED:
-        signal.signal(each, signal.SIG_IGN)
+    _ignore_signals()
     raise _Ended(number)
 
 
@@ -67,8 +71,7 @@ def _up(cloud: Cloud) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     arguments = _parser().parse_args(argv)
-    for number in command.FORWARDED:
-        signal.signal(number, _end)
+    before = {number: signal.signal(number, _end) for number in command.FORWARDED}
     try:
         return _seed(arguments.bucket) if arguments.action == "seed" else _with_cloud(arguments)
     except LocalCloudError as error:
@@ -76,6 +79,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except _Ended as ended:
         return 0 if arguments.action == "up" else 128 + ended.number
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _with_cloud(arguments: argparse.Namespace) -> int:
@@ -85,7 +91,9 @@ def _with_cloud(arguments: argparse.Namespace) -> int:
             seed(setup.client("s3", cloud.s3_url), environment.SOURCE_BUCKET, say_on_stderr)
         if arguments.action == "up":
             return _up(cloud)
-        return command.run(arguments.command, cloud.environ())
+        code = command.run(arguments.command, cloud.environ())
+        _ignore_signals()
+        return code
 
 
 def _seed(bucket: str | None) -> int:

@@ -4,21 +4,21 @@ import fcntl
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from local_cloud.errors import LocalCloudError
-from local_cloud.pythons import find_python, find_uv
+from local_cloud.process import Service
+from local_cloud.pythons import find_python
 
 PYTHON = "3.13"
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
-ERROR_LINES = 12
-STALE_SECONDS = 3600.0
+INSTALL_SECONDS = 1800.0
+UNUSED_SECONDS = 30 * 86400.0
 
 
 def cache_dir() -> Path:
@@ -40,43 +40,19 @@ def _lock(path: Path) -> Iterator[None]:
         yield
 
 
-def _run(command: Sequence[str]) -> None:
-    done = subprocess.run(
-        command,
-        env=os.environ | {"UV_SYSTEM_CERTS": "1"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    if done.returncode:
-        lines = [f"    {line}" for line in done.stdout.splitlines()[-ERROR_LINES:]]
-        raise LocalCloudError(
-            "\n".join([f"cannot install the local BigQuery: `{' '.join(command[:4])} ...` failed:", *lines])
-        )
-
-
-def _install(target: Path) -> None:
+def _install(making: Path, name: str) -> None:
+    """Install into `making`/`name`, which moves beside `making` when it is complete."""
     base = find_python(PYTHON, purpose="the local BigQuery")
-    python = str(target / "bin" / "python")
-    if uv := find_uv():
-        _run([uv, "venv", "--quiet", "--no-project", "--python", base, str(target)])
-        _run([uv, "pip", "install", "--quiet", "--no-deps", "--compile-bytecode",
-              "--python", python, "--requirement", str(REQUIREMENTS)])  # fmt: skip
-    else:
-        _run([base, "-m", "venv", str(target)])
-        _run([python, "-m", "pip", "install", "--quiet", "--no-input", "--no-deps",
-              "--disable-pip-version-check", "--requirement", str(REQUIREMENTS)])  # fmt: skip
-    _run([python, "-c", "import duckdb, fastavro, polars, pyarrow.parquet, sqlglot, uvicorn, grpc"])
+    module = "local_cloud.bigquery.install"
+    command: list[str | Path] = [sys.executable, "-m", module, base, making, making / name, REQUIREMENTS]
+    Service("BigQuery installation", command, log=making / "log", timeout=INSTALL_SECONDS).stop()
 
 
-def _remove_interrupted(directory: Path) -> None:
-    """Remove what an installation that was killed has left behind."""
-    for path in directory.glob("making-*"):
-        if time.time() - path.stat().st_mtime > STALE_SECONDS:
-            shutil.rmtree(path, ignore_errors=True)
+def _remove_old(directory: Path) -> None:
+    """Remove what interrupted installations left behind, and installations that nobody used for long."""
+    old = [path for path in directory.glob("bigquery-*/") if time.time() - path.stat().st_mtime > UNUSED_SECONDS]
+    for path in [*old, *directory.glob(f"making-{key()}-*")]:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def ensure() -> Path:
@@ -92,6 +68,7 @@ def ensure() -> Path:
     target = directory / f"bigquery-{key()}"
     python = target / "bin" / "python"
     if python.exists():
+        os.utime(target)  # so that it counts as used
         return python
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -100,13 +77,12 @@ def ensure() -> Path:
     with _lock(directory / f"bigquery-{key()}.lock"):
         if python.exists():
             return python
-        _remove_interrupted(directory)
+        _remove_old(directory)
         print("local-cloud: installing the local BigQuery (once, about 30 s, 800 MB)", file=sys.stderr, flush=True)  # noqa: T201 - for the person who waits
-        making = Path(tempfile.mkdtemp(prefix="making-", dir=directory))
+        making = Path(tempfile.mkdtemp(prefix=f"making-{key()}-", dir=directory))
         try:
-            _install(making / "env")
             shutil.rmtree(target, ignore_errors=True)
-            (making / "env").rename(target)
+            _install(making, target.name)
         finally:
             shutil.rmtree(making, ignore_errors=True)
     return python
