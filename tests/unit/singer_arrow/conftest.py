@@ -1,0 +1,76 @@
+"""Objects on local disk, read through the real storage, which tells what was asked of it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from singer_arrow.formats import FORMATS, ReadOptions
+from singer_arrow.reading.budget import Budget
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.storage import Fetched, Storage
+from singer_arrow.urls import Url
+
+
+class RecordingStorage(Storage):
+    """Storage that writes down its requests, and answers each after `delay` seconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[int | None, int | None, int | None]] = []
+        self.pinned: list[bool] = []
+        self.delay = 0.0
+
+    def get(self, url: Url, **options: Any) -> Fetched:
+        self.asked.append((options.get("start"), options.get("end"), options.get("suffix")))
+        self.pinned.append(options.get("version_of") is not None)
+        time.sleep(self.delay)
+        return super().get(url, **options)
+
+
+class Objects:
+    """Writes objects and reads them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.storage = RecordingStorage()
+        self._root = Url.parse(str(folder))
+
+    def url(self, name: str) -> Url:
+        return self._root.join(name)
+
+    def write(self, data: bytes, name: str = "object") -> Url:
+        self.storage.put(self.url(name), data)
+        return self.url(name)
+
+    def reader(self, data: bytes, name: str = "object", *, listed: bool = False, **more: Any) -> ObjectReader:
+        """A reader of an object of these bytes; `listed`: it knows what a listing says of it."""
+        url = self.write(data, name)
+        self.storage.asked.clear()
+        self.storage.pinned.clear()
+        info = self.storage.head(url) if listed else None
+        return ObjectReader(self.storage, url, info=info, **more)
+
+    def infer(self, data: bytes, name: str, *, sample_bytes: int = 1 << 20, **options: Any) -> pa.Schema:
+        return _format(name).infer(self.reader(data, name), ReadOptions(**options), sample_bytes=sample_bytes)
+
+    def read(self, data: bytes, name: str, schema: pa.Schema | None = None, **options: Any) -> pa.Table:
+        """The object's rows, in the schema given or inferred; each batch is checked."""
+        schema = self.infer(data, name, **options) if schema is None else schema
+        batches = list(_format(name).read(self.reader(data, name, budget=Budget()), schema, ReadOptions(**options)))
+        for batch in batches:
+            batch.validate(full=True)
+            assert batch.schema.equals(schema, check_metadata=True)
+        return pa.Table.from_batches(batches, schema)
+
+
+def _format(name: str) -> Any:
+    return FORMATS[next(f for f in FORMATS if f".{f}" in name)]
+
+
+@pytest.fixture(scope="session")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> Objects:
+    return Objects(tmp_path_factory.mktemp("objects"))
