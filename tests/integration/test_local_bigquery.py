@@ -7,6 +7,7 @@ import json
 import threading
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any
 
@@ -162,6 +163,16 @@ def test_json_lines_with_unknown_fields(bq: Any, here: str, load: Load) -> None:
     assert rows(bq, f"{here}.t") == [{"a": 1}]
 
 
+def test_json_lines_with_unknown_fields_within(bq: Any, here: str, load: Load) -> None:
+    bq.query_and_wait(f"CREATE TABLE {here}.t (s STRUCT<x INT64>, l ARRAY<STRUCT<y STRING, z STRUCT<q INT64>>>)")
+    good = {"s": {"x": 1}, "l": [{"y": "a"}, {"y": "b", "z": {"q": 2}}]}
+    load("t", "NEWLINE_DELIMITED_JSON", ndjson(good, {"s": None}, {"l": []}))
+    for bad, name in (({"s": {"w": 1}}, "s.w"), ({"l": [{}, {"z": {"r": 1}}]}, "l.z.r")):
+        with pytest.raises(BadRequest, match=f"No such field: {name}"):
+            load("t", "NEWLINE_DELIMITED_JSON", ndjson(good, bad))
+    assert bq.get_table(f"{here}.t").num_rows == 3
+
+
 def test_what_a_parquet_file_may_not_hold(load: Load) -> None:
     with pytest.raises(GoogleAPICallError, match="enableListInference"):
         load("t", "PARQUET", parquet(a=[[1]]))
@@ -198,6 +209,47 @@ def test_columns_are_added_where_that_is_allowed(bq: Any, here: str, load: Load)
         {"a": 1, "b": None, "c": None, "d": None},
         {"a": 2, "b": "x", "c": None, "d": None},
     ]
+
+
+def test_fields_are_added_within_columns(bq: Any, here: str, load: Load) -> None:
+    options = bigquery.ParquetOptions()  # type: ignore[no-untyped-call] # google.cloud types its API in part
+    options.enable_list_inference = True
+    load("t", "PARQUET", parquet(s=[{"x": 1}], l=[[{"y": "a"}]]), parquet_options=options)
+    more = parquet(l=[[{"z": 2.5, "y": "b"}]], s=[{"x": 2, "w": "new"}])
+    with pytest.raises(BadRequest, match=r"Cannot add fields \(field: (l\.z|s\.w)\)"):
+        load("t", "PARQUET", more, parquet_options=options)
+    load("t", "PARQUET", more, parquet_options=options, schema_update_options=["ALLOW_FIELD_ADDITION"])
+    load("t", "PARQUET", parquet(s=[{"x": 3}]))  # what is absent is null
+    table = bq.get_table(f"{here}.t")
+    schema = [field.to_api_repr() for field in table.schema]
+    schema[0]["fields"].append({"name": "v", "type": "DATE"})
+    table.schema = [bigquery.SchemaField.from_api_repr(field) for field in schema]
+    bq.update_table(table, ["schema"])
+    found = [dict(row) for row in bq.query_and_wait(f"SELECT * FROM {here}.t ORDER BY s.x")]
+    assert found == [
+        {"s": {"x": 1, "w": None, "v": None}, "l": [{"y": "a", "z": None}]},
+        {"s": {"x": 2, "w": "new", "v": None}, "l": [{"y": "b", "z": 2.5}]},
+        {"s": {"x": 3, "w": None, "v": None}, "l": []},
+    ]
+
+
+def test_required_columns_are_relaxed_where_that_is_allowed(bq: Any, here: str, load: Load) -> None:
+    bq.query_and_wait(f"CREATE TABLE {here}.t (a INT64 NOT NULL)")
+    load("t", "PARQUET", parquet(a=[1, None]), schema_update_options=["ALLOW_FIELD_RELAXATION"])
+    assert bq.get_table(f"{here}.t").schema[0].mode == "NULLABLE"
+
+
+def test_changes_at_once_wait_for_each_other(bq: Any, here: str, load: Load) -> None:
+    def change(number: int) -> None:
+        bq.query_and_wait(f"CREATE TABLE IF NOT EXISTS {here}.t (a INT64)")
+        bq.query_and_wait(f"ALTER TABLE {here}.t ADD COLUMN IF NOT EXISTS b{number % 2} STRING")
+        load("t", "PARQUET", parquet(a=[number]))
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(change, range(6)))
+    table = bq.get_table(f"{here}.t")
+    assert table.num_rows == 6
+    assert {field.name for field in table.schema} == {"a", "b0", "b1"}
 
 
 def test_a_job_id_is_taken_once(bq: Any, here: str, load: Load) -> None:

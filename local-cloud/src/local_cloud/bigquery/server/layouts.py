@@ -3,7 +3,7 @@
 from typing import Any
 
 from local_bigquery.catalog import ddl, metadata, tables
-from local_bigquery.engine import database, types
+from local_bigquery.engine import database
 from local_bigquery.errors import BigQueryError
 from local_bigquery.jobs import copy, query, runner
 from local_bigquery.models import Table
@@ -49,23 +49,6 @@ def _check_layout(reference: Reference, given: dict[str, Any]) -> None:
         )
 
 
-def _check_types(reference: Reference, relation: Any, prefix: str) -> None:
-    """Refuse to append columns of another type than the table's; DuckDB would convert them without a word."""
-    with database.cursor() as cursor:
-        table = cursor.sql(f"SELECT * FROM {tables.name(*reference)} LIMIT 0")  # noqa: S608 - quoted there
-        existing = {name.casefold(): kind for name, kind in zip(table.columns, table.types, strict=True)}
-    for name, kind in zip(relation.columns, relation.types, strict=True):
-        if name.casefold() not in existing:
-            continue
-        had = existing[name.casefold()]
-        field, given = types.field(name, had), types.field(name, kind)
-        if had.id == kind.id == "decimal" and had.children[1][1] < kind.children[1][1] > files.NUMERIC_SCALE:
-            raise files.unsupported(f"{name} has {kind.children[1][1]} digits after the point, BIGNUMERIC here fewer")
-        if types.bigquery_type(given).casefold() != types.bigquery_type(field).casefold():
-            was, now = (f"{f.type}" if f.mode != "REPEATED" else f"ARRAY<{f.type}>" for f in (field, given))
-            raise files.refuse(f"{prefix}Field {field.name} has changed type from {was} to {now}")
-
-
 def _count_rows(reference: Reference) -> int:
     with database.cursor() as cursor:
         row = cursor.execute(f"SELECT count(*) FROM {tables.name(*reference)}").fetchone()  # noqa: S608 - quoted there
@@ -96,7 +79,7 @@ def _mend_reading() -> None:
 
 
 def _mend_writing() -> None:
-    write, evolve = tables.write, tables.evolve
+    write = tables.write
 
     def write_checked(
         cursor: Any, sql: str, parameters: Any, reference: Reference, config: Any, *others: Any, **options: Any
@@ -111,11 +94,7 @@ def _mend_writing() -> None:
             tables.record(*reference, _stored(reference).replace(lastModifiedTime=metadata.now()))
         return created
 
-    def evolve_checked(cursor: Any, reference: Reference, relation: Any, options: Any, prefix: str) -> None:
-        _check_types(reference, relation, prefix)
-        evolve(cursor, reference, relation, options, prefix)
-
-    tables.write, tables.evolve = write_checked, evolve_checked
+    tables.write = write_checked
 
 
 def _mend_copying() -> None:

@@ -10,10 +10,9 @@ import pyarrow.parquet as pq
 from local_bigquery.catalog import names, tables
 from local_bigquery.errors import BigQueryError
 from local_bigquery.jobs import load, runner
-from local_bigquery.jobs.storage import literal
 from local_bigquery.models import TableFieldSchema
 
-from local_cloud.bigquery.server import avro, files
+from local_cloud.bigquery.server import avro, files, json_lines, schemas
 
 GZIP_MAGIC = b"\x1f\x8b"
 TYPED = ("PARQUET", "AVRO", "ORC")
@@ -49,15 +48,15 @@ def _check_modes(config: Any, nullable: dict[str, bool], existing: list[Any]) ->
     """Refuse what is nullable in the file or the job's schema and required in the table."""
     given = {field.name.casefold(): field.mode != "REQUIRED" for field in _given(config)}
     loose = given or {name.casefold(): value for name, value in nullable.items()}
+    reference = tables.reference(config.destinationTable)
+    changed = [field.name for field in existing if field.mode == "REQUIRED" and loose.get(field.name.casefold(), False)]
     if "ALLOW_FIELD_RELAXATION" in (config.schemaUpdateOptions or []):
-        return
-    for field in existing:
-        if field.mode == "REQUIRED" and loose.get(field.name.casefold(), False):
-            label = names.label(*tables.reference(config.destinationTable))
-            raise files.refuse(
-                f"Provided Schema does not match Table {label}. "
-                f"Field {field.name} has changed mode from REQUIRED to NULLABLE"
-            )
+        schemas.relax(reference, changed)
+    elif changed:
+        raise files.refuse(
+            f"Provided Schema does not match Table {names.label(*reference)}. "
+            f"Field {changed[0]} has changed mode from REQUIRED to NULLABLE"
+        )
 
 
 def _check_parquet(upload: Path, config: Any, existing: list[Any]) -> None:
@@ -75,18 +74,6 @@ def _check_parquet(upload: Path, config: Any, existing: list[Any]) -> None:
         if field.type == "JSON" and field.name.casefold() in present:
             raise files.refuse(f"Unsupported field type: JSON (column {field.name} of a Parquet file)")
     _check_modes(config, {field.name: field.nullable for field in schema}, existing)
-
-
-def _check_json_keys(cursor: Any, upload: str, config: Any) -> None:
-    """Refuse keys without a column, unless they are ignored, and keys that match one in another case only."""
-    known = {field.name for field in _given(config)}
-    folded = {name.casefold(): name for name in known}
-    query = f"SELECT DISTINCT unnest(json_keys(json)) FROM read_ndjson_objects({literal(upload)})"  # noqa: S608 - a path of ours
-    for (key,) in cursor.execute(query).fetchall():
-        if key not in known and key.casefold() in folded:
-            raise files.unsupported(f"the key {key} is spelled otherwise than the column {folded[key.casefold()]}")
-        if key not in known and not config.ignoreUnknownValues:
-            raise files.refuse(f"Error while reading data, error message: JSON parsing error: No such field: {key}.")
 
 
 def mend() -> None:
@@ -124,7 +111,8 @@ def mend() -> None:
                     raise files.refuse("No schema specified on job or table.")
                 _check_modes(config, {}, existing)
                 if kind == "NEWLINE_DELIMITED_JSON":
-                    _check_json_keys(cursor, upload, config)
+                    ignore = bool(config.ignoreUnknownValues)
+                    json_lines.check_keys(cursor, upload, _given(config), ignore_unknown=ignore)
         return config
 
     load._decoded, load._projection, load.run = decode, project, load_job

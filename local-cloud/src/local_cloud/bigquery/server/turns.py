@@ -1,0 +1,34 @@
+"""Changes of one table wait for each other; two at once would fail in DuckLake, as they rarely do in BigQuery."""
+
+from typing import Any
+
+from local_bigquery.catalog import tables
+from local_bigquery.engine import database
+from local_bigquery.jobs import query
+
+
+def mend() -> None:
+    """Take the server's lock of a table, which its writes take already, for whatever changes the table itself."""
+    create, update, delete, run = tables.create, tables.update, tables.delete, query._run
+
+    def create_in_turn(project_id: str, dataset_id: str, body: Any, translate: Any) -> Any:
+        table_id = body.tableReference.tableId if body.tableReference else ""
+        with database.writing(project_id, dataset_id, table_id or ""):
+            return create(project_id, dataset_id, body, translate)
+
+    def update_in_turn(*arguments: Any) -> Any:
+        with database.writing(*arguments[:3]):
+            return update(*arguments)
+
+    def delete_in_turn(*reference: str) -> None:
+        with database.writing(*reference):
+            delete(*reference)
+
+    def run_in_turn(cursor: Any, tree: Any, context: Any, *others: Any) -> Any:
+        if isinstance(tree, query.DDL) and (tree.args.get("kind") or "").upper() == "TABLE":
+            with database.writing(*query._target(tree, context)):
+                return run(cursor, tree, context, *others)
+        return run(cursor, tree, context, *others)
+
+    tables.create, tables.update, tables.delete = create_in_turn, update_in_turn, delete_in_turn
+    query._run = run_in_turn
