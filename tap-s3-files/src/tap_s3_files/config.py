@@ -176,6 +176,12 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
         default=512,
         description="Megabytes of data in flight, of all objects that are being read.",
     ),
+    th.Property(
+        "emit_activate_version_messages",
+        th.BooleanType,
+        default=False,
+        description="Send ACTIVATE_VERSION for streams that the catalog replicates as FULL_TABLE.",
+    ),
     _text("executor", "Where objects are converted: `threads`.", default="threads"),
     th.Property(
         "schema_sample_files",
