@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
@@ -57,6 +58,7 @@ def session(options: AwsOptions) -> boto3.Session:
     import boto3
     from botocore.exceptions import ProfileNotFound
 
+    logging.getLogger("botocore.credentials").setLevel(logging.WARNING)  # it tells each time where it found them
     try:
         return boto3.Session(
             aws_access_key_id=options.access_key_id,
