@@ -75,7 +75,7 @@ def main() -> int:
 
 def _meltano(project: Path, options: tuple[str, ...]) -> tuple[int, dict[str, float]]:
     """Run the pipeline, showing what is said as it is said; its exit code, and the connectors' seconds by stream."""
-    busy: dict[str, float] = Counter()
+    busy: dict[str, float] = {}
     command = ["meltano", "--environment=local", "run", *options, *PIPELINE]
     environment = {**os.environ, "MELTANO_PROJECT_ROOT": str(project), "NO_COLOR": "1"}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
