@@ -139,6 +139,8 @@ class Cloud:
         )
 
     def _start(self) -> None:
+        # First, because it may take long, and a kill meanwhile must leave no directory that no child would remove.
+        python = installation.ensure() if "bigquery" in self._wanted else None
         self._run_dir = run_dir = Path(tempfile.mkdtemp(prefix="local-cloud-"))
         self._stack.callback(remove_tree, run_dir)
         self.env.update(environment.without_proxy(os.environ))
@@ -152,8 +154,8 @@ class Cloud:
                 queue_url = queue_url.replace(self.s3_url, self.faults.url)
                 self.env.update(environment.aws(self.faults.url, queue_url))
                 self.env["LOCAL_CLOUD_FAULTS_URL"] = self.faults.url + CONTROL
-        if "bigquery" in self._wanted:
-            self._keep(self._start_bigquery(run_dir))
+        if python is not None:
+            self._keep(self._start_bigquery(run_dir, python))
             self.env.update(environment.bigquery(self.bigquery_url, self.bigquery_grpc))
 
     def _keep(self, service: Service) -> None:
@@ -165,8 +167,7 @@ class Cloud:
         command: list[str | Path] = [sys.executable, "-m", "local_cloud.s3.server", run_dir, *kept]
         return Service("s3", command, log=run_dir / "s3.log", env=self.environ())
 
-    def _start_bigquery(self, run_dir: Path) -> Service:
-        python = installation.ensure()
+    def _start_bigquery(self, run_dir: Path, python: Path) -> Service:
         home = run_dir / "home"
         home.mkdir()
         data = self._data_dir / "bigquery" if self._data_dir else run_dir / "bigquery"
