@@ -52,7 +52,7 @@ class Objects:
         self.storage.asked.clear()
         self.storage.pinned.clear()
         info = self.storage.head(url) if listed else None
-        return ObjectReader(self.storage, url, info=info, **more)
+        return ObjectReader(self.storage, url, info=info, **{"budget": Budget(), **more})
 
     def infer(self, data: bytes, name: str, *, sample_bytes: int = 1 << 20, **options: Any) -> pa.Schema:
         return _format(name).infer(self.reader(data, name), ReadOptions(**options), sample_bytes=sample_bytes)
@@ -60,7 +60,7 @@ class Objects:
     def read(self, data: bytes, name: str, schema: pa.Schema | None = None, **options: Any) -> pa.Table:
         """The object's rows, in the schema given or inferred; each batch is checked."""
         schema = self.infer(data, name, **options) if schema is None else schema
-        batches = list(_format(name).read(self.reader(data, name, budget=Budget()), schema, ReadOptions(**options)))
+        batches = list(_format(name).read(self.reader(data, name), schema, ReadOptions(**options)))
         for batch in batches:
             batch.validate(full=True)
             assert batch.schema.equals(schema, check_metadata=True)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +20,7 @@ def test_a_plan_covers_what_is_wanted_and_little_else(spans: list[Span], gap: in
     wanted = _bytes(spans)
     assert wanted <= _bytes(planned)
     assert all(start < end <= start + part for start, end in planned)
-    assert all(a[1] <= b[0] for a, b in zip(planned, planned[1:], strict=False)), "sorted and disjoint"
+    assert all(a[1] <= b[0] for a, b in pairwise(planned)), "sorted and disjoint"
     unwanted = sorted(_bytes(planned) - wanted)
     assert all(not all(b in unwanted for b in range(u, u + gap + 1)) for u in unwanted), (
         "no gap above the limit is read"
@@ -33,7 +35,7 @@ def test_a_split_is_even(start: int, size: int, part: int) -> None:
     pieces = split(start, start + size, part)
     assert pieces[0][0] == start
     assert pieces[-1][1] == start + size
-    assert all(a[1] == b[0] for a, b in zip(pieces, pieces[1:], strict=False))
+    assert all(a[1] == b[0] for a, b in pairwise(pieces))
     sizes = [end - begin for begin, end in pieces]
     assert max(sizes) <= part
     assert max(sizes) - min(sizes) <= 1

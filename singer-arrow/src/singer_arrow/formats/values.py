@@ -59,6 +59,8 @@ def describe(t: pa.DataType) -> str:
         return "base64"
     if pt.is_string(t):
         return "text"
+    if pt.is_null(t):
+        return "null, as all values of the column were when its type was found"
     return f"of the type {t}"
 
 
@@ -98,6 +100,8 @@ def _first_bad(column: pa.Array, t: pa.DataType, convert: Callable[[pa.Array, pa
 
 
 def _converter(t: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
+    if pt.is_null(t):
+        return _to_null
     if pt.is_timestamp(t):
         return to_timestamp
     if pt.is_time(t):
@@ -111,6 +115,13 @@ def _converter(t: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
     if pt.is_string(t) or pt.is_large_string(t):
         return lambda column, kind: column.cast(kind)
     return lambda column, kind: pc.utf8_trim_whitespace(column).cast(kind)
+
+
+def _to_null(column: pa.Array, t: pa.DataType) -> pa.Array:
+    if column.null_count != len(column):
+        msg = "a column without any value has one"
+        raise ValueError(msg)
+    return pa.nulls(len(column), t)
 
 
 def _to_boolean(column: pa.Array, _: pa.DataType) -> pa.Array:
