@@ -1,0 +1,259 @@
+"""What the tap says of bad input: one clear line, exit code 1, no traceback; and no row of it is sent half."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from local_cloud import Cloud
+from local_cloud.programs import Programs, Ran
+
+
+@pytest.fixture
+def tap(cloud: Cloud, tmp_path: Path) -> Programs:
+    """Runs the tap in the local cloud."""
+    return Programs(cloud.environ(), tmp_path)
+
+
+class Source:
+    """A bucket, and the tap over what is put there."""
+
+    def __init__(self, s3: Any, bucket: str, tap: Programs) -> None:
+        self.s3, self.bucket, self.tap = s3, bucket, tap
+
+    def put(self, key: str, body: str | bytes) -> None:
+        self.s3.put_object(Bucket=self.bucket, Key=key, Body=body.encode() if isinstance(body, str) else body)
+
+    def run(self, *, env: dict[str, str] | None = None, batches: bool = True, **more: Any) -> Ran:
+        options = {k: more.pop(k) for k in ("state", "catalog", "discover") if k in more}
+        stream = {"name": "rows", "path": f"s3://{self.bucket}/in/*", "schema": {}, **more.pop("stream", {})}
+        batch = {"encoding": {"format": "parquet"}, "storage": {"root": f"s3://{self.bucket}/stage"}}
+        config = {"streams": [stream], **({"batch_config": batch} if batches else {}), **more}
+        return self.tap("tap-s3-files", config=config, env=env, **options)
+
+
+@pytest.fixture
+def source(s3: Any, bucket: str, tap: Programs) -> Source:
+    return Source(s3, bucket, tap)
+
+
+def error_of(ran: Ran) -> str:
+    """The one line that a failed run says."""
+    assert ran.code == 1, ran.stderr
+    assert "Traceback" not in ran.stderr
+    errors = [line for line in ran.stderr.splitlines() if "| ERROR " in line or " | " not in line]
+    assert len(errors) == 1, ran.stderr
+    return errors[0].split(" | ", 3)[-1]
+
+
+def parquet(**columns: Any) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.table(columns), out)
+    return out.getvalue()
+
+
+# Access -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_bucket(source: Source) -> None:
+    ran = source.run(stream={"path": "s3://no-such-bucket-at-all/x/*.csv"})
+    assert error_of(ran) == "s3://no-such-bucket-at-all does not exist; check the bucket's name and region"
+    assert ran.stdout == ""
+
+
+def test_no_credentials(source: Source) -> None:
+    env = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
+    assert "No AWS credentials were found" in error_of(source.run(env=env))
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "words"),
+    [
+        (403, "InvalidAccessKeyId", "check the credentials"),
+        (403, "SignatureDoesNotMatch", "check the credentials"),
+        (403, "AccessDenied", "check the credentials"),
+        (400, "ExpiredToken", "the credentials have expired"),
+    ],
+)
+@pytest.mark.parametrize("request_", ["list-type=2", "GET /[^?]*a.csv"], ids=["listing", "reading"])
+def test_credentials_that_do_not_do(
+    request_: str, status: int, code: str, words: str, source: Source, cloud: Cloud
+) -> None:
+    source.put("in/a.csv", "id\n1\n")
+    proxy = cloud.fault_proxy(cloud.s3_url)
+    proxy.set({"match": request_, "action": "error", "status": status, "code": code})
+    line = error_of(source.run(env={"AWS_ENDPOINT_URL": proxy.url}))
+    assert words in line
+    assert code in line
+    assert f"s3://{source.bucket}/in" in line
+
+
+def test_a_profile_that_does_not_exist(source: Source) -> None:
+    assert "Setting aws.profile" in error_of(source.run(aws={"profile": "nobody"}))
+
+
+# Objects ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("discover", [True, False])
+def test_a_path_that_matches_nothing(discover: bool, source: Source) -> None:
+    source.put("other/a.csv", "id\n1\n")
+    line = error_of(source.run(discover=discover))
+    assert line == f"Stream 'rows': no object matches s3://{source.bucket}/in/*; check the path and its wildcards"
+
+
+def test_a_path_that_matches_nothing_with_a_catalog(source: Source) -> None:
+    source.put("in/a.csv", "id\n1\n")
+    catalog = json.loads(source.run(discover=True).stdout)
+    catalog["streams"][0]["metadata"][0]["metadata"]["selected"] = True
+    source.s3.delete_object(Bucket=source.bucket, Key="in/a.csv")
+    assert "no object matches" in error_of(source.run(catalog=catalog))
+
+
+@pytest.mark.parametrize("with_catalog", [True, False])
+def test_nothing_is_there_any_more_but_there_was(with_catalog: bool, source: Source) -> None:
+    source.put("in/a.csv", "id\n1\n")
+    catalog = json.loads(source.run(discover=True).stdout)
+    catalog["streams"][0]["metadata"][0]["metadata"]["selected"] = True
+    state = source.run().check().of_type("STATE")[-1]["value"]
+    source.s3.delete_object(Bucket=source.bucket, Key="in/a.csv")
+    ran = source.run(state=state, **({"catalog": catalog} if with_catalog else {})).check()
+    assert ran.of_type("STATE")[-1]["value"] == state
+    assert ran.of_type("BATCH") == []
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_an_empty_object_is_skipped_with_a_warning(batches: bool, source: Source) -> None:
+    source.put("in/a.csv", "")
+    source.put("in/b.csv", "id\n1\n")
+    ran = source.run(batches=batches).check()
+    assert f"s3://{source.bucket}/in/a.csv is empty and was skipped" in ran.stderr
+    assert ran.of_type("BATCH", "RECORD")
+    again = source.run(batches=batches, state=ran.of_type("STATE")[-1]["value"]).check()
+    assert "is empty" not in again.stderr
+
+
+def test_nothing_but_empty_objects(source: Source) -> None:
+    source.put("in/a.csv", "")
+    ran = source.run().check()
+    assert "Stream 'rows' is left out of this run: all its objects are empty" in ran.stderr
+
+
+def test_a_header_without_rows_is_no_error(source: Source) -> None:
+    source.put("in/a.csv", "id,name\n")
+    ran = source.run().check()
+    assert list(ran.of_type("SCHEMA")[0]["schema"]["properties"])[:2] == ["id", "name"]
+    assert ran.of_type("BATCH") == []
+    assert ran.of_type("STATE")[-1]["value"]["bookmarks"]["rows"]["watermark"]["key"].endswith("in/a.csv")
+
+
+def test_a_name_that_does_not_tell_the_format(source: Source) -> None:
+    source.put("in/data", "id\n1\n")
+    line = error_of(source.run())
+    assert f"s3://{source.bucket}/in/data" in line
+    assert "Set the stream's 'format' to" in line
+
+
+# Contents: the good file comes first, and its rows may be sent; of the bad one nothing is -----------------------------
+
+
+def good_then(source: Source, key: str, body: str | bytes, **stream: Any) -> tuple[str, Ran]:
+    """The line that a run over a good object and a bad one says. The catalog is that of the good one alone."""
+    suffix = key.partition(".")[2]
+    good: dict[str, str | bytes] = {
+        "csv": "id,name\n1,a\n",
+        "csv.gz": gzip.compress(b"id,name\n1,a\n"),
+        "jsonl": '{"id": 1, "name": "a"}\n',
+        "parquet": parquet(id=[1], name=["a"]),
+    }
+    source.put(f"in/0-good.{suffix}", good[suffix])
+    catalog = json.loads(source.run(discover=True, stream=stream).check().stdout)
+    catalog["streams"][0]["metadata"][0]["metadata"]["selected"] = True
+    source.put(f"in/{key}", body)
+    ran = source.run(catalog=catalog, stream=stream)
+    return error_of(ran), ran
+
+
+BIG = b"id,name\n" + b"".join(b"%d,some text that is not too short %d\n" % (n, n * 7919) for n in range(50_000))
+
+
+@pytest.mark.parametrize(
+    ("key", "body", "words"),
+    [
+        ("bad.csv.gz", gzip.compress(BIG)[:-1000], ["truncated"]),
+        ("bad.csv.gz", gzip.compress(BIG)[:200_000] + b"garbage" + gzip.compress(BIG)[200_007:], ["gzip"]),
+        ("bad.csv", "id,name\n1,a\n2,b,c\n", ["line 3"]),
+        ("bad.csv", "id,name\n1,a\n2\n", ["line 3"]),
+        ("bad.csv", b"id,name\n1,a\n2,\xff\xfe\n", ["line 3", "UTF-8"]),
+        ("bad.csv", "id,name\n1,a\nx,b\n", ["line 3", "column 'id'", "'x'", "integer"]),
+        ("bad.csv", 'id,name\n1,"a\n', ["line 2", "quote"]),
+        ("bad.jsonl", '{"id": 1}\n{"id": \n', ["line 2"]),
+        ("bad.jsonl", '{"id": 1}\n{"id": "x"}\n', ["line 2", "column 'id'", "integer"]),
+        ("bad.jsonl", '{"id": 1}\n{"name": "a", "id": 99999999999999999999}\n', ["line 2", "column 'id'"]),
+        ("bad.parquet", parquet(id=[1], name=["a"])[:-20], ["footer"]),
+        ("bad.parquet", b"PAR1" + b"x" * 500 + b"\x10\x00\x00\x00PAR1", ["footer"]),
+        ("bad.parquet", parquet(id=["x"], name=["a"]), ["row group 0", "column 'id'", "'x'", "integer"]),
+        ("bad.parquet", "id,name\n1,a\n", ["Parquet"]),
+    ],
+    ids=lambda v: v if isinstance(v, str) and len(v) < 12 else "",
+)
+def test_contents_that_cannot_be_read(key: str, body: str | bytes, words: list[str], source: Source) -> None:
+    line, ran = good_then(source, key, body)
+    assert line.startswith(f"s3://{source.bucket}/in/{key}")
+    assert [w for w in words if w not in line] == []
+    sent = sum(m["row_count"] for m in ran.of_type("BATCH"))
+    assert sent <= 1
+    assert not [m for m in ran.of_type("STATE") if m["value"]["bookmarks"]["rows"]["watermark"]]
+
+
+def test_text_in_one_file_and_a_number_in_another_become_text_when_both_are_sampled(source: Source) -> None:
+    source.put("in/a.csv", "id,code\n1,7\n")
+    source.put("in/b.csv", "id,code\n2,x7\n")
+    ran = source.run(batches=False, metadata_columns=False).check()
+    assert sorted(m["record"]["code"] for m in ran.of_type("RECORD")) == ["7", "x7"]
+
+
+def test_a_broken_file_is_told_in_discovery_too(source: Source) -> None:
+    source.put("in/a.parquet", b"PAR1 and then nothing")
+    assert "footer" in error_of(source.run(discover=True))
+
+
+def test_a_file_of_settings_that_is_none(source: Source, tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_text("{")
+    for config, words in [(tmp_path / "c.json", "is no JSON"), (tmp_path / "no.json", "cannot be read")]:
+        assert words in error_of(source.tap("tap-s3-files", config=config))
+
+
+@pytest.mark.parametrize("discover", [True, False])
+def test_settings_that_are_wrong(discover: bool, source: Source) -> None:
+    ran = source.run(discover=discover, stream={"fromat": "csv"})
+    assert ran.code == 1
+    assert "Setting 'streams[0].fromat' does not exist; did you mean 'format'?" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    line = error_of(source.run(discover=discover, executor="dask"))
+    assert line == "Setting 'executor': 'dask' is not available yet; use threads"
+
+
+def test_a_state_of_somebody_else(source: Source) -> None:
+    source.put("in/a.csv", "id\n1\n")
+    states: list[Any] = [{"bookmarks": {"rows": {"watermark": 5}}}, {"bookmarks": {"rows": []}}]
+    for state in states:
+        assert "STATE" in error_of(source.run(state=state))
+
+
+def test_batch_files_that_cannot_be_written(source: Source) -> None:
+    source.put("in/a.csv", "id\n1\n")
+    batch = {"encoding": {"format": "parquet"}, "storage": {"root": "s3://no-such-stage/x"}}
+    assert "s3://no-such-stage does not exist" in error_of(source.run(batch_config=batch))
+
+
+def test_a_service_that_is_down(source: Source) -> None:
+    line = error_of(source.run(env={"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}))
+    assert f"s3://{source.bucket}/in" in line
