@@ -14,7 +14,7 @@ from stock_target import rows_of
 
 from local_cloud.programs import Programs
 
-HERE = Path(__file__).parent
+PROGRAMS = Path(__file__).parents[1] / "programs"
 SOURCE = "id,name,score,day,at,good\n" + "".join(
     f"{n},name {n} é,{n / 8},2026-01-{n + 1:02d},2026-01-01T00:00:{n:02d}Z,{str(n % 2 == 0).lower()}\n"
     for n in range(20)
@@ -41,11 +41,11 @@ FORMATS = pytest.mark.parametrize(
 @FORMATS
 def test_the_stock_target_reads_ours(sent: str, run: Programs, tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
-    run(sys.executable, HERE / "stock_target.py", stdin=sent, config={"out": str(out)}).check()
+    run(sys.executable, PROGRAMS / "stock_target.py", stdin=sent, config={"out": str(out)}).check()
     rows = rows_of(out)
     assert [r["id"] for r in rows] == list(range(20))
     assert rows[3]["name"] == "name 3 é"
-    assert rows[3]["score"] == 0.375
+    assert float(rows[3]["score"]) == 0.375
     assert rows[3]["good"] is False
     assert datetime.fromisoformat(str(rows[3]["at"])) == datetime.fromisoformat("2026-01-01T00:00:03Z")
 
@@ -66,7 +66,7 @@ def test_ours_reads_the_stock_taps(
 ) -> None:
     storage = {"root": f"file://{tmp_path}/batches", "prefix": ""}
     config = {"batch_config": {"encoding": encoding, "storage": storage, "batch_size": 10}}
-    sent = run(sys.executable, HERE / "stock_tap.py", config=config).check()
+    sent = run(sys.executable, PROGRAMS / "stock_tap.py", config=config).check()
     assert len(sent.of_type("BATCH")) == 3
     run("target-bigquery", stdin=sent.stdout, config=["ENV", {}]).check()
 
