@@ -10,8 +10,8 @@ class Allowance:
 
     A reader waits only while it holds nothing; what it reads ahead it takes only if there is room. So whoever holds
     bytes also goes on to use them. If all who hold bytes are kept from going on by somebody else (by a consumer that
-    takes results in order, say), nothing is given back for `patience` seconds, and one who waits is let through.
-    Therefore no order of readers and consumers can make a deadlock, and what is held stays below the limit plus one
+    takes results in order, say), nothing is given back for `patience` seconds; from then on those who wait are let
+    through, until half of the limit is free again. Therefore no order of readers and consumers can make a deadlock, and what is held stays below the limit plus one
     request of each reader.
     """
 
@@ -21,6 +21,7 @@ class Allowance:
         self._used = 0
         self._patience = patience
         self._returned = 0  # how often bytes were given back
+        self._stuck = False
         self._changed = threading.Condition()
 
     @property
@@ -31,10 +32,10 @@ class Allowance:
     def take(self, n: int) -> None:
         """Take `n` bytes, waiting for room; the caller must hold none. Above the limit, it waits until all is free."""
         with self._changed:
-            seen = -1
-            while not self._fits(n) and seen != self._returned:
+            while not self._fits(n) and not self._stuck:
                 seen = self._returned
-                self._changed.wait_for(lambda: self._fits(n), self._patience)
+                self._changed.wait(self._patience)
+                self._stuck = seen == self._returned
             self._add(n)
 
     def try_take(self, n: int) -> bool:
@@ -55,6 +56,7 @@ class Allowance:
         with self._changed:
             self._used -= n
             self._returned += 1
+            self._stuck = self._stuck and self._used > self.limit // 2
             self._changed.notify_all()
 
     def _fits(self, n: int) -> bool:
