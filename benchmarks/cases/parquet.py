@@ -64,6 +64,7 @@ def _build(bench: Workbench, name: str, *, files: int) -> Case:
             Goal("CPU against plain pyarrow, S3", "cpu_s", "tap, S3", "pyarrow, S3", at_most=1.3),
         ],
         columns=(("files", "files"),),
+        rounds=5 if files == 1 else 3,
     )
 
 

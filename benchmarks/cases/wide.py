@@ -13,7 +13,7 @@ Avro with fastavro and waits for each load job. It takes part in one round.
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks.case import Case, Contender, Goal
+from benchmarks.case import Case, Contender
 from benchmarks.connectors import dataset_of, tap, target
 from benchmarks.generators import infinity
 from benchmarks.harness import Command
@@ -68,15 +68,6 @@ def build(bench: Workbench) -> Case:
                 f"`tap-s3-files` from the Parquet files on disk to BATCH Parquet, piped into {ours_settings}",
                 pipe,
                 facts,
-            ),
-        ],
-        goals=[
-            Goal(
-                "BATCH JSONL, CPU of the stock target over ours",
-                "cpu_s",
-                "stock, BATCH JSONL",
-                "target, BATCH JSONL",
-                at_least=5,
             ),
         ],
         columns=COLUMNS,

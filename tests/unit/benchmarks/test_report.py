@@ -95,12 +95,13 @@ def test_a_column_that_nobody_fills_is_left_out() -> None:
 
 def test_scaled_results_are_kept_apart_and_say_so(tmp_path: Path) -> None:
     whole = report.result(case(), RUNS, machine=MACHINE, scale=1)
-    part = report.result(case(), RUNS, machine=MACHINE, scale=0.1)
+    part = report.result(case(Goal("", "cpu_s", "fast", at_most=1)), RUNS, machine=MACHINE, scale=0.1)
 
     assert report.write(whole, tmp_path).name == "example.json"
     assert report.write(part, tmp_path).name == "example.local.json"
     assert json.loads((tmp_path / "example.json").read_text()) == json.loads(json.dumps(whole))
     assert "Rows scaled by 0.1." in report.markdown(part)
+    assert part["goals"] == []
     tables = report.write_tables(tmp_path, ["missing", "example"]).read_text()
     assert tables.count("## example") == 1
     assert "scaled" not in tables
