@@ -14,7 +14,8 @@ from singer_arrow.errors import DataError
 from singer_arrow.formats import avro_write
 from singer_arrow.formats.avro_container import Header, read_blocks, read_header, repack
 from singer_arrow.formats.avro_schema import from_avro_schema
-from singer_arrow.formats.cast import fit, json_text
+from singer_arrow.formats.cast import fit
+from singer_arrow.formats.json_values import json_text
 from singer_arrow.formats.protocol import ReadOptions
 from singer_arrow.formats.values import BadValueError
 from singer_arrow.reading.objects import ObjectReader

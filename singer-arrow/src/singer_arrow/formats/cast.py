@@ -6,19 +6,17 @@ a zone are in UTC. Where the schema wants text, other kinds give the text that J
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.formats.values import BadValueError, describe, from_text
+from singer_arrow.formats.json_values import is_list, json_texts
+from singer_arrow.formats.values import BadValueError, describe, from_text, value_of
 from singer_arrow.schema import is_json
 
-_JSON = msgspec.json.Encoder(decimal_format="number")
 _LOSSY = (pa.ArrowException, ValueError)
 
 
@@ -36,7 +34,7 @@ def fit(column: pa.Array, field: pa.Field) -> pa.Array:
         raise
     except _LOSSY:
         row = _first_bad(column, lambda part: _fit(part, field))
-        raise BadValueError(row, column[row].as_py(), describe(field.type)) from None
+        raise BadValueError(row, value_of(column, row), describe(field.type)) from None
 
 
 def _fit(column: pa.Array, field: pa.Field) -> pa.Array:
@@ -58,7 +56,7 @@ def _fit(column: pa.Array, field: pa.Field) -> pa.Array:
         return from_text(column.cast(pa.string()), target)
     if pt.is_struct(target) and pt.is_struct(source):
         return _fit_struct(column, target)
-    if _is_list(target) and (_is_list(source) or pt.is_map(source)):
+    if is_list(target) and (is_list(source) or pt.is_map(source)):
         return _fit_list(column, target)
     if pt.is_map(target) and pt.is_map(source):
         keys = _fit(column.keys, pa.field("key", target.key_type, nullable=False))
@@ -118,23 +116,8 @@ def _to_text(column: pa.Array, target: pa.DataType) -> pa.Array:
         moment = column.cast(pa.timestamp(source.unit, "UTC")).cast(pa.string())
         return pc.replace_substring(moment, " ", "T", max_replacements=1).cast(target)
     if pt.is_nested(source) or pt.is_fixed_size_binary(source):
-        return pa.array([None if v is None else json_text(v) for v in column.to_pylist()], target)
+        return pc.if_else(pc.is_valid(column), json_texts(column, pa.field("", source)), None).cast(target)
     return column.cast(pa.string()).cast(target)
-
-
-def json_text(value: Any) -> str:
-    """The JSON text of a Python value as Arrow gives them; NaN and infinities are null, decimals exact."""
-    return _JSON.encode(_finite(value)).decode()
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(v) for v in value]
-    return value
 
 
 def _first_bad(column: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> int:
@@ -151,7 +134,3 @@ def _first_bad(column: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> int
 
 def _is_text(t: pa.DataType) -> bool:
     return bool(pt.is_string(t) or pt.is_large_string(t) or pt.is_string_view(t))
-
-
-def _is_list(t: pa.DataType) -> bool:
-    return bool(pt.is_list(t) or pt.is_large_list(t) or pt.is_fixed_size_list(t) or pt.is_list_view(t))

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.formats.cast import json_text
+from singer_arrow.formats.json_values import json_text
 from singer_arrow.formats.values import BadValueError, describe, from_text, shorten
 from singer_arrow.schema import is_json
 

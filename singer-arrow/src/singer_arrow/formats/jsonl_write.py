@@ -6,21 +6,19 @@ here, as columns of JSON text that are then set between the others.
 
 from __future__ import annotations
 
-import base64
 import io
 import json
-import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from isal import isal_zlib
 from pyarrow import types as pt
 
 from singer_arrow.errors import ConfigError, DataError, SchemaError
+from singer_arrow.formats.json_values import is_list, json_texts, printable
 from singer_arrow.schema import is_json
 
 if TYPE_CHECKING:
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 
 _SLICE_BYTES = 8 << 20
 _GZIP_LEVEL = 1
-_ENCODER = msgspec.json.Encoder()
 _LAST_YEAR = (-62135596800, 253402300800)  # seconds from 1970 to the years 1 and 10000
 
 
@@ -116,8 +113,8 @@ class JsonEncoder:
         import polars as pl
 
         if field.name in self._printed_here:
-            return pl.Series(field.name, pl.from_arrow(pc.fill_null(_texts(column, field), "null")))
-        series = pl.Series(field.name, pl.from_arrow(_plain(column)))
+            return pl.Series(field.name, pl.from_arrow(pc.fill_null(json_texts(column, field), "null")))
+        series = pl.Series(field.name, pl.from_arrow(printable(column)))
         mended = _mended(pl.col(field.name), series.dtype)
         return series if mended is None else series.to_frame().select(mended.alias(field.name)).to_series()
 
@@ -153,25 +150,7 @@ def _needs_text(field: pa.Field) -> bool:
         return True
     if pt.is_struct(t):
         return t.num_fields == 0 or any(_needs_text(f) for f in t)
-    return bool(_is_list(t) and _needs_text(t.value_field))
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    """The column in a type that polars takes as it is."""
-    t = column.type
-    if pt.is_dictionary(t):
-        return column.dictionary_decode()
-    if pt.is_float16(t):
-        return column.cast(pa.float32())
-    if pt.is_duration(t):
-        return column.cast(pa.int64())
-    if pt.is_timestamp(t) and t.unit == "s":
-        return column.cast(pa.timestamp("ms", t.tz))
-    if pt.is_time(t):
-        return column.cast(pa.time64("ns"))
-    if pt.is_fixed_size_binary(t):
-        return column.cast(pa.binary())
-    return column
+    return bool(is_list(t) and _needs_text(t.value_field))
 
 
 def _mended(expr: pl.Expr, dtype: Any) -> pl.Expr | None:
@@ -194,69 +173,6 @@ def _mended(expr: pl.Expr, dtype: Any) -> pl.Expr | None:
     return None
 
 
-def _texts(column: pa.Array, field: pa.Field) -> pa.Array:
-    """The JSON text of each value."""
-    if pt.is_decimal(field.type):
-        return column.cast(pa.string())
-    return pa.array([_ENCODER.encode(value).decode() for value in _values(column, field)], pa.string())
-
-
-def _values(column: pa.Array, field: pa.Field) -> list[Any]:
-    """The values as msgspec encodes them to the JSON that they should be."""
-    t = field.type
-    if is_json(field):
-        return [_raw_json(text, field.name) for text in column.to_pylist()]
-    if pt.is_decimal(t):
-        return [None if text is None else msgspec.Raw(text.encode()) for text in column.cast(pa.string()).to_pylist()]
-    if pt.is_struct(t):
-        members = [_values(part, f) for f, part in zip(t, column.flatten(), strict=True)]
-        names, valid = [f.name for f in t], column.is_valid().to_pylist()
-        rows = zip(*members, strict=True) if members else [()] * len(column)
-        return [dict(zip(names, row, strict=True)) if ok else None for row, ok in zip(rows, valid, strict=True)]
-    if pt.is_map(t):
-        keys = column.keys.cast(pa.string()).to_pylist()
-        items = _values(column.items, t.item_field)
-        return [None if r is None else dict(zip(keys[r], items[r], strict=True)) for r in _ranges(column)]
-    if pt.is_fixed_size_list(t):
-        return _values(column.cast(pa.list_(t.value_field)), field.with_type(pa.list_(t.value_field)))
-    if _is_list(t):
-        items = _values(column.values, t.value_field)
-        return [None if r is None else items[r] for r in _ranges(column)]
-    return _scalars(_plain(column))
-
-
-def _ranges(column: Any) -> list[slice | None]:
-    offsets, valid = column.offsets.to_pylist(), column.is_valid().to_pylist()
-    return [slice(a, b) if ok else None for a, b, ok in zip(offsets, offsets[1:], valid, strict=False)]
-
-
-def _scalars(column: pa.Array) -> list[Any]:
-    t = column.type
-    if pt.is_timestamp(t):
-        text = pc.replace_substring(column.cast(pa.timestamp(t.unit, "UTC")).cast(pa.string()), " ", "T")
-        return list(text.to_pylist())
-    if pt.is_date(t) or pt.is_time(t):
-        return list(column.cast(pa.string()).to_pylist())
-    if pt.is_binary(t) or pt.is_large_binary(t):
-        return [None if v is None else base64.b64encode(v).decode() for v in column.to_pylist()]
-    if pt.is_floating(t):
-        return [v if v is not None and math.isfinite(v) else None for v in column.to_pylist()]
-    return list(column.to_pylist())
-
-
-def _raw_json(text: str | None, column: str) -> msgspec.Raw | None:
-    if text is None:
-        return None
-    try:
-        msgspec.json.decode(text, type=msgspec.Raw)
-    except msgspec.DecodeError as error:
-        reason = f"{text[:60]!r} is not JSON ({error})"
-        raise DataError(reason, column=column) from None
-    if "\n" in text or "\r" in text:  # stand between tokens only
-        text = text.replace("\n", " ").replace("\r", " ")
-    return msgspec.Raw(text.encode())
-
-
 def _check_type(t: pa.DataType, name: str) -> None:
     if isinstance(t, pa.BaseExtensionType) or pt.is_union(t) or pt.is_interval(t) or pt.is_run_end_encoded(t):
         msg = f"Column {name!r} is of type {t}, which has no counterpart in JSON; leave it out by selection"
@@ -272,7 +188,7 @@ def _check_years(column: pa.Array, name: str) -> None:
             _check_years(part, name)
     elif pt.is_map(t):
         _check_years(column.items, name)
-    elif _is_list(t):
+    elif is_list(t):
         _check_years(column.flatten(), name)
     elif pt.is_date(t) or pt.is_timestamp(t):
         unit = pa.date32() if pt.is_date(t) else pa.timestamp("s", t.tz)
@@ -282,7 +198,3 @@ def _check_years(column: pa.Array, name: str) -> None:
         if low is not None and not (_LAST_YEAR[0] <= low * per_day and high * per_day < _LAST_YEAR[1]):
             reason = "a date lies outside the years 1 to 9999, which JSON's timestamps cannot hold"
             raise DataError(reason, column=name)
-
-
-def _is_list(t: pa.DataType) -> bool:
-    return bool(pt.is_list(t) or pt.is_large_list(t) or pt.is_fixed_size_list(t))

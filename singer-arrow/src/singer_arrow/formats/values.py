@@ -39,6 +39,12 @@ def shorten(value: object, limit: int = 60) -> str:
     return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
 
 
+def value_of(column: pa.Array, row: int) -> object:
+    """A value for a message; nanoseconds, which Python's types cannot hold, as text."""
+    scalar = column[row]
+    return scalar.cast(pa.string()).as_py() if pt.is_temporal(scalar.type) else scalar.as_py()
+
+
 def describe(t: pa.DataType) -> str:
     """A type in words, with its article."""
     if pt.is_integer(t):

@@ -11,8 +11,8 @@ class Allowance:
     A reader waits only while it holds nothing; what it reads ahead it takes only if there is room. So whoever holds
     bytes also goes on to use them. If all who hold bytes are kept from going on by somebody else (by a consumer that
     takes results in order, say), nothing is given back for `patience` seconds; from then on those who wait are let
-    through, until half of the limit is free again. Therefore no order of readers and consumers can make a deadlock, and what is held stays below the limit plus one
-    request of each reader.
+    through, until half of the limit is free again. Therefore no order of readers and consumers can make a deadlock,
+    and what is held stays below the limit plus one request of each reader.
     """
 
     def __init__(self, limit: int, *, patience: float = 1.0) -> None:

@@ -1,0 +1,112 @@
+"""Columns and values -> JSON, exactly: decimals as they are, RFC 3339 timestamps, base64 bytes, null for NaN. Pure."""
+
+from __future__ import annotations
+
+import base64
+import math
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from singer_arrow.errors import DataError
+from singer_arrow.schema import is_json
+
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
+
+
+def json_text(value: Any) -> str:
+    """The JSON text of a Python value; Decimals exact, NaN and infinities null, bytes in base64."""
+    return _ENCODER.encode(value).decode()
+
+
+def json_texts(column: pa.Array, field: pa.Field) -> pa.Array:
+    """The JSON text of each value; a null is `null`, or null in a column of decimals.
+
+    Raises:
+        DataError: JSON text is not JSON.
+    """
+    if pt.is_decimal(field.type):
+        return column.cast(pa.string())
+    return pa.array([_ENCODER.encode(value).decode() for value in _values(column, field)], pa.string())
+
+
+def _values(column: pa.Array, field: pa.Field) -> list[Any]:
+    """The values as msgspec encodes them to the JSON that they should be."""
+    t = field.type
+    if is_json(field):
+        return [_raw_json(text, field.name) for text in column.to_pylist()]
+    if pt.is_decimal(t):
+        return [None if text is None else msgspec.Raw(text.encode()) for text in column.cast(pa.string()).to_pylist()]
+    if pt.is_struct(t):
+        members = [_values(part, f) for f, part in zip(t, column.flatten(), strict=True)]
+        names, valid = [f.name for f in t], column.is_valid().to_pylist()
+        rows = zip(*members, strict=True) if members else [()] * len(column)
+        return [dict(zip(names, row, strict=True)) if ok else None for row, ok in zip(rows, valid, strict=True)]
+    if pt.is_map(t):
+        keys = column.keys.cast(pa.string()).to_pylist()
+        items = _values(column.items, t.item_field)
+        return [None if r is None else dict(zip(keys[r], items[r], strict=True)) for r in _ranges(column)]
+    if pt.is_fixed_size_list(t):
+        return _values(column.cast(pa.list_(t.value_field)), field.with_type(pa.list_(t.value_field)))
+    if is_list(t):
+        items = _values(column.values, t.value_field)
+        return [None if r is None else items[r] for r in _ranges(column)]
+    return _scalars(printable(column))
+
+
+def _ranges(column: Any) -> list[slice | None]:
+    offsets, valid = column.offsets.to_pylist(), column.is_valid().to_pylist()
+    return [slice(a, b) if ok else None for a, b, ok in zip(offsets, offsets[1:], valid, strict=False)]
+
+
+def _scalars(column: pa.Array) -> list[Any]:
+    t = column.type
+    if pt.is_timestamp(t):
+        text = pc.replace_substring(column.cast(pa.timestamp(t.unit, "UTC")).cast(pa.string()), " ", "T")
+        return list(text.to_pylist())
+    if pt.is_date(t) or pt.is_time(t):
+        return list(column.cast(pa.string()).to_pylist())
+    if pt.is_binary(t) or pt.is_large_binary(t):
+        return [None if v is None else base64.b64encode(v).decode() for v in column.to_pylist()]
+    if pt.is_floating(t):
+        return [v if v is not None and math.isfinite(v) else None for v in column.to_pylist()]
+    return list(column.to_pylist())
+
+
+def _raw_json(text: str | None, column: str) -> msgspec.Raw | None:
+    if text is None:
+        return None
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except msgspec.DecodeError as error:
+        reason = f"{text[:60]!r} is not JSON ({error})"
+        raise DataError(reason, column=column) from None
+    if "\n" in text or "\r" in text:  # stand between tokens only
+        text = text.replace("\n", " ").replace("\r", " ")
+    return msgspec.Raw(text.encode())
+
+
+def printable(column: pa.Array) -> pa.Array:
+    """The column in a type that polars knows: without dictionaries, durations, and other rare ones."""
+    t = column.type
+    if pt.is_dictionary(t):
+        return column.dictionary_decode()
+    if pt.is_float16(t):
+        return column.cast(pa.float32())
+    if pt.is_duration(t):
+        return column.cast(pa.int64())
+    if pt.is_timestamp(t) and t.unit == "s":
+        return column.cast(pa.timestamp("ms", t.tz))
+    if pt.is_time(t):
+        return column.cast(pa.time64("ns"))
+    if pt.is_fixed_size_binary(t):
+        return column.cast(pa.binary())
+    return column
+
+
+def is_list(t: pa.DataType) -> bool:
+    """Whether it is a list of any layout but a view."""
+    return bool(pt.is_list(t) or pt.is_large_list(t) or pt.is_fixed_size_list(t))
