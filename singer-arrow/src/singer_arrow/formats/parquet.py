@@ -91,6 +91,7 @@ def _open(
         metadata=footer.metadata,
         pre_buffer=False,
         buffer_size=buffer_size,
+        page_checksum_verification=True,  # where a file has any
         coerce_int96_timestamp_unit="us",  # nanoseconds would wrap around outside 1677 to 2262
     )
 
