@@ -36,16 +36,17 @@ def _text(name: str, description: str, **more: Any) -> th.Property[str]:
 
 
 _CSV = th.ObjectType(
-    _text("delimiter", "What parts the values of a line; detected when not set."),
-    _text("quote", 'What quotes a value. Empty: nothing does. Default `"`.'),
+    _text("delimiter", "What parts the values of a line; by default a tab in `.tsv`, `|` in `.psv`, else a comma."),
+    _text("quote", "What quotes a value. Empty: nothing does.", default='"'),
     _text("escape", "What escapes a quote inside a quoted value; by default quotes are doubled."),
-    _text("encoding", "Encoding of the text, by Python's names. Default `utf-8`."),
-    th.Property("header", th.BooleanType, description="Whether the first line names the columns. Default `true`."),
-    th.Property("skip_rows", th.IntegerType(minimum=0), description="Lines to skip before the header. Default 0."),
+    _text("encoding", "Encoding of the text, by Python's names.", default="utf-8"),
+    th.Property("header", th.BooleanType, default=True, description="Whether the first line names the columns."),
+    th.Property("skip_rows", th.IntegerType(minimum=0), default=0, description="Lines to skip before the header."),
     th.Property(
         "null_values",
         th.ArrayType(th.StringType),
-        description='Texts that mean null when they are not quoted. Default `[""]`.',
+        default=[""],
+        description="Texts that mean null when they are not quoted.",
     ),
     _text("comment", "Lines that begin with this are skipped."),
 )
@@ -61,11 +62,17 @@ _STREAM = th.ObjectType(
             "`s3://`, `gs://`, `az://`, or a local path. A path that ends with `/` means all objects below it."
         ),
     ),
-    _text("format", "Format of the objects; `auto`: told by each object's name.", allowed_values=[*FORMATS]),
+    _text(
+        "format",
+        "Format of the objects; `auto`: told by each object's name.",
+        allowed_values=[*FORMATS],
+        default="auto",
+    ),
     _text(
         "compression",
         "Compression of the objects; `auto`: told by their first bytes and their names.",
         allowed_values=[*COMPRESSIONS],
+        default="auto",
     ),
     th.Property("key_properties", th.ArrayType(th.StringType), description="Columns that together identify a row."),
     th.Property(
@@ -78,13 +85,19 @@ _STREAM = th.ObjectType(
     ),
     th.Property("columns", th.ArrayType(th.StringType), description="Read these columns only."),
     th.Property("csv", _CSV, description="How CSV files are written."),
-    _text("on_bad_row", "What happens to a row that cannot be read: `fail`. Default `fail`."),
+    _text("on_bad_row", "What happens to a row that cannot be read. Only `fail` is available yet.", default="fail"),
     _text(
         "on_drift",
         "What happens when files differ in their columns or types. `evolve`: the types of the sampled files are "
-        "merged; a file that does not fit them is an error. Default `evolve`.",
+        "merged; a file that does not fit them is an error. No other value is available yet.",
+        default="evolve",
     ),
-    th.Property("partition_columns", th.BooleanType, description="Columns from Hive-style keys: not available yet."),
+    th.Property(
+        "partition_columns",
+        th.BooleanType,
+        default=False,
+        description="Columns from Hive-style keys: not available yet.",
+    ),
 )
 
 _AWS = th.ObjectType(
@@ -126,7 +139,8 @@ _BATCH = th.ObjectType(
     th.Property(
         "target_file_mb",
         th.NumberType(exclusive_minimum=0),
-        description="About how many megabytes a batch file holds. Default 128.",
+        description="About how many megabytes a batch file holds.",
+        default=128,
     ),
 )
 
@@ -139,7 +153,11 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
     th.Property(
         "replication",
         th.ObjectType(
-            _text("method", "How new objects are found. `polling`: by listing. Default `polling`."),
+            _text(
+                "method",
+                "How new objects are found. `polling`: by listing. No other is available yet.",
+                default="polling",
+            ),
             th.Property(
                 "overlap_minutes",
                 th.NumberType(minimum=0),
@@ -154,7 +172,9 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
         description="BATCH messages: format and place of the batch files. Without it RECORD messages are sent.",
     ),
     _text("plan_root", "URL below which the plans of unfinished runs are kept; by default the batch storage's root."),
-    th.Property("passthrough", th.BooleanType, description="Send objects as they are: not available yet."),
+    th.Property(
+        "passthrough", th.BooleanType, default=False, description="Send objects as they are: not available yet."
+    ),
     th.Property(
         "metadata_columns",
         th.BooleanType,
@@ -182,7 +202,7 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
         default=False,
         description="Send ACTIVATE_VERSION for streams that the catalog replicates as FULL_TABLE.",
     ),
-    _text("executor", "Where objects are converted: `threads`.", default="threads"),
+    _text("executor", "Where objects are converted. Only `threads` is available yet.", default="threads"),
     th.Property(
         "schema_sample_files",
         th.IntegerType(minimum=1),
