@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
+from singer_sdk.exceptions import InvalidRecord
 from singer_sdk.sinks import BatchSink
 
 from singer_arrow.batch.message import Batch
@@ -146,8 +147,18 @@ class LoadSink(BatchSink):
         super().clean_up()
 
     def _validate_and_parse(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Validate as the SDK does, but keep the text of dates: a record and its BATCH twin make the same row."""
-        super()._validate_and_parse(record.copy())
+        """Check as the SDK does, but keep the text of dates: a record and its BATCH twin make the same row.
+
+        Raises:
+            InvalidRecord: The record is not as the SCHEMA says; names the stream, as the SDK does not.
+        """
+        try:
+            if self._validator is not None:
+                self._validator.validate(record)
+        except InvalidRecord as error:
+            msg = f"stream {self.stream_name!r}: {error.error_message}"
+            raise InvalidRecord(msg, error.record) from None
+        self._parse_timestamps_in_record(record.copy(), self.schema, self.datetime_error_treatment)
         return record
 
 
