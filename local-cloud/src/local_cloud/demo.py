@@ -37,6 +37,7 @@ HEAD = (
     "load jobs",
     "rows in S3",
     "rows in BigQuery",
+    "seconds",
     "checksum of all rows",
 )
 
