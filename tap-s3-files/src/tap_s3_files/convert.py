@@ -25,7 +25,7 @@ from singer_arrow.urls import Url
 from tap_s3_files.catalog import split
 from tap_s3_files.config import BatchSettings
 from tap_s3_files.plan import Task
-from tap_s3_files.progress import Progress
+from tap_s3_files.progress import CountedStorage, Progress
 from tap_s3_files.segments import safe_name
 
 logger = logging.getLogger("tap-s3-files")
@@ -83,14 +83,16 @@ def read(job: Job, task: Task, worker: Worker) -> Iterator[pa.RecordBatch]:
         DataError: A file does not fit the schema; names object, line or row group, and column.
     """
     source = split(job.schema, metadata_columns=job.metadata_columns)
+    storage = CountedStorage(worker.storage, worker.progress)
     for info in task.objects:
         rows = 0
-        reader = ObjectReader(worker.storage, info.url, info=info, budget=worker.budget)
+        origin = _Origin(job, info)
+        reader = ObjectReader(storage, info.url, info=info, budget=worker.budget)
         try:
             for batch in FORMATS[format_of(job.format, info.url)].read(reader, source, job.options):
                 if worker.stop.is_set():
                     raise Stopped
-                yield _with_metadata(batch, job, info, rows)
+                yield origin.add_to(batch)
                 rows += batch.num_rows
                 worker.progress.add(rows=batch.num_rows)
         except EmptyObjectError:
@@ -104,28 +106,44 @@ def read(job: Job, task: Task, worker: Worker) -> Iterator[pa.RecordBatch]:
             )
             worker.progress.add(skipped=1)
         else:
-            worker.progress.add(objects=1, bytes=info.size)
+            worker.progress.add(objects=1)
 
 
-def _with_metadata(batch: pa.RecordBatch, job: Job, info: ObjectInfo, rows_before: int) -> pa.RecordBatch:
-    if not job.metadata_columns:
-        return batch
-    count = batch.num_rows
-    constants: dict[str, Any] = {
-        "_sdc_source_bucket": info.url.bucket,
-        "_sdc_source_file": info.url.key,
-        "_sdc_source_modified_at": info.modified,
-        "_sdc_source_etag": info.etag,
-    }
-    columns = []
-    for field in job.schema:
-        if field.name in constants:
-            columns.append(pa.repeat(pa.scalar(constants[field.name], field.type), count))
-        elif field.name == "_sdc_source_lineno":
-            columns.append(pc.cumulative_sum(pa.repeat(pa.scalar(1, field.type), count), rows_before))
-        else:
-            columns.append(batch.column(field.name))
-    return pa.RecordBatch.from_arrays(columns, schema=job.schema)
+class _Origin:
+    """The metadata columns of one object's rows."""
+
+    def __init__(self, job: Job, info: ObjectInfo) -> None:
+        self._job = job
+        self._rows = 0
+        self._columns: dict[str, pa.Array] = {}
+        self._values = {
+            "_sdc_source_bucket": info.url.bucket,
+            "_sdc_source_file": info.url.key,
+            "_sdc_source_modified_at": info.modified,
+            "_sdc_source_etag": info.etag,
+        }
+
+    def add_to(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The next batch of the object, with its metadata columns where the job's schema has them."""
+        if not self._job.metadata_columns:
+            return batch
+        count = batch.num_rows
+        columns = []
+        for field in self._job.schema:
+            if field.name in self._values:
+                columns.append(self._constant(field, count))
+            elif field.name == "_sdc_source_lineno":
+                columns.append(pc.cumulative_sum(pa.repeat(pa.scalar(1, field.type), count), self._rows))
+            else:
+                columns.append(batch.column(field.name))
+        self._rows += count
+        return pa.RecordBatch.from_arrays(columns, schema=self._job.schema)
+
+    def _constant(self, field: pa.Field, count: int) -> pa.Array:
+        """Made once for batches of about one size: that is cheaper than the values are."""
+        if field.name not in self._columns or len(self._columns[field.name]) < count:
+            self._columns[field.name] = pa.repeat(pa.scalar(self._values[field.name], field.type), count)
+        return self._columns[field.name].slice(0, count)
 
 
 def convert(job: Job, task: Task, worker: Worker, batch: BatchSettings, target_bytes: int) -> Iterator[Batch]:

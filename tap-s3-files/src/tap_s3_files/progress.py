@@ -7,13 +7,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from typing import Any, BinaryIO
+
+from singer_arrow.storage import Fetched, Storage
+from singer_arrow.urls import Url
 
 SECONDS_BETWEEN_LINES = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts of a stream: `bytes` are those of the objects that were read, `skipped` objects were empty or replaced."""
+    """Counts of a stream: `bytes` were asked of the storage, `skipped` objects were empty or replaced."""
 
     objects: int = 0
     skipped: int = 0
@@ -75,3 +79,21 @@ class Progress:
         finally:
             ended.set()
             watcher.join()
+
+
+class CountedStorage(Storage):
+    """A storage for reading, which counts the bytes that it gives."""
+
+    def __init__(self, storage: Storage, progress: Progress) -> None:
+        super().__init__()
+        self._storage, self._progress = storage, progress
+
+    def get(self, url: Url, **options: Any) -> Fetched:
+        """See Storage."""
+        fetched = self._storage.get(url, **options)
+        self._progress.add(bytes=len(fetched.data))
+        return fetched
+
+    def open(self, url: Url) -> BinaryIO:
+        """See Storage; these bytes are not counted."""
+        return self._storage.open(url)
