@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
+from itertools import chain
 from typing import Any, TypeVar
 
 from singer_arrow.reading.budget import Allowance
@@ -26,17 +27,36 @@ def ordered(blocks: Iterator[memoryview], work: Callable[[memoryview], T], allow
     """`work` on each block, in parallel, the results in order.
 
     Blocks are made in a thread of their own and worked on by a pool that all readers share. One block of each
-    reader is always under way; further ones while the allowance has room.
+    reader is always under way; further ones while the allowance has room. A single block is worked on at once.
 
     Raises:
         Exception: What making a block or working on it raised, after the results of all blocks before it.
     """
-    return _Pump(blocks, work, allowance).results()
+    first = next(blocks, None)
+    if first is None:
+        return
+    second, problem = None, None
+    try:
+        second = next(blocks, None)
+    except Exception as error:  # noqa: BLE001 - raised below, after the result before it
+        problem = error
+    if second is not None:
+        yield from _Pump([first, second], blocks, work, allowance).results()
+        return
+    yield work(first)
+    if problem is not None:
+        raise problem
 
 
 class _Pump:
-    def __init__(self, blocks: Iterator[memoryview], work: Callable[[memoryview], Any], allowance: Allowance) -> None:
-        self._blocks, self._work, self._allowance = blocks, work, allowance
+    def __init__(
+        self,
+        made: list[memoryview],
+        blocks: Iterator[memoryview],
+        work: Callable[[memoryview], Any],
+        allowance: Allowance,
+    ) -> None:
+        self._made, self._blocks, self._work, self._allowance = made, blocks, work, allowance
         self._done: queue.SimpleQueue[tuple[Future[Any], int] | BaseException | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
         self._under_way = 0
@@ -65,7 +85,7 @@ class _Pump:
     def _run(self) -> None:
         end: BaseException | None = None
         try:
-            for block in self._blocks:
+            for block in chain(self._made, self._blocks):
                 cost = len(block) * _DECODED_PER_TEXT
                 if not self._admit(cost):
                     break
