@@ -24,7 +24,7 @@ from local_cloud.checksum import Checksum, of_source, of_table
 # What Meltano and the SDK say at each start, and metrics, which the connectors' own lines say better.
 _CHATTER = re.compile(r"METRIC|Parsing|Skipping parse|Meltano SDK|Beginning sync|completed processing|state backend")
 _SECONDS = re.compile(
-    r" (?P<stream>\w+): .*?(?:seconds=|batch files, )(?P<seconds>[\d.]+)"
+    r" (?:Loaded: )?(?P<stream>\w+): .*?(?:seconds=|batch files, )(?P<seconds>[\d.]+)"
 )  # of the connectors' last lines
 _LINE = re.compile(r"\S+Z \[(?P<level>\w+) *\] (?P<who>[\w-]+) +(?P<said>.*)")
 STREAMS = ("flights", "weather", "planes", "airports", "airlines")
