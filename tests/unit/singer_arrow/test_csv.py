@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, SchemaError
 from singer_arrow.formats.csv_dialect import Dialect
+from singer_arrow.schema import json_field
 
 MICROSECONDS = pa.timestamp("us", "UTC")
 
@@ -233,6 +234,12 @@ def test_values_are_exact(objects: Any) -> None:
         },
         {"i": 7, "d": None, "t": None, "day": None, "time": None, "b": None, "flag": None, "s": None},
     ]  # fmt: skip
+
+
+def test_a_column_of_json(objects: Any) -> None:
+    data = b'a\n"{""x"": 1}"\nplain\n5\n'
+    found = objects.read(data, "a.csv", pa.schema([json_field("a")]))
+    assert found["a"].to_pylist() == ['{"x": 1}', '"plain"', "5"]
 
 
 def test_null_values(objects: Any) -> None:

@@ -144,4 +144,12 @@ def test_any_kind_becomes_json_text() -> None:
         [{"d": Decimal("1.10"), "f": float("nan")}], pa.struct([("d", pa.decimal128(5, 2)), ("f", pa.float64())])
     )
     assert fit(column, json_field("j")).to_pylist() == ['{"d":1.10,"f":null}']
-    assert fit(pa.array(["[1]"]), json_field("j")).to_pylist() == ["[1]"]
+    texts = pa.array(["[1]", "text", "", None, '{"a": NaN}'])
+    assert fit(texts, json_field("j")).to_pylist() == ["[1]", '"text"', '""', None, '"{\\"a\\": NaN}"']
+
+
+def test_a_timestamp_at_midnight_is_a_date() -> None:
+    texts = pa.array(["2024-01-01T00:00:00Z", "2024-01-02", None])
+    assert from_text(texts, pa.date32()).to_pylist() == [date(2024, 1, 1), date(2024, 1, 2), None]
+    with pytest.raises(BadValueError, match="'2024-01-01T00:00:01Z' is not a date"):
+        from_text(pa.array(["2024-01-01T00:00:01Z"]), pa.date32())

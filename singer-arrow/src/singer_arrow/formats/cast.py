@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.formats.json_values import is_list, json_texts
+from singer_arrow.formats.json_values import as_json, is_list, json_texts
 from singer_arrow.formats.values import BadValueError, describe, from_text, value_of
 from singer_arrow.schema import is_json
 
@@ -26,7 +26,7 @@ def fit(column: pa.Array, field: pa.Field) -> pa.Array:
     Raises:
         BadValueError: A value does not fit; the first such row.
     """
-    if column.type == field.type:
+    if column.type == field.type and not is_json(field):
         return column
     try:
         return _fit(column, field)
@@ -39,7 +39,7 @@ def fit(column: pa.Array, field: pa.Field) -> pa.Array:
 
 def _fit(column: pa.Array, field: pa.Field) -> pa.Array:
     source, target = column.type, field.type
-    if source == target:
+    if source == target and not is_json(field):
         return column
     if isinstance(column, pa.ExtensionArray):
         return _fit(column.storage, field)
@@ -50,7 +50,9 @@ def _fit(column: pa.Array, field: pa.Field) -> pa.Array:
         return pa.nulls(len(column), target)
     if pt.is_nested(source) and column.offset:  # offsets of a slice cannot be given together with a mask
         column = _copied(column)
-    if is_json(field) or _is_text(target):
+    if is_json(field):
+        return as_json(column.cast(pa.string())) if _is_text(source) else _to_text(column, target)
+    if _is_text(target):
         return _to_text(column, target)
     if _is_text(source):
         return from_text(column.cast(pa.string()), target)

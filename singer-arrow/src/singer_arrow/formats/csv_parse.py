@@ -15,7 +15,9 @@ from pyarrow import types as pt
 
 from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.formats.csv_dialect import Dialect, count_lines
+from singer_arrow.formats.json_values import as_json
 from singer_arrow.formats.values import BadValueError, describe, from_text, shorten, supported
+from singer_arrow.schema import is_json
 
 _TRUE, _FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
 _ERROR_COLUMN = re.compile(r"In CSV column #(\d+):")
@@ -130,6 +132,8 @@ class BlockParser:
             column = found.get(field.name) if field in self._wanted else None
             if column is None:
                 column = pa.nulls(table.num_rows, field.type)
+            elif is_json(field):
+                column = as_json(column)
             elif column.type != field.type:
                 column = self._typed(column, field)
             columns.append(column)

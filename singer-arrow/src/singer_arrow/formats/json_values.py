@@ -22,6 +22,21 @@ def json_text(value: Any) -> str:
     return _ENCODER.encode(value).decode()
 
 
+def as_json(column: pa.Array) -> pa.Array:
+    """A column of text as JSON text: what is JSON stays, all else becomes a JSON string."""
+    return pa.array(
+        [None if v is None else v if _is_json(v) else json_text(v) for v in column.to_pylist()], pa.string()
+    )
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
 def json_texts(column: pa.Array, field: pa.Field) -> pa.Array:
     """The JSON text of each value; a null is `null`, or null in a column of decimals.
 

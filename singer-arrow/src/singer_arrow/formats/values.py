@@ -3,7 +3,7 @@
 What is accepted, beyond Arrow's own syntax: blanks around a value, a leading `+`, `1.0` as an integer, any case of
 true and false, and every ISO 8601 timestamp with `T` or a blank, with or without seconds, fraction and zone (`Z`,
 `UTC`, `+02`, `+0200`, `+02:00`), mixed in one column. A timestamp without a zone is in UTC. Digits of a fraction
-beyond the type's unit are cut off.
+beyond the type's unit are cut off. A timestamp at midnight is also a date.
 """
 
 from __future__ import annotations
@@ -112,6 +112,8 @@ def _converter(t: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
         return to_timestamp
     if pt.is_time(t):
         return _to_time
+    if pt.is_date(t):
+        return _to_date
     if pt.is_boolean(t):
         return _to_boolean
     if pt.is_integer(t):
@@ -167,6 +169,19 @@ def to_timestamp(column: pa.Array, t: pa.DataType) -> pa.Array:
     zone = pc.if_else(pc.is_in(zone, pa.array(["", "z", "UTC"])), "Z", zone)
     moment = pc.binary_join_element_wise(parts["date"], _clock(parts, t.unit), "T")
     return pc.binary_join_element_wise(moment, zone, "").cast(instant).cast(t)
+
+
+def _to_date(column: pa.Array, t: pa.DataType) -> pa.Array:
+    trimmed = pc.utf8_trim_whitespace(column)
+    try:
+        return trimmed.cast(t)
+    except pa.ArrowInvalid:
+        moments = to_timestamp(trimmed, pa.timestamp("us", "UTC"))
+        days = moments.cast(t)
+        if not days.cast(moments.type).equals(moments):
+            msg = "the time of a day would be lost"
+            raise ValueError(msg) from None
+        return days
 
 
 def _to_time(column: pa.Array, t: pa.DataType) -> pa.Array:
