@@ -7,6 +7,7 @@ taken as it is, Avro files are put one after the other, and Parquet files that a
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,8 @@ from target_bigquery.load.processes import Processes
 
 AVRO_CODEC = "snappy"
 PARQUET_CODEC = "zstd"
+INLINE_BYTES = 8 << 20
+"""So much is written here sooner than a process for it would have started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +204,18 @@ class Files:
 
     def _write_nested(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path) -> int:
         """Nested rows become Python objects on their way to Avro: in processes, which do not wait for each other."""
+        first, size = [], 0
+        for batch in batches:
+            first.append(batch)
+            size += batch.nbytes
+            if size > INLINE_BYTES:
+                break
+        else:
+            return WRITABLE["avro"].write(first, schema, path, compression=AVRO_CODEC)
         stream = self._temporary(".arrows")
         try:
             with pa.OSFile(str(stream), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
-                for batch in batches:
+                for batch in itertools.chain(first, batches):
                     writer.write_batch(batch)
             return self._processes.write_avro(stream, path, AVRO_CODEC)
         finally:
