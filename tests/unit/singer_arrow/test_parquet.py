@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import io
 import random
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +14,9 @@ import pytest
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, SchemaError
 from singer_arrow.formats import FORMATS, WRITABLE, ReadOptions
 from singer_arrow.reading.budget import Budget
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.storage import Storage
+from singer_arrow.urls import Url
 
 PARQUET = WRITABLE["parquet"]
 MICROSECONDS = pa.timestamp("us", "UTC")
@@ -96,6 +100,19 @@ def test_small_files_are_one_request(objects: Any) -> None:
     schema = PARQUET.infer(reader, ReadOptions(), sample_bytes=0)
     assert len(list(PARQUET.read(reader, schema, ReadOptions()))) == 1
     assert len(objects.storage.asked) == 2, "one for the schema, one for the rows"
+
+
+class _Sequential(Storage):
+    """A store of a scheme that only knows to read in order."""
+
+    def open(self, url: Url) -> BinaryIO:
+        return io.BytesIO(_file(NESTED))
+
+
+def test_files_of_schemes_without_ranges_are_copied_first() -> None:
+    reader = ObjectReader(_Sequential(), Url("https", "host", "a.parquet"))
+    schema = PARQUET.infer(reader, ReadOptions(), sample_bytes=0)
+    assert sum(b.num_rows for b in PARQUET.read(reader, schema, ReadOptions())) == 3
 
 
 @pytest.mark.parametrize("limit", [1 << 30, 4 << 20])

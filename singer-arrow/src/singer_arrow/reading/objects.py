@@ -20,6 +20,7 @@ CONNECTIONS = 32
 BUDGET = Budget()
 """The budget of readers that are given none."""
 _LEAST_HEAD = MIB // 4
+_FIRST_AHEAD = 16 * MIB
 _SEQUENTIAL_READ = MIB
 
 Part = tuple[int, Any]
@@ -138,14 +139,14 @@ class ObjectReader:
     def ahead(self, units: Iterable[Sequence[Span]]) -> Iterator[list[Part]]:
         """The parts of each unit (the spans that are needed together), in order.
 
-        Units are fetched ahead as far as the budget allows: at first one, then twice as many each time that the
-        receiver had to wait. A unit's share is given back when the next one is asked for.
+        Units are fetched ahead as far as the budget allows: at first one, or 16 MiB, and twice as much each time that
+        the receiver had to wait. A unit's share is given back when the next one is asked for.
         """
         todo, live = deque(units), deque[tuple[int, list[Future[Part]]]]()
-        window = 2
+        window = _FIRST_AHEAD
         try:
             while todo or live:
-                while todo and len(live) < window:
+                while todo and (len(live) < 2 or sum(cost for cost, _ in live) < window):
                     cost = sum(end - start for start, end in todo[0])
                     if not live:
                         self._budget.fetched.take(cost)
@@ -154,7 +155,7 @@ class ObjectReader:
                     live.append((cost, []))
                     live[-1][1].extend(self._start(todo.popleft()))
                 if not all(f.done() for f in live[0][1]):
-                    window = min(window * 2, 2 * CONNECTIONS)
+                    window *= 2
                 yield [f.result() for f in live[0][1]]
                 self._budget.fetched.give(live.popleft()[0])
         finally:
