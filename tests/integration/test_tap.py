@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import json
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -295,7 +296,35 @@ def test_plans_behind_the_state_are_removed(source: Source) -> None:
     time.sleep(1.1)
     source.csv("in/b.csv", 10)
     source.run(state=state_of(first))
-    assert plans() == ["000001.json"]
+    assert plans() == ["000001.json", "recent.json"]
+
+
+def test_an_object_that_appears_late_is_read_once(source: Source, tmp_path: Path) -> None:
+    def put(name: str, minutes_ago: float) -> None:
+        path = tmp_path / "in" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"name\n{name}\n")
+        os.utime(path, (now - 60 * minutes_ago,) * 2)
+
+    def names(ran: Ran) -> list[str]:
+        return [r["name"] for r in source.rows(ran)]
+
+    now = time.time()
+    config = source.config(
+        stream={"path": f"{tmp_path}/in/*.csv"}, batch_config=source.batches(), metadata_columns=False
+    )
+    put("a.csv", 9)
+    put("z.csv", 2)
+    first = source.run(config)
+    assert names(first) == ["a.csv", "z.csv"]
+    put("late.csv", 5)
+    put("too-late.csv", 20)
+    second = source.run(config, state=state_of(first))
+    assert names(second) == ["late.csv"]
+    put("new.csv", 1)
+    third = source.run(config, state=state_of(second))
+    assert names(third) == ["new.csv"]
+    assert names(source.run(config, state=state_of(third))) == []
 
 
 def test_a_window_bounds_what_is_read(source: Source) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from singer_sdk import typing as th
@@ -161,7 +161,11 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
             th.Property(
                 "overlap_minutes",
                 th.NumberType(minimum=0),
-                description="How late an object may appear in a listing: 0, no other value is available yet.",
+                default=10,
+                description=(
+                    "How many minutes after its time of last change an object may appear in listings and still be "
+                    "read. Needs a plan root (see `plan_root`)."
+                ),
             ),
         ),
         description="How the tap learns of new objects.",
@@ -252,6 +256,7 @@ class Settings:
     end: datetime | None
     batch: BatchSettings | None
     plan_root: Url | None
+    overlap: timedelta
     metadata_columns: bool
     aws: AwsOptions
     max_workers: int
@@ -273,7 +278,6 @@ class Settings:
         if twice := next((n for n in names if names.count(n) > 1), None):
             msg = f"Setting 'streams' has two streams named {twice!r}; give each a name of its own"
             raise ConfigError(msg)
-        _check_replication(_given(config.get("replication", {})))
         start, end = _moment(config, "start_date"), _moment(config, "end_date")
         if start and end and start >= end:
             msg = "Setting 'start_date' must be before 'end_date'"
@@ -286,6 +290,7 @@ class Settings:
             end=end,
             batch=batch,
             plan_root=root or (batch.root if batch else None),
+            overlap=_overlap(_given(config.get("replication", {}))),
             metadata_columns=config.get("metadata_columns", True),
             aws=AwsOptions.from_config(config.get("aws")),
             max_workers=config.get("max_workers", default_workers()),
@@ -351,14 +356,12 @@ def _batch(config: Mapping[str, Any]) -> BatchSettings:
     )
 
 
-def _check_replication(config: Mapping[str, Any]) -> None:
+def _overlap(config: Mapping[str, Any]) -> timedelta:
     method = config.get("method", "polling")
     if method not in METHODS:
         msg = f"Setting 'replication.method': {method!r} is not available yet; use {' or '.join(METHODS)}"
         raise ConfigError(msg)
-    if config.get("overlap_minutes", 0) != 0:
-        msg = "Setting 'replication.overlap_minutes': only 0 is available yet"
-        raise ConfigError(msg)
+    return timedelta(minutes=float(config.get("overlap_minutes", 10)))
 
 
 def _moment(config: Mapping[str, Any], name: str) -> datetime | None:

@@ -71,10 +71,9 @@ def in_window(info: ObjectInfo, start: datetime | None, end: datetime | None) ->
     return (start is None or info.modified >= start) and (end is None or info.modified < end)
 
 
-def in_order(objects: Iterable[ObjectInfo], *, after: Watermark | None = None) -> list[ObjectInfo]:
-    """The objects after a watermark, in the order in which they are read: by time of last change, then by URL."""
-    found = [(position(o), o) for o in objects]
-    return [o for p, o in sorted(found, key=lambda pair: pair[0]) if after is None or p > after]
+def in_order(objects: Iterable[ObjectInfo]) -> list[ObjectInfo]:
+    """The objects in the order in which they are read: by time of last change, then by URL."""
+    return sorted(objects, key=position)
 
 
 def make_tasks(objects: Sequence[ObjectInfo]) -> Iterator[Task]:

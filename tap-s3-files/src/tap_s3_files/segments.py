@@ -11,14 +11,16 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
-from singer_arrow.errors import ConfigError, DataError
+from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, NotFoundError
 from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
 from tap_s3_files.bookmarks import Bookmark, Watermark
 from tap_s3_files.plan import Segment, Task, make_segments
+from tap_s3_files.recent import Recent, from_json, look_back, remembered, to_json
 
 logger = logging.getLogger("tap-s3-files")
 VERSION = 1
@@ -75,6 +77,17 @@ class SegmentStore:
             raise ConfigError(msg)
         return theirs
 
+    def read_recent(self) -> Recent | None:
+        """What an earlier run kept of removed segments; None if there is nothing."""
+        try:
+            return from_json(bytes(self._storage.get(self._folder.join("recent.json")).data))
+        except (NotFoundError, EmptyObjectError):
+            return None
+
+    def write_recent(self, recent: Recent) -> None:
+        """Keep what is known of segments that will be removed."""
+        self._storage.put(self._folder.join("recent.json"), to_json(recent))
+
     def remove(self, numbers: Iterable[int]) -> None:
         """Remove segments."""
         self._storage.delete([self._url(n) for n in numbers])
@@ -83,31 +96,79 @@ class SegmentStore:
         return self._folder.join(f"{number:06d}.json")
 
 
-def resume(store: SegmentStore, bookmark: Bookmark | None, fingerprint: str) -> tuple[Bookmark, list[Segment]]:
-    """Where a run begins, and the segments of earlier runs that it follows first.
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a run begins, the segments of earlier runs that it follows first, and what is planned so far."""
 
-    Segments behind the STATE are removed. Those that do not continue it (the stream's paths changed, or they are what
-    is left of a run whose STATE is lost) are removed too: their objects lie after the watermark, or there is none, so
-    they are planned again.
+    bookmark: Bookmark
+    segments: tuple[Segment, ...] = ()
+    recent: Recent = field(default_factory=Recent)
+
+    @property
+    def next_number(self) -> int:
+        """The number of the first segment that is planned anew."""
+        return self.segments[-1].number + 1 if self.segments else self.bookmark.segment
+
+
+def resume(
+    store: SegmentStore, bookmark: Bookmark | None, fingerprint: str, overlap: timedelta = timedelta(0)
+) -> Start:
+    """Find out what earlier runs left.
+
+    Segments behind the STATE are removed; what they say of the last minutes is kept apart. Those that do not continue
+    the STATE (the stream's paths changed, or they are what is left of a run whose STATE is lost) are removed too: their
+    objects lie after the watermark, or there is none, so they are planned again.
 
     Args:
+        store: Of the stream.
         bookmark: The stream's STATE; None if there is none.
         fingerprint: Of the stream as it is now.
+        overlap: How far before the watermark objects may appear late.
     """
     numbers = store.numbers()
     first = bookmark.segment if bookmark else next(iter(numbers), 0)
-    store.remove(n for n in numbers if n < first)
-    numbers = [n for n in numbers if n >= first]
     start = bookmark or Bookmark(segment=first)
+    recent = _leave_behind(store, [n for n in numbers if n < first], start, overlap)
+    numbers = [n for n in numbers if n >= first]
     chain = _chain(store, numbers, start, fingerprint)
     if chain:
         _drop(store, numbers[len(chain) :])
-        return start, chain
+        return Start(start, tuple(chain), recent.extended(chain))
     _drop(store, numbers)
     begun = bool(numbers or start.done or start.ahead)  # never give a number that a STATE may mean to other tasks
     if start.done or start.ahead:
         logger.warning("The segment that STATE stands in is gone: its objects are read again from their beginning")
-    return Bookmark(start.watermark, max(numbers, default=first) + begun), []
+    return Start(Bookmark(start.watermark, max(numbers, default=first) + begun), (), recent)
+
+
+def without_plan(bookmark: Bookmark | None) -> Start:
+    """Where a run begins that keeps no plan: at the watermark, because there is nothing to find its segment in."""
+    at = bookmark or Bookmark()
+    begun = bool(at.done or at.ahead)
+    return Start(Bookmark(at.watermark, at.segment + begun), (), Recent(at.watermark, at.watermark))
+
+
+def _leave_behind(store: SegmentStore, numbers: Sequence[int], start: Bookmark, overlap: timedelta) -> Recent:
+    """Remove segments behind the STATE; what is known of the objects that may have come late."""
+    if start.watermark is None:
+        store.remove(numbers)
+        return Recent()
+    begin = look_back(start.watermark, overlap)
+    behind: list[Segment] = []
+    place: Watermark | None = start.watermark
+    for expected, number in zip(range(start.segment - 1, -1, -1), reversed(numbers), strict=False):
+        if number != expected or place is None or place <= begin:
+            break
+        segment = store.read(number)
+        if segment.after != place:
+            break
+        behind.insert(0, segment)
+        place = segment.before
+    recent = remembered(start.watermark, behind, store.read_recent(), begin)
+    if numbers:
+        store.write_recent(recent)
+        store.remove(numbers)
+    return recent
 
 
 def _chain(store: SegmentStore, numbers: Sequence[int], start: Bookmark, fingerprint: str) -> list[Segment]:

@@ -22,7 +22,7 @@ from tap_s3_files.convert import Job, Worker, convert, read
 from tap_s3_files.plan import Segment, Task, after_task, fingerprint
 from tap_s3_files.progress import Progress
 from tap_s3_files.replication.polling import new_objects
-from tap_s3_files.segments import SegmentStore, extend, resume
+from tap_s3_files.segments import SegmentStore, extend, resume, without_plan
 
 if TYPE_CHECKING:
     from tap_s3_files.tap import TapS3Files
@@ -133,32 +133,28 @@ class FileStream(ArrowStream):
         if self.replication_method != "FULL_TABLE":
             state = Bookmark.from_state(self.tap.given_state(self.name), self.name)
         paths = fingerprint(str(p) for p in self.settings.paths)
-        if settings.plan_root is None or not self.is_whole_run:
-            begin = state or Bookmark()
-            begin = Bookmark(begin.watermark, begin.segment + (begin.done > 0 or bool(begin.ahead)))
-            store, earlier = None, list[Segment]()
-        else:
+        store = None
+        if settings.plan_root is not None and self.is_whole_run:
             store = SegmentStore(self.tap.storage, settings.plan_root, self.name)
-            begin, earlier = resume(store, state, paths)
-        last = earlier[-1] if earlier else None
-        before, number = (last.after, last.number + 1) if last else (begin.watermark, begin.segment)
+        start = resume(store, state, paths, settings.overlap) if store else without_plan(state)
 
         def segments() -> Iterator[Segment]:
-            yield from earlier
+            yield from start.segments
             found = self.tap.listing(self.settings)
+            before = start.recent.until
             if not found and before is None:
                 raise no_match(self.settings)
             yield from extend(
                 store,
-                new_objects(found, after=before, start=settings.start, end=settings.end),
+                new_objects(found, start.recent, start=settings.start, end=settings.end),
                 stream=self.name,
                 fingerprint=paths,
-                number=number,
+                number=start.next_number,
                 before=before,
                 target_bytes=target_bytes,
             )
 
-        return begin, store, segments()
+        return start.bookmark, store, segments()
 
 
 def no_match(settings: StreamSettings) -> NotFoundError:

@@ -1,6 +1,5 @@
 """Whatever moment a run is killed at, and whatever STATE it starts with, each task is sent, under the same name."""
 
-import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,8 +13,9 @@ from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
 from tap_s3_files import plan
 from tap_s3_files.bookmarks import Bookmark
-from tap_s3_files.plan import Segment, Task, in_order
-from tap_s3_files.segments import SegmentStore, extend, resume, safe_name
+from tap_s3_files.plan import Segment, Task, after_task
+from tap_s3_files.replication.polling import new_objects
+from tap_s3_files.segments import SegmentStore, Start, extend, resume, safe_name, without_plan
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -29,80 +29,84 @@ def store(tmp_path: Path) -> SegmentStore:
     return SegmentStore(Storage(), Url.parse(str(tmp_path)), "orders")
 
 
-def planned(store: SegmentStore, objects: list[ObjectInfo], start: Bookmark, fingerprint: str = "f") -> list[Segment]:
+def planned(store: SegmentStore, objects: list[ObjectInfo], start: Start, fingerprint: str = "f") -> list[Segment]:
     new = extend(
         store,
-        in_order(objects, after=start.watermark),
+        new_objects(objects, start.recent, start=None, end=None),
         stream="orders",
         fingerprint=fingerprint,
-        number=start.segment,
-        before=start.watermark,
+        number=start.next_number,
+        before=start.recent.until,
         target_bytes=1 << 20,
     )
     return list(new)
 
 
 def test_a_segment_survives_its_file(store: SegmentStore, tmp_path: Path) -> None:
-    (segment,) = planned(store, [info(1, etag='"a%20"'), info(2)], Bookmark())
+    (segment,) = planned(store, [info(1, etag='"a%20"'), info(2)], Start(Bookmark()))
     assert store.numbers() == [0]
     assert store.read(0) == segment
     assert (tmp_path / "_plans" / "orders" / "000000.json").exists()
 
 
 def test_nothing_is_there_before_the_first_run(store: SegmentStore) -> None:
-    assert resume(store, None, "f") == (Bookmark(), [])
+    assert resume(store, None, "f") == Start(Bookmark())
 
 
 def test_a_start_without_state_follows_what_is_planned(store: SegmentStore) -> None:
-    segments = planned(store, [info(1), info(2)], Bookmark())
-    assert resume(store, None, "f") == (Bookmark(), segments)
+    segments = planned(store, [info(1), info(2)], Start(Bookmark()))
+    start = resume(store, None, "f")
+    assert (start.bookmark, list(start.segments)) == (Bookmark(), segments)
+    assert planned(store, [info(1), info(2)], start) == []
 
 
 def test_segments_behind_the_state_are_removed(store: SegmentStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "SEGMENT_OBJECTS", 1)
     monkeypatch.setattr(plan, "BUNDLE_OBJECTS", 1)
-    segments = planned(store, [info(n) for n in range(4)], Bookmark())
+    segments = planned(store, [info(n) for n in range(4)], Start(Bookmark()))
     at = Bookmark(segments[1].after, 2)
-    assert resume(store, at, "f") == (at, segments[2:])
+    start = resume(store, at, "f")
+    assert (start.bookmark, list(start.segments)) == (at, segments[2:])
     assert store.numbers() == [2, 3]
 
 
 def test_other_paths_drop_the_segment_and_nothing_else(store: SegmentStore) -> None:
-    planned(store, [info(1), info(2)], Bookmark())
-    start, segments = resume(store, Bookmark(None, 0, 1), "other")
-    assert segments == []
-    assert start == Bookmark(None, 1)  # from the same watermark, under a number that no STATE stands for
+    planned(store, [info(1), info(2)], Start(Bookmark()))
+    start = resume(store, Bookmark(None, 0, 1), "other")
+    assert start.segments == ()
+    assert start.bookmark == Bookmark(None, 1)  # from the same watermark, under a number that no STATE stands for
     assert store.numbers() == []
 
 
 def test_a_lost_plan_begins_at_the_watermark_under_a_new_number(store: SegmentStore) -> None:
-    assert resume(store, Bookmark(None, 5, 2), "f") == (Bookmark(None, 6), [])
-    assert resume(store, Bookmark(None, 5), "f") == (Bookmark(None, 5), [])
+    assert resume(store, Bookmark(None, 5, 2), "f") == Start(Bookmark(None, 6))
+    assert resume(store, Bookmark(None, 5), "f") == Start(Bookmark(None, 5))
+    assert without_plan(Bookmark(None, 5, 2)).bookmark == Bookmark(None, 6)
 
 
 def test_the_tail_of_a_plan_is_no_beginning(store: SegmentStore) -> None:
-    after = Bookmark(plan.position(info(3)), 4)
-    planned(store, [info(5)], after)
-    assert resume(store, None, "f") == (Bookmark(None, 5), [])
+    planned(store, [info(5)], without_plan(Bookmark(plan.position(info(3)), 4)))
+    assert store.numbers() == [4]
+    assert resume(store, None, "f") == Start(Bookmark(None, 5))
 
 
 def test_two_runs_at_once_follow_one_plan(store: SegmentStore) -> None:
-    first = planned(store, [info(1), info(2)], Bookmark())
-    second = planned(store, [info(1), info(2), info(3)], Bookmark())
+    first = planned(store, [info(1), info(2)], Start(Bookmark()))
+    second = planned(store, [info(1), info(2), info(3)], Start(Bookmark()))
     assert second[0] == first[0]
     assert [o for s in second for o in s.objects] == [info(1), info(2), info(3)]
     assert second[1].before == first[0].after
 
 
 def test_two_runs_with_other_paths_are_refused(store: SegmentStore) -> None:
-    planned(store, [info(1)], Bookmark())
+    planned(store, [info(1)], Start(Bookmark()))
     with pytest.raises(ConfigError, match="plan_root of its own"):
-        planned(store, [info(2)], Bookmark(), "other")
+        planned(store, [info(2)], Start(Bookmark()), "other")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 99}', '{"version": 1, "tasks": 3}'])
 def test_a_damaged_segment_is_named(store: SegmentStore, tmp_path: Path, text: str) -> None:
-    planned(store, [info(1)], Bookmark())
+    planned(store, [info(1)], Start(Bookmark()))
     (tmp_path / "_plans" / "orders" / "000000.json").write_text(text)
     with pytest.raises(DataError, match=r"000000\.json"):
         resume(store, None, "f")
@@ -114,32 +118,32 @@ def test_streams_do_not_share_a_folder() -> None:
     assert "/" not in safe_name("../../x")
 
 
+OVERLAP = timedelta(minutes=10)
+
+
 def run(store: SegmentStore, objects: list[ObjectInfo], state: Bookmark | None) -> Iterator[tuple[Task, Bookmark]]:
     """A run of the tap: each task as it is sent, with the bookmark after it."""
-    bookmark, segments = resume(store, state, "f")
+    start = resume(store, state, "f", OVERLAP)
+    bookmark = start.bookmark
 
     def all_segments() -> Iterator[Segment]:
-        yield from segments
-        last = segments[-1] if segments else None
-        start = Bookmark(last.after, last.number + 1) if last else bookmark
+        yield from start.segments
         yield from planned(store, objects, start)
 
     for segment in all_segments():
-        if segment.number != bookmark.segment:
-            bookmark = Bookmark(segment.before, segment.number)
         for number, task in enumerate(segment.tasks):
-            if bookmark.is_sent(number):
+            if segment.number == start.bookmark.segment and start.bookmark.is_sent(number):
                 continue
-            bookmark = bookmark.sent(number)
-            at = bookmark.segment_sent(segment.after) if bookmark.done == len(segment.tasks) else bookmark
-            yield task, at
+            bookmark = after_task(bookmark, segment, number, durable=True)
+            yield task, bookmark
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
-def test_interrupted_anywhere_every_task_is_sent_and_never_in_two_shapes(
+def test_interrupted_anywhere_every_object_is_sent_and_in_one_task_only(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
+    """Runs that are killed, or start with an older STATE; between them objects appear that are up to 8 minutes late."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "SEGMENT_OBJECTS", 6)
         patch.setattr(plan, "BUNDLE_OBJECTS", 3)
@@ -147,19 +151,22 @@ def test_interrupted_anywhere_every_task_is_sent_and_never_in_two_shapes(
         objects: list[ObjectInfo] = []
         sent: list[Task] = []
         state: Bookmark | None = None
-        for day in range(data.draw(st.integers(1, 4), "runs")):
-            objects += [info(n, day=day) for n in range(data.draw(st.integers(0, 9), "new objects"))]
+        for now in range(data.draw(st.integers(1, 5), "runs")):
+            for late in data.draw(st.lists(st.integers(0, 8), max_size=9), "minutes late"):
+                at = START + timedelta(minutes=5 * now - late)
+                objects.append(ObjectInfo(Url("s3", "b", f"{len(objects):04}"), 10, "e", at))
             let_out = [state]
             for task, bookmark in run(store, objects, state):
                 sent.append(task)
                 let_out.append(bookmark)
                 if data.draw(st.booleans(), "killed"):
                     break
-            known = data.draw(st.integers(0, len(let_out) - 1), "the STATE that came through")
-            state = let_out[known]
-        sent += [task for task, _ in run(store, objects, state)]
+            state = let_out[data.draw(st.integers(0, len(let_out) - 1), "the STATE that came through")]
+        for task, bookmark in run(store, objects, state):
+            sent.append(task)
+            state = bookmark
+        assert list(run(store, objects, state)) == []
 
     assert {o.url for t in sent for o in t.objects} == {o.url for o in objects}
     shapes = {t.objects for t in sent}
     assert sum(len(s) for s in shapes) == len(objects)  # each object belongs to one task, however often that was sent
-    json.dumps(state.to_state() if state else None)
