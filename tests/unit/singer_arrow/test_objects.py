@@ -48,7 +48,7 @@ def test_a_large_object_is_read_by_pinned_parts(objects: Any) -> None:
     assert all(objects.storage.pinned)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(
     start=st.integers(0, len(LARGE)),
     size=st.integers(0, len(LARGE)),
