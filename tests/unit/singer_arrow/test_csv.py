@@ -267,6 +267,7 @@ def test_null_values(objects: Any) -> None:
         (b"a,a\n1,2\n", "line 1: the header names the column 'a' twice"),
         (gzip.compress(b"a,b\nx,2\n")[:-3], "truncated gzip stream"),
     ],
+    ids=range(10),
 )
 @pytest.mark.parametrize("block", [1, 10, 4 << 20])
 def test_bad_input_is_named_by_line_and_column(objects: Any, data: bytes, message: str, block: int) -> None:

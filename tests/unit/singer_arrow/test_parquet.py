@@ -149,6 +149,7 @@ def test_columns_are_found_by_name_and_fitted(objects: Any) -> None:
         (b"PAR1" + bytes(5000) + _file(_wide(5000))[5004:], "row group 0: its data is broken"),
         (_flipped(_file(_wide(5000), write_page_checksum=True)), "row group 0: its data is broken"),
     ],
+    ids=range(7),
 )
 def test_broken_files_are_named(objects: Any, data: bytes, message: str) -> None:
     with pytest.raises(DataError, match=message) as caught:
