@@ -6,7 +6,7 @@ import os
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
@@ -24,7 +24,7 @@ def threads(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=workers, thread_name_prefix="task")
 
 
-def ordered_results(executor: Executor, tasks: Iterable[Callable[[], T]], window: int) -> Iterator[T]:
+def ordered_results(executor: Executor, tasks: Iterable[Callable[[], T]], window: int) -> Generator[T]:
     """Run tasks, and yield their results in the order of the tasks.
 
     At most `window` tasks are running or waiting to be taken; `tasks` is asked for the next one only then, so it may be
@@ -49,7 +49,7 @@ class Stopped(Exception):  # noqa: N818 - it is no error: nobody wants the resul
 
 def ordered_streams(
     executor: Executor, tasks: Iterable[Callable[[threading.Event], Iterable[T]]], window: int
-) -> Iterator[Iterator[T]]:
+) -> Generator[Iterator[T]]:
     """Run tasks that give many results each; yield, in the order of the tasks, an iterator over the results of each.
 
     Results can be taken while their task still runs. At most `window` tasks are running or waiting to be taken. When

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,7 @@ class FileStream(ArrowStream):
         batch = self.tap.settings.batch
         return (batch.format, batch.compression, str(batch.root)) if batch else None
 
-    def batches(self) -> Iterator[Batch | Mapping[str, Any]]:
+    def batches(self) -> Generator[Batch | Mapping[str, Any]]:
         """See ArrowStream: the batches of a task, then the STATE after it, in the order of the plan."""
         batch = self.tap.settings.batch
         assert batch is not None
@@ -80,9 +81,10 @@ class FileStream(ArrowStream):
                 yield partial(run, segment, task)
 
         workers = self.tap.settings.max_workers
-        with self.progress.told(self.log):
+        # Closed at once when something fails: an error's traceback would keep it, and its tasks, going.
+        with self.progress.told(self.log), closing(ordered_streams(self.tap.pool, tasks(), 2 * workers)) as streams:
             at = bookmark
-            for results in ordered_streams(self.tap.pool, tasks(), 2 * workers):
+            for results in streams:
                 yield from results
                 at = after_task(at, *begun.popleft(), durable=store is not None)
                 yield at.to_state()

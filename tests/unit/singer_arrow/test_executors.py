@@ -32,7 +32,7 @@ def test_no_more_tasks_are_begun_than_the_window_holds() -> None:
         results = ordered_results(pool, tasks(), 4)
         assert next(results) == 0
         assert len(begun) == 4
-        results.close()  # type: ignore[attr-defined]  # it is a generator
+        results.close()
 
 
 def test_the_first_error_in_order_ends_it() -> None:
@@ -107,7 +107,7 @@ def test_tasks_are_told_to_stop_when_nobody_takes_their_results() -> None:
     with threads(2) as pool:
         streams = ordered_streams(pool, [endless, endless], 2)
         assert next(next(streams)) == 1
-        streams.close()  # type: ignore[attr-defined]  # it is a generator
+        streams.close()
     assert ended == ["ended", "ended"]
 
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -44,7 +44,7 @@ class Things(ArrowStream):
     def wanted_encoding(self) -> tuple[str, str, str] | None:
         return ("parquet", "zstd", "file:///tmp") if self.config.get("batches") else None
 
-    def batches(self) -> Iterator[Batch | Mapping[str, Any]]:
+    def batches(self) -> Generator[Batch | Mapping[str, Any]]:
         yield BATCH
         if self.fails:
             raise DataError("broken", url="s3://b/x")

@@ -12,7 +12,8 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
@@ -227,7 +228,7 @@ class ArrowStream(Stream):
     TYPE_CONFORMANCE_LEVEL = TypeConformanceLevel.NONE
 
     @abc.abstractmethod
-    def batches(self) -> Iterator[Batch | Mapping[str, Any]]:
+    def batches(self) -> Generator[Batch | Mapping[str, Any]]:
         """The stream's batches, and, where it may leave, the stream's new entry in STATE."""
 
     @abc.abstractmethod
@@ -318,8 +319,9 @@ class ArrowStream(Stream):
         """Nothing: as above."""
 
     def _sync_batches(self, batch_config: BatchConfig, context: Any = None) -> None:  # noqa: ARG002
-        with self.get_record_counter() as rows, self.get_batch_counter() as count, self.get_sync_timer():
-            for item in self.batches():
+        counters = (self.get_record_counter(), self.get_batch_counter())
+        with counters[0] as rows, counters[1] as count, self.get_sync_timer(), closing(self.batches()) as items:
+            for item in items:
                 if isinstance(item, Batch):
                     self._tap.write_message(_BatchMessage(item))
                     count.increment()
