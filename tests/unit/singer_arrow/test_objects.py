@@ -107,13 +107,13 @@ def test_an_object_that_changes_is_never_a_mix(objects: Any, delete: bool) -> No
         list(ObjectReader(objects.storage, reader.url, info=reader.info).chunks())
 
 
-@pytest.mark.parametrize(("receiver_is_slow", "least", "most"), [(True, 0, 9), (False, 10, 24)])
+@pytest.mark.parametrize(("receiver_is_slow", "least", "most"), [(True, 0, 9), (False, 5, 24)])
 def test_the_read_ahead_grows_only_for_a_receiver_that_waits(
     objects: Any, monkeypatch: pytest.MonkeyPatch, receiver_is_slow: bool, least: int, most: int
 ) -> None:
     monkeypatch.setattr(objects_module, "_FIRST_AHEAD", 4 * MIB)
     reader = objects.reader(LARGE, listed=True)
-    objects.storage.delay = 0 if receiver_is_slow else 0.05
+    objects.storage.delay = 0 if receiver_is_slow else 0.1
     try:
         chunks = reader.chunks()
         for _ in range(8):
