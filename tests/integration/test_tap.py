@@ -519,6 +519,31 @@ def test_a_test_run_reads_a_record_and_writes_no_plan(source: Source) -> None:
     assert source.s3.list_objects_v2(Bucket=source.bucket, Prefix="stage/").get("Contents") is None
 
 
+def test_a_plan_shows_what_would_be_read_and_changes_nothing(source: Source) -> None:
+    for n in range(3):
+        source.csv(f"in/{n}.csv", n * 10)
+    config = source.config(batch_config=source.batches())
+    config["streams"].append({"name": "more", "path": f"s3://{source.bucket}/in/0.csv"})
+    size = sum(o["Size"] for o in source.s3.list_objects_v2(Bucket=source.bucket)["Contents"])
+
+    def plan(**options: Any) -> list[list[str]]:
+        return [line.split() for line in source.run(config, plan=True, **options).stdout.splitlines()[1:]]
+
+    small = source.s3.head_object(Bucket=source.bucket, Key="in/0.csv")["ContentLength"]
+    first = [
+        ["rows", "3", str(size), "1", "1"],
+        ["more", "1", str(small), "1", "1"],
+        ["all", "4", str(size + small), "2", "2"],
+    ]
+    assert plan() == first
+    assert source.s3.list_objects_v2(Bucket=source.bucket, Prefix="stage/").get("Contents") is None
+    state = state_of(source.run(config))
+    assert plan(state=state) == [[name, "0", "0", "0", "0"] for name in ("rows", "more", "all")]
+    assert plan() == first  # as the plans that were written say
+    keys = [o["Key"] for o in source.s3.list_objects_v2(Bucket=source.bucket, Prefix="stage/_plans/")["Contents"]]
+    assert keys == ["stage/_plans/more/000000.json", "stage/_plans/rows/000000.json"]
+
+
 def test_about_tells_settings_and_capabilities(tap: Programs) -> None:
     about = json.loads(tap("tap-s3-files", "--about", format="json").check().stdout)
     assert about["name"] == "tap-s3-files"

@@ -28,7 +28,8 @@ from tap_s3_files.segments import SegmentStore, extend, resume, without_plan
 if TYPE_CHECKING:
     from tap_s3_files.tap import TapS3Files
 
-_TARGET_BYTES = 128 << 20  # for segments that are planned without batch files
+TARGET_BYTES = 128 << 20
+"""For segments that are planned without batch files."""
 _MODIFIED = "_sdc_source_modified_at"
 
 
@@ -76,7 +77,7 @@ class FileStream(ArrowStream):
             return convert(job, task, self._worker(stop), batch, segment.target_bytes)
 
         def tasks() -> Iterator[Callable[[threading.Event], Iterable[Batch]]]:
-            for segment, number, task in _unsent(bookmark, segments):
+            for segment, number, task in unsent(bookmark, segments):
                 begun.append((segment, number))
                 yield partial(run, segment, task)
 
@@ -98,10 +99,10 @@ class FileStream(ArrowStream):
         if self.wanted_encoding() and (setting := self.records_needed_by()) and self.is_whole_run:
             self.log(f"RECORD messages are sent although batch_config is set: {setting} changes single records")
         job = self._job()
-        at, store, segments = self._plan(_TARGET_BYTES)
+        at, store, segments = self._plan(TARGET_BYTES)
         worker = self._worker(threading.Event())
         with self.progress.told(self.log):
-            for segment, number, task in _unsent(at, segments):
+            for segment, number, task in unsent(at, segments):
                 for batch in read(job, task, worker):
                     yield from to_records(batch)
                 at = after_task(at, segment, number, durable=store is not None)
@@ -129,34 +130,46 @@ class FileStream(ArrowStream):
         return Worker(self.tap.storage, self.tap.budget, self.progress, stop)
 
     def _plan(self, target_bytes: int) -> tuple[Bookmark, SegmentStore | None, Iterator[Segment]]:
-        """Where the stream begins, where its plan is kept if it is, and the plan: at first what an earlier run left."""
-        settings = self.tap.settings
-        state = None
-        if self.replication_method != "FULL_TABLE":
-            state = Bookmark.from_state(self.tap.given_state(self.name), self.name)
-        paths = fingerprint(str(p) for p in self.settings.paths)
-        store = None
-        if settings.plan_root is not None and self.is_whole_run:
-            store = SegmentStore(self.tap.storage, settings.plan_root, self.name)
-        start = resume(store, state, paths, settings.overlap) if store else without_plan(state)
+        root = self.tap.settings.plan_root
+        store = SegmentStore(self.tap.storage, root, self.name) if root and self.is_whole_run else None
+        full = self.replication_method == "FULL_TABLE"
+        start, segments = plan_of(self.tap, self.settings, store, target_bytes, full_table=full)
+        return start, store, segments
 
-        def segments() -> Iterator[Segment]:
-            yield from start.segments
-            found = self.tap.listing(self.settings)
-            before = start.recent.until
-            if not found and before is None:
-                raise no_match(self.settings)
-            yield from extend(
-                store,
-                new_objects(found, start.recent, start=settings.start, end=settings.end),
-                stream=self.name,
-                fingerprint=paths,
-                number=start.next_number,
-                before=before,
-                target_bytes=target_bytes,
-            )
 
-        return start.bookmark, store, segments()
+def plan_of(
+    tap: TapS3Files, stream: StreamSettings, store: SegmentStore | None, target_bytes: int, *, full_table: bool = False
+) -> tuple[Bookmark, Iterator[Segment]]:
+    """Where a stream begins, and its plan: at first what an earlier run left.
+
+    Args:
+        tap: Whose settings and STATE hold.
+        stream: Which.
+        store: Where its plan is kept, if it is.
+        target_bytes: Size of the batch files of new segments.
+        full_table: Begin as if there were no STATE.
+    """
+    settings = tap.settings
+    state = None if full_table else Bookmark.from_state(tap.given_state(stream.name), stream.name)
+    paths = fingerprint(str(p) for p in stream.paths)
+    start = resume(store, state, paths, settings.overlap) if store else without_plan(state)
+
+    def segments() -> Iterator[Segment]:
+        yield from start.segments
+        found = tap.listing(stream)
+        if not found and start.recent.until is None:
+            raise no_match(stream)
+        yield from extend(
+            store,
+            new_objects(found, start.recent, start=settings.start, end=settings.end),
+            stream=stream.name,
+            fingerprint=paths,
+            number=start.next_number,
+            before=start.recent.until,
+            target_bytes=target_bytes,
+        )
+
+    return start.bookmark, segments()
 
 
 def no_match(settings: StreamSettings) -> NotFoundError:
@@ -165,7 +178,8 @@ def no_match(settings: StreamSettings) -> NotFoundError:
     return NotFoundError(f"Stream {settings.name!r}: no object matches {paths}; check the path and its wildcards")
 
 
-def _unsent(bookmark: Bookmark, segments: Iterator[Segment]) -> Iterator[tuple[Segment, int, Task]]:
+def unsent(bookmark: Bookmark, segments: Iterator[Segment]) -> Iterator[tuple[Segment, int, Task]]:
+    """The tasks that are still to be sent, each with its segment and its number in it."""
     for segment in segments:
         for number, task in enumerate(segment.tasks):
             if segment.number != bookmark.segment or not bookmark.is_sent(number):

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
+import click
 import pyarrow as pa
 
 from singer_arrow.errors import EmptyObjectError
@@ -21,7 +22,8 @@ from tap_s3_files.catalog import catalog_schema, sample, source_schema
 from tap_s3_files.config import CONFIG_JSONSCHEMA, Settings, StreamSettings
 from tap_s3_files.convert import format_of
 from tap_s3_files.objects import find
-from tap_s3_files.stream import FileStream, no_match, read_options
+from tap_s3_files.preview import ReadOnlyStore, Row, table
+from tap_s3_files.stream import TARGET_BYTES, FileStream, no_match, plan_of, read_options, unsent
 
 
 class TapS3Files(ArrowTap):
@@ -34,6 +36,31 @@ class TapS3Files(ArrowTap):
     def check_settings(self) -> None:
         """See ArrowTap."""
         self.settings = Settings.from_config(self.config)
+
+    @classmethod
+    def get_singer_command(cls) -> click.Command:
+        """The SDK's command, and `--plan`."""
+        command = super().get_singer_command()
+        words = "Show what a run would read: objects, bytes, tasks and batch files. Reads no data."
+        command.params.append(click.Option(["--plan"], is_flag=True, help=words))
+        return command
+
+    @classmethod
+    def invoke(cls, *, plan: bool = False, **options: Any) -> None:
+        """See ArrowTap."""
+        if not plan or options.get("about"):
+            super().invoke(**options)
+            return
+        for line in table(cls.from_options(**options).preview()):
+            click.echo(line)
+
+    def preview(self) -> Iterator[Row]:
+        """What a run would read of each stream."""
+        batch, root = self.settings.batch, self.settings.plan_root
+        for stream in self.settings.streams:
+            store = ReadOnlyStore(self.storage, root, stream.name) if root else None
+            begin, segments = plan_of(self, stream, store, batch.target_bytes if batch else TARGET_BYTES)
+            yield Row.of(stream.name, unsent(begin, segments), batches=batch is not None)
 
     @cached_property
     def storage(self) -> Storage:

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from singer_sdk import Stream, Tap
 from singer_sdk.helpers._batch import BaseBatchFileEncoding, BatchConfig, StorageTarget
@@ -165,6 +165,29 @@ class ArrowTap(Tap):
             config=config,
             state=_json_file(state, "--state"),
             catalog=_json_file(catalog, "--catalog"),
+        )
+
+    @classmethod
+    def from_options(
+        cls,
+        *,
+        config: _ConfigInput | None = None,
+        state: IO[str] | None = None,
+        catalog: IO[str] | None = None,
+        **_: Any,
+    ) -> Self:
+        """A tap as the options of the command line say, without its streams being discovered.
+
+        Raises:
+            ConfigError: A file that was given is no JSON, or something in it makes no sense.
+        """
+        known, listed = _json_file(state, "--state"), _json_file(catalog, "--catalog")
+        return cls(
+            config=config.config if config else {},
+            parse_env_config=bool(config and config.parse_env),
+            state=json.load(known) if known else None,
+            catalog=json.load(listed) if listed else None,
+            setup_mapper=False,
         )
 
     @classmethod

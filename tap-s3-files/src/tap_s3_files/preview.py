@@ -1,0 +1,65 @@
+"""What a run would read, as a table: `tap-s3-files --config C --plan`. Lists objects, reads none, changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass
+
+from tap_s3_files.plan import Segment, Task
+from tap_s3_files.recent import Recent
+from tap_s3_files.segments import SegmentStore
+
+_HEADS = ("stream", "objects", "bytes", "tasks", "batch files (about)")
+
+
+class ReadOnlyStore(SegmentStore):
+    """Segments that are looked at and left as they are."""
+
+    def write(self, segment: Segment) -> Segment:
+        """The segment, as if it were written."""
+        return segment
+
+    def write_recent(self, recent: Recent) -> None:
+        """Nothing."""
+
+    def remove(self, numbers: Iterable[int]) -> None:
+        """Nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What a run would read of a stream. How many batch files that makes is told from the objects' sizes."""
+
+    stream: str
+    objects: int = 0
+    bytes: int = 0
+    tasks: int = 0
+    batch_files: int = 0
+
+    @classmethod
+    def of(cls, stream: str, tasks: Iterable[tuple[Segment, int, Task]], *, batches: bool) -> Row:
+        """Count the tasks of a stream's plan."""
+        row = cls(stream)
+        for segment, _, task in tasks:
+            files = max(1, round(task.bytes / segment.target_bytes)) if batches else 0
+            row = cls(
+                stream,
+                row.objects + len(task.objects),
+                row.bytes + task.bytes,
+                row.tasks + 1,
+                row.batch_files + files,
+            )
+        return row
+
+
+def table(rows: Iterable[Row]) -> Iterator[str]:
+    """The lines of the table, with a sum where there are several streams."""
+    listed = list(rows)
+    if len(listed) > 1:
+        sums = [sum(column) for column in zip(*(astuple(r)[1:] for r in listed), strict=True)]
+        listed.append(Row("all", *sums))
+    cells = [_HEADS, *((r.stream, *(f"{n:,}" for n in astuple(r)[1:])) for r in listed)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(_HEADS))]
+    for name, *numbers in cells:
+        aligned = (cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True))
+        yield "  ".join((name.ljust(widths[0]), *aligned))
