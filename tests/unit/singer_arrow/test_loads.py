@@ -1,0 +1,281 @@
+"""Items become loads: grouped, bounded, in parallel, in order where order counts, and never past a failure."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from singer_arrow.singer.checkpoint import Checkpoints
+from singer_arrow.singer.loads import Limits, Loads
+from singer_arrow.singer.workers import Workers
+
+
+@dataclass
+class Part:
+    """An item that weighs something."""
+
+    number: int
+    bytes: int = 1
+
+
+@dataclass(eq=False)
+class Table:
+    """A lane that remembers what was loaded; the parts that fail are given."""
+
+    ordered: bool = False
+    deferred: bool = False
+    fails: frozenset[int] = frozenset()
+    slow: bool = False
+    staged: list[list[int]] = field(default_factory=list)
+    published: list[list[int]] = field(default_factory=list)
+    finished: int = 0
+    most_at_once: int = 0
+    gate: threading.Event | None = None
+    _at_once: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def prepare(self, content: Part) -> Part:
+        if -content.number - 1 in self.fails:
+            msg = f"cannot prepare {content.number}"
+            raise ValueError(msg)
+        if self.slow:
+            time.sleep(random.random() / 500)
+        return content
+
+    def stage(self, parts: Sequence[Part]) -> list[int]:
+        with self._lock:
+            self._at_once += 1
+            self.most_at_once = max(self.most_at_once, self._at_once)
+        if self.gate:
+            self.gate.wait(10)
+        if self.slow:
+            time.sleep(random.random() / 200)
+        numbers = [p.number for p in parts]
+        with self._lock:
+            self._at_once -= 1
+            self.staged.append(numbers)
+        if self.fails & set(numbers):
+            msg = f"cannot load {numbers}"
+            raise ValueError(msg)
+        return numbers
+
+    def publish(self, staged: list[int]) -> None:
+        with self._lock:
+            self.published.append(staged)
+
+    def finish(self) -> None:
+        self.finished += 1
+
+
+def start(**limits: Any) -> tuple[Loads, Checkpoints, list[Any]]:
+    out: list[Any] = []
+    checkpoints = Checkpoints(out.append, interval=0)
+    return Loads(checkpoints, Limits(**({"age_seconds": 1000, "workers": 4} | limits))), checkpoints, out
+
+
+def add(loads: Loads, checkpoints: Checkpoints, table: Table, part: Part, **options: Any) -> None:
+    loads.add(table, part, token=checkpoints.open(), **options)
+    checkpoints.state({"n": part.number})
+
+
+def test_items_are_gathered_until_somebody_waits() -> None:
+    loads, checkpoints, out = start()
+    table = Table()
+    for n in range(5):
+        add(loads, checkpoints, table, Part(n))
+    time.sleep(0.05)
+    assert table.published == []
+    assert out == []
+    loads.wait()
+    assert table.published == [[0, 1, 2, 3, 4]]
+    assert out == [{"n": 4}]
+
+
+def test_groups_end_when_they_are_long_heavy_or_old() -> None:
+    loads, checkpoints, _ = start(items=3)
+    table = Table()
+    for n in range(7):
+        add(loads, checkpoints, table, Part(n))
+    loads.wait()
+    assert sorted(map(len, table.published)) == [1, 3, 3]
+
+    loads, checkpoints, _ = start(bytes=100)
+    table = Table()
+    for n in range(10):
+        add(loads, checkpoints, table, Part(n, bytes=60))
+        time.sleep(0.01)
+    loads.wait()
+    assert max(map(len, table.published)) <= 3
+
+    loads, checkpoints, out = start(age_seconds=0.05)
+    table = Table()
+    add(loads, checkpoints, table, Part(1))
+    loads.tick()
+    assert table.published == []
+    time.sleep(0.06)
+    loads.tick()
+    for _ in range(200):
+        if out:
+            break
+        time.sleep(0.01)
+    assert table.published == [[1]]
+
+
+def test_items_of_another_kind_and_large_ones_are_groups_of_their_own() -> None:
+    loads, checkpoints, _ = start()
+    table = Table(ordered=True)
+    for n, options in enumerate(({}, {"kind": "b"}, {"kind": "b"}, {"alone": True}, {}, {})):
+        add(loads, checkpoints, table, Part(n), **options)
+    loads.wait()
+    assert table.published == [[0], [1, 2], [3], [4, 5]]
+
+
+def test_not_more_loads_at_once_than_allowed() -> None:
+    loads, checkpoints, _ = start(items=1, parallel=3)
+    table = Table(slow=True)
+    for n in range(30):
+        add(loads, checkpoints, table, Part(n))
+    loads.wait()
+    assert 1 < table.most_at_once <= 3
+    assert sorted(table.published) == [[n] for n in range(30)]
+
+
+def test_reading_is_held_up_while_too_much_is_under_way() -> None:
+    loads, checkpoints, _ = start(items=1, parallel=2, workers=1)
+    table = Table(gate=threading.Event())
+    read = []
+
+    def reader() -> None:
+        for n in range(50):
+            add(loads, checkpoints, table, Part(n))
+            read.append(n)
+
+    thread = threading.Thread(target=reader)
+    thread.start()
+    time.sleep(0.2)
+    assert len(read) < 10
+    assert table.gate
+    table.gate.set()
+    thread.join(10)
+    loads.wait()
+    assert len(table.published) == 50
+
+
+def test_many_open_streams_share_the_weight() -> None:
+    loads, checkpoints, _ = start(bytes=100, parallel=2)
+    tables = [Table() for _ in range(20)]
+    for n, table in enumerate(tables):
+        add(loads, checkpoints, table, Part(n, bytes=50))
+    deadline = time.monotonic() + 5
+    while sum(len(t.published) for t in tables) < 10 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert sum(len(t.published) for t in tables) >= 10  # 20 x 50 bytes do not wait at once
+    loads.wait()
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=40), st.integers(1, 5))
+def test_ordered_lanes_publish_in_the_order_of_messages(streams: list[int], items: int) -> None:
+    loads, checkpoints, out = start(items=items, parallel=4)
+    tables = [Table(ordered=True, slow=True) for _ in range(3)]
+    for n, stream in enumerate(streams):
+        add(loads, checkpoints, tables[stream], Part(n))
+    loads.wait()
+    for stream, table in enumerate(tables):
+        numbers = [n for group in table.published for n in group]
+        assert numbers == [n for n, s in enumerate(streams) if s == stream]
+    assert out[-1] == {"n": len(streams) - 1}
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.integers(0, 1), min_size=2, max_size=30), st.data())
+def test_no_state_passes_a_failed_load(streams: list[int], data: st.DataObject) -> None:
+    bad = data.draw(st.integers(0, len(streams) - 1))
+    fails = frozenset({data.draw(st.sampled_from([bad, -bad - 1]))})
+    loads, checkpoints, out = start(items=2, parallel=3)
+    tables = [Table(slow=True, fails=fails, ordered=data.draw(st.booleans())) for _ in range(2)]
+
+    def run() -> None:
+        for n, stream in enumerate(streams):
+            add(loads, checkpoints, tables[stream], Part(n))
+        loads.wait()
+
+    with pytest.raises(ValueError, match=r"cannot (load|prepare)"):
+        run()
+    loads.stop(5)
+    checkpoints.flush()
+    assert all(state["n"] < bad for state in out)
+
+
+def test_a_deferred_lane_is_durable_only_at_its_end() -> None:
+    loads, checkpoints, out = start(items=1)
+    table, other = Table(deferred=True), Table()
+    add(loads, checkpoints, other, Part(0))
+    add(loads, checkpoints, table, Part(1))
+    add(loads, checkpoints, other, Part(2))
+    loads.wait()
+    assert out == [{"n": 0}]
+    assert table.staged == [[1]]
+    loads.finish(table)
+    assert table.finished == 1
+    assert out == [{"n": 0}, {"n": 2}]
+
+
+def test_wait_for_one_stream_leaves_the_others_gathering() -> None:
+    loads, checkpoints, _ = start()
+    table, other = Table(), Table()
+    add(loads, checkpoints, table, Part(0))
+    add(loads, checkpoints, other, Part(1))
+    loads.wait(table)
+    assert table.published == [[0]]
+    assert other.published == []
+
+
+def test_the_failure_reaches_the_reader_at_its_next_step() -> None:
+    loads, checkpoints, _ = start(items=1)
+    add(loads, checkpoints, Table(fails=frozenset({0})), Part(0))
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            loads.check()
+        except ValueError:
+            break
+        time.sleep(0.01)
+    with pytest.raises(ValueError, match="cannot load"):
+        add(loads, checkpoints, Table(), Part(1))
+
+
+def test_stop_waits_for_what_runs_and_begins_nothing() -> None:
+    loads, checkpoints, out = start(items=1, parallel=1)
+    table = Table(gate=threading.Event())
+    for n in range(2):
+        add(loads, checkpoints, table, Part(n))
+    time.sleep(0.05)
+    started = time.monotonic()
+    loads.stop(0.1)
+    assert time.monotonic() - started < 2
+    assert table.gate
+    threading.Timer(0.05, table.gate.set).start()
+    loads.stop(5)
+    assert table.published == [[0]]
+    assert out == [{"n": 0}]
+
+
+def test_workers_start_no_more_threads_than_needed_and_give_results() -> None:
+    workers = Workers(3, "test")
+    assert [workers.submit(pow, n, 2).result(5) for n in range(20)] == [n * n for n in range(20)]
+    assert 1 <= len(workers._threads) <= 3
+    barrier = threading.Barrier(3)
+    waiting = [workers.submit(barrier.wait, 5) for _ in range(3)]
+    assert sorted(f.result(5) for f in waiting) == [0, 1, 2]
+    with pytest.raises(ZeroDivisionError):
+        workers.submit(divmod, 1, 0).result(5)
+    workers.stop()
