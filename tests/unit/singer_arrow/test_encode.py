@@ -81,3 +81,11 @@ def test_an_empty_batch_file(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").touch()
     with pytest.raises(DataError, match=r"x\.parquet: it holds no byte"):
         list(read_file(Storage(), str(tmp_path / "x.parquet"), format="parquet", schema=SCHEMA))
+
+
+def test_kinds_that_a_schema_leaves_open_are_text(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"id": 1, "name": "a"}\n{"id": 2, "name": 1.50}\n{"id": 3, "name": true}\n')
+    rows = [
+        r for b in read_file(Storage(), str(tmp_path / "x.jsonl"), format="jsonl", schema=SCHEMA) for r in b.to_pylist()
+    ]
+    assert [r["name"] for r in rows] == ["a", "1.50", "true"]

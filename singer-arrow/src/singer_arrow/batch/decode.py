@@ -16,8 +16,10 @@ from singer_arrow.urls import Url
 def read_file(storage: Storage, url: str, *, format: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:  # noqa: A002
     """The rows of one file of a manifest, in order, in batches of exactly `schema`.
 
-    Columns that the file lacks are null, columns that `schema` lacks are not read. How the file is compressed is told
-    by its first bytes, whatever the message says: the SDK's JSONL encoder compresses also when told not to.
+    Columns that the file lacks are null, columns that `schema` lacks are not read. Where the schema says text, other
+    kinds are taken as their JSON text, because a schema that allows several kinds becomes text. How the file is
+    compressed is told by its first bytes, whatever the message says: the SDK's JSONL encoder compresses also when told
+    not to.
 
     Args:
         storage: Where the URL is read from.
@@ -31,7 +33,7 @@ def read_file(storage: Storage, url: str, *, format: str, schema: pa.Schema) -> 
     """
     reader = ObjectReader(storage, Url.parse(url))
     try:
-        yield from FORMATS[format].read(reader, schema, ReadOptions())
+        yield from FORMATS[format].read(reader, schema, ReadOptions(loose_text=True))
     except EmptyObjectError:
         if format == "parquet":
             msg = "it holds no byte, where a Parquet file is due"
