@@ -5,6 +5,7 @@ import csv
 import gzip
 import io
 import random
+import sys
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -46,6 +47,8 @@ fields = st.text(st.sampled_from("ab ,;\"'\\\n\r#é\u2028\U0001f600"), max_size=
 def test_what_python_writes_is_read_whatever_the_blocks(
     objects: Any, rows: list[list[str]], quoting: Any, line_end: str, delimiter: str, escaped: bool, block: int
 ) -> None:
+    if sys.version_info < (3, 13):  # where the csv module does not quote a lone CR
+        rows = [[value.replace("\r", "\n") for value in row] for row in rows]
     out = io.StringIO(newline="")
     how: Any = {"delimiter": delimiter, "quoting": quoting, "lineterminator": line_end}
     if escaped:

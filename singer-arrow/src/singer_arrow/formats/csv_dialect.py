@@ -159,15 +159,18 @@ class Dialect:
         field = f"(?:{q}{inner}{q}{tail}|(?!{q}){tail})" if q else tail
         d, line_end = re.escape(self.delimiter), "(?:\\r\\n?|\\n)"
         comment = f"{re.escape(self.comment)}[^\\r\\n]*+{line_end}|" if self.comment else ""
-        return re.compile(f"{comment}{field}(?:{d}{field})*+{line_end}".encode())
+        return re.compile(f"{comment}{field}(?>(?:{d}{field})*){line_end}".encode())
 
     @property
     def _parts(self) -> tuple[tuple[str, str], str]:
-        """Patterns: the quote and what stands between two of them; what stands in a field else."""
+        """Patterns: the quote and what stands between two of them; what stands in a field else.
+
+        Nothing of them is given back: `(?>(?:...)*)` and not `(?:...)*+`, which Python before 3.11.5 matches wrongly.
+        """
         d, q, e = (re.escape(c) if c else "" for c in (self.delimiter, self.quote, self.escape))
         escaped = f"|{e}[\\s\\S]" if e else ""
-        inner = f"(?:[^{q}{e}]++|{q}{q}{escaped})*+" if q else ""
-        return (q, inner), f"(?:[^{d}\\r\\n{e}]++{escaped})*+"
+        inner = f"(?>(?:[^{q}{e}]++|{q}{q}{escaped})*)" if q else ""
+        return (q, inner), f"(?>(?:[^{d}\\r\\n{e}]++{escaped})*)"
 
 
 def count_lines(data: bytes) -> int:
