@@ -296,7 +296,19 @@ def test_plans_behind_the_state_are_removed(source: Source) -> None:
     time.sleep(1.1)
     source.csv("in/b.csv", 10)
     source.run(state=state_of(first))
-    assert plans() == ["000001.json", "recent.json"]
+    assert plans() == ["000001.json", "history.json"]
+
+
+def test_all_over_again_gives_the_same_batches_as_bit_by_bit(source: Source) -> None:
+    source.csv("in/b.csv", 0)
+    first = source.run()
+    time.sleep(1.1)
+    source.csv("in/a.csv", 10)
+    second = source.run(state=state_of(first))
+    third = source.run(state=state_of(second))
+    assert third.of_type("BATCH") == []
+    again = source.run()  # by now the plans of both runs are removed
+    assert ids_of(again) == ids_of(first) + ids_of(second)
 
 
 def test_an_object_that_appears_late_is_read_once(source: Source, tmp_path: Path) -> None:

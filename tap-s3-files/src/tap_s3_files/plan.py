@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -76,13 +77,20 @@ def in_order(objects: Iterable[ObjectInfo]) -> list[ObjectInfo]:
     return sorted(objects, key=position)
 
 
-def make_tasks(objects: Sequence[ObjectInfo]) -> Iterator[Task]:
-    """Small objects that follow each other are bundled, so that thousands of them become a few batch files."""
+def make_tasks(objects: Sequence[ObjectInfo], ends: Sequence[Watermark] = ()) -> Iterator[Task]:
+    """Small objects that follow each other are bundled, so that thousands of them become a few batch files.
+
+    Args:
+        objects: In order.
+        ends: Places, in order, that no bundle spans.
+    """
     bundle: list[ObjectInfo] = []
-    size = 0
+    size = stretch = 0
     for info in objects:
         alone = info.size > SMALL_OBJECT
-        if bundle and (alone or size + info.size > BUNDLE_BYTES or len(bundle) == BUNDLE_OBJECTS):
+        before, stretch = stretch, bisect_left(ends, position(info)) if ends else 0
+        full = size + info.size > BUNDLE_BYTES or len(bundle) == BUNDLE_OBJECTS
+        if bundle and (alone or full or stretch != before):
             yield Task(tuple(bundle))
             bundle, size = [], 0
         if alone:
@@ -102,6 +110,7 @@ def make_segments(
     number: int,
     before: Watermark | None,
     target_bytes: int,
+    ends: Sequence[Watermark] = (),
 ) -> Iterator[Segment]:
     """Cut the tasks of objects in order into segments, numbered from `number`, each beginning where the last ends."""
     tasks: list[Task] = []
@@ -110,7 +119,7 @@ def make_segments(
     def segment() -> Segment:
         return Segment(number, stream, fingerprint, target_bytes, before, tuple(tasks))
 
-    for task in make_tasks(objects):
+    for task in make_tasks(objects, ends):
         if tasks and (count + len(task.objects) > SEGMENT_OBJECTS or size + task.bytes > SEGMENT_BYTES):
             full = segment()
             yield full

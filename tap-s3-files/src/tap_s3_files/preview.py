@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 
+from tap_s3_files.history import History
 from tap_s3_files.plan import Segment, Task
-from tap_s3_files.recent import Recent
 from tap_s3_files.segments import SegmentStore
 
 _HEADS = ("stream", "objects", "bytes", "tasks", "batch files (about)")
@@ -19,7 +19,7 @@ class ReadOnlyStore(SegmentStore):
         """The segment, as if it were written."""
         return segment
 
-    def write_recent(self, recent: Recent) -> None:
+    def write_history(self, history: History) -> None:
         """Nothing."""
 
     def remove(self, numbers: Iterable[int]) -> None:

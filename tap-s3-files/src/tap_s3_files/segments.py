@@ -19,11 +19,13 @@ from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, NotFou
 from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
 from tap_s3_files.bookmarks import Bookmark, Watermark
+from tap_s3_files.history import History, from_json, to_json, up_to
 from tap_s3_files.plan import Segment, Task, make_segments
-from tap_s3_files.recent import Recent, from_json, look_back, remembered, to_json
 
 logger = logging.getLogger("tap-s3-files")
 VERSION = 1
+MOST_READ = 64
+"""How many of the segments that are removed are looked at for the history, the last ones."""
 _NAME = re.compile(r"(\d{6,})\.json")
 
 
@@ -77,16 +79,25 @@ class SegmentStore:
             raise ConfigError(msg)
         return theirs
 
-    def read_recent(self) -> Recent | None:
-        """What an earlier run kept of removed segments; None if there is nothing."""
-        try:
-            return from_json(bytes(self._storage.get(self._folder.join("recent.json")).data))
-        except (NotFoundError, EmptyObjectError):
-            return None
+    def read_history(self) -> History:
+        """What earlier runs kept of removed segments.
 
-    def write_recent(self, recent: Recent) -> None:
+        Raises:
+            DataError: It is damaged, or of a version that this tap does not know.
+        """
+        url = self._folder.join("history.json")
+        try:
+            return from_json(bytes(self._storage.get(url).data))
+        except (NotFoundError, EmptyObjectError):
+            return History()
+        except (AttributeError, KeyError, TypeError, ValueError):
+            msg = "this is no history that this version of the tap can read"
+            hint = "Use the version that wrote it, or delete it: late objects of the last minutes may then be missed"
+            raise DataError(msg, url=url, hint=hint) from None
+
+    def write_history(self, history: History) -> None:
         """Keep what is known of segments that will be removed."""
-        self._storage.put(self._folder.join("recent.json"), to_json(recent))
+        self._storage.put(self._folder.join("history.json"), to_json(history))
 
     def remove(self, numbers: Iterable[int]) -> None:
         """Remove segments."""
@@ -102,7 +113,7 @@ class Start:
 
     bookmark: Bookmark
     segments: tuple[Segment, ...] = ()
-    recent: Recent = field(default_factory=Recent)
+    history: History = field(default_factory=History)
 
     @property
     def next_number(self) -> int:
@@ -115,9 +126,9 @@ def resume(
 ) -> Start:
     """Find out what earlier runs left.
 
-    Segments behind the STATE are removed; what they say of the last minutes is kept apart. Those that do not continue
-    the STATE (the stream's paths changed, or they are what is left of a run whose STATE is lost) are removed too: their
-    objects lie after the watermark, or there is none, so they are planned again.
+    Segments behind the STATE are removed, and so are those that do not continue it (the stream's paths changed, or they
+    are what is left of a run whose STATE is lost): their objects lie after the watermark, or there is none, so they are
+    planned again. What is still needed of them goes into the history first.
 
     Args:
         store: Of the stream.
@@ -125,50 +136,44 @@ def resume(
         fingerprint: Of the stream as it is now.
         overlap: How far before the watermark objects may appear late.
     """
-    numbers = store.numbers()
-    first = bookmark.segment if bookmark else next(iter(numbers), 0)
+    numbers, kept = store.numbers(), store.read_history()
+    first = bookmark.segment if bookmark else next(iter(numbers), kept.number)
     start = bookmark or Bookmark(segment=first)
-    recent = _leave_behind(store, [n for n in numbers if n < first], start, overlap)
-    numbers = [n for n in numbers if n >= first]
-    chain = _chain(store, numbers, start, fingerprint)
+    chain = _chain(store, [n for n in numbers if n >= first], start, fingerprint)
+    gone = [n for n in numbers if n < first or n >= first + len(chain)]
+    some = [store.read(n) for n in gone[-MOST_READ:]]
+    history = up_to(kept, start.watermark, _before(start, some), overlap)
+    if gone:
+        history = history.without(some, gone[-1])
+        store.write_history(history)
+        store.remove(gone)
+    if unfit := [n for n in gone if n >= first]:
+        logger.warning("%d planned segments do not fit the STATE or the paths and are planned again", len(unfit))
     if chain:
-        _drop(store, numbers[len(chain) :])
-        return Start(start, tuple(chain), recent.extended(chain))
-    _drop(store, numbers)
-    begun = bool(numbers or start.done or start.ahead)  # never give a number that a STATE may mean to other tasks
+        return Start(start, tuple(chain), history.followed_by(chain))
     if start.done or start.ahead:
         logger.warning("The segment that STATE stands in is gone: its objects are read again from their beginning")
-    return Start(Bookmark(start.watermark, max(numbers, default=first) + begun), (), recent)
+    begun = bool(unfit or start.done or start.ahead)  # never give a number that a STATE may mean to other tasks
+    return Start(Bookmark(start.watermark, max(first + begun, history.number)), (), history)
 
 
 def without_plan(bookmark: Bookmark | None) -> Start:
     """Where a run begins that keeps no plan: at the watermark, because there is nothing to find its segment in."""
     at = bookmark or Bookmark()
     begun = bool(at.done or at.ahead)
-    return Start(Bookmark(at.watermark, at.segment + begun), (), Recent(at.watermark, at.watermark))
+    return Start(Bookmark(at.watermark, at.segment + begun), (), History(at.watermark, at.watermark))
 
 
-def _leave_behind(store: SegmentStore, numbers: Sequence[int], start: Bookmark, overlap: timedelta) -> Recent:
-    """Remove segments behind the STATE; what is known of the objects that may have come late."""
-    if start.watermark is None:
-        store.remove(numbers)
-        return Recent()
-    begin = look_back(start.watermark, overlap)
-    behind: list[Segment] = []
-    place: Watermark | None = start.watermark
-    for expected, number in zip(range(start.segment - 1, -1, -1), reversed(numbers), strict=False):
-        if number != expected or place is None or place <= begin:
+def _before(start: Bookmark, segments: Sequence[Segment]) -> list[Segment]:
+    """Those of the segments that end where a run begins, without a gap."""
+    found: list[Segment] = []
+    place = start.watermark
+    for segment in reversed([s for s in segments if s.number < start.segment]):
+        if segment.number != start.segment - 1 - len(found) or segment.after != place:
             break
-        segment = store.read(number)
-        if segment.after != place:
-            break
-        behind.insert(0, segment)
+        found.insert(0, segment)
         place = segment.before
-    recent = remembered(start.watermark, behind, store.read_recent(), begin)
-    if numbers:
-        store.write_recent(recent)
-        store.remove(numbers)
-    return recent
+    return found
 
 
 def _chain(store: SegmentStore, numbers: Sequence[int], start: Bookmark, fingerprint: str) -> list[Segment]:
@@ -185,14 +190,6 @@ def _chain(store: SegmentStore, numbers: Sequence[int], start: Bookmark, fingerp
     return chain
 
 
-def _drop(store: SegmentStore, numbers: Sequence[int]) -> None:
-    if numbers:
-        logger.warning(
-            "%d planned segments do not fit the STATE or the paths of the stream and are planned again", len(numbers)
-        )
-        store.remove(numbers)
-
-
 def extend(
     store: SegmentStore | None,
     objects: Sequence[ObjectInfo],
@@ -200,10 +197,11 @@ def extend(
     stream: str,
     fingerprint: str,
     number: int,
-    before: Watermark | None,
+    history: History,
     target_bytes: int,
 ) -> Iterator[Segment]:
     """Plan new segments for objects in order; each is durable before it is yielded, if there is a store."""
+    before = history.until
     while objects:
         for segment in make_segments(
             objects,
@@ -212,6 +210,7 @@ def extend(
             number=number,
             before=before,
             target_bytes=target_bytes,
+            ends=history.ends,
         ):
             planned = store.write(segment) if store else segment
             yield planned

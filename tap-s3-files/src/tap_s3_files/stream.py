@@ -157,15 +157,15 @@ def plan_of(
     def segments() -> Iterator[Segment]:
         yield from start.segments
         found = tap.listing(stream)
-        if not found and start.recent.until is None:
+        if not found and start.history.until is None:
             raise no_match(stream)
         yield from extend(
             store,
-            new_objects(found, start.recent, start=settings.start, end=settings.end),
+            new_objects(found, start.history, start=settings.start, end=settings.end),
             stream=stream.name,
             fingerprint=paths,
             number=start.next_number,
-            before=start.recent.until,
+            history=start.history,
             target_bytes=target_bytes,
         )
 

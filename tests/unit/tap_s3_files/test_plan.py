@@ -80,6 +80,12 @@ def test_objects_of_one_second_are_told_apart_by_their_url() -> None:
     assert position(a) < position(b)
 
 
+def test_a_bundle_does_not_span_an_end() -> None:
+    objects = [info(f"{n}", seconds=n) for n in range(6)]
+    ends = [position(info("x", seconds=1)), position(objects[3])]  # the first one between two objects
+    assert [[o.url.key for o in t.objects] for t in make_tasks(objects, ends)] == [["0", "1"], ["2", "3"], ["4", "5"]]
+
+
 def test_thousands_of_small_objects_become_few_tasks() -> None:
     tasks = list(make_tasks([info(f"{n:05}", size=10_000) for n in range(2000)]))
     assert [len(t.objects) for t in tasks] == [200] * 10

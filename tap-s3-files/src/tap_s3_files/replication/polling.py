@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from singer_arrow.storage import ObjectInfo
+from tap_s3_files.history import History
 from tap_s3_files.plan import in_order, in_window
-from tap_s3_files.recent import Recent
 
 
 def new_objects(
-    listed: Iterable[ObjectInfo], recent: Recent, *, start: datetime | None, end: datetime | None
+    listed: Iterable[ObjectInfo], history: History, *, start: datetime | None, end: datetime | None
 ) -> list[ObjectInfo]:
     """The objects to read, in order."""
-    return in_order(o for o in listed if in_window(o, start, end) and recent.is_new(o))
+    return in_order(o for o in listed if in_window(o, start, end) and history.is_new(o))
