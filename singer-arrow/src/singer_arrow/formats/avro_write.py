@@ -59,8 +59,8 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _encode_fast(batch: pa.RecordBatch) -> memoryview:
     import polars as pl
 
-    columns = {f.name: _stored(batch.column(i)) for i, f in enumerate(batch.schema)}
-    frame = pl.DataFrame(pl.from_arrow(pa.table(columns)))
+    stored = pa.RecordBatch.from_arrays([_stored(c) for c in batch.columns], names=batch.schema.names)
+    frame = pl.DataFrame(pl.from_arrow(stored))
     out = io.BytesIO()
     frame.write_avro(out, name="row")
     return out.getbuffer()

@@ -92,15 +92,15 @@ class BlockParser:
             data += b"\n"
         lines = data.count(b"\n")
         try:
-            return Parsed(lines, self._block(data))
+            return Parsed(lines, self._block(data, lines))
         except _BadLineError as error:
             return Parsed(lines, None, error.line, str(error), error.column)
 
-    def _block(self, data: bytes) -> pa.RecordBatch:
+    def _block(self, data: bytes, lines: int) -> pa.RecordBatch:
         ways = self._ways
         for way in ways:
             try:
-                batch = self._fast(data, way)
+                batch = self._fast(data, way, lines)
             except _FAILED:
                 continue
             if way != ways[0]:  # the next blocks are probably alike
@@ -116,7 +116,7 @@ class BlockParser:
         batches = []
         for part in (data[:middle], data[middle:]):
             try:
-                batches.append(self._fast(part, way))
+                batches.append(self._fast(part, way, part.count(b"\n")))
             except _FAILED:
                 batches.append(self._halves(part, way, first_line))
             first_line += part.count(b"\n")
@@ -139,8 +139,8 @@ class BlockParser:
         columns = [pa.array([r[i] for r in rows], f.type) for i, f in enumerate(self._schema)]
         return batch_of(columns, self._schema, len(rows))
 
-    def _fast(self, data: bytes, way: _Way) -> pa.RecordBatch:
-        """Parse with Arrow.
+    def _fast(self, data: bytes, way: _Way, lines: int) -> pa.RecordBatch:
+        """Parse whole lines with Arrow.
 
         Raises:
             Exception: One of `_FAILED`: the block holds something that needs a closer look.
@@ -154,7 +154,7 @@ class BlockParser:
             pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
             pj.ParseOptions(explicit_schema=pa.schema(list(read.items())), unexpected_field_behavior="ignore"),
         )
-        if not _one_object_a_line(data, table.num_rows, data.count(b"\n")):
+        if not _one_object_a_line(data, table.num_rows, lines):
             raise _NotPlainError
         raws = self._raws(data, [f for f in self._schema if f.name not in read], table.num_rows)
         columns = [
