@@ -81,7 +81,12 @@ class TargetBigQuery(LoadTarget):
     @cached_property
     def files(self) -> Files:
         """What makes uploads of batch files."""
-        return Files(Storage(self.settings.aws), self.temporary, self.processes)
+        return Files(self.storage, self.temporary, self.processes)
+
+    @cached_property
+    def storage(self) -> Storage:
+        """See `LoadTarget.storage`."""
+        return Storage(self.settings.aws)
 
     @cached_property
     def processes(self) -> Processes:
@@ -103,3 +108,4 @@ class TargetBigQuery(LoadTarget):
         for name in ("processes", "client"):
             if name in self.__dict__:
                 self.__dict__[name].close()
+        super().close()

@@ -155,11 +155,15 @@ class LoadSink(BatchSink):
         try:
             if self._validator is not None:
                 self._validator.validate(record)
+            self._parse_timestamps_in_record(record.copy(), self.schema, self.datetime_error_treatment)
         except InvalidRecord as error:
-            msg = f"stream {self.stream_name!r}: {error.error_message}"
-            raise InvalidRecord(msg, error.record) from None
-        self._parse_timestamps_in_record(record.copy(), self.schema, self.datetime_error_treatment)
+            raise self._invalid(error.error_message, record) from None
+        except (ValueError, TypeError) as error:  # a date that is none
+            raise self._invalid(str(error), record) from None
         return record
+
+    def _invalid(self, reason: str, record: dict[str, Any]) -> InvalidRecord:
+        return InvalidRecord(f"stream {self.stream_name!r}: {reason}", record)
 
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode

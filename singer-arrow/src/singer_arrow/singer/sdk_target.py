@@ -13,18 +13,19 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from singer_sdk import Target, metrics
 from singer_sdk.helpers._classproperty import classproperty
+from singer_sdk.io_base import SingerReader
 from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
 from singer_sdk.singerlib.json import deserialize_json, serialize_json
 
 from singer_arrow.batch.message import Batch
-from singer_arrow.errors import SchemaError
+from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.singer.checkpoint import Checkpoints, State
 from singer_arrow.singer.loads import Limits, Loads
 from singer_arrow.singer.sdk import check_config_files, checked_settings, environment_settings
@@ -37,9 +38,73 @@ if TYPE_CHECKING:
     import click
     from singer_sdk.plugin_base import _ConfigInput
 
+    from singer_arrow.storage import Storage
+
 GRACE_SECONDS = 20.0
 """How long a run that must end waits for the loads that run; Kubernetes kills after 30 s."""
 _PROGRESS_SECONDS = 30.0
+
+
+class LineReader(SingerReader):
+    """Reads messages; what is none of Singer's ends the run in one line that names the line of the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._number = 0
+
+    def process_lines(self, file_input: IO[str] | None, callbacks: dict[str, Callable[[dict[str, Any]], None]]) -> Any:
+        """Read all lines.
+
+        Raises:
+            DataError: One is no text.
+        """
+        try:
+            return super().process_lines(file_input, callbacks)
+        except UnicodeDecodeError as error:
+            msg = f"The input is no UTF-8 after line {self._number} ({error.reason}); the tap must write UTF-8"
+            raise DataError(msg) from None
+
+    def deserialize_json(self, line: str | bytes) -> dict[str, Any]:
+        """Read a line.
+
+        Raises:
+            DataError: It is no JSON object.
+        """
+        self._number += 1
+        try:
+            message = deserialize_json(line)
+        except (ValueError, RecursionError) as error:
+            msg = f"Line {self._number} of the input is no JSON ({error}): {_shortened(line)}"
+            raise DataError(msg) from None
+        if not isinstance(message, dict):
+            msg = f"Line {self._number} of the input is no Singer message: {_shortened(line)}"
+            raise DataError(msg)
+        return message
+
+    def _process_unknown_message(self, message_dict: dict[str, Any]) -> None:
+        kind = message_dict["type"]
+        msg = f"Line {self._number} of the input is a message of type {kind!r}, which Singer does not know"
+        raise DataError(msg)
+
+    @staticmethod
+    def assert_line_requires(line_dict: dict[str, Any], requires: set[str]) -> None:
+        """See the SDK; but the message itself, which may be long and private, is not repeated.
+
+        Raises:
+            DataError: A key is missing.
+        """
+        if missing := requires - line_dict.keys():
+            kind = line_dict.get("type", "")
+            of = f" of stream {line_dict['stream']!r}" if "stream" in line_dict else ""
+            msg = (
+                f"A {kind} message{of} lacks {', '.join(repr(m) for m in sorted(missing))}; this is an error of the tap"
+            )
+            raise DataError(" ".join(msg.split()))
+
+
+def _shortened(line: str | bytes) -> str:
+    text = line if isinstance(line, str) else line.decode(errors="replace")
+    return repr(text[:80] + ("..." if len(text) > 80 else ""))
 
 
 class LoadTarget(Target):
@@ -50,6 +115,7 @@ class LoadTarget(Target):
     """
 
     default_sink_class: type[LoadSink]
+    message_reader_class = LineReader
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -65,7 +131,16 @@ class LoadTarget(Target):
         """Where loads end and how many run at once."""
 
     def close(self) -> None:
-        """Give back what the target holds; called once, at the end of the run."""
+        """Give back what the target holds; called at the end of the run."""
+        if "folder" in self.__dict__:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    @cached_property
+    def storage(self) -> Storage:
+        """What batch files are read from."""
+        from singer_arrow.storage import Storage
+
+        return Storage()
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
@@ -153,17 +228,23 @@ class LoadTarget(Target):
     # What the SDK calls for each message
 
     def _process_schema_message(self, message_dict: dict[str, Any]) -> None:
-        schema = message_dict.get("schema")
-        if isinstance(schema, Mapping) and not schema.get("properties"):
-            msg = (
-                f"SCHEMA of stream {message_dict.get('stream')!r} has no properties; a table needs at least one column"
-            )
+        self._assert_line_requires(message_dict, {"stream", "schema"})
+        stream, schema, keys = message_dict["stream"], message_dict["schema"], message_dict.get("key_properties")
+        if not isinstance(schema, Mapping) or not isinstance(schema.get("properties"), Mapping):
+            msg = f"SCHEMA of stream {stream!r} has no properties; a table needs at least one column"
+            raise SchemaError(msg)
+        if not (keys is None or (isinstance(keys, list) and all(isinstance(k, str) for k in keys))):
+            msg = f"SCHEMA of stream {stream!r} has key_properties {keys!r}; they must be a list of names"
             raise SchemaError(msg)
         with self._messages:
             super()._process_schema_message(message_dict)
 
     def _process_record_message(self, message_dict: dict[str, Any]) -> None:
         with self._messages:
+            if not isinstance(message_dict.get("record"), dict):
+                self._assert_line_requires(message_dict, {"stream", "record"})
+                msg = f"A RECORD message of stream {message_dict['stream']!r} holds no object"
+                raise DataError(msg)
             self.message_version = message_dict.get("version")
             super()._process_record_message(message_dict)
 
@@ -187,6 +268,9 @@ class LoadTarget(Target):
                 self._process_record_message(message)
 
     def _process_activate_version_message(self, message_dict: dict[str, Any]) -> None:
+        self._assert_line_requires(message_dict, {"stream", "version"})
+        if message_dict["stream"] not in self.mapper.stream_maps:
+            self._assert_sink_exists(message_dict["stream"])
         with self._messages:
             super()._process_activate_version_message(message_dict)
 
@@ -242,14 +326,19 @@ class LoadTarget(Target):
         from singer_arrow.batch.decode import read_file
         from singer_arrow.formats import WRITABLE
         from singer_arrow.schema import from_json_schema
-        from singer_arrow.storage import Storage
 
-        arrow, storage = from_json_schema(schema), Storage()
+        arrow = from_json_schema(schema)
+        never_null = {
+            k for k, p in schema["properties"].items() if isinstance(p, Mapping) and "null" not in p.get("type", "null")
+        }
         for url in batch.manifest:
             path = self.temporary(".jsonl")
-            WRITABLE["jsonl"].write(read_file(storage, url, format=batch.format, schema=arrow), arrow, path)
+            WRITABLE["jsonl"].write(
+                read_file(self.storage, url, format=batch.format, schema=arrow), arrow, path, compression="none"
+            )
             with path.open("rb") as lines:
-                yield from map(deserialize_json, lines)
+                for row in map(deserialize_json, lines):  # in a file, what a row lacks is null
+                    yield {k: v for k, v in row.items() if v is not None or k not in never_null}
             path.unlink()
 
     def drain_old_records(self) -> None:

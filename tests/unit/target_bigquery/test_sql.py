@@ -1,0 +1,62 @@
+"""SQL texts: what they say, and that hostile names stay names."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from target_bigquery import sql
+from target_bigquery.types import columns_of
+
+
+def test_names_are_quoted_whatever_they_hold() -> None:
+    assert sql.quoted("p-1", "d", "t") == "`p-1`.`d`.`t`"
+    assert sql.quoted("a`; DROP TABLE x --") == "`a\\`; DROP TABLE x --`"
+    assert sql.quoted("a\\") == "`a\\\\`"
+
+
+def test_merge() -> None:
+    columns = columns_of(pa.schema([("id", pa.int64()), ("part", pa.float64()), ("name", pa.string())]))
+    assert sql.merge("`t`", "`s`", columns, ["id", "part"]) == (
+        "MERGE `t` AS t USING (SELECT `id`, `part`, `name` FROM `s` WHERE TRUE "
+        "QUALIFY ROW_NUMBER() OVER (PARTITION BY `id`, CAST(`part` AS STRING) ORDER BY `_sdc_order` DESC) = 1) AS s "
+        "ON t.`id` = s.`id` AND t.`part` = s.`part` "
+        "WHEN MATCHED THEN UPDATE SET `name` = s.`name` "
+        "WHEN NOT MATCHED THEN INSERT (`id`, `part`, `name`) VALUES (s.`id`, s.`part`, s.`name`)"
+    )
+
+
+def test_merge_of_keys_alone_updates_nothing() -> None:
+    columns = columns_of(pa.schema([("id", pa.int64())]))
+    assert "MATCHED THEN UPDATE" not in sql.merge("`t`", "`s`", columns, ["id"])
+
+
+def test_entries_are_parameters() -> None:
+    text = sql.add_ledger_entries("`l`", 2)
+    assert text.endswith(
+        "VALUES (@batch_0, @stream, @job, @rows_0, CURRENT_TIMESTAMP()), "
+        "(@batch_1, @stream, @job, @rows_1, CURRENT_TIMESTAMP())"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        sql.ledger_entries("`l`"),
+        sql.ledger_entries_of("`l`"),
+        sql.add_ledger_mark("`l`"),
+        sql.count_rows("`t`"),
+        sql.delete_versions("`t`", "_sdc_table_version"),
+        sql.mark_versions_deleted("`t`", "_sdc_table_version", "_sdc_deleted_at"),
+    ],
+)
+def test_texts_are_one_statement(text: str) -> None:
+    assert ";" not in text
+    assert "'" not in text.replace("''", "")  # no value stands in a text
+
+
+def test_versions() -> None:
+    assert sql.delete_versions("`t`", "v") == "DELETE FROM `t` WHERE `v` < @version"
+    assert sql.mark_versions_deleted("`t`", "v", "d") == (
+        "UPDATE `t` SET `d` = CURRENT_TIMESTAMP() WHERE `v` < @version AND `d` IS NULL"
+    )
