@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.schema import json_field
+from singer_arrow.singer import records as module
 from singer_arrow.singer.records import to_records
 
 
@@ -43,6 +44,13 @@ def records(values: list[Any], field: pa.DataType | pa.Field) -> list[Any]:
 )
 def test_values_are_exact(given: Any, kind: pa.DataType | pa.Field, expected: Any) -> None:
     assert records([given, None, given], kind) == [expected, None, expected]
+
+
+def test_large_batches_are_worked_off_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CELLS", 7)
+    table = pa.table({"a": list(range(10)), "l": [[n] * (n % 3) for n in range(10)]})
+    (batch,) = table.to_batches()
+    assert list(to_records(batch)) == table.to_pylist()
 
 
 def test_slices_keep_their_rows() -> None:

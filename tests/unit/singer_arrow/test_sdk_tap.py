@@ -210,6 +210,16 @@ def test_deselected_columns_are_not_in_the_schema() -> None:
     assert list(schema["schema"]["properties"]) == ["id"]
 
 
+def test_an_object_of_which_nothing_is_selected_is_deselected(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = {"type": "object", "properties": {"b": {"type": "object", "properties": {"c": {"type": "string"}}}}}
+    monkeypatch.setitem(globals(), "SCHEMA", {"type": "object", "properties": {"a": inner, "id": {"type": "integer"}}})
+    given = catalog()
+    for entry in given["streams"][0]["metadata"]:
+        entry["metadata"]["selected"] = entry["breadcrumb"][-1:] != ["c"]
+    (schema, *_) = sync({"batches": True}, catalog=given)
+    assert list(schema["schema"]["properties"]) == ["id"]
+
+
 def test_a_test_run_sends_records() -> None:
     tap = TapThings(config={"batches": True})
     out = io.StringIO()

@@ -18,13 +18,18 @@ from pyarrow import types as pt
 
 from singer_arrow.schema import is_json
 
+_CELLS = 1 << 18  # values that are Python objects at once, about: 20 MB
+
 
 def to_records(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     """The rows of a batch of canonical types."""
     names = batch.schema.names
-    columns = [_values(column, field) for column, field in zip(batch.columns, batch.schema, strict=True)]
-    for row in zip(*columns, strict=True):
-        yield dict(zip(names, row, strict=True))
+    step = max(1, _CELLS // max(1, len(names)))
+    for start in range(0, batch.num_rows, step):
+        part = batch.slice(start, step)
+        columns = [_values(column, field) for column, field in zip(part.columns, batch.schema, strict=True)]
+        for row in zip(*columns, strict=True):
+            yield dict(zip(names, row, strict=True))
 
 
 def _values(column: pa.Array, field: pa.Field) -> list[Any]:

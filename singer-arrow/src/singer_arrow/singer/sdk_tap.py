@@ -24,7 +24,7 @@ from singer_sdk.helpers.conform import TypeConformanceLevel
 from singer_sdk.io_base import SingerWriter
 from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
 from singer_sdk.plugin_base import _ConfigInput
-from singer_sdk.singerlib import Catalog, CatalogEntry, Message, Schema
+from singer_sdk.singerlib import Catalog, CatalogEntry, Message, MetadataMapping, Schema
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import ConfigError, ServiceError, SingerArrowError
@@ -62,11 +62,26 @@ def exact_catalog(catalog: Mapping[str, Any]) -> Catalog:
     try:
         result = Catalog.from_dict(dict(catalog))
         for stream in catalog.get("streams", []):
-            result[stream["tap_stream_id"]].schema = ExactSchema(stream.get("schema", {}))
+            entry = result[stream["tap_stream_id"]]
+            entry.schema = ExactSchema(stream.get("schema", {}))
+            _deselect_hollow(entry.metadata, stream.get("schema", {}))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         msg = f"The catalog is not one of Singer's ({type(error).__name__}: {error}); write it with --discover"
         raise ConfigError(msg) from None
     return result
+
+
+def _deselect_hollow(metadata: MetadataMapping, schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> None:
+    """Deselect objects of which no part is selected: a schema without properties would stand for any object."""
+    for name, part in schema.get("properties", {}).items():
+        place = (*path, "properties", name)
+        parts = part.get("properties")
+        if not parts:
+            continue
+        _deselect_hollow(metadata, part, place)
+        mask = metadata.resolve_selection()
+        if not any(mask[(*place, "properties", p)] for p in parts):
+            metadata[place].selected = False
 
 
 class LineWriter(SingerWriter):
