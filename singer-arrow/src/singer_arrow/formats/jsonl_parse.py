@@ -75,6 +75,7 @@ class BlockParser:
 
     def __init__(self, schema: pa.Schema, *, loose_text: bool = False) -> None:
         self._schema, self._loose_text = schema, loose_text
+        self._read_schemas: dict[_Way, pa.Schema] = {}
         self._ways = [_Way()]
         if any("timestamp" in str(f.type) for f in schema):
             self._ways += [_Way(text_times=True)]
@@ -148,19 +149,25 @@ class BlockParser:
         if not data.lstrip():
             return batch_of([pa.nulls(0, f.type) for f in self._schema], self._schema, 0)
         self._check(data)
-        read = {f.name: t for f in self._schema if (t := _read_type(f, way)) is not None}
+        read = self._read_schema(way)
         table = pj.read_json(
             pa.BufferReader(data),
             pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
-            pj.ParseOptions(explicit_schema=pa.schema(list(read.items())), unexpected_field_behavior="ignore"),
+            pj.ParseOptions(explicit_schema=read, unexpected_field_behavior="ignore"),
         )
         if not _one_object_a_line(data, table.num_rows, lines):
             raise _NotPlainError
-        raws = self._raws(data, [f for f in self._schema if f.name not in read], table.num_rows)
-        columns = [
-            raws[f.name] if f.name in raws else _finish(table.column(f.name).combine_chunks(), f) for f in self._schema
-        ]
+        found = dict(zip(table.column_names, table.combine_chunks().to_batches()[0].columns, strict=True))
+        raws = self._raws(data, [f for f in self._schema if f.name not in found], table.num_rows)
+        columns = [raws[f.name] if f.name in raws else _finish(found[f.name], f) for f in self._schema]
         return batch_of(columns, self._schema, table.num_rows)
+
+    def _read_schema(self, way: _Way) -> pa.Schema:
+        """The columns that Arrow's reader makes, as it makes them; made once."""
+        if way not in self._read_schemas:
+            read = [(f.name, t) for f in self._schema if (t := _read_type(f, way)) is not None]
+            self._read_schemas[way] = pa.schema(read)
+        return self._read_schemas[way]
 
     def _check(self, data: bytes) -> None:
         if data[:1] != b"{" and data.lstrip()[:1] != b"{":  # a first line `null` crashes the reader
