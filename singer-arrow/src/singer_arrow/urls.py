@@ -33,8 +33,11 @@ class Url:
         """Read `s3://bucket/key`, `gs://`, `az://`, `https://`, `file:///path`, or a local path.
 
         Raises:
-            ConfigError: There is no bucket.
+            ConfigError: There is no bucket, or nothing at all.
         """
+        if not text.strip():
+            msg = "A path or URL is empty; leave the setting out, or name a place"
+            raise ConfigError(msg)
         match = _SCHEME.match(text)
         if match is None:
             return cls("file", "", Path(text.removeprefix("file:")).expanduser().absolute().as_posix().lstrip("/"))
@@ -91,6 +94,9 @@ def glob_match(pattern: str, key: str) -> bool:
 
     `*` and `?` stay within one folder, `**` crosses folders (`a/**/b` also matches `a/b`), `[abc]` is a set of
     characters, `{a,b}` are alternatives.
+
+    Raises:
+        ConfigError: It is no pattern.
     """
     return _regex(pattern).fullmatch(key) is not None
 
@@ -110,7 +116,7 @@ def _regex(pattern: str) -> re.Pattern[str]:
             out.append("[^/]*" if rest[0] == "*" else "[^/]")
             i += 1
         elif rest[0] == "[" and (end := rest.find("]", 2)) > 0:
-            body = rest[1:end].replace("\\", r"\\")
+            body = re.sub(r"[\\\[&~|]", r"\\\g<0>", rest[1:end])
             out.append(f"[{'^' + body[1:] if body[0] in '!^' else body}]")
             i += end + 1
         elif rest[0] == "{" and "}" in rest:
@@ -124,4 +130,8 @@ def _regex(pattern: str) -> re.Pattern[str]:
         else:
             out.append(re.escape(rest[0]))
             i += 1
-    return re.compile("".join(out), re.DOTALL)
+    try:
+        return re.compile("".join(out), re.DOTALL)
+    except re.error as error:
+        msg = f"{pattern!r} is no pattern ({error.msg}); check its brackets and braces"
+        raise ConfigError(msg) from None

@@ -71,3 +71,19 @@ def test_globs(pattern: str, yes: list[str], no: list[str]) -> None:
 def test_a_key_without_wildcard_is_its_own_prefix() -> None:
     assert not has_glob("a/b.csv")
     assert glob_prefix("a/b.csv") == "a/b.csv"
+
+
+def test_a_bracket_in_a_set_is_itself() -> None:
+    assert glob_match("a[[]1].csv", "a[1].csv")
+    assert glob_match("[a&&b].csv", "&.csv")
+
+
+@pytest.mark.parametrize("pattern", ["[z-a].csv", "{a{b}.csv"])
+def test_what_is_no_pattern_is_said(pattern: str) -> None:
+    with pytest.raises(ConfigError, match="is no pattern"):
+        glob_match(pattern, "a")
+
+
+def test_nothing_is_no_url() -> None:
+    with pytest.raises(ConfigError, match="empty"):
+        Url.parse(" ")
