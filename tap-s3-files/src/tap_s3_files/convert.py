@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -85,6 +86,10 @@ def read(job: Job, task: Task, worker: Worker) -> Iterator[pa.RecordBatch]:
     source = split(job.schema, metadata_columns=job.metadata_columns)
     storage = CountedStorage(worker.storage, worker.progress)
     for info in task.objects:
+        if info.size == 0:  # whatever its name: `_SUCCESS` and other marks have no format
+            logger.warning("%s is empty and was skipped", info.url)
+            worker.progress.add(skipped=1)
+            continue
         rows = 0
         origin = _Origin(job, info)
         reader = ObjectReader(storage, info.url, info=info, budget=worker.budget)
@@ -156,7 +161,8 @@ def convert(job: Job, task: Task, worker: Worker, batch: BatchSettings, target_b
         task: Which objects.
         worker: What the task is run with.
         batch: Format and place of the files.
-        target_bytes: Size of a file, as the task's segment says.
+        target_bytes: Size of a file, as the task's segment says. A bundle becomes one file, however large: if it were
+            cut, an object that is gone on a later run would move the cuts, and rows would be lost or sent twice.
     """
     name = identity(job, task)
     suffix = "jsonl.gz" if (batch.format, batch.compression) == ("jsonl", "gzip") else batch.format
@@ -171,7 +177,7 @@ def convert(job: Job, task: Task, worker: Worker, batch: BatchSettings, target_b
         url_of=url_of,
         format=batch.format,
         compression=batch.compression,
-        target_bytes=target_bytes,
+        target_bytes=target_bytes if len(task.objects) == 1 else sys.maxsize,
     )
     previous: Part | None = None
     for part in parts:

@@ -77,19 +77,23 @@ def in_order(objects: Iterable[ObjectInfo]) -> list[ObjectInfo]:
     return sorted(objects, key=position)
 
 
-def make_tasks(objects: Sequence[ObjectInfo], ends: Sequence[Watermark] = ()) -> Iterator[Task]:
+def make_tasks(
+    objects: Sequence[ObjectInfo], ends: Sequence[Watermark] = (), *, target_bytes: int = BUNDLE_BYTES
+) -> Iterator[Task]:
     """Small objects that follow each other are bundled, so that thousands of them become a few batch files.
 
     Args:
         objects: In order.
         ends: Places, in order, that no bundle spans.
+        target_bytes: Wanted size of a batch file; a bundle becomes one.
     """
     bundle: list[ObjectInfo] = []
     size = stretch = 0
+    limit = min(BUNDLE_BYTES, target_bytes)
     for info in objects:
         alone = info.size > SMALL_OBJECT
         before, stretch = stretch, bisect_left(ends, position(info)) if ends else 0
-        full = size + info.size > BUNDLE_BYTES or len(bundle) == BUNDLE_OBJECTS
+        full = size + info.size > limit or len(bundle) == BUNDLE_OBJECTS
         if bundle and (alone or full or stretch != before):
             yield Task(tuple(bundle))
             bundle, size = [], 0
@@ -119,7 +123,7 @@ def make_segments(
     def segment() -> Segment:
         return Segment(number, stream, fingerprint, target_bytes, before, tuple(tasks))
 
-    for task in make_tasks(objects, ends):
+    for task in make_tasks(objects, ends, target_bytes=target_bytes):
         if tasks and (count + len(task.objects) > SEGMENT_OBJECTS or size + task.bytes > SEGMENT_BYTES):
             full = segment()
             yield full

@@ -119,12 +119,22 @@ def test_a_batch_file_holds_the_rows_and_the_message_tells_of_it(
 
 
 def test_the_same_task_gives_the_same_messages(folder: Folder) -> None:
-    objects = [folder.csv("a.csv", 0, 70_000), folder.csv("b.csv", 70_000, 10)]
-    first = folder.convert(*objects, target_bytes=20_000)
+    info = folder.csv("a.csv", 0, 600_000)
+    first = folder.convert(info, target_bytes=20_000)
     assert len(first) > 1
     assert len({b.batch_id for b in first}) == len(first)
-    assert sum(b.row_count or 0 for b in first) == 70_010
-    assert folder.convert(*objects, target_bytes=20_000) == first
+    assert sum(b.row_count or 0 for b in first) == 600_000
+    assert folder.convert(info, target_bytes=20_000) == first
+
+
+def test_a_bundle_is_one_file_whose_id_holds_when_an_object_goes(folder: Folder) -> None:
+    objects = [folder.csv(f"{name}.csv", 0, 30_000) for name in "abcd"]
+    (before,) = folder.convert(*objects, target_bytes=20_000)
+    assert before.row_count == 120_000
+    Path(folder.path / "a.csv").unlink()
+    (after,) = folder.convert(*objects, target_bytes=20_000)
+    assert (after.row_count, after.batch_id) == (90_000, before.batch_id)
+    assert after.manifest != before.manifest
 
 
 def test_ids_tell_objects_versions_columns_and_types_apart(folder: Folder) -> None:
@@ -178,7 +188,7 @@ def test_an_object_that_changes_while_it_is_read_is_an_error(folder: Folder) -> 
         list(batches)
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl", "a.parquet", "a.avro"])
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl", "a.parquet", "a.avro", "_SUCCESS"])
 def test_an_empty_object_is_left_out(folder: Folder, name: str, caplog: pytest.LogCaptureFixture) -> None:
     (batch,) = folder.convert(folder.write(name, b""), folder.csv("b.csv", 0, 3))
     assert batch.row_count == 3

@@ -91,6 +91,12 @@ def test_thousands_of_small_objects_become_few_tasks() -> None:
     assert [len(t.objects) for t in tasks] == [200] * 10
 
 
+def test_a_bundle_is_no_larger_than_a_batch_file_should_be() -> None:
+    objects = [info(f"{n}", size=3 << 20) for n in range(4)]
+    assert [len(t.objects) for t in make_tasks(objects, target_bytes=6 << 20)] == [2, 2]
+    assert [len(t.objects) for t in make_tasks(objects, target_bytes=1)] == [1, 1, 1, 1]
+
+
 def test_a_segment_never_ends_before_it_begins() -> None:
     before = Watermark(START + timedelta(days=1), "s3://b/z")
     segment = Segment(0, "s", "f", 1, before, tuple(make_tasks([info("late")])))
