@@ -256,6 +256,8 @@ class BigQuery:
             schema=[bigquery.SchemaField.from_api_repr(dict(f)) for f in fields],
             labels=dict(self.settings.labels),
         )
+        if file_format in ("avro", "parquet"):
+            config.decimal_target_types = ["NUMERIC", "BIGNUMERIC"]  # the first that holds a decimal's digits
         if file_format == "avro":
             config.use_avro_logical_types = True
         if file_format == "parquet":

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.errors import DataError
+from singer_arrow.formats.cast import fit
 from target_bigquery.sql import ORDER
-from target_bigquery.types import Column, read_schema, upload_schema
+from target_bigquery.types import Column, decimal_kind, read_schema, upload_schema
 
 ORDER_BITS = 36
 """A row's place: the place of its item among those of the stream, then this many bits for its place in the item."""
@@ -133,10 +134,8 @@ def _is_loadable(t: pa.DataType, column: Column) -> bool:
             return bool(pt.is_integer(t) and not pt.is_uint64(t))
         case "FLOAT":
             return bool(pt.is_float32(t) or pt.is_float64(t))
-        case "NUMERIC":
-            return bool(pt.is_decimal(t) and 0 <= t.scale <= 9 and t.precision - t.scale <= 29)
-        case "BIGNUMERIC":
-            return bool(pt.is_decimal(t) and 0 <= t.scale <= 38 and t.precision - t.scale <= 38)
+        case "NUMERIC" | "BIGNUMERIC":  # a load job chooses by the digits of the file's type
+            return bool(pt.is_decimal(t)) and decimal_kind(t) == column.kind
         case "TIMESTAMP":
             return bool(pt.is_timestamp(t) and t.tz is not None and t.unit in ("ms", "us"))
         case "TIME":
@@ -167,6 +166,27 @@ def _coarse(t: pa.DataType) -> pa.DataType:
     if pt.is_timestamp(t):
         return pa.timestamp("us", t.tz)
     return pa.time64("us") if pt.is_time(t) else t
+
+
+def quoted_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with text for numbers that JSON's readers may bend: BigQuery asks for integers beyond 2^53 as text."""
+    return pa.schema([f.with_type(_quoted(f.type)) for f in schema])
+
+
+def quote_numbers(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Batches of `schema` as batches of its `quoted_schema`."""
+    quoted = quoted_schema(schema)
+    for batch in batches:
+        arrays = [fit(array, f) for array, f in zip(batch.columns, quoted, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=quoted)
+
+
+def _quoted(t: pa.DataType) -> pa.DataType:
+    if pt.is_struct(t):
+        return pa.struct([f.with_type(_quoted(f.type)) for f in t])
+    if pt.is_list(t):
+        return pa.list_(t.value_field.with_type(_quoted(t.value_type)))
+    return pa.string() if pt.is_int64(t) or pt.is_decimal(t) else t
 
 
 def _null_key(column: Column, url: str) -> DataError:

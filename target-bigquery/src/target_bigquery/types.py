@@ -234,14 +234,21 @@ def _scalar(t: pa.DataType, column: str) -> tuple[str, pa.DataType]:
     raise SchemaError(msg)
 
 
-def _decimal(t: pa.DataType) -> tuple[str, pa.DataType]:
-    scale = max(t.scale, 0)
-    before = max(t.precision - t.scale, 1)
+def decimal_kind(t: pa.DataType) -> str:
+    """The smallest column type that holds all digits of a decimal type; STRING if none does."""
+    before, scale = t.precision - t.scale, max(t.scale, 0)
     if before <= 29 and scale <= 9:
-        return "NUMERIC", pa.decimal128(min(before + scale, 38), scale)
-    if before <= 38 and scale <= 38:
-        return "BIGNUMERIC", (pa.decimal128 if before + scale <= 38 else pa.decimal256)(before + scale, scale)
-    return "STRING", pa.string()
+        return "NUMERIC"
+    return "BIGNUMERIC" if before <= 38 and scale <= 38 else "STRING"
+
+
+def _decimal(t: pa.DataType) -> tuple[str, pa.DataType]:
+    kind = decimal_kind(t)
+    if kind == "STRING":
+        return kind, pa.string()
+    if t.scale >= 0:
+        return kind, t
+    return kind, (pa.decimal128 if t.precision - t.scale <= 38 else pa.decimal256)(t.precision - t.scale, 0)
 
 
 def _struct(fields: Sequence[Column]) -> pa.DataType:

@@ -132,6 +132,17 @@ def test_records_become_what_is_asked_for_and_are_removed(files: Files, tmp_path
     assert pq.read_table(part.files[0].path).to_pylist() == expected(3)
 
 
+def test_converted_parquet_is_joined_under_the_names_of_its_columns(files: Files, tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("a-b", pa.string())])
+    rows = [{"id": n, "a-b": f"n{n}"} for n in range(2)]
+    parts = [
+        files.prepare(item(jsonl(tmp_path / f"{n}.jsonl.gz", [row]), schema=schema, place=n), "parquet")
+        for n, row in enumerate(rows)
+    ]
+    got = pq.read_table(files.join(parts, "parquet").path).to_pylist()
+    assert got == [{"id": n, "a_b": f"n{n}", "_sdc_order": n << 36} for n in range(2)]
+
+
 @pytest.mark.parametrize("inline", [1 << 20, 0])
 def test_nested_rows_are_written_here_or_in_a_process(
     inline: int, files: Files, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch

@@ -45,6 +45,8 @@ UTC = pa.timestamp("us", "UTC")
         (pa.decimal128(30, 0), "BIGNUMERIC", pa.decimal128(30, 0)),
         (pa.decimal256(76, 38), "BIGNUMERIC", pa.decimal256(76, 38)),
         (pa.decimal256(40, 38), "BIGNUMERIC", pa.decimal256(40, 38)),
+        (pa.decimal128(5, 5), "NUMERIC", pa.decimal128(5, 5)),
+        (pa.decimal128(3, -27), "BIGNUMERIC", pa.decimal128(30, 0)),
         (pa.decimal256(76, 0), "STRING", pa.string()),
         (pa.decimal256(76, 76), "STRING", pa.string()),
         (pa.decimal128(5, -3), "NUMERIC", pa.decimal128(8, 0)),

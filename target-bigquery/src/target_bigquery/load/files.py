@@ -24,7 +24,14 @@ from singer_arrow.formats.avro_container import header_size
 from singer_arrow.formats.avro_write import can_write_fast
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
-from target_bigquery.convert import Conversion, check_lists, loads_as_it_is, needs_list_check
+from target_bigquery.convert import (
+    Conversion,
+    check_lists,
+    loads_as_it_is,
+    needs_list_check,
+    quote_numbers,
+    quoted_schema,
+)
 from target_bigquery.load.processes import Processes
 
 AVRO_CODEC = "snappy"
@@ -184,8 +191,12 @@ class Files:
 
     def _reread(self, part: Part) -> Iterator[pa.RecordBatch]:
         conversion = part.item.conversion
+        if part.as_it_is:  # it bears the names of columns, not those of properties
+            for file in part.files:
+                yield from self._read(file, "parquet", conversion.upload_schema)
+            return
         sources = ((f.url, self._read(f, "parquet", conversion.read_schema)) for f in part.files)
-        return conversion.all_batches(sources)
+        yield from conversion.all_batches(sources)
 
     def _read(self, file: LocalFile, file_format: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Read a local copy; errors name where it came from."""
@@ -199,6 +210,8 @@ class Files:
     def _write(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path, file_format: str) -> int:
         if file_format == "avro" and not can_write_fast(schema):
             return self._write_nested(batches, schema, path)
+        if file_format == "jsonl":
+            batches, schema = quote_numbers(batches, schema), quoted_schema(schema)
         codec = {"avro": AVRO_CODEC, "parquet": PARQUET_CODEC}.get(file_format, "gzip")
         return WRITABLE[file_format].write(batches, schema, path, compression=codec)
 

@@ -29,7 +29,7 @@ class Replacement:
                 migrate.remove_leftovers(self._client, destination.name)
                 self._name = migrate.staging_name(destination.name, uuid.uuid4().hex)
                 migrate.create_staging(self._client, self._name, destination.table.fields, like=destination.table)
-            elif (table := self._client.table(self._name)) and len(table.fields) != len(destination.table.fields):
+            elif (table := self._client.table(self._name)) and table.columns != destination.table.columns:
                 self._client.set_fields(table, destination.table.fields)
             return self._name
 

@@ -1,0 +1,533 @@
+"""What target-bigquery makes of messages, in real tables of the local BigQuery."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from singer_lines import COLUMNS, Batches, activate, load, record, rows, schema, state
+
+from local_cloud import Cloud
+from singer_arrow.errors import ConfigError, DataError, NotFoundError, SchemaError
+
+Config = dict[str, Any]
+
+
+@pytest.fixture
+def config(cloud: Cloud, dataset: str) -> Config:
+    """Settings for the local BigQuery."""
+    env = cloud.environ()
+    endpoint = env["TARGET_BIGQUERY_API_ENDPOINT"]
+    return {"project": env["TARGET_BIGQUERY_PROJECT"], "dataset": dataset, "api_endpoint": endpoint}
+
+
+@pytest.fixture
+def batch(tmp_path: Path) -> Batches:
+    return Batches(tmp_path)
+
+
+@pytest.fixture
+def table(bq: Any, dataset: str) -> Callable[..., list[dict[str, Any]]]:
+    """Reads a table, in order of its first column."""
+
+    def read(name: str = "rows", order: str = "id") -> list[dict[str, Any]]:
+        return [dict(r) for r in bq.query(f"SELECT * FROM `{dataset}.{name}` ORDER BY {order}").result()]
+
+    return read
+
+
+def states(capsys: pytest.CaptureFixture[str]) -> list[int]:
+    return [json.loads(line)["n"] for line in capsys.readouterr().out.splitlines()]
+
+
+# Formats and types
+
+
+@pytest.mark.parametrize("load_format", ["auto", "parquet", "avro", "jsonl"])
+@pytest.mark.parametrize("file_format", ["parquet", "jsonl"])
+def test_every_format_loads_alike(
+    file_format: str, load_format: str, config: Config, batch: Batches, table: Any, bq: Any, dataset: str
+) -> None:
+    lines = [
+        schema(),
+        batch(rows(0, 3), file_format=file_format, batch_id="a"),
+        batch(rows(3, 3), file_format=file_format),
+        state(1),
+    ]
+    load(lines, config | {"load_format": load_format})
+    assert table() == rows(0, 6)
+    (job,) = [j for j in bq.list_jobs() if j.job_type == "load" and j.destination.dataset_id == dataset]
+    wanted = {"auto": {"parquet": "PARQUET", "jsonl": "AVRO"}[file_format], "jsonl": "NEWLINE_DELIMITED_JSON"}
+    assert job.source_format == wanted.get(load_format, load_format.upper())
+
+
+TYPES: list[tuple[str, pa.DataType, list[Any], str]] = [
+    ("i8", pa.int8(), [-128, 127], "INTEGER"),
+    ("u32", pa.uint32(), [0, 2**32 - 1], "INTEGER"),
+    ("i64", pa.int64(), [-(2**63), 2**63 - 1], "INTEGER"),
+    ("u64", pa.uint64(), [0, 2**64 - 1], "NUMERIC"),
+    ("f32", pa.float32(), [0.5, -0.25], "FLOAT"),
+    ("f64", pa.float64(), [1e308, -0.1], "FLOAT"),
+    (
+        "n",
+        pa.decimal128(38, 9),
+        [Decimal("12345678901234567890123456789.123456789"), Decimal("-0.000000001")],
+        "NUMERIC",
+    ),
+    ("d", pa.decimal128(12, 2), [Decimal("1234567890.12"), Decimal("-0.01")], "NUMERIC"),
+    ("b", pa.bool_(), [True, False], "BOOLEAN"),
+    ("s", pa.string(), ["", 'é☃ 日本語 🛩 " \\ \n\t\u0001'], "STRING"),
+    ("y", pa.binary(), [b"", bytes(range(256))], "BYTES"),
+    ("day", pa.date32(), [date(1, 1, 1), date(9999, 12, 31)], "DATE"),
+    ("clock", pa.time64("us"), [time(0, 0), time(23, 59, 59, 999999)], "TIME"),
+    (
+        "at",
+        pa.timestamp("us", "UTC"),
+        [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, UTC)],
+        "TIMESTAMP",
+    ),
+    ("l", pa.list_(pa.int64()), [[1, -2], []], "INTEGER"),
+    ("st", pa.struct([("a", pa.int64()), ("b", pa.string())]), [{"a": 1, "b": None}, {"a": None, "b": ""}], "RECORD"),
+    ("ls", pa.list_(pa.struct([("x", pa.float64())])), [[{"x": 1.5}, {"x": None}], []], "RECORD"),
+    ("m", pa.map_(pa.string(), pa.int64()), [[("k", 1)], []], "JSON"),
+    ("ll", pa.list_(pa.list_(pa.int64())), [[[1], [2, 3]], []], "JSON"),
+]
+AS_READ = {"m": [{"k": 1}, {}], "u64": [Decimal(0), Decimal(2**64 - 1)]}
+
+
+@pytest.mark.parametrize("load_format", ["auto", "avro", "jsonl"])
+def test_every_type_arrives_exactly(load_format: str, config: Config, batch: Batches, table: Any, bq: Any) -> None:
+    columns = pa.schema([("id", pa.int64()), *((name, kind) for name, kind, _, _ in TYPES)])
+    content = [{"id": n, **{name: values[n] for name, _, values, _ in TYPES}} for n in range(2)]
+    content.append({"id": 2})
+    load([schema(columns=columns), batch(content, columns=columns)], config | {"load_format": load_format})
+    kinds = {f.name: f.field_type for f in bq.get_table(f"{config['dataset']}.rows").schema}
+    assert kinds == {"id": "INTEGER", **{name: kind for name, _, _, kind in TYPES}}
+    got = table()
+    for n in range(2):
+        for name, _, values, _ in TYPES:
+            assert got[n][name] == AS_READ.get(name, values)[n], name
+    lists = {"l", "ls"}
+    assert {n: v for n, v in got[2].items() if v is not None} == {"id": 2, **{key: [] for key in lists}}
+
+
+def test_parquet_of_plain_types_is_not_rewritten(
+    config: Config, batch: Batches, table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from target_bigquery.load.files import Files
+
+    uploaded = []
+    join = Files.join
+
+    def spy(self: Files, *arguments: Any) -> Any:
+        uploaded.append(join(self, *arguments))
+        return uploaded[-1]
+
+    monkeypatch.setattr(Files, "join", spy)
+    load([schema(), batch(rows(0, 3))], config)
+    assert [u.path for u in uploaded] == [tmp_path / "1.parquet"]
+    assert table() == rows(0, 3)
+
+
+def test_nan_and_infinities(config: Config, batch: Batches, table: Any) -> None:
+    columns = pa.schema([("id", pa.int64()), ("x", pa.float64())])
+    content = [{"id": n, "x": x} for n, x in enumerate((float("inf"), float("-inf"), 0.0, float("nan")))]
+    for load_format in ("parquet", "avro"):
+        stream = f"s_{load_format}"
+        load(
+            [schema(stream, columns), batch(content, stream=stream, columns=columns)],
+            config | {"load_format": load_format},
+        )
+        got = [r["x"] for r in table(stream)]
+        assert got[:3] == [float("inf"), float("-inf"), 0.0]
+        assert got[3] != got[3]
+
+
+def test_nested_as_json(config: Config, batch: Batches, table: Any, bq: Any) -> None:
+    columns = pa.schema([("id", pa.int64()), ("s", pa.struct([("a", pa.int64())])), ("l", pa.list_(pa.string()))])
+    content = [{"id": 1, "s": {"a": 2**53 + 1}, "l": ["x", None]}, {"id": 2, "s": None, "l": None}]
+    lines = [
+        schema(columns=columns),
+        batch(content[:1], columns=columns),
+        batch(content[1:], columns=columns, file_format="jsonl"),
+    ]
+    load(lines, config | {"nested": "json"})
+    assert [f.field_type for f in bq.get_table(f"{config['dataset']}.rows").schema] == ["INTEGER", "JSON", "JSON"]
+    assert table() == content
+
+
+def test_what_other_taps_write(config: Config, batch: Batches, table: Any, tmp_path: Path) -> None:
+    properties = {
+        "id": {"type": "integer"},
+        "at": {"type": ["null", "string"], "format": "date-time"},
+        "free": {"type": ["object", "null"]},
+        "price": {"type": "number", "multipleOf": 0.01},
+        "name": {"type": ["string", "null"]},
+    }
+    message = {"type": "SCHEMA", "stream": "rows", "schema": {"properties": properties}, "key_properties": []}
+    path = tmp_path / "plain.json"
+    content = [
+        '{"id": 1, "at": "2026-11-20 11:09:53.074889", "free": {"a": [1, {"b": null}]}, "price": 1.10, "name": ""}',
+        '{"id": 2, "at": "2026-11-20T11:09:13.025134+00:00", "extra": [1]}',
+        '{"id": 3, "at": "2026-11-20T13:09:13+0200", "free": null, "price": 0.3}',
+    ]
+    path.write_text("\n".join(content))
+    encoding = {"format": "jsonl", "compression": "none"}
+    load([message, {"type": "BATCH", "stream": "rows", "encoding": encoding, "manifest": [str(path)]}], config)
+    assert table() == [
+        {
+            "id": 1,
+            "at": datetime(2026, 11, 20, 11, 9, 53, 74889, UTC),
+            "free": {"a": [1, {"b": None}]},
+            "price": Decimal("1.10"),
+            "name": "",
+        },
+        {"id": 2, "at": datetime(2026, 11, 20, 11, 9, 13, 25134, UTC), "free": None, "price": None, "name": None},
+        {
+            "id": 3,
+            "at": datetime(2026, 11, 20, 11, 9, 13, tzinfo=UTC),
+            "free": None,
+            "price": Decimal("0.3"),
+            "name": None,
+        },
+    ]
+
+
+def test_a_batch_on_s3_is_read_as_one_on_disk(
+    config: Config, batch: Batches, table: Any, s3: Any, bucket: str, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in cloud.environ().items():
+        if name.startswith("AWS_"):
+            monkeypatch.setenv(name, value)
+    messages = [batch(rows(n * 2, 2), file_format=f) for n, f in enumerate(("parquet", "jsonl", "parquet"))]
+    for message in messages:
+        (url,) = message["manifest"]
+        path = Path(url.removeprefix("file://"))
+        s3.upload_file(str(path), bucket, f"b/{path.name}")
+        message["manifest"] = [f"s3://{bucket}/b/{path.name}"]
+    load([schema(), *messages], config)
+    assert table() == rows(0, 6)
+
+
+# Messages
+
+
+def test_records_and_batches_of_several_streams_interleaved(
+    config: Config, batch: Batches, table: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [schema("a"), schema("b")]
+    for n in range(0, 20, 4):
+        lines += [
+            *(record("a", **r) for r in rows(n, 2)),
+            batch(rows(n, 2), stream="b"),
+            batch(rows(n + 2, 2), stream="a", file_format="jsonl"),
+            *(record("b", **r) for r in rows(n + 2, 2)),
+            state(n),
+        ]
+    load(lines, config)
+    assert table("a") == table("b") == rows(0, 20)
+    assert states(capsys)[-1] == 16
+
+
+def test_batches_are_gathered_into_few_jobs(config: Config, batch: Batches, table: Any, bq: Any, dataset: str) -> None:
+    target = load([schema(), *(batch(rows(n, 1)) for n in range(30))], config)
+    assert table() == rows(0, 30)
+    assert target.tally("rows").counts() == {
+        **{"batches": 30, "records": 0, "files": 30, "load_jobs": 1, "rows": 30, "skipped": 0},
+        "bytes": target.tally("rows").counts()["bytes"],
+    }
+    jobs = [j for j in bq.list_jobs() if j.job_type == "load" and j.destination.dataset_id == dataset]
+    assert len(jobs) == 1
+
+
+def test_state_is_throttled(config: Config, batch: Batches, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [schema()]
+    for n in range(20):
+        lines += [batch(rows(n, 1)), state(n)]
+    load(lines, config | {"max_batch_mb": 0.001})
+    sent = states(capsys)
+    assert sent[-1] == 19
+    assert len(sent) <= 4
+
+
+def test_new_columns_are_added_also_within_records(config: Config, batch: Batches, table: Any, bq: Any) -> None:
+    first = pa.schema([("id", pa.int64()), ("s", pa.struct([("a", pa.int64())]))])
+    second = pa.schema(
+        [("id", pa.int64()), ("s", pa.struct([("b", pa.string()), ("a", pa.int64())])), ("new", pa.bool_())]
+    )
+    load(
+        [
+            schema(columns=first),
+            batch([{"id": 1, "s": {"a": 1}}], columns=first),
+            schema(columns=second),
+            batch([{"id": 2, "s": {"a": 2, "b": "x"}, "new": True}], columns=second),
+            schema(columns=first),
+            batch([{"id": 3, "s": {"a": 3}}], columns=first),
+        ],
+        config,
+    )
+    assert table() == [
+        {"id": 1, "s": {"a": 1, "b": None}, "new": None},
+        {"id": 2, "s": {"a": 2, "b": "x"}, "new": True},
+        {"id": 3, "s": {"a": 3, "b": None}, "new": None},
+    ]
+
+
+def test_names_that_would_collide_do_not(config: Config, batch: Batches, table: Any, bq: Any) -> None:
+    columns = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("a b", pa.int64()),
+            ("a_b", pa.int64()),
+            ("Ä", pa.int64()),
+            ("_partitiontime", pa.int64()),
+        ]
+    )
+    content = [{"id": 1, "a b": 2, "a_b": 3, "Ä": 4, "_partitiontime": 5}]
+    for _ in range(2):
+        load(
+            [
+                schema("a-b", columns),
+                schema("a_b"),
+                batch(content, stream="a-b", columns=columns),
+                batch(rows(7, 1), stream="a_b"),
+            ],
+            config,
+        )
+    names = {t.table_id for t in bq.list_tables(config["dataset"])} - {"_sdc_batches"}
+    (other,) = names - {"a_b"}
+    assert other.startswith("a_b_")
+    got = table("a_b")
+    assert len(got) == 2
+    assert sorted(got[0].values()) == [1, 2, 3, 4, 5]
+    assert got[0]["a_b"] == 3
+    assert table(other) == rows(7, 1) * 2
+
+
+def test_tables_get_their_layout(config: Config, batch: Batches, bq: Any) -> None:
+    columns = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("kind", pa.string())])
+    layout = {
+        "partition_by": {"ev*": "at:month"},
+        "cluster_by": ["kind", "id"],
+        "labels": {"team": "data"},
+        "table_prefix": "raw_",
+    }
+    content = [{"id": 1, "at": datetime(2026, 1, 1, tzinfo=UTC), "kind": "x"}]
+    lines = [
+        schema("events", columns),
+        batch(content, stream="events", columns=columns),
+        schema("other"),
+        batch(rows(0, 1), stream="other"),
+    ]
+    for method in ("append-only", "upsert", "overwrite"):
+        load(lines, config | layout | {"load_method": method, "hard_delete": True})
+        events = bq.get_table(f"{config['dataset']}.raw_events")
+        assert (events.time_partitioning.type_, events.time_partitioning.field) == ("MONTH", "at")
+        assert events.clustering_fields == ["kind", "id"]
+        assert events.labels["team"] == "data"
+        assert events.expires is None
+    assert bq.get_table(f"{config['dataset']}.raw_other").clustering_fields == ["id"]
+
+
+def test_record_metadata(config: Config, batch: Batches, table: Any) -> None:
+    before = datetime.now(UTC)
+    lines = [schema(), batch(rows(0, 2), version=5), record(id=2, name="x", version=6)]
+    load(lines, config | {"add_record_metadata": True})
+    got = table()
+    for row, version in zip(got, (5, 5, 6), strict=True):
+        assert before <= row["_sdc_received_at"] <= datetime.now(UTC)
+        assert before <= row["_sdc_batched_at"] <= datetime.now(UTC)
+        assert row["_sdc_table_version"] == version
+        assert row["_sdc_sequence"] >= before.timestamp() * 1000 - 1
+        assert row["_sdc_sync_started_at"] >= before.timestamp() * 1000 - 1
+        assert row["_sdc_deleted_at"] is None
+        assert row["_sdc_extracted_at"] is None
+    assert [r["id"] for r in got] == [0, 1, 2]
+
+
+# Load methods
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "jsonl"])
+def test_upsert_keeps_the_last_of_each_key(
+    file_format: str, config: Config, batch: Batches, table: Any, bq: Any
+) -> None:
+    def named(number: int, name: str) -> dict[str, Any]:
+        return {"id": number, "name": name}
+
+    lines = [
+        schema(),
+        batch([named(1, "a"), named(2, "a"), named(1, "b")], file_format=file_format),
+        batch([named(2, "c"), named(3, "a")], file_format=file_format),
+        record(id=3, name="d"),
+        record(id=1, name="e"),
+        batch([named(4, "f")], file_format=file_format),
+        state(1),
+    ]
+    expected = [named(1, "e"), named(2, "c"), named(3, "d"), named(4, "f")]
+    for size in (512, 0.001):  # one group, and a group for each item
+        load(lines, config | {"load_method": "upsert", "max_batch_mb": size})
+        assert table() == expected
+    assert {t.table_id for t in bq.list_tables(config["dataset"])} == {"rows"}
+
+
+def test_upsert_without_a_key_appends(
+    config: Config, batch: Batches, table: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    load([schema(keys=()), batch(rows(0, 2)), batch(rows(0, 2))], config | {"load_method": "upsert"})
+    assert len(table()) == 4
+    assert "no key_properties" in caplog.text
+
+
+def test_upsert_refuses_a_null_key(config: Config, batch: Batches, capsys: pytest.CaptureFixture[str]) -> None:
+    message = batch([{"id": 1, "name": "a"}, {"id": None, "name": "b"}])
+    with pytest.raises(DataError, match=r"1\.parquet, column 'id': a key property is null"):
+        load([schema(), message, state(1)], config | {"load_method": "upsert"})
+    assert states(capsys) == []
+
+
+def test_upsert_refuses_a_key_that_cannot_be_compared(config: Config, batch: Batches) -> None:
+    columns = pa.schema([("id", pa.list_(pa.int64()))])
+    with pytest.raises(SchemaError, match="Key property 'id' of stream 'rows' is ARRAY<INTEGER>"):
+        load([schema(columns=columns)], config | {"load_method": "upsert"})
+
+
+def test_overwrite_replaces_all_at_once_at_the_end(
+    config: Config, batch: Batches, table: Any, capsys: pytest.CaptureFixture[str], bq: Any
+) -> None:
+    config["load_method"] = "overwrite"
+    load([schema(), batch(rows(0, 3)), state(1), batch(rows(3, 2)), state(2)], config)
+    assert table() == rows(0, 5)
+    assert states(capsys) == [2]
+    load([schema(), batch(rows(10, 2)), record(id=12, name="name 12"), state(3)], config)
+    assert table() == rows(10, 3)
+    load([schema(), state(4)], config)
+    assert table() == rows(10, 3)
+    assert states(capsys) == [3, 4]
+    with pytest.raises(NotFoundError):
+        load([schema(), batch(rows(20, 2)), state(5), missing(), state(6)], config)
+    assert table() == rows(10, 3)
+    assert states(capsys) == []
+    load([schema(), activate(7), state(7)], config)
+    assert table() == []
+    assert states(capsys) == [7]
+
+
+def missing(stream: str = "rows") -> dict[str, Any]:
+    url = "file:///nowhere/gone.parquet"
+    return {"type": "BATCH", "stream": stream, "encoding": {"format": "parquet"}, "manifest": [url]}
+
+
+def test_overwrite_follows_a_schema_that_changes(config: Config, batch: Batches, table: Any) -> None:
+    wider = COLUMNS.append(pa.field("more", pa.bool_()))
+    content = [{"id": 9, "name": "x", "more": True}]
+    lines = [schema(), batch(rows(0, 1)), schema(columns=wider), batch(content, columns=wider)]
+    load(lines, config | {"load_method": "overwrite"})
+    assert table() == [{"id": 0, "name": "name 0", "more": None}, *content]
+
+
+def test_batches_are_loaded_again_after_overwrite(config: Config, batch: Batches, table: Any) -> None:
+    first = [schema(), batch(rows(0, 2), batch_id="a")]
+    load(first, config)
+    load([schema(), batch(rows(5, 1), batch_id="b")], config | {"load_method": "overwrite"})
+    assert table() == rows(5, 1)
+    load(first, config)
+    assert table() == [*rows(0, 2), *rows(5, 1)]
+    load(first, config)
+    assert table() == [*rows(0, 2), *rows(5, 1)]
+
+
+@pytest.mark.parametrize("method", ["append-only", "upsert"])
+def test_activate_version_hard(method: str, config: Config, batch: Batches, table: Any) -> None:
+    config |= {"hard_delete": True, "load_method": method}
+    load([schema(), batch(rows(0, 2), version=1), record(id=2, name="name 2", version=1), activate(1)], config)
+    assert [r["id"] for r in table()] == [0, 1, 2]
+    lines = [schema(), record(id=5, name="x", version=2), batch(rows(6, 1), version=2), activate(2)]
+    load([*lines, batch(rows(7, 1), version=2)], config)
+    assert [(r["id"], r["_sdc_table_version"]) for r in table()] == [(5, 2), (6, 2), (7, 2)]
+
+
+def test_activate_version_soft(config: Config, batch: Batches, table: Any) -> None:
+    config |= {"add_record_metadata": True}
+    load([schema(), batch(rows(0, 2), version=1), activate(1), batch(rows(5, 1), version=2), activate(2)], config)
+    assert [(r["id"], r["_sdc_deleted_at"] is None) for r in table()] == [(0, False), (1, False), (5, True)]
+
+
+def test_activate_version_without_versions_is_said(
+    config: Config, batch: Batches, table: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    load([schema(), batch(rows(0, 2), version=1), activate(2)], config)
+    assert table() == rows(0, 2)
+    assert "set add_record_metadata or hard_delete" in caplog.text
+
+
+# Bad input: one line each, and nothing half done
+
+
+def test_a_missing_file(config: Config, batch: Batches, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [schema(), batch(rows(0, 2)), state(1), missing(), state(2)]
+    with pytest.raises(NotFoundError, match=r"file:///nowhere/gone\.parquet.*a batch file of the manifest is missing"):
+        load(lines, config)
+    assert 2 not in states(capsys)
+
+
+def test_a_table_of_other_types(config: Config, batch: Batches, bq: Any, dataset: str) -> None:
+    bq.create_dataset(dataset)
+    bq.query(f"CREATE TABLE `{dataset}.rows` (id STRING, name STRING)").result()
+    words = r"Table .*\.rows: Column 'id' is of type STRING in the table, and INTEGER in the stream's SCHEMA"
+    with pytest.raises(SchemaError, match=words):
+        load([schema(), batch(rows(0, 2))], config)
+    assert bq.get_table(f"{dataset}.rows").num_rows == 0
+
+
+def test_a_table_that_requires_what_the_stream_lacks(config: Config, batch: Batches, bq: Any, dataset: str) -> None:
+    bq.create_dataset(dataset)
+    bq.query(f"CREATE TABLE `{dataset}.rows` (id INT64 NOT NULL, must STRING NOT NULL)").result()
+    with pytest.raises(SchemaError, match="requires column 'must', which stream 'rows' does not have"):
+        load([schema(), batch(rows(0, 2))], config)
+
+
+def test_a_table_that_fits_is_used_as_it_is(config: Config, batch: Batches, bq: Any, dataset: str, table: Any) -> None:
+    bq.create_dataset(dataset)
+    bq.query(f"CREATE TABLE `{dataset}.rows` (own STRING, ID NUMERIC NOT NULL)").result()
+    for method in ("append-only", "upsert"):
+        load([schema(), batch(rows(0, 2))], config | {"load_method": method})
+    assert table(order="id") == [{"own": None, "ID": Decimal(n), "name": f"name {n}"} for n in range(2)]
+
+
+def test_a_dataset_elsewhere(config: Config, batch: Batches, bq: Any, dataset: str) -> None:
+    from google.cloud import bigquery
+
+    made = bigquery.Dataset(f"{config['project']}.{dataset}")
+    made.location = "EU"
+    bq.create_dataset(made)
+    with pytest.raises(ConfigError, match="is in EU, and setting 'location' says us-east1"):
+        load([schema(), batch(rows(0, 2))], config | {"location": "us-east1"})
+    assert list(bq.list_tables(dataset)) == []
+    load([schema(), batch(rows(0, 2), batch_id="a")], config)  # jobs run where the dataset is
+    load([schema(), batch(rows(0, 2), batch_id="a")], config | {"location": "eu", "load_method": "upsert"})
+    assert bq.get_table(f"{dataset}.rows").num_rows == 2
+
+
+def test_a_new_dataset_is_where_it_should_be(config: Config, batch: Batches, bq: Any, dataset: str) -> None:
+    load([schema(), batch(rows(0, 2), batch_id="a")], config | {"location": "europe-west3"})
+    assert bq.get_dataset(dataset).location == "europe-west3"
+
+
+def test_partitions_by_what_cannot_be(config: Config) -> None:
+    with pytest.raises(ConfigError, match="'name' of stream 'rows', which is STRING, not DATE, TIMESTAMP or DATETIME"):
+        load([schema()], config | {"partition_by": "name"})
+    with pytest.raises(ConfigError, match="column 'gone', which stream 'rows' does not have"):
+        load([schema()], config | {"partition_by": {"rows": "gone"}})
+    load([schema()], config | {"partition_by": "gone"})
+
+
+def test_temporary_files_are_gone(config: Config, batch: Batches) -> None:
+    target = load([schema(), batch(rows(0, 2), file_format="jsonl"), *(record(**r) for r in rows(2, 2))], config)
+    assert not target.folder.exists()

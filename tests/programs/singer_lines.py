@@ -1,0 +1,101 @@
+"""Singer messages, and target-bigquery run on them: in this process, where a test looks at its inside, or as one."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from singer_arrow.formats import WRITABLE
+from singer_arrow.schema import from_json_schema, to_json_schema
+from target_bigquery.target import TargetBigQuery
+
+Message = dict[str, Any]
+COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string())])
+
+
+def lines(messages: Iterable[Message]) -> str:
+    """The messages as a tap writes them."""
+    return "".join(json.dumps(m) + "\n" for m in messages)
+
+
+def schema(stream: str = "rows", columns: pa.Schema = COLUMNS, keys: tuple[str, ...] = ("id",)) -> Message:
+    """A SCHEMA as tap-s3-files writes it."""
+    properties = to_json_schema(columns, keys=keys)
+    return {"type": "SCHEMA", "stream": stream, "schema": properties, "key_properties": list(keys)}
+
+
+def record(stream: str = "rows", *, version: int | None = None, **values: Any) -> Message:
+    """A RECORD."""
+    message = {"type": "RECORD", "stream": stream, "record": values}
+    return message if version is None else message | {"version": version}
+
+
+def state(number: int) -> Message:
+    """A STATE."""
+    return {"type": "STATE", "value": {"n": number}}
+
+
+def activate(version: int, stream: str = "rows") -> Message:
+    """An ACTIVATE_VERSION."""
+    return {"type": "ACTIVATE_VERSION", "stream": stream, "version": version}
+
+
+def rows(first: int, count: int) -> list[dict[str, Any]]:
+    """Rows of `COLUMNS`."""
+    return [{"id": n, "name": f"name {n}"} for n in range(first, first + count)]
+
+
+class Batches:
+    """Writes batch files into a folder, and gives their messages."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 0
+
+    def __call__(
+        self,
+        content: list[dict[str, Any]],
+        *,
+        stream: str = "rows",
+        columns: pa.Schema | dict[str, Any] = COLUMNS,
+        file_format: str = "parquet",
+        batch_id: str | None = None,
+        version: int | None = None,
+    ) -> Message:
+        """A BATCH message of one file; with an id as that of tap-s3-files, without as that of another tap."""
+        self._count += 1
+        arrow = columns if isinstance(columns, pa.Schema) else from_json_schema(columns)
+        path = self._folder / f"{self._count}.{'parquet' if file_format == 'parquet' else 'jsonl.gz'}"
+        if file_format == "parquet":
+            batches = pa.Table.from_pylist(content, arrow).to_batches()
+            WRITABLE["parquet"].write(batches, arrow, path)
+        else:
+            path.write_bytes(gzip.compress("".join(json.dumps(r) + "\n" for r in content).encode()))
+        message: Message = {
+            "type": "BATCH",
+            "stream": stream,
+            "encoding": {"format": file_format},
+            "manifest": [path.as_uri()],
+        }
+        if batch_id is not None:
+            message |= {"batch_id": batch_id, "row_count": len(content), "byte_count": path.stat().st_size}
+        return message if version is None else message | {"version": version}
+
+
+def load(messages: Iterable[Message], config: dict[str, Any]) -> TargetBigQuery:
+    """Run the target in this process, as its executable does."""
+    target = TargetBigQuery(config=dict(config))
+    try:
+        target.listen(io.StringIO(lines(messages)))
+    except BaseException:
+        target.abandon()
+        raise
+    finally:
+        target.close()
+    return target
