@@ -102,6 +102,8 @@ class LoadSink(BatchSink):
         self.target.drain_stream(self.stream_name)
         super().setup()
         self.lane = self.open_lane()
+        if self.lane.deferred:
+            self.target.deferred.append(self.lane)
 
     def is_old(self, seconds: float) -> bool:
         """Whether records wait for longer than that."""

@@ -27,7 +27,7 @@ from singer_sdk.singerlib.json import deserialize_json, serialize_json
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.singer.checkpoint import Checkpoints, State
-from singer_arrow.singer.loads import Limits, Loads
+from singer_arrow.singer.loads import AnyLane, Limits, Loads
 from singer_arrow.singer.sdk import check_config_files, checked_settings, environment_settings
 from singer_arrow.singer.sdk_sink import LoadSink
 from singer_arrow.singer.tally import Tally
@@ -121,6 +121,7 @@ class LoadTarget(Target):
         super().__init__(**kwargs)
         self.message_version: int | None = None
         self.max_parallelism = 1  # draining only closes a local file
+        self.deferred: list[AnyLane] = []  # also of sinks that the SDK has dropped meanwhile
         self._tallies: dict[str, Tally] = {}
         self._messages = threading.RLock()  # one message at a time, and no draining in the middle of one
         self._folder: Path | None = None
@@ -287,9 +288,8 @@ class LoadTarget(Target):
             for sink in sinks:
                 self.drain_one(sink)
             self.loads.wait()
-            for sink in sinks:
-                if sink.lane.deferred:
-                    self.loads.finish(sink.lane)
+            for lane in self.deferred:
+                self.loads.finish(lane)
             super().process_endofpipe()
         self.checkpoints.flush()
         self.loads.stop(0)
