@@ -282,7 +282,7 @@ def test_other_paths_drop_the_unfinished_plan_and_lose_nothing(source: Source) -
     )
     ran = source.run(config)
     assert sorted(r["id"] for r in source.rows(ran)) == list(range(20))
-    assert "do not fit the STATE or the paths" in ran.stderr
+    assert "do not fit the STATE, the paths or the dates" in ran.stderr
 
 
 def test_plans_behind_the_state_are_removed(source: Source) -> None:

@@ -20,12 +20,14 @@ from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
 from tap_s3_files.bookmarks import Bookmark, Watermark
 from tap_s3_files.history import History, from_json, to_json, up_to
-from tap_s3_files.plan import Segment, Task, make_segments
+from tap_s3_files.plan import Segment, Task, in_window, make_segments
 
 logger = logging.getLogger("tap-s3-files")
 VERSION = 1
 MOST_READ = 64
 """How many of the segments that are removed are looked at for the history, the last ones."""
+Window = tuple[datetime | None, datetime | None]
+"""The settings `start_date` and `end_date`."""
 _NAME = re.compile(r"(\d{6,})\.json")
 
 
@@ -122,24 +124,30 @@ class Start:
 
 
 def resume(
-    store: SegmentStore, bookmark: Bookmark | None, fingerprint: str, overlap: timedelta = timedelta(0)
+    store: SegmentStore,
+    bookmark: Bookmark | None,
+    fingerprint: str,
+    overlap: timedelta = timedelta(0),
+    window: Window = (None, None),
 ) -> Start:
     """Find out what earlier runs left.
 
     Segments behind the STATE are removed, and so are those that do not continue it (the stream's paths changed, or they
     are what is left of a run whose STATE is lost): their objects lie after the watermark, or there is none, so they are
-    planned again. What is still needed of them goes into the history first.
+    planned again. What is still needed of them goes into the history first. A segment of which no object lies within
+    the window is not followed either; one of which some do is followed whole: other bundles would have other ids.
 
     Args:
         store: Of the stream.
         bookmark: The stream's STATE; None if there is none.
         fingerprint: Of the stream as it is now.
         overlap: How far before the watermark objects may appear late.
+        window: Which objects are wanted.
     """
     numbers, kept = store.numbers(), store.read_history()
     first = bookmark.segment if bookmark else next(iter(numbers), kept.number)
     start = bookmark or Bookmark(segment=first)
-    chain = _chain(store, [n for n in numbers if n >= first], start, fingerprint)
+    chain = _chain(store, [n for n in numbers if n >= first], start, fingerprint, window)
     gone = [n for n in numbers if n < first or n >= first + len(chain)]
     some = [store.read(n) for n in gone[-MOST_READ:]]
     history = up_to(kept, start.watermark, _before(start, some), overlap)
@@ -148,7 +156,12 @@ def resume(
         store.write_history(history)
         store.remove(gone)
     if unfit := [n for n in gone if n >= first]:
-        logger.warning("%d planned segments do not fit the STATE or the paths and are planned again", len(unfit))
+        logger.warning(
+            "%d planned segments do not fit the STATE, the paths or the dates and are planned again", len(unfit)
+        )
+    if outside := sum(not in_window(o, *window) for s in chain for o in s.objects):
+        text = "An earlier run planned %d objects outside start_date and end_date together with others; it is followed"
+        logger.warning(text, outside)
     if chain:
         return Start(start, tuple(chain), history.followed_by(chain))
     if start.done or start.ahead:
@@ -176,7 +189,9 @@ def _before(start: Bookmark, segments: Sequence[Segment]) -> list[Segment]:
     return found
 
 
-def _chain(store: SegmentStore, numbers: Sequence[int], start: Bookmark, fingerprint: str) -> list[Segment]:
+def _chain(
+    store: SegmentStore, numbers: Sequence[int], start: Bookmark, fingerprint: str, window: Window
+) -> list[Segment]:
     chain: list[Segment] = []
     before = start.watermark
     for expected, number in enumerate(numbers, start.segment):
@@ -184,6 +199,8 @@ def _chain(store: SegmentStore, numbers: Sequence[int], start: Bookmark, fingerp
             break
         segment = store.read(number)
         if segment.before != before or segment.fingerprint != fingerprint:
+            break
+        if not any(in_window(o, *window) for o in segment.objects):
             break
         chain.append(segment)
         before = segment.after

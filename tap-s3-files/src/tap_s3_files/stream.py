@@ -152,7 +152,8 @@ def plan_of(
     settings = tap.settings
     state = None if full_table else Bookmark.from_state(tap.given_state(stream.name), stream.name)
     paths = fingerprint(str(p) for p in stream.paths)
-    start = resume(store, state, paths, settings.overlap) if store else without_plan(state)
+    window = (settings.start, settings.end)
+    start = resume(store, state, paths, settings.overlap, window) if store else without_plan(state)
 
     def segments() -> Iterator[Segment]:
         yield from start.segments

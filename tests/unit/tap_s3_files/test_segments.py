@@ -13,6 +13,7 @@ from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
 from tap_s3_files import plan
 from tap_s3_files.bookmarks import Bookmark
+from tap_s3_files.history import History
 from tap_s3_files.plan import Segment, Task, after_task
 from tap_s3_files.replication.polling import new_objects
 from tap_s3_files.segments import SegmentStore, Start, extend, resume, safe_name, without_plan
@@ -76,6 +77,18 @@ def test_other_paths_drop_the_segment_and_nothing_else(store: SegmentStore) -> N
     assert start.segments == ()
     assert start.bookmark == Bookmark(None, 1)  # from the same watermark, under a number that no STATE stands for
     assert store.numbers() == []
+
+
+def test_a_plan_outside_the_window_is_dropped_and_one_partly_outside_followed(
+    store: SegmentStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    (segment,) = planned(store, [info(1), info(2)], Start(Bookmark()))
+    start = resume(store, None, "f", window=(START + timedelta(seconds=2), None))
+    assert start.segments == (segment,)
+    assert "1 objects outside start_date and end_date" in caplog.text
+    assert resume(store, None, "f", window=(START + timedelta(seconds=3), None)) == Start(
+        Bookmark(None, 1), (), History(ends=(plan.position(info(2)),), number=1)
+    )
 
 
 def test_a_lost_plan_begins_at_the_watermark_under_a_new_number(store: SegmentStore) -> None:
