@@ -23,6 +23,7 @@ from singer_arrow.aws import AwsOptions
 from singer_arrow.errors import (
     ConfigError,
     CredentialsError,
+    DataError,
     EmptyObjectError,
     NotFoundError,
     ObjectChangedError,
@@ -40,6 +41,7 @@ _PART = 16 << 20  # bytes of one part of a multipart upload
 _CLIENT = {"connect_timeout": "10s", "read_timeout": "20s", "timeout": "600s"}
 _EXPIRED = re.compile(r"ExpiredToken|InvalidToken|TokenRefreshRequired|RequestExpired")
 _NO_RANGE = re.compile(r"InvalidRange|416 Range Not Satisfiable|range was invalid|starting at \d+ but|beyond the end")
+_NO_PATH = re.compile(r'invalid path: (?:Error parsing )?Path "(.*?)"')
 _DENIED = re.compile(r"InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|Forbidden|403")
 
 
@@ -321,6 +323,9 @@ def _other(url: Url, error: Exception, *, pinned: bool) -> Exception:
         return EmptyObjectError(f"{url} holds no byte where some were asked for; it is empty or was cut")
     if "NoSuchBucket" in text:
         return _no_bucket(url)
+    if found := _NO_PATH.search(text):
+        hint = "Rename the object, or keep it out of the folder that is listed"
+        return DataError("its key has an empty part, or one that is '.' or '..'", url=found[1], hint=hint)
     if "InvalidObjectState" in text:
         return NotFoundError(f"{url} is archived; restore it from its storage class first")
     if _EXPIRED.search(text):
