@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+from pyarrow import types as pt
 
 from singer_arrow.errors import ConfigError, SchemaError
-from singer_arrow.schema import json_field, merge_all, to_json_schema
+from singer_arrow.schema import is_json, json_field, merge_all, to_json_schema
 from singer_arrow.singer.settings import nearest
 from singer_arrow.storage import ObjectInfo
 from tap_s3_files.config import StreamSettings
@@ -98,8 +99,23 @@ def source_schema(inferred: Sequence[pa.Schema], stream: StreamSettings) -> pa.S
     if not merged:
         msg = f"Stream {stream.name!r}: no column was found in its files; name them in the setting 'schema'"
         raise SchemaError(msg)
-    nulls = {n: pa.field(n, pa.string()) for n, f in merged.items() if pa.types.is_null(f.type)}
-    return pa.schema(list({**merged, **nulls}.values()))
+    return pa.schema([_open(f) for f in merged.values()])
+
+
+def _open(field: pa.Field) -> pa.Field:
+    """The field, open for values where no sample has one: text, or JSON text instead of a list or map of nothing."""
+    t = field.type
+    if pt.is_null(t):
+        return pa.field(field.name, pa.string())
+    if pt.is_struct(t):
+        return pa.field(field.name, pa.struct([_open(f) for f in t]))
+    if pt.is_list(t) or pt.is_map(t):
+        inner = t.value_type if pt.is_list(t) else t.item_type
+        opened = _open(pa.field("item", inner))
+        if pt.is_null(inner) or is_json(opened):
+            return json_field(field.name)
+        return pa.field(field.name, pa.list_(opened.type) if pt.is_list(t) else pa.map_(t.key_type, opened.type))
+    return field
 
 
 def catalog_schema(source: pa.Schema, stream: StreamSettings, *, metadata_columns: bool) -> dict[str, Any]:

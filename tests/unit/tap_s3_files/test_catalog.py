@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.errors import ConfigError, SchemaError
-from singer_arrow.schema import from_json_schema, is_json
+from singer_arrow.schema import from_json_schema, is_json, json_field
 from singer_arrow.storage import ObjectInfo
 from singer_arrow.urls import Url
 from tap_s3_files.catalog import METADATA, catalog_schema, parse_type, sample, source_schema, split
@@ -102,6 +102,23 @@ def test_files_are_merged_and_settings_have_the_last_word() -> None:
         "late": pa.date32(),
         "extra": pa.decimal128(3, 1),
     }
+
+
+def test_what_is_empty_within_a_column_stays_open_for_values() -> None:
+    null = pa.null()
+    file = pa.schema(
+        [
+            ("tags", pa.list_(null)),
+            ("deep", pa.list_(pa.list_(null))),
+            ("map", pa.map_(pa.string(), null)),
+            ("item", pa.struct([("note", null), ("tags", pa.list_(null)), ("n", pa.list_(pa.int64()))])),
+        ]
+    )
+    item = pa.struct([pa.field("note", pa.string()), json_field("tags"), pa.field("n", pa.list_(pa.int64()))])
+    assert source_schema([file], stream()).equals(
+        pa.schema([json_field("tags"), json_field("deep"), json_field("map"), pa.field("item", item)]),
+        check_metadata=True,
+    )
 
 
 def test_columns_select_and_keep_the_order_of_the_files() -> None:
