@@ -269,6 +269,29 @@ def test_stop_waits_for_what_runs_and_begins_nothing() -> None:
     assert out == [{"n": 0}]
 
 
+def test_stop_does_not_wait_for_loads_whose_items_will_never_be_ready() -> None:
+    begun, gate = threading.Semaphore(0), threading.Event()
+
+    class Slow(Table):
+        def prepare(self, content: Part) -> Part:
+            begun.release()
+            gate.wait(10)
+            return content
+
+    loads, checkpoints, _ = start(items=1, parallel=4, workers=2)
+    table = Slow()
+    for n in range(4):
+        add(loads, checkpoints, table, Part(n))
+    for _ in range(2):
+        assert begun.acquire(timeout=5)
+    time.sleep(0.05)
+    threading.Timer(0.05, gate.set).start()
+    started = time.monotonic()
+    loads.stop(10)
+    assert time.monotonic() - started < 5
+    assert not [n for group in table.published for n in group if n > 1]
+
+
 def test_workers_start_no_more_threads_than_needed_and_give_results() -> None:
     workers = Workers(3, "test")
     assert [workers.submit(pow, n, 2).result(5) for n in range(20)] == [n * n for n in range(20)]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,7 +26,7 @@ class Workers:
         self._threads: list[threading.Thread] = []
         self._busy = 0
         self._lock = threading.Lock()
-        self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[tuple[Future[Any], Callable[[], None]] | None] = queue.SimpleQueue()
 
     def submit(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         """Run the function in one of the threads, in the order of submission."""
@@ -40,7 +41,7 @@ class Workers:
                 future.set_exception(error)
 
         with self._lock:
-            self._tasks.put(task)
+            self._tasks.put((future, task))
             self._busy += 1
             if len(self._threads) < min(self._busy, self._count):
                 thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
@@ -49,15 +50,17 @@ class Workers:
         return future
 
     def stop(self) -> None:
-        """Take no further task; the threads end after the one each of them runs."""
+        """Take no further task; the threads end after the one each of them runs, and who waits for another is told."""
         with self._lock:
-            while not self._tasks.empty():
-                self._tasks.get_nowait()
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    if waiting := self._tasks.get_nowait():
+                        waiting[0].cancel()
             for _ in self._threads:
                 self._tasks.put(None)
 
     def _work(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            task()
+        while (taken := self._tasks.get()) is not None:
+            taken[1]()
             with self._lock:
                 self._busy -= 1
