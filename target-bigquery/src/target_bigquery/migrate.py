@@ -183,7 +183,7 @@ def _fit(client: BigQuery, stream: str, table: Table, schema: pa.Schema) -> Dest
         raise SchemaError(msg)
     if new_columns(columns, table.columns):
         table = client.set_fields(table, _with_columns(table.fields, columns))
-    _warn_of_layout(client, stream, table)
+    _warn_of_layout(client, stream, table, columns)
     return Destination(table, columns)
 
 
@@ -241,8 +241,16 @@ def _or(kinds: Sequence[str]) -> str:
     return f"{', '.join(kinds[:-1])} or {kinds[-1]}"
 
 
-def _warn_of_layout(client: BigQuery, stream: str, table: Table) -> None:
+def _warn_of_layout(client: BigQuery, stream: str, table: Table, columns: Sequence[Column]) -> None:
+    def now_named(wanted: str) -> str:
+        column = _named(columns, wanted)
+        return (column.name if column else wanted).lower()
+
     spec = client.settings.partitioning(stream)
-    if spec and (table.partitioned_by or "").lower() != spec[0].lower():
+    if spec and (table.partitioned_by or "").lower() != now_named(spec[0]):
         now = f"partitioned by {table.partitioned_by}" if table.partitioned_by else "not partitioned"
         logger.warning("Table %s is %s; partition_by applies to new tables alone", client.path(table.name), now)
+    wanted = [now_named(name) for name in client.settings.clustering(stream)]
+    if wanted and [name.lower() for name in table.clustered_by] != wanted:
+        now = f"clustered by {', '.join(table.clustered_by)}" if table.clustered_by else "not clustered"
+        logger.warning("Table %s is %s; cluster_by applies to new tables alone", client.path(table.name), now)
