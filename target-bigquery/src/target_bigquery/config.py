@@ -79,7 +79,7 @@ SETTINGS: dict[str, Any] = {
         minimum=0,
         whole=False,
     ),
-    "max_batch_mb": _number("And until they weigh so much.", 512, minimum=0.001, whole=False),
+    "max_batch_mb": {**_number("And until they weigh so much.", 512, minimum=0, whole=False), "exclusiveMinimum": 0},
     "hard_delete": _flag("ACTIVATE_VERSION deletes rows of older versions, instead of filling in _sdc_deleted_at."),
     "replay": _choice(
         "What is done with a batch that was loaded before: skip leaves it out and says so, load loads it again.",
@@ -114,6 +114,15 @@ SETTINGS: dict[str, Any] = {
     "table_prefix": _text("Text put before each table's name."),
     "bytes_billed_limit": _number("Most bytes that one query job may bill; one that would exceed it fails.", minimum=1),
 }
+
+STORAGE_PARAMS: dict[str, Any] = {
+    "type": ["object", "null"],
+    "description": "How batch files on S3 are read, in the words of s3fs: key, secret, token, profile, anon, "
+    "endpoint_url, client_kwargs. Without any, the environment says.",
+    "secret": True,
+    "writeOnly": True,
+}
+"""`batch_config.storage.params`, which the SDK reads and does not declare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +172,7 @@ class Settings:
             project=given["project"],
             dataset=dataset,
             credentials=_credentials(given.get("credentials_json")),
+            max_batch_age_seconds=float(given.get("max_batch_age_seconds", 60)),
             max_batch_bytes=int(given.get("max_batch_mb", 512) * (1 << 20)),
             replay_loads=given.get("replay") == "load",
             aws=_aws(given.get("batch_config")),
@@ -190,7 +200,7 @@ class Settings:
 
 _PLAIN = (
     *("location", "credentials_path", "impersonate_service_account", "api_endpoint", "load_method", "load_format"),
-    *("max_parallel_loads", "max_batch_age_seconds", "hard_delete", "partition_by", "cluster_by", "nested", "labels"),
+    *("max_parallel_loads", "hard_delete", "partition_by", "cluster_by", "nested", "labels"),
     *("kms_key", "table_prefix", "bytes_billed_limit"),
 )
 

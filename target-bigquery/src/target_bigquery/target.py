@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from functools import cached_property
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ from singer_arrow.storage import Storage
 from target_bigquery import migrate
 from target_bigquery.answers import Table
 from target_bigquery.client import BigQuery
-from target_bigquery.config import SETTINGS, Settings
+from target_bigquery.config import SETTINGS, STORAGE_PARAMS, Settings
 from target_bigquery.ledger import StreamLedger
 from target_bigquery.load.files import Files
 from target_bigquery.load.processes import Processes
@@ -46,6 +47,14 @@ class TargetBigQuery(LoadTarget):
         self.claimed: set[tuple[str, str]] = set()
         self._ledgers: dict[str, StreamLedger] = {}
         self._replacements: dict[str, Replacement] = {}
+
+    @classmethod
+    def append_builtin_config(cls, config_jsonschema: dict[str, Any]) -> None:
+        """Add the SDK's settings, and what it reads of `batch_config.storage` but does not declare."""
+        super().append_builtin_config(config_jsonschema)
+        batch_config = copy.deepcopy(config_jsonschema["properties"]["batch_config"])  # the SDK's plugins share it
+        batch_config["properties"]["storage"]["properties"]["params"] = STORAGE_PARAMS
+        config_jsonschema["properties"]["batch_config"] = batch_config
 
     @cached_property
     def settings(self) -> Settings:
