@@ -32,11 +32,13 @@ class Job:
     kind: str
     is_done: bool
     created: datetime | None = None
+    started: datetime | None = None
     ended: datetime | None = None
     error: str | None = None
     error_kind: Kind | None = None
     rows: int = 0
     table: str | None = None
+    resource: Any = None
 
     @property
     def succeeded(self) -> bool:
@@ -63,7 +65,7 @@ class Answer:
     """The rows of a query, how many rows it changed, and when the server began with it."""
 
     rows: list[Mapping[str, Any]]
-    started: datetime
+    started: datetime | None
     affected: int = 0
 
 
@@ -100,11 +102,13 @@ def job(found: Any) -> Job:
         kind=found.job_type,
         is_done=found.state == "DONE",
         created=found.created,
+        started=found.started,
         ended=found.ended,
         error=_reasons(result, found.errors or []) if result else None,
         error_kind=classify(None, reason, result.get("message") or "") if result else None,
         rows=(found.output_rows or 0) if found.job_type == "load" else 0,
         table=destination,
+        resource=found,
     )
 
 
@@ -142,6 +146,9 @@ def mapped(error: Exception, what: str) -> SingerArrowError:
         return _of_call(error, what)
     if isinstance(error, auth.TransportError):
         return ServiceError(f"{what}: {_line(error)}; check the network, then run again")
+    if isinstance(error, auth.InvalidOperation):  # nobody can renew credentials that were never given
+        hint = "set credentials_path or credentials_json"
+        return CredentialsError(f"{what}: the server wants credentials, and none are set for this api_endpoint; {hint}")
     if isinstance(error, auth.GoogleAuthError):
         return CredentialsError(f"{what}: the Google credentials were refused ({_line(error)}); renew them")
     if isinstance(error, requests.exceptions.SSLError):

@@ -1,14 +1,28 @@
-"""Settings -> a client of the BigQuery API, with the right credentials."""
+"""The connection to BigQuery: credentials, a client for each thread, and calls that are tried again.
+
+Tries are ours, not those of Google's library, so that every kind of call is treated alike.
+"""
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+import threading
+import time
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, TypeVar
 from urllib.parse import urlparse
 
-from singer_arrow.errors import ConfigError, CredentialsError
+from singer_arrow.errors import ConfigError, CredentialsError, ServiceError, SingerArrowError
+from target_bigquery import answers, sql
 from target_bigquery.config import Settings
+from target_bigquery.retries import pauses
 
+T = TypeVar("T")
+DEADLINE_SECONDS = 300.0
+"""How long a call is tried again while BigQuery is busy or out of reach."""
+REQUEST_SECONDS = 120.0
+ONCE: dict[str, Any] = {"retry": None, "timeout": REQUEST_SECONDS}
 SCOPES = ("https://www.googleapis.com/auth/bigquery", "https://www.googleapis.com/auth/cloud-platform")
 
 
@@ -78,3 +92,58 @@ def _default() -> Any:
             "or run `gcloud auth application-default login`"
         )
         raise CredentialsError(msg) from None
+
+
+class Connection:
+    """One project and dataset; safe to use from any thread, and opened on first use."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.location = settings.location
+        self._threads = threading.local()
+        self._clients: list[Any] = []
+        self._lock = threading.Lock()
+
+    @cached_property
+    def _credentials(self) -> Any:
+        return find_credentials(self.settings)
+
+    @property
+    def client(self) -> Any:
+        """Google's client, one for each thread."""
+        client = getattr(self._threads, "client", None)
+        if client is None:
+            with self._lock:
+                client = open_client(self.settings, self._credentials)
+                self._clients.append(client)
+            self._threads.client = client
+        return client
+
+    def close(self) -> None:
+        """Close the connections."""
+        with self._lock:
+            for client in self._clients:
+                client.close()
+            self._clients.clear()
+
+    def path(self, table: str) -> str:
+        """`project.dataset.table`."""
+        return f"{self.settings.project}.{self.settings.dataset}.{table}"
+
+    def quoted(self, table: str) -> str:
+        """The table's name for SQL."""
+        return sql.quoted(self.settings.project, self.settings.dataset, table)
+
+    def call(self, what: str, function: Callable[[], T]) -> T:
+        """Call Google's library: errors become ours, transient ones are met with another try."""
+        for pause in pauses(DEADLINE_SECONDS):
+            try:
+                return function()
+            except SingerArrowError:
+                raise
+            except Exception as error:  # noqa: BLE001 - all of the vendor's errors pass this boundary
+                ours = answers.mapped(error, what)
+                if not isinstance(ours, ServiceError) or pause is None:
+                    raise ours from None
+                time.sleep(pause)
+        raise AssertionError

@@ -154,7 +154,7 @@ class StreamLedger:
     def _void_if_empty(self) -> None:
         """A table that was filled and is empty now was emptied on purpose; it must fill again."""
         count = self._client.query(sql.count_rows(self._quoted), what=f"Counting the rows of {self._table}")
-        if not count.rows[0]["rows"]:
+        if not count.rows[0]["rows"] and count.started:
             logger.info("Table %s was emptied; batches that were loaded before are loaded again", self._table)
             self.void(count.started)
 

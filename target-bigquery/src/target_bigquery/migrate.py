@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.errors import ConfigError, SchemaError
+from singer_arrow.errors import ConfigError, SchemaError, SingerArrowError
 from target_bigquery.answers import AlreadyExistsError, ChangedError, Table
 from target_bigquery.client import BigQuery
 from target_bigquery.names import LEDGER, STAGING, digest, distinct_table_name, stream_label, table_name
@@ -66,7 +66,11 @@ def prepare_dataset(client: BigQuery) -> None:
     """
     location = client.dataset_location()
     if location is None:
-        client.create_dataset()
+        try:
+            client.create_dataset()
+        except SingerArrowError:
+            if client.dataset_location() is None:  # else another run was faster
+                raise
         location = client.dataset_location()
     wanted = client.settings.location
     if wanted and location and wanted.lower() != location.lower():

@@ -93,6 +93,7 @@ def made_job(**changes: Any) -> Any:
         "error_result": None,
         "errors": None,
         "created": datetime(2026, 1, 1, tzinfo=UTC),
+        "started": datetime(2026, 1, 1, tzinfo=UTC),
         "ended": datetime(2026, 1, 2, tzinfo=UTC),
         "output_rows": 5,
         "destination": destination,

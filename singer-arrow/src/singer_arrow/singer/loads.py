@@ -181,6 +181,11 @@ class Loads:
             self._error = self._error or error
             self._changed.notify_all()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more begins."""
+        return self._stopped or self._error is not None
+
     def stop(self, grace: float) -> None:
         """Begin nothing more, and wait for the loads that run, at most `grace` seconds."""
         with self._changed:

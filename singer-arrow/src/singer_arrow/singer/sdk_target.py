@@ -6,6 +6,7 @@ The privates used here are listed in `tests/unit/singer_arrow/test_sdk_target.py
 from __future__ import annotations
 
 import abc
+import logging
 import shutil
 import sys
 import tempfile
@@ -107,6 +108,11 @@ def _shortened(line: str | bytes) -> str:
     return repr(text[:80] + ("..." if len(text) > 80 else ""))
 
 
+def _says_something(line: logging.LogRecord) -> bool:
+    """Not the SDK's line before an error that ends the run with a line of its own."""
+    return not str(line.msg).startswith("Error initializing target sink")
+
+
 class LoadTarget(Target):
     """A target that loads in the background: many BATCH messages a load, many loads at once, STATE after durability.
 
@@ -119,6 +125,7 @@ class LoadTarget(Target):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.logger.addFilter(_says_something)
         self.message_version: int | None = None
         self.max_parallelism = 1  # draining only closes a local file
         self.deferred: list[AnyLane] = []  # also of sinks that the SDK has dropped meanwhile
@@ -372,21 +379,16 @@ class LoadTarget(Target):
 def _tick(reference: weakref.ref[LoadTarget], loads: Loads) -> None:
     """Over and over: load groups that are old, hand out a STATE that waits for its time, say what is going on."""
     said = time.monotonic()
-    while True:
-        target = reference()
-        if target is None:
-            return
-        period = min(1.0, max(0.05, target.limits.age_seconds / 2))
-        try:
-            loads.check()
+    try:
+        while (target := reference()) is not None and not loads.is_over:
             target.drain_old_records()
             loads.tick()
             target.checkpoints.tick()
-        except BaseException as error:  # noqa: BLE001 - it is raised again where the messages are read
-            loads.fail(error)
-            return
-        if time.monotonic() - said >= _PROGRESS_SECONDS:
-            target.report_progress()
-            said = time.monotonic()
-        del target
-        time.sleep(period)
+            if time.monotonic() - said >= _PROGRESS_SECONDS:
+                target.report_progress()
+                said = time.monotonic()
+            period = min(1.0, max(0.05, target.limits.age_seconds / 2))
+            del target
+            time.sleep(period)
+    except BaseException as error:  # noqa: BLE001 - it is raised again where the messages are read
+        loads.fail(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from target_bigquery import client
+from target_bigquery import connection
 from target_bigquery.load import load_job
 from target_bigquery.load.files import Item, Part
 from target_bigquery.load.lane import Lane, logger
@@ -34,7 +34,7 @@ class AppendOnly(Lane):
             return
         upload = self.join(parts)
         try:
-            for pause in pauses(client.DEADLINE_SECONDS):
+            for pause in pauses(connection.DEADLINE_SECONDS):
                 job_id, theirs = self.way.ledger.begin({p.item.batch_id: p.rows for p in parts if p.item.batch_id})
                 if theirs:
                     for batch_id in theirs:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from singer_arrow.errors import LoadError
-from target_bigquery import answers, client
+from target_bigquery import answers, connection
 from target_bigquery.answers import Job
+from target_bigquery.client import BigQuery
 from target_bigquery.load.files import Upload
 from target_bigquery.retries import Kind, pauses
 
 Fields = Sequence[Mapping[str, Any]]
 
 
-def run(bigquery: client.BigQuery, upload: Upload, table: str, fields: Fields, job_id: str) -> Job | None:
+def run(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, job_id: str) -> Job | None:
     """Append a file to a table under a given job id, once.
 
     Returns:
@@ -26,8 +28,7 @@ def run(bigquery: client.BigQuery, upload: Upload, table: str, fields: Fields, j
         LoadError: BigQuery refuses the file; says why.
     """
     what = f"Loading into table {bigquery.path(table)}"
-    bigquery.insert_load(upload.path, table, file_format=upload.file_format, fields=fields, job_id=job_id)
-    job = bigquery.wait(job_id, what)
+    job = bigquery.load(upload.path, table, file_format=upload.file_format, fields=fields, job_id=job_id)
     if job.kind != "load" or job.error_kind is Kind.RETRY:
         return None
     if job.error is not None:
@@ -38,15 +39,13 @@ def run(bigquery: client.BigQuery, upload: Upload, table: str, fields: Fields, j
     return job
 
 
-def run_until_done(bigquery: client.BigQuery, upload: Upload, table: str, fields: Fields, prefix: str) -> Job:
+def run_until_done(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, prefix: str) -> Job:
     """Append a file to a table that is this run's own, with as many jobs as it takes.
 
     Raises:
         LoadError: BigQuery refuses the file, or is busy for too long.
     """
-    import uuid
-
-    for pause in pauses(client.DEADLINE_SECONDS):
+    for pause in pauses(connection.DEADLINE_SECONDS):
         job = run(bigquery, upload, table, fields, f"{prefix}{uuid.uuid4().hex}")
         if job is not None:
             return job
@@ -55,6 +54,6 @@ def run_until_done(bigquery: client.BigQuery, upload: Upload, table: str, fields
     raise too_busy(bigquery, table)
 
 
-def too_busy(bigquery: client.BigQuery, table: str) -> LoadError:
+def too_busy(bigquery: BigQuery, table: str) -> LoadError:
     """The error after all tries."""
     return LoadError(f"Loading into table {bigquery.path(table)}: BigQuery is too busy, also after many tries")

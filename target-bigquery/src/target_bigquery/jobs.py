@@ -1,0 +1,204 @@
+"""Jobs: inserted under an id of ours, so that a second try of an insertion whose answer was lost finds the first."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from singer_arrow.errors import LoadError, NotFoundError
+from target_bigquery import answers, connection, sql
+from target_bigquery.answers import AlreadyExistsError, Answer, Job
+from target_bigquery.connection import ONCE, REQUEST_SECONDS, Connection
+from target_bigquery.retries import Kind, pauses
+
+Fields = Sequence[Mapping[str, Any]]
+UPLOAD_SECONDS = 600.0
+_POLL_FIRST, _POLL_MOST = 0.1, 2.0
+_KNOWN_AFTER = 30.0  # seconds that BigQuery may need to know a job that it has taken
+_FORMATS = {"parquet": "PARQUET", "avro": "AVRO", "jsonl": "NEWLINE_DELIMITED_JSON"}
+
+
+class Jobs(Connection):
+    """Query, load and copy jobs."""
+
+    def query(self, text: str, parameters: Mapping[str, Any] | None = None, *, what: str) -> Answer:
+        """Run a query to its end; again, if BigQuery was too busy for it.
+
+        Args:
+            text: From `sql`.
+            parameters: Values by name.
+            what: What it is for, for an error's message.
+        """
+        from google.cloud import bigquery
+
+        config = bigquery.QueryJobConfig(
+            query_parameters=[answers.parameter(name, value) for name, value in (parameters or {}).items()],
+            labels=dict(self.settings.labels),
+            use_legacy_sql=False,
+        )
+        if self.settings.bytes_billed_limit:
+            config.maximum_bytes_billed = self.settings.bytes_billed_limit
+
+        def insert(job_id: str) -> Any:
+            return self.client.query(
+                text, job_config=config, job_id=job_id, location=self.location, job_retry=None, **ONCE
+            )
+
+        job = self._run(what, insert)
+        affected, is_select = job.resource.num_dml_affected_rows, text.startswith("SELECT")
+        rows = self.call(what, lambda: _rows(job.resource)) if is_select else []
+        return Answer(rows, job.started or job.created, affected or 0)
+
+    def copy(self, source: str, target: str, *, what: str) -> Job:
+        """Replace a table by a copy of another, at once and whole; the job that did."""
+        from google.cloud import bigquery
+
+        config = bigquery.CopyJobConfig(write_disposition="WRITE_TRUNCATE", labels=dict(self.settings.labels))
+        if self.settings.kms_key:
+            config.destination_encryption_configuration = bigquery.EncryptionConfiguration(self.settings.kms_key)
+
+        def insert(job_id: str) -> Any:
+            return self.client.copy_table(
+                *(self.path(source), self.path(target)),
+                job_id=job_id,
+                location=self.location,
+                job_config=config,
+                **ONCE,
+            )
+
+        return self._run(what, insert)
+
+    def load(self, path: Path, table: str, *, file_format: str, fields: Fields, job_id: str) -> Job:
+        """Append a file to a table.
+
+        Args:
+            path: The file.
+            table: The table.
+            file_format: `parquet`, `avro` or `jsonl`.
+            fields: The table's columns that the file has, as the API writes them.
+            job_id: The job's id.
+
+        Returns:
+            The job of that id, when it is done. If the id was taken already, it may be somebody else's.
+        """
+        from google.cloud import bigquery
+
+        config = bigquery.LoadJobConfig(
+            source_format=_FORMATS[file_format],
+            write_disposition="WRITE_APPEND",
+            create_disposition="CREATE_NEVER",
+            schema=[bigquery.SchemaField.from_api_repr(dict(f)) for f in fields],
+            labels=dict(self.settings.labels),
+        )
+        if file_format in ("avro", "parquet"):
+            config.decimal_target_types = ["NUMERIC", "BIGNUMERIC"]  # the first that holds a decimal's digits
+        if file_format == "avro":
+            config.use_avro_logical_types = True
+        if file_format == "parquet":
+            options = bigquery.ParquetOptions()  # type: ignore[no-untyped-call]  # the library lacks it
+            options.enable_list_inference = True
+            config.parquet_options = options
+        if self.settings.kms_key:
+            config.destination_encryption_configuration = bigquery.EncryptionConfiguration(self.settings.kms_key)
+
+        def insert(job_id: str) -> Any:
+            with path.open("rb") as file:
+                return self.client.load_table_from_file(
+                    file,
+                    self.path(table),
+                    size=path.stat().st_size,
+                    num_retries=0,
+                    job_id=job_id,
+                    location=self.location,
+                    job_config=config,
+                    timeout=UPLOAD_SECONDS,
+                )
+
+        return self._insert(f"Loading into table {self.path(table)}", insert, job_id)
+
+    def occupy(self, job_id: str) -> Job | None:
+        """Take a job id with a job that does nothing, so that nobody else can.
+
+        Returns:
+            None if the id is taken now; else the job that has it.
+
+        Raises:
+            LoadError: Somebody has it, but BigQuery does not show whose job it is.
+        """
+
+        def insert() -> Any:
+            return self.client.query(sql.NOTHING, job_id=job_id, location=self.location, job_retry=None, **ONCE)
+
+        try:
+            self.call(f"Taking job id {job_id}", insert)
+        except AlreadyExistsError:
+            job = self.job(job_id, patient=True)
+            if job is None:
+                msg = f"The job id {job_id} is taken, but BigQuery does not show by which job; run again"
+                raise LoadError(msg) from None
+            return job
+        return None
+
+    def job(self, job_id: str, *, patient: bool = False) -> Job | None:
+        """A job; None if there is none.
+
+        Args:
+            job_id: Its id.
+            patient: It is known to exist, so wait a little where BigQuery does not know it yet.
+        """
+        for pause in pauses(_KNOWN_AFTER if patient else 0.0):
+            try:
+                found = self.call(
+                    f"Reading job {job_id}",
+                    lambda: self.client.get_job(job_id, location=self.location, **ONCE),
+                )
+            except NotFoundError:
+                if pause is None:
+                    return None
+                time.sleep(pause)
+            else:
+                return answers.job(found)
+        return None
+
+    def wait(self, job_id: str, what: str) -> Job:
+        """A job that exists, once it is done.
+
+        Raises:
+            LoadError: It does not exist.
+        """
+        pause = _POLL_FIRST
+        while True:
+            job = self.job(job_id, patient=True)
+            if job is None:
+                msg = f"{what}: BigQuery has lost the job {job_id}; run again"
+                raise LoadError(msg)
+            if job.is_done:
+                return job
+            time.sleep(pause)
+            pause = min(_POLL_MOST, pause * 1.5)
+
+    def _run(self, what: str, insert: Callable[[str], Any]) -> Job:
+        """Run a job that may be run twice: under new ids, until it succeeds or its error says that it never will."""
+        for pause in pauses(connection.DEADLINE_SECONDS):
+            job = self._insert(what, insert, f"target_bigquery_{uuid.uuid4().hex}")
+            if job.error is None:
+                return job
+            if job.error_kind is not Kind.RETRY or pause is None:
+                raise answers.failed(what, job)
+            time.sleep(pause)
+        raise AssertionError
+
+    def _insert(self, what: str, insert: Callable[[str], Any], job_id: str) -> Job:
+        """Insert a job under an id, and wait for it; if the id is taken, an earlier try of ours has mostly done it."""
+        try:
+            job = answers.job(self.call(f"{what} (job {job_id})", lambda: insert(job_id)))
+        except AlreadyExistsError:
+            return self.wait(job_id, what)
+        return job if job.is_done else self.wait(job_id, what)
+
+
+def _rows(job: Any) -> list[Mapping[str, Any]]:
+    return [dict(row.items()) for row in job.result(retry=None, job_retry=None, timeout=REQUEST_SECONDS)]
