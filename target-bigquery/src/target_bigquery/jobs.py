@@ -17,7 +17,8 @@ from target_bigquery.retries import Kind, pauses
 Fields = Sequence[Mapping[str, Any]]
 UPLOAD_SECONDS = 600.0
 _POLL_FIRST, _POLL_MOST = 0.1, 2.0
-_KNOWN_AFTER = 30.0  # seconds that BigQuery may need to know a job that it has taken
+KNOWN_AFTER_SECONDS = 30.0
+"""How long BigQuery may need to know a job that it has taken."""
 _FORMATS = {"parquet": "PARQUET", "avro": "AVRO", "jsonl": "NEWLINE_DELIMITED_JSON"}
 
 
@@ -135,21 +136,21 @@ class Jobs(Connection):
         try:
             self.call(f"Taking job id {job_id}", insert)
         except AlreadyExistsError:
-            job = self.job(job_id, patient=True)
+            job = self.job(job_id, patience=KNOWN_AFTER_SECONDS)
             if job is None:
                 msg = f"The job id {job_id} is taken, but BigQuery does not show by which job; run again"
                 raise LoadError(msg) from None
             return job
         return None
 
-    def job(self, job_id: str, *, patient: bool = False) -> Job | None:
+    def job(self, job_id: str, *, patience: float = 0.0) -> Job | None:
         """A job; None if there is none.
 
         Args:
             job_id: Its id.
-            patient: It is known to exist, so wait a little where BigQuery does not know it yet.
+            patience: Seconds to wait for it to appear.
         """
-        for pause in pauses(_KNOWN_AFTER if patient else 0.0):
+        for pause in pauses(patience):
             try:
                 found = self.call(
                     f"Reading job {job_id}",
@@ -171,7 +172,7 @@ class Jobs(Connection):
         """
         pause = _POLL_FIRST
         while True:
-            job = self.job(job_id, patient=True)
+            job = self.job(job_id, patience=KNOWN_AFTER_SECONDS)
             if job is None:
                 msg = f"{what}: BigQuery has lost the job {job_id}; run again"
                 raise LoadError(msg)

@@ -3,7 +3,8 @@
 A batch's entry is written before its load job is inserted. Whoever meets the batch again looks at that job: done means
 loaded, running means wait, failed means load again; absent means that its process died, or sleeps: its id is taken
 with a job that does nothing, so that it cannot be inserted any more, and the batch is loaded again. Each writer reads
-the ledger once more after it wrote, so of two processes that load one batch at once, at least one sees the other.
+the ledger once more after it wrote, so of two processes that load one batch at once, the one that wrote later sees the
+other, and leaves the batch to it; only if that one's job does not appear for long, it takes its id.
 
 Entries count for the table that their job loaded, and only for its present contents: those of jobs that ended before
 the table was created, or before it was found empty, are void. The latter is kept for good in a mark, an entry with an
@@ -30,6 +31,8 @@ logger = logging.getLogger("target-bigquery")
 FORGOTTEN = timedelta(days=150)
 """BigQuery keeps jobs for about 180 days; an older entry without its job counts as loaded."""
 _LONGEST_JOB = timedelta(days=1)
+PATIENCE_SECONDS = 300.0
+"""How long the job of a process that lives, as far as can be told, may take to appear: its file is being uploaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,8 @@ class StreamLedger:
             batches: Number of rows by batch_id.
 
         Returns:
-            The id for its job, and the batches that somebody else has loaded meanwhile and must be left out.
+            The id for its job, and the batches that somebody else has loaded meanwhile. If there are any, the id is of
+            no use: begin again without them.
         """
         self._open(create=bool(batches))
         job_id = f"{self._prefix}{uuid.uuid4().hex}"
@@ -110,7 +114,10 @@ class StreamLedger:
             },
             what=f"Writing to {self._client.path(LEDGER)}",
         )
-        return job_id, self._loaded_meanwhile(batches)
+        theirs = self._loaded_meanwhile(batches, job_id)
+        if theirs:
+            self._client.occupy(job_id)  # it will not be inserted; whoever waits for it need not
+        return job_id, theirs
 
     def void(self, at: datetime) -> None:
         """From now on, what jobs loaded that ended before that time does not count."""
@@ -162,41 +169,46 @@ class StreamLedger:
         entries = [Entry(r["batch_id"], r["job_id"], r["rows"], r["started_at"]) for r in rows]
         return [e for e in entries if e.job_id.startswith(self._prefix)]
 
-    def _loaded_meanwhile(self, batches: Mapping[str, int]) -> set[str]:
-        """Batches that a job of another process has loaded, among entries that were not there when we began."""
+    def _loaded_meanwhile(self, batches: Mapping[str, int], job_id: str) -> set[str]:
+        """Batches that another process has loaded, among entries that were not there when this one began."""
         answer = self._client.query(
             sql.ledger_entries_of(self._client.quoted(LEDGER)),
             {"stream": self._stream, "ids": list(batches)},
             what=f"Reading {self._client.path(LEDGER)}",
         )
+        entries = self._of_table(answer.rows)
         known = {e.job_id for batch in batches for e in self._known(batch)}
+        mine = min((e.started_at, e.job_id) for e in entries if e.job_id == job_id)
         loaded = set()
-        for entry in self._of_table(answer.rows):
-            if entry.job_id in known or entry.job_id in self._ours:
-                continue
-            outcome = self._outcome(entry)
+        for entry in entries:
+            if entry.job_id in known or entry.job_id in self._ours or (entry.started_at, entry.job_id) > mine:
+                continue  # one that was written later leaves the batch to us
+            outcome = self._outcome(entry, patience=PATIENCE_SECONDS)
             if outcome.loaded and outcome.ended >= self._since:
                 loaded.add(entry.batch_id)
         return loaded
 
-    def _outcome(self, entry: Entry) -> Outcome:
+    def _outcome(self, entry: Entry, *, patience: float = 0.0) -> Outcome:
         with self._lock:
             lock = self._locks[entry.job_id]
         with lock:
             if entry.job_id not in self._outcomes:
-                self._outcomes[entry.job_id] = self._settle(entry)
+                self._outcomes[entry.job_id] = self._settle(entry, patience)
             return self._outcomes[entry.job_id]
 
-    def _settle(self, entry: Entry) -> Outcome:
+    def _settle(self, entry: Entry, patience: float) -> Outcome:
         """Find out what became of an entry's job, or see to it that nothing can become of it."""
         job = self._client.job(entry.job_id)
+        if job is None and datetime.now(UTC) - entry.started_at > FORGOTTEN:
+            return Outcome(loaded=True, ended=entry.started_at + _LONGEST_JOB)
+        if job is None and patience:
+            logger.info("Another run is about to load some of the same batches; waiting for it")
+            job = self._client.job(entry.job_id, patience=patience)
         if job is None:
-            if datetime.now(UTC) - entry.started_at > FORGOTTEN:
-                return Outcome(loaded=True, ended=entry.started_at + _LONGEST_JOB)
             job = self._client.occupy(entry.job_id)
-            if job is None:
-                logger.info("Job %s of an interrupted run never began; its batches are loaded again", entry.job_id)
-                return Outcome(loaded=False, ended=entry.started_at)
+        if job is None:
+            logger.info("Job %s of an interrupted run never began; its batches are loaded again", entry.job_id)
+            return Outcome(loaded=False, ended=entry.started_at)
         if not job.is_done:
             logger.info("Job %s of another run is still loading; waiting for it", job.id)
             job = self._client.wait(job.id, f"Waiting for job {job.id}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import abc
 import logging
+import os
 import shutil
 import sys
 import tempfile
@@ -22,11 +23,11 @@ from typing import IO, TYPE_CHECKING, Any
 from singer_sdk import Target, metrics
 from singer_sdk.helpers._classproperty import classproperty
 from singer_sdk.io_base import SingerReader
-from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
+from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform, StreamMap
 from singer_sdk.singerlib.json import deserialize_json, serialize_json
 
 from singer_arrow.batch.message import Batch
-from singer_arrow.errors import DataError, SchemaError
+from singer_arrow.errors import DataError, SchemaError, ServiceError
 from singer_arrow.singer.checkpoint import Checkpoints, State
 from singer_arrow.singer.loads import AnyLane, Limits, Loads
 from singer_arrow.singer.sdk import check_config_files, checked_settings, environment_settings
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 GRACE_SECONDS = 20.0
 """How long a run that must end waits for the loads that run; Kubernetes kills after 30 s."""
 _PROGRESS_SECONDS = 30.0
+_CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "google.auth")
+"""Libraries that log headers and tokens when asked for debug."""
 
 
 class LineReader(SingerReader):
@@ -126,12 +129,14 @@ class LoadTarget(Target):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.logger.addFilter(_says_something)
+        for name in _CHATTY:
+            logging.getLogger(name).setLevel(logging.WARNING)
         self.message_version: int | None = None
         self.max_parallelism = 1  # draining only closes a local file
         self.deferred: list[AnyLane] = []  # also of sinks that the SDK has dropped meanwhile
         self._tallies: dict[str, Tally] = {}
         self._messages = threading.RLock()  # one message at a time, and no draining in the middle of one
-        self._folder: Path | None = None
+        self._row_by_row: set[str] = set()
 
     @property
     @abc.abstractmethod
@@ -265,12 +270,17 @@ class LoadTarget(Target):
             for stream_map in maps:
                 self._assert_sink_exists(stream_map.stream_alias)
             sinks = [self.get_sink(stream_map.stream_alias) for stream_map in maps]
-            if all(isinstance(m, SameRecordTransform) and not m.flattening_enabled for m in maps):
+            if all(_is_plain(m) for m in maps):
                 for sink in sinks:
                     assert isinstance(sink, LoadSink)
                     self.drain_one(sink)
                     sink.take_batch(batch)
                 return
+            if batch.stream not in self._row_by_row:
+                self._row_by_row.add(batch.stream)
+                self.logger.warning(
+                    "Stream maps or flattening need single records: batches of %r go row by row", batch.stream
+                )
             for record in self._records(batch, self.mapper.stream_maps[batch.stream][0].raw_schema):
                 message = {"stream": batch.stream, "record": record, "version": batch.version}
                 self._process_record_message(message)
@@ -325,8 +335,13 @@ class LoadTarget(Target):
         return environment_settings(cls)  # type: ignore[arg-type]  # the first argument is the class
 
     def _emit_state(self, state: State) -> None:
-        sys.stdout.write(serialize_json(state) + "\n")
-        sys.stdout.flush()
+        try:
+            sys.stdout.write(serialize_json(state) + "\n")
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the interpreter's last flush has somewhere to go
+            msg = "Nobody reads the STATE that the target writes; whatever ran it has ended"
+            raise ServiceError(msg) from None
 
     def _records(self, batch: Batch, schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """The rows of a batch as the RECORD messages that the SDK's stream maps and flattening need."""
@@ -374,6 +389,12 @@ class LoadTarget(Target):
                 {"stream": tally.stream, **counts, "seconds": round(tally.seconds, 3)},
             )
             metrics.log(self.metrics_logger, point)
+
+
+def _is_plain(stream_map: StreamMap) -> bool:
+    """Whether a stream map leaves rows as they are."""
+    is_flat = not stream_map.flattening_enabled or stream_map.transformed_schema == stream_map.raw_schema
+    return isinstance(stream_map, SameRecordTransform) and is_flat
 
 
 def _tick(reference: weakref.ref[LoadTarget], loads: Loads) -> None:

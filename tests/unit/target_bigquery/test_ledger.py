@@ -1,0 +1,242 @@
+"""The ledger against a server in memory: processes that race, pause and die load every batch exactly once."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from target_bigquery import ledger as ledger_module
+from target_bigquery.answers import Answer, Job, Table
+from target_bigquery.ledger import FORGOTTEN, StreamLedger
+
+START = datetime.now(UTC)
+
+
+class KilledError(Exception):
+    """The process dies here."""
+
+
+class Server:
+    """BigQuery's part of the protocol: a table of entries, jobs with unique ids, a clock."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.entries: list[dict[str, Any]] = []
+        self.jobs: dict[str, Job] = {}
+        self.rows: Counter[str] = Counter()
+        self.created = START
+        self._ticks = 0
+
+    def now(self) -> datetime:
+        self._ticks += 1
+        return START + timedelta(milliseconds=self._ticks)
+
+    def insert(self, job_id: str, kind: str, batches: Sequence[str] = (), error: str | None = None) -> Job | None:
+        """The job, if there was none of that id."""
+        with self.lock:
+            if job_id in self.jobs:
+                return None
+            if error is None:
+                self.rows.update(batches)
+            table = "p.d.t" if kind == "load" else None
+            self.jobs[job_id] = Job(job_id, kind, is_done=True, ended=self.now(), error=error, table=table)
+            return self.jobs[job_id]
+
+
+class Client:
+    """What one process sees of the server; it may die or sleep before any request."""
+
+    def __init__(self, server: Server, chance: random.Random, *, die: float = 0.0, sleep: float = 0.0) -> None:
+        self._server, self._chance, self._die, self._sleep = server, chance, die, sleep
+
+    def step(self) -> None:
+        if self._chance.random() < self._die:
+            raise KilledError
+        if self._chance.random() < self._sleep:
+            time.sleep(self._chance.random() / 100)
+
+    def path(self, table: str) -> str:
+        return f"p.d.{table}"
+
+    def quoted(self, table: str) -> str:
+        return f"`p`.`d`.`{table}`"
+
+    def table(self, name: str) -> object:
+        return name
+
+    def query(self, text: str, parameters: Mapping[str, Any] | None = None, *, what: str) -> Answer:
+        self.step()
+        given = dict(parameters or {})
+        with self._server.lock:
+            now = self._server.now()
+            if text.startswith("SELECT COUNT"):
+                return Answer([{"rows": self._server.rows.total()}], now)
+            if text.startswith("SELECT"):
+                ids = given.get("ids")
+                return Answer([e for e in self._server.entries if ids is None or e["batch_id"] in ids], now)
+            if "''" in text:
+                self._server.entries.append(
+                    {"batch_id": "", "job_id": given["job"], "rows": 0, "started_at": given["at"]}
+                )
+            for name, batch in given.items():
+                if name.startswith("batch_"):
+                    self._server.entries.append(
+                        {"batch_id": batch, "job_id": given["job"], "rows": 1, "started_at": now}
+                    )
+        self.step()
+        return Answer([], now)
+
+    def job(self, job_id: str, *, patience: float = 0.0) -> Job | None:
+        end = time.monotonic() + patience
+        while True:
+            self.step()
+            if (found := self._server.jobs.get(job_id)) or time.monotonic() >= end:
+                return found
+            time.sleep(0.001)
+
+    def wait(self, job_id: str, what: str) -> Job:
+        return self._server.jobs[job_id]
+
+    def occupy(self, job_id: str) -> Job | None:
+        self.step()
+        return None if self._server.insert(job_id, "query") else self._server.jobs[job_id]
+
+
+def table(server: Server) -> Table:
+    return Table("t", (), (), server.created, {}, None, (), None)
+
+
+def run(server: Server, batches: Sequence[str], chance: random.Random, **client: float) -> None:
+    """A process: what AppendOnly does, in groups of its own choice, some of them at once."""
+    connection: Any = Client(server, chance, **client)
+    ledger = StreamLedger(connection, "s", table(server))
+    rest = list(batches)
+    while rest:
+        size = chance.randint(1, 4)
+        group, rest = [b for b in rest[:size] if ledger.loaded(b) is None], rest[size:]
+        while group:
+            job_id, theirs = ledger.begin(dict.fromkeys(group, 1))
+            if theirs:
+                group = [b for b in group if b not in theirs]
+                continue
+            connection.step()
+            error = "backendError" if chance.random() < 0.1 else None
+            job = server.insert(job_id, "load", group, error)
+            connection.step()
+            if job is not None and job.error is None:
+                break
+
+
+def quietly(*arguments: Any, **options: Any) -> None:
+    try:
+        run(*arguments, **options)
+    except KilledError:
+        return
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_each_batch_is_loaded_exactly_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_module, "PATIENCE_SECONDS", 0.05)
+    chance = random.Random(seed)
+    server = Server()
+    batches = [f"b{n}" for n in range(12)]
+    for _ in range(4):
+        threads = []
+        for _ in range(chance.randint(1, 3)):
+            own = random.Random(chance.random())
+            options = {"die": chance.choice([0, 0.01, 0.05]), "sleep": chance.choice([0, 0.3])}
+            first = chance.randint(0, 6)
+            threads.append(threading.Thread(target=quietly, args=(server, batches[first:], own), kwargs=options))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not [b for b, times in server.rows.items() if times > 1]
+    run(server, batches, chance)
+    assert server.rows == Counter(batches)
+
+
+def entered(server: Server, batch: str, job_id: str) -> None:
+    server.entries.append({"batch_id": batch, "job_id": job_id, "rows": 1, "started_at": server.now()})
+
+
+def opened(server: Server) -> StreamLedger:
+    client: Any = Client(server, random.Random(0))
+    return StreamLedger(client, "s", table(server))
+
+
+@pytest.fixture
+def server() -> Server:
+    """A server where batch `a` was entered for job `prefix_1`, which does not exist."""
+    server = Server()
+    server.rows["something"] = 1
+    entered(server, "a", f"{opened(server)._prefix}1")
+    return server
+
+
+def job_id(server: Server) -> str:
+    return str(server.entries[0]["job_id"])
+
+
+def test_done_means_loaded(server: Server) -> None:
+    server.insert(job_id(server), "load", ["a"])
+    assert opened(server).loaded("a") == server.jobs[job_id(server)].ended
+    assert opened(server).loaded("b") is None
+
+
+def test_failed_means_load_again(server: Server) -> None:
+    server.insert(job_id(server), "load", ["a"], error="invalid")
+    assert opened(server).loaded("a") is None
+
+
+def test_absent_means_take_the_id_and_load_again(server: Server) -> None:
+    assert opened(server).loaded("a") is None
+    assert server.jobs[job_id(server)].kind == "query"
+    assert opened(server).loaded("a") is None
+
+
+def test_absent_for_so_long_that_bigquery_has_forgotten_it_means_loaded(server: Server) -> None:
+    server.created = datetime.now(UTC) - FORGOTTEN * 3
+    server.entries[0]["started_at"] = datetime.now(UTC) - FORGOTTEN - timedelta(days=1)
+    assert opened(server).loaded("a") is not None
+    assert server.jobs == {}
+
+
+def test_jobs_into_other_tables_do_not_count(server: Server) -> None:
+    server.insert(job_id(server), "load", ["a"])
+    server.entries[0]["job_id"] = "target_bigquery_0123456789abcdef_1"
+    server.insert("target_bigquery_0123456789abcdef_1", "load", ["a"])
+    assert opened(server).loaded("a") is None
+
+
+def test_what_was_loaded_before_the_table_was_made_is_void(server: Server) -> None:
+    server.insert(job_id(server), "load", ["a"])
+    server.created = server.now()
+    assert opened(server).loaded("a") is None
+
+
+def test_an_emptied_table_voids_for_good(server: Server) -> None:
+    server.insert(job_id(server), "load", ["a"])
+    server.rows.clear()
+    assert opened(server).loaded("a") is None
+    server.rows["something"] = 1
+    assert opened(server).loaded("a") is None
+    ledger = opened(server)
+    again, theirs = ledger.begin({"a": 1})
+    assert theirs == set()
+    server.insert(again, "load", ["a"])
+    assert opened(server).loaded("a") is not None
+
+
+def test_a_job_that_ends_after_the_table_was_found_empty_is_not_void(server: Server) -> None:
+    server.rows.clear()
+    opened(server).loaded("b")  # finds it empty while the job is still to come
+    server.insert(job_id(server), "load", ["a"])
+    assert opened(server).loaded("a") is not None
