@@ -1,10 +1,33 @@
 """Changes of one table wait for each other; two at once would fail in DuckLake, as they rarely do in BigQuery."""
 
+import time
+from collections.abc import Callable
 from typing import Any
 
-from local_bigquery.catalog import tables
+import duckdb
+from local_bigquery.catalog import metadata, tables
 from local_bigquery.engine import database
-from local_bigquery.jobs import query
+from local_bigquery.jobs import query, store
+
+_TRIES = 100
+
+
+def _again(execute: Callable[..., None]) -> Callable[..., None]:
+    """Run a statement again that met another one on the same row ("Conflict on update!"), after which nothing is done.
+
+    The server keeps what it knows of tables and jobs by single statements, also after a load has added its rows, which
+    would then count as failed.
+    """
+
+    def run(sql: str, params: list[Any] | None = None) -> None:
+        for _ in range(_TRIES):
+            try:
+                return execute(sql, params)
+            except duckdb.TransactionException:
+                time.sleep(0.02)
+        return execute(sql, params)
+
+    return run
 
 
 def mend() -> None:
@@ -32,3 +55,4 @@ def mend() -> None:
 
     tables.create, tables.update, tables.delete = create_in_turn, update_in_turn, delete_in_turn
     query._run = run_in_turn
+    metadata.execute, store.execute = _again(metadata.execute), _again(store.execute)
