@@ -3,8 +3,9 @@
 A batch's entry is written before its load job is inserted. Whoever meets the batch again looks at that job: done means
 loaded, running means wait, failed means load again; absent means that its process died, or sleeps: its id is taken
 with a job that does nothing, so that it cannot be inserted any more, and the batch is loaded again. Each writer reads
-the ledger once more after it wrote, so of two processes that load one batch at once, the one that wrote later sees the
-other, and leaves the batch to it; only if that one's job does not appear for long, it takes its id.
+the ledger once more after it wrote, so of two processes that load one batch at once, at least one sees the other. It
+then does the same; only if the other's entry is the older one, it first waits for that job to appear, so that they do
+not take each other's ids for ever.
 
 Entries count for the table that their job loaded, and only for its present contents: those of jobs that ended before
 the table was created, or before it was found empty, are void. The latter is kept for good in a mark, an entry with an
@@ -32,7 +33,7 @@ FORGOTTEN = timedelta(days=150)
 """BigQuery keeps jobs for about 180 days; an older entry without its job counts as loaded."""
 _LONGEST_JOB = timedelta(days=1)
 PATIENCE_SECONDS = 300.0
-"""How long the job of a process that lives, as far as can be told, may take to appear: its file is being uploaded."""
+"""How long the job of another process may take to appear while this one waits: its file is being uploaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +182,10 @@ class StreamLedger:
         mine = min((e.started_at, e.job_id) for e in entries if e.job_id == job_id)
         loaded = set()
         for entry in entries:
-            if entry.job_id in known or entry.job_id in self._ours or (entry.started_at, entry.job_id) > mine:
-                continue  # one that was written later leaves the batch to us
-            outcome = self._outcome(entry, patience=PATIENCE_SECONDS)
+            if entry.job_id in known or entry.job_id in self._ours:
+                continue
+            is_older = (entry.started_at, entry.job_id) < mine
+            outcome = self._outcome(entry, patience=PATIENCE_SECONDS if is_older else 0.0)
             if outcome.loaded and outcome.ended >= self._since:
                 loaded.add(entry.batch_id)
         return loaded

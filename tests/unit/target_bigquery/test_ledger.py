@@ -81,17 +81,18 @@ class Client:
             if text.startswith("SELECT"):
                 ids = given.get("ids")
                 return Answer([e for e in self._server.entries if ids is None or e["batch_id"] in ids], now)
-            if "''" in text:
-                self._server.entries.append(
-                    {"batch_id": "", "job_id": given["job"], "rows": 0, "started_at": given["at"]}
-                )
-            for name, batch in given.items():
-                if name.startswith("batch_"):
-                    self._server.entries.append(
-                        {"batch_id": batch, "job_id": given["job"], "rows": 1, "started_at": now}
-                    )
+        self.step()  # an entry's time is that of its statement's begin; it can be read only after its end
+        if "''" in text:
+            self.write("", given["job"], given["at"])
+        for name, batch in given.items():
+            if name.startswith("batch_"):
+                self.write(batch, given["job"], now)
         self.step()
         return Answer([], now)
+
+    def write(self, batch: str, job: str, at: datetime) -> None:
+        with self._server.lock:
+            self._server.entries.append({"batch_id": batch, "job_id": job, "rows": 1, "started_at": at})
 
     def job(self, job_id: str, *, patience: float = 0.0) -> Job | None:
         end = time.monotonic() + patience
