@@ -335,39 +335,6 @@ def test_tables_get_their_layout(config: Config, batch: Batches, bq: Any) -> Non
     assert bq.get_table(f"{config['dataset']}.raw_other").clustering_fields == ["id"]
 
 
-def test_jobs_and_tables_are_labelled_bounded_and_encrypted(
-    config: Config, batch: Batches, bq: Any, dataset: str
-) -> None:
-    key = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
-    more = {"labels": {"team": "data"}, "bytes_billed_limit": 10**9, "kms_key": key}
-    for method in ("append-only", "upsert", "overwrite"):
-        load([schema(), batch(rows(0, 1), batch_id=method)], config | more | {"load_method": method})
-    table = bq.get_table(f"{dataset}.rows")
-    assert table.encryption_configuration.kms_key_name == key
-    ours = [j for j in bq.list_jobs() if dataset in json.dumps(j.to_api_repr())]
-    ours = [j for j in ours if j.labels == {"team": "data"}]
-    assert {j.job_type for j in ours} == {"query", "load", "copy"}
-    for job in ours:
-        if job.job_type == "query":
-            assert job.maximum_bytes_billed == 10**9
-        else:
-            assert job.destination_encryption_configuration.kms_key_name == key
-
-
-def test_a_table_that_wants_a_filter_on_its_partitions(config: Config, batch: Batches, bq: Any, dataset: str) -> None:
-    columns = pa.schema([("id", pa.int64()), ("day", pa.date32())])
-    lines = [schema(columns=columns), batch([{"id": 1, "day": date(2026, 1, 1)}], columns=columns, batch_id="a")]
-    load(lines, config | {"partition_by": "day"})
-    table = bq.get_table(f"{dataset}.rows")
-    table.require_partition_filter = True
-    bq.update_table(table, ["require_partition_filter"])
-    load(lines, config)
-    assert bq.get_table(f"{dataset}.rows").num_rows == 1
-    bq.query(f"DELETE FROM `{dataset}.rows` WHERE day IS NOT NULL").result()
-    load(lines, config)
-    assert bq.get_table(f"{dataset}.rows").num_rows == 1
-
-
 def test_record_metadata(config: Config, batch: Batches, table: Any) -> None:
     before = datetime.now(UTC)
     lines = [schema(), batch(rows(0, 2), version=5), record(id=2, name="x", version=6)]

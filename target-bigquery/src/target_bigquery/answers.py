@@ -65,7 +65,7 @@ class Answer:
     """The rows of a query, how many rows it changed, and when the server began with it."""
 
     rows: list[Mapping[str, Any]]
-    started: datetime
+    started: datetime | None
     affected: int = 0
 
 

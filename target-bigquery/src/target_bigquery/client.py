@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
 
 from singer_arrow.errors import NotFoundError
 from target_bigquery import answers
 from target_bigquery.answers import AlreadyExistsError, Table
 from target_bigquery.connection import ONCE
 from target_bigquery.jobs import Fields, Jobs
-from target_bigquery.names import STAGING
 
 
 class BigQuery(Jobs):
@@ -132,11 +130,10 @@ class BigQuery(Jobs):
             lambda: self.client.delete_table(self.path(name), not_found_ok=True, **ONCE),
         )
 
-    @cached_property
-    def staging_tables(self) -> list[str]:
-        """Names of the staging tables that there were when this was first asked."""
+    def tables_named(self, prefix: str) -> list[str]:
+        """Names of the tables that begin with the prefix."""
         found = self.call(
             f"Listing tables of {self._dataset}",
-            lambda: [t.table_id for t in self.client.list_tables(self._dataset, page_size=1000, **ONCE)],
+            lambda: [t.table_id for t in self.client.list_tables(self._dataset, **ONCE)],
         )
-        return [name for name in found if name.startswith(STAGING)]
+        return [name for name in found if name.startswith(prefix)]

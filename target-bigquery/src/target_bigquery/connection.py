@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import threading
 import time
-import warnings
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, TypeVar
@@ -63,14 +62,11 @@ def _given(settings: Settings) -> Any:
 
     auth: Any = importlib.import_module("google.auth")  # its functions have no types
     try:
-        with warnings.catch_warnings(
-            action="ignore"
-        ):  # it warns of files of unknown origin; this one the settings name
-            if settings.credentials_path:
-                return auth.load_credentials_from_file(settings.credentials_path, scopes=SCOPES)[0]
-            if settings.credentials is not None:
-                return auth.load_credentials_from_dict(dict(settings.credentials), scopes=SCOPES)[0]
-    except (GoogleAuthError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if settings.credentials_path:
+            return auth.load_credentials_from_file(settings.credentials_path, scopes=SCOPES)[0]
+        if settings.credentials is not None:
+            return auth.load_credentials_from_dict(dict(settings.credentials), scopes=SCOPES)[0]
+    except (GoogleAuthError, OSError, ValueError, KeyError) as error:
         name = "credentials_path" if settings.credentials_path else "credentials_json"
         msg = f"Setting {name!r} holds no usable Google credentials: {type(error).__name__}; check the key file"
         raise ConfigError(msg) from None

@@ -13,7 +13,7 @@ from pyarrow import types as pt
 from singer_arrow.errors import DataError
 from singer_arrow.formats.cast import fit
 from target_bigquery.sql import ORDER
-from target_bigquery.types import Column, decimal_kind, read_schema, source_type, upload_schema
+from target_bigquery.types import Column, decimal_kind, read_schema, upload_schema
 
 ORDER_BITS = 36
 """A row's place: the place of its item among those of the stream, then this many bits for its place in the item."""
@@ -88,7 +88,6 @@ class Conversion:
             return array
         if has_finer(array.type):
             array = array.cast(_coarse(array.type), safe=False)
-        array = fit(array, pa.field(column.source, source_type(column)))
         return array if array.type == column.arrow else array.view(column.arrow)
 
 

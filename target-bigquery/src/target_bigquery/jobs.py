@@ -51,9 +51,7 @@ class Jobs(Connection):
         job = self._run(what, insert)
         affected, is_select = job.resource.num_dml_affected_rows, text.startswith("SELECT")
         rows = self.call(what, lambda: _rows(job.resource)) if is_select else []
-        started = job.started or job.created
-        assert started is not None  # every job that was inserted has a time
-        return Answer(rows, started, affected or 0)
+        return Answer(rows, job.started or job.created, affected or 0)
 
     def copy(self, source: str, target: str, *, what: str) -> Job:
         """Replace a table by a copy of another, at once and whole; the job that did."""

@@ -67,9 +67,7 @@ class StreamLedger:
         self._client = client
         self._stream = stream
         self._table = client.path(table.name)
-        self._name = table.name
         self._quoted = client.quoted(table.name)
-        self._may_not_count = bool(table.resource and table.resource.require_partition_filter)
         self._prefix = f"target_bigquery_{digest(self._table, 16)}_"
         self._since = table.created
         self._ours: set[str] = set()
@@ -158,20 +156,15 @@ class StreamLedger:
             if entry.batch_id:
                 by_batch[entry.batch_id].append(entry)
         if any(e.started_at + _LONGEST_JOB >= self._since for e in entries if e.batch_id):
-            self._void_if_empty(answer.started)
+            self._void_if_empty()
         return by_batch
 
-    def _void_if_empty(self, asked_at: datetime) -> None:
+    def _void_if_empty(self) -> None:
         """A table that was filled and is empty now was emptied on purpose; it must fill again."""
-        if self._may_not_count:  # the number that BigQuery keeps is as new as the last job that ended before we asked
-            found = self._client.table(self._name)
-            is_empty, at = found is not None and found.resource.num_rows == 0, asked_at
-        else:
-            count = self._client.query(sql.count_rows(self._quoted), what=f"Counting the rows of {self._table}")
-            is_empty, at = not count.rows[0]["rows"], count.started
-        if is_empty:
+        count = self._client.query(sql.count_rows(self._quoted), what=f"Counting the rows of {self._table}")
+        if not count.rows[0]["rows"] and count.started:
             logger.info("Table %s was emptied; batches that were loaded before are loaded again", self._table)
-            self.void(at)
+            self.void(count.started)
 
     def _of_table(self, rows: Sequence[Mapping[str, Any]]) -> list[Entry]:
         entries = [Entry(r["batch_id"], r["job_id"], r["rows"], r["started_at"]) for r in rows]

@@ -131,8 +131,8 @@ def nullable(fields: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def remove_leftovers(client: BigQuery, table: str) -> None:
     """Remove the staging tables that earlier runs left behind, but none that may still be in use."""
-    for name in client.staging_tables:
-        found = client.table(name) if name.startswith(staging_name(table)) else None
+    for name in client.tables_named(staging_name(table)):
+        found = client.table(name)
         if found and datetime.now(UTC) - found.created > timedelta(days=1):
             client.delete_table(name)
 

@@ -163,22 +163,14 @@ def read_schema(columns: Sequence[Column], given: pa.Schema) -> pa.Schema:
     return pa.schema([_read_field(c, given.field(c.source)) for c in columns])
 
 
-def source_type(column: Column) -> pa.DataType:
-    """What a column is uploaded as, but with the names that its values come with."""
-    if not column.fields:
-        return column.arrow
-    struct = pa.struct([pa.field(f.source, source_type(f)) for f in column.fields])
-    return pa.list_(struct) if column.repeated else struct
-
-
 def _read_field(column: Column, given: pa.Field) -> pa.Field:
-    is_whole = not column.repeated and not column.fields
-    if is_json(given) or (is_whole and pt.is_nested(given.type)):
+    if column.kind == "JSON":
         return json_field(column.source)
     item = given.type.value_type if column.repeated else given.type
     if column.fields:
-        item = pa.struct([_read_field(f, item.field(f.source)) for f in column.fields])
-    elif not (pt.is_timestamp(item) or pt.is_time(item) or pt.is_decimal(item)):
+        fields = [_read_field(f, item.field(f.source)) for f in column.fields]
+        item = pa.struct(fields)
+    elif not (pt.is_timestamp(item) or pt.is_time(item)):
         item = column.arrow.value_type if column.repeated else column.arrow
     return pa.field(column.source, pa.list_(item) if column.repeated else item)
 

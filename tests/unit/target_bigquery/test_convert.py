@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from singer_arrow.errors import DataError
-from singer_arrow.schema import is_json
 from target_bigquery.convert import ORDER_BITS, Conversion, loads_as_it_is
-from target_bigquery.types import Existing, columns_of
+from target_bigquery.types import columns_of
 
 NESTED = pa.struct(
     [pa.field("a:b", pa.int64()), pa.field("l", pa.list_(pa.struct([("x y", pa.timestamp("ns", "UTC"))])))]
@@ -50,21 +48,6 @@ def test_what_is_finer_than_a_microsecond_is_cut_off() -> None:
     batch = pa.record_batch([pa.array([1_999, -1], pa.int64()).cast(schema.field(0).type)], schema=schema)
     (made,) = conversion(schema).batches([batch], "file")
     assert made.column(0).cast(pa.int64()).to_pylist() in ([1, 0], [1, -1])
-
-
-def test_text_columns_take_what_json_and_long_decimals_hold() -> None:
-    schema = pa.schema(
-        [("m", pa.map_(pa.string(), pa.int64())), ("d", pa.decimal256(76, 0)), ("l", pa.list_(pa.decimal256(76, 0)))]
-    )
-    columns = columns_of(schema, existing=[Existing("m", "STRING")])
-    assert [str(c) for c in columns] == ["STRING", "STRING", "ARRAY<STRING>"]
-    made = Conversion(columns, schema)
-    assert is_json(made.read_schema.field("m"))
-    assert made.read_schema.field("d").type == pa.decimal256(76, 0)
-    number = Decimal(10**75)
-    batch = pa.record_batch([['{"a":1}'], [number], [[number, Decimal(-1)]]], schema=made.read_schema)
-    (got,) = made.batches([batch], "file")
-    assert got.to_pylist() == [{"m": '{"a":1}', "d": str(10**75), "l": [str(10**75), "-1"]}]
 
 
 def test_constants_stand_in_every_row_and_are_not_read() -> None:
