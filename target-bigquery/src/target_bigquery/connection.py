@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from urllib.parse import urlparse
 
 from singer_arrow.errors import ConfigError, CredentialsError, ServiceError, SingerArrowError
+from singer_arrow.singer.retries import pauses
 from target_bigquery import answers, sql
 from target_bigquery.config import Settings
-from target_bigquery.retries import pauses
 
 T = TypeVar("T")
 DEADLINE_SECONDS = 300.0

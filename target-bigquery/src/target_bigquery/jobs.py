@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from singer_arrow.errors import LoadError, NotFoundError
+from singer_arrow.singer.retries import pauses
 from target_bigquery import answers, connection, sql
 from target_bigquery.answers import AlreadyExistsError, Answer, Job
 from target_bigquery.connection import ONCE, REQUEST_SECONDS, Connection
-from target_bigquery.retries import Kind, pauses
+from target_bigquery.retries import Kind
 
 Fields = Sequence[Mapping[str, Any]]
 UPLOAD_SECONDS = 600.0

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from singer_arrow.singer.names import LEDGER, digest
 from target_bigquery import migrate, sql
 from target_bigquery.answers import Job, Table
 from target_bigquery.client import BigQuery
-from target_bigquery.names import LEDGER, digest
 
 logger = logging.getLogger("target-bigquery")
 FORGOTTEN = timedelta(days=150)

@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from singer_arrow.errors import ConfigError, SchemaError, SingerArrowError
+from singer_arrow.singer.names import LEDGER, STAGING, digest, distinct_table_name, stream_label, table_name
 from target_bigquery.answers import AlreadyExistsError, ChangedError, Table
 from target_bigquery.client import BigQuery
-from target_bigquery.names import LEDGER, STAGING, digest, distinct_table_name, stream_label, table_name
+from target_bigquery.names import RULES
 from target_bigquery.types import Column, columns_of, missing_required, new_columns
 
 logger = logging.getLogger("target-bigquery")
@@ -96,7 +97,8 @@ def prepare_table(client: BigQuery, stream: str, schema: pa.Schema) -> Destinati
             return _fit(client, stream, table, schema)
         except (AlreadyExistsError, ChangedError):
             logger.debug("Somebody else changed table %s; looking again", name)
-    msg = f"Table {client.path(table_name(stream))} is changed by others all the time; run again when they are done"
+    path = client.path(table_name(stream, RULES))
+    msg = f"Table {path} is changed by others all the time; run again when they are done"
     raise SchemaError(msg)
 
 
@@ -152,12 +154,12 @@ def api_field(column: Column) -> dict[str, Any]:
 def _owned_table(client: BigQuery, stream: str) -> tuple[str, Table | None]:
     """The stream's table, or its name if there is none; a table that belongs to another stream is not taken."""
     prefix = client.settings.table_prefix
-    name = table_name(stream, prefix=prefix)
+    name = table_name(stream, RULES, prefix=prefix)
     table = client.table(name)
     owner = table.labels.get(OWNER) if table else None
     if owner in (None, stream_label(stream)):
         return name, table
-    name = distinct_table_name(stream, prefix=prefix)
+    name = distinct_table_name(stream, RULES, prefix=prefix)
     return name, client.table(name)
 
 

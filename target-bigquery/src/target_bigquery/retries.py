@@ -1,10 +1,7 @@
-"""Which of BigQuery's errors are worth another try, and how long to wait before it. Pure but for the clock."""
+"""Which of BigQuery's errors are worth another try. Pure."""
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable, Iterator
 from enum import Enum
 
 _TRANSIENT_REASONS = frozenset(
@@ -58,20 +55,3 @@ def classify(code: int | None, reason: str | None, message: str) -> Kind:
 
 _BY_CODE = {404: Kind.MISSING, 409: Kind.EXISTS, 412: Kind.CHANGED}
 _BY_REASON = {"notFound": Kind.MISSING, "duplicate": Kind.EXISTS, "conditionNotMet": Kind.CHANGED}
-
-
-def pauses(
-    deadline_seconds: float,
-    *,
-    first: float = 0.5,
-    most: float = 32.0,
-    clock: Callable[[], float] = time.monotonic,
-    chance: Callable[[], float] = random.random,
-) -> Iterator[float | None]:
-    """How long to wait before each further try: doubling, with chance in it; None at the deadline."""
-    end = clock() + deadline_seconds
-    pause = first
-    while clock() + pause < end:
-        yield pause * (0.5 + chance() / 2)
-        pause = min(most, pause * 2)
-    yield None

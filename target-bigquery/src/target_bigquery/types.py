@@ -25,7 +25,8 @@ from pyarrow import types as pt
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema import JSON_METADATA, is_json, json_field
-from target_bigquery.names import column_names
+from singer_arrow.singer.names import column_names
+from target_bigquery.names import RULES
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 TIME = pa.time64("us")
@@ -110,7 +111,7 @@ def columns_of(schema: pa.Schema, *, nested: str = "record", existing: Sequence[
         SchemaError: A type has no counterpart, or a column has a type that its values do not fit.
     """
     have = {e.name: e for e in existing}
-    names = column_names(schema.names, have)
+    names = column_names(schema.names, RULES, have)
     columns = [_column(f, names[f.name], nested, 1, have.get(names[f.name])) for f in schema]
     return tuple(fitted(c, have[c.name]) if c.name in have else c for c in columns)
 
@@ -194,7 +195,7 @@ def _column(field: pa.Field, name: str, nested: str, depth: int, existing: Exist
         if nested == "json" or depth > MAX_DEPTH or not t.num_fields:
             return Column(name, field.name, "JSON", pa.string())
         have = {e.name: e for e in existing.fields} if existing else {}
-        names = column_names([f.name for f in t], have)
+        names = column_names([f.name for f in t], RULES, have)
         fields = tuple(_column(f, names[f.name], nested, depth + 1, have.get(names[f.name])) for f in t)
         return Column(name, field.name, "RECORD", _struct(fields), fields=fields)
     if pt.is_map(t):

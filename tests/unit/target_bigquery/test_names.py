@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from target_bigquery.names import column_names, distinct_table_name, stream_label, table_name
+from singer_arrow.singer import names as shared
+from singer_arrow.singer.names import stream_label
+from target_bigquery.names import RULES
 
 VALID_COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,299}")
 RESERVED = ("_table_", "_file_", "_partition", "_row_timestamp", "__root__", "_colidentifier", "_change_type")
 WILD = st.text(st.sampled_from("aAbB01_- .é日\u0000`$"), max_size=8)
+
+
+def table_name(stream: str, *, prefix: str = "") -> str:
+    return shared.table_name(stream, RULES, prefix=prefix)
+
+
+def distinct_table_name(stream: str) -> str:
+    return shared.distinct_table_name(stream, RULES)
+
+
+def column_names(properties: Sequence[str], existing: Sequence[str] = ()) -> dict[str, str]:
+    return shared.column_names(properties, RULES, existing)
 
 
 @pytest.mark.parametrize(

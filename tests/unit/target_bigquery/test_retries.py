@@ -1,12 +1,10 @@
-"""What an error calls for, and how long the pauses are."""
+"""What an error calls for."""
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
-from target_bigquery.retries import Kind, classify, pauses
+from target_bigquery.retries import Kind, classify
 
 
 @pytest.mark.parametrize(
@@ -33,16 +31,3 @@ from target_bigquery.retries import Kind, classify, pauses
 )
 def test_kinds(code: int | None, reason: str | None, message: str, kind: Kind) -> None:
     assert classify(code, reason, message) is kind
-
-
-def test_pauses_double_up_to_a_limit_and_end() -> None:
-    now = itertools.count()
-    waits = list(pauses(10, first=1, most=4, clock=lambda: next(now), chance=lambda: 1.0))
-    assert waits == [1, 2, 4, 4, 4, None]
-    assert list(pauses(0)) == [None]
-
-
-def test_pauses_hold_chance() -> None:
-    first = [next(pauses(100, first=8)) for _ in range(50)]
-    assert all(4 <= (p or 0) <= 8 for p in first)
-    assert len(set(first)) > 10

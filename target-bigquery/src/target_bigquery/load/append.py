@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from singer_arrow.singer.retries import pauses
 from target_bigquery import connection
 from target_bigquery.load import load_job
 from target_bigquery.load.files import Item, Part
 from target_bigquery.load.lane import Lane, logger
-from target_bigquery.retries import pauses
 
 
 class AppendOnly(Lane):

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from singer_arrow.errors import LoadError
+from singer_arrow.singer.retries import pauses
 from target_bigquery import answers, connection
 from target_bigquery.answers import Job
 from target_bigquery.client import BigQuery
 from target_bigquery.load.files import Upload
-from target_bigquery.retries import Kind, pauses
+from target_bigquery.retries import Kind
 
 Fields = Sequence[Mapping[str, Any]]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from singer_arrow.singer.names import digest
 from target_bigquery.load import load_job
 from target_bigquery.load.files import Part
 from target_bigquery.load.lane import Lane
-from target_bigquery.names import digest
 
 
 class Overwrite(Lane):

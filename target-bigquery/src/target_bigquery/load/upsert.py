@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from singer_arrow.errors import SchemaError
+from singer_arrow.singer.names import digest
 from target_bigquery import migrate, sql
 from target_bigquery.load import load_job
 from target_bigquery.load.files import Part, Upload
 from target_bigquery.load.lane import Lane, Way
-from target_bigquery.names import digest
 
 _UNFIT = ("RECORD", "JSON")
 
