@@ -65,7 +65,8 @@ def column_names(properties: Sequence[str], rules: Rules, existing: Collection[s
     """The column of each property; columns differ in more than case.
 
     A column that exists keeps belonging to its property: to the one of exactly its name, or to the one whose suffix it
-    bears. So names never move, in whatever order properties come and go.
+    bears. So names stay where they are, in whatever order properties come and go; only where two properties without a
+    column of their own become one name, the one that comes first has it.
 
     Args:
         properties: Names of a SCHEMA's properties, or of those of an object in it, in order.
