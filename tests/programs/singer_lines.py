@@ -1,4 +1,4 @@
-"""Singer messages, and target-bigquery run on them: in this process, where a test looks at its inside, or as one."""
+"""Singer messages, and a target run on them in this process, where a test looks at its inside."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from singer_arrow.formats import WRITABLE
 from singer_arrow.schema import from_json_schema, to_json_schema
+from singer_arrow.singer.sdk_target import LoadTarget
 from target_bigquery.target import TargetBigQuery
 
 Message = dict[str, Any]
@@ -88,14 +89,14 @@ class Batches:
         return message if version is None else message | {"version": version}
 
 
-def load(messages: Iterable[Message], config: dict[str, Any]) -> TargetBigQuery:
-    """Run the target in this process, as its executable does."""
-    target = TargetBigQuery(config=dict(config))
+def load(messages: Iterable[Message], config: dict[str, Any], target: type[LoadTarget] = TargetBigQuery) -> LoadTarget:
+    """Run a target in this process, as its executable does."""
+    running = target(config=dict(config))
     try:
-        target.listen(io.StringIO(lines(messages)))
+        running.listen(io.StringIO(lines(messages)))
     except BaseException:
-        target.abandon()
+        running.abandon()
         raise
     finally:
-        target.close()
-    return target
+        running.close()
+    return running
