@@ -1,0 +1,163 @@
+"""SQL text as tokens (pure): enough of a lexer to find where strings, names and comments begin and end.
+
+Joining the `text` of all tokens gives the SQL back, byte for byte. Inside a plain string a backslash keeps the
+character after it, as in Redshift, whose strings still know backslash escapes.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["space", "comment", "string", "dollar", "name", "number", "word", "param", "operator"]
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>\s+)
+  | (?P<line_comment>--[^\n]*)
+  | (?P<comment>/\*)
+  | (?P<string>(?:[eE]|[bB]|[xX])?'(?:[^'\\]|''|\\.)*')
+  | (?P<dollar>\$(?P<tag>(?:[A-Za-z_\x80-\U0010ffff][\w\x80-\U0010ffff]*)?)\$.*?\$(?P=tag)\$)
+  | (?P<name>"(?:[^"]|"")*")
+  | (?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
+  | (?P<word>[#A-Za-z_\x80-\U0010ffff][\w$#\x80-\U0010ffff]*)
+  | (?P<param>\$\d+)
+  | (?P<operator>::|<=|>=|<>|!=|\|\||:=|->>|->|.)
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of SQL.
+
+    Attributes:
+        kind: what it is; `word` is a keyword or a plain identifier (also `#temporary`), `name` a quoted identifier,
+            `dollar` a dollar-quoted string, `string` any string in single quotes (E'...' too).
+        text: as written.
+        start: where it begins in the SQL.
+    """
+
+    kind: Kind
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        """Where it ends in the SQL."""
+        return self.start + len(self.text)
+
+    @property
+    def low(self) -> str:
+        """What to compare with keywords and punctuation: a word in lower case, anything else as written."""
+        return self.text.lower() if self.kind == "word" else self.text
+
+    @property
+    def value(self) -> str:
+        """What is between the quotes, doubled quotes made one, backslashes kept; a word as it is."""
+        if self.kind == "string":
+            return self.text[self.text.index("'") + 1 : -1].replace("''", "'")
+        if self.kind == "name":
+            return self.text[1:-1].replace('""', '"')
+        if self.kind == "dollar":
+            width = self.text.index("$", 1) + 1
+            return self.text[width:-width]
+        return self.text
+
+
+def tokens(sql: str) -> list[Token]:
+    """All tokens, with spaces and comments. A quote that is never closed is an operator of one character."""
+    found: list[Token] = []
+    position = 0
+    while position < len(sql):
+        match = _TOKEN.match(sql, position)
+        assert match, "the last alternative takes any character"
+        kind, end = match.lastgroup, match.end()
+        if kind == "tag":
+            kind = "dollar"
+        if kind == "comment":
+            end = _comment_end(sql, position)
+        found.append(Token(_KINDS[kind or ""], sql[position:end], position))
+        position = end
+    return found
+
+
+_KINDS: dict[str, Kind] = {
+    "space": "space",
+    "line_comment": "comment",
+    "comment": "comment",
+    "string": "string",
+    "dollar": "dollar",
+    "name": "name",
+    "number": "number",
+    "word": "word",
+    "param": "param",
+    "operator": "operator",
+}
+
+
+def _comment_end(sql: str, start: int) -> int:
+    """Where a comment ends that may hold others, as in PostgreSQL."""
+    depth = 0
+    for edge in _COMMENT_EDGE.finditer(sql, start):
+        depth += 1 if edge.group() == "/*" else -1
+        if depth == 0:
+            return edge.end()
+    return len(sql)
+
+
+def significant(found: Iterable[Token]) -> list[Token]:
+    """The tokens that mean something: no spaces, no comments."""
+    return [token for token in found if token.kind not in ("space", "comment")]
+
+
+def sql_of(found: Iterable[Token]) -> str:
+    """The SQL again."""
+    return "".join(token.text for token in found)
+
+
+def statements(sql: str) -> list[str]:
+    """The statements between semicolons, without those that are empty or only a comment."""
+    parts: list[list[Token]] = [[]]
+    for token in tokens(sql):
+        if token.text == ";" and token.kind == "operator":
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return [sql_of(part).strip() for part in parts if significant(part)]
+
+
+def closing(found: list[Token], opening: int) -> int | None:
+    """The index of the parenthesis that closes the one at `opening`; None if none does."""
+    depth = 0
+    for index in range(opening, len(found)):
+        depth += (found[index].text == "(") - (found[index].text == ")")
+        if depth == 0:
+            return index
+    return None
+
+
+def split_commas(found: Iterable[Token]) -> list[list[Token]]:
+    """The parts between the commas that are in no parentheses."""
+    parts: list[list[Token]] = [[]]
+    depth = 0
+    for token in found:
+        depth += (token.text == "(") - (token.text == ")")
+        if token.text == "," and depth == 0:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def literal(text: str) -> str:
+    """A string literal that PostgreSQL reads as exactly this text, whatever backslashes mean there."""
+    quoted = text.replace("'", "''")
+    return "E'" + quoted.replace("\\", "\\\\") + "'" if "\\" in text else f"'{quoted}'"
+
+
+def quoted(name: str) -> str:
+    """A quoted identifier."""
+    return '"' + name.replace('"', '""') + '"'
