@@ -26,7 +26,9 @@ _BROKEN = "not a Parquet file, or its footer is broken"
 
 
 @dataclass(frozen=True, slots=True)
-class _Footer:
+class Footer:
+    """What a Parquet file says of itself, the bytes it was read from, and the size of the whole file."""
+
     metadata: pq.FileMetaData
     tail: Part
     size: int
@@ -41,17 +43,23 @@ class Parquet(ParquetWriting):
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
         """The schema that the footer tells, in canonical types."""
         with random_access(reader) as file:
-            footer = _read_footer(file, reader.url)
+            footer = read_footer(file, reader.url)
             return canonical(_open(file, footer, []).schema_arrow)
 
     def read(self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
         """See `Format.read`; no batch spans two row groups."""
         with random_access(reader) as file:
-            footer = _read_footer(file, reader.url)
+            footer = read_footer(file, reader.url)
             yield from _rows(file, footer, schema, options.batch_rows, reader.url)
 
 
-def _read_footer(reader: ObjectReader, url: object) -> _Footer:
+def read_footer(reader: ObjectReader, url: object) -> Footer:
+    """The footer of a file: one request for its end where nothing is known of it, two if the footer is a large one.
+
+    Raises:
+        EmptyObjectError: The object holds no byte.
+        DataError: It is not a Parquet file.
+    """
     about = _LEAST_TAIL if reader.size is None else reader.size // 512
     start, data = reader.tail(max(_LEAST_TAIL, min(_MOST_TAIL, about)))
     view, size = memoryview(data), start + len(data)
@@ -70,7 +78,7 @@ def _read_footer(reader: ObjectReader, url: object) -> _Footer:
     except (pa.ArrowException, OSError) as error:
         reason = f"{_BROKEN} ({_line(error)})"
         raise DataError(reason, url=url, hint="Upload the file again") from None
-    return _Footer(metadata, (start, data), size)
+    return Footer(metadata, (start, data), size)
 
 
 def _no_more(span: Span) -> Part:
@@ -80,7 +88,7 @@ def _no_more(span: Span) -> Part:
 
 def _open(
     reader: ObjectReader,
-    footer: _Footer,
+    footer: Footer,
     parts: Sequence[Part],
     miss: Callable[[Span], Part] | None = None,
     buffer_size: int = 0,
@@ -97,7 +105,7 @@ def _open(
 
 
 def _rows(
-    reader: ObjectReader, footer: _Footer, schema: pa.Schema, batch_rows: int, url: object
+    reader: ObjectReader, footer: Footer, schema: pa.Schema, batch_rows: int, url: object
 ) -> Iterator[pa.RecordBatch]:
     present = set(_open(reader, footer, []).schema_arrow.names)
     wanted = [name for name in schema.names if name in present]
@@ -111,7 +119,7 @@ def _rows(
             raise DataError(reason, url=url, row_group=group, hint="Upload the file again") from None
 
 
-def _groups(reader: ObjectReader, footer: _Footer, groups: list[list[Span]]) -> Iterator[pq.ParquetFile]:
+def _groups(reader: ObjectReader, footer: Footer, groups: list[list[Span]]) -> Iterator[pq.ParquetFile]:
     """The file once for each row group, whose wanted bytes it can read."""
     sizes = [sum(end - start for start, end in spans) for spans in groups]
     allowance = reader.budget.fetched
@@ -131,7 +139,7 @@ def _groups(reader: ObjectReader, footer: _Footer, groups: list[list[Span]]) -> 
             allowance.give(cost)
 
 
-def _spans(footer: _Footer, group: int, wanted: Sequence[str]) -> list[Span]:
+def _spans(footer: Footer, group: int, wanted: Sequence[str]) -> list[Span]:
     """Where the wanted columns' chunks of a row group lie, as far as they are not in the tail."""
     spans, limit = [], footer.tail[0]
     columns = footer.metadata.row_group(group)
