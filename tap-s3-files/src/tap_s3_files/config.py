@@ -12,6 +12,7 @@ from singer_sdk import typing as th
 from singer_arrow.aws import AwsOptions
 from singer_arrow.errors import ConfigError
 from singer_arrow.executors import default_workers
+from singer_arrow.singer.declare import AWS
 from singer_arrow.urls import Url
 
 FORMATS = ("auto", "csv", "jsonl", "parquet", "avro")
@@ -100,19 +101,6 @@ _STREAM = th.ObjectType(
     ),
 )
 
-_AWS = th.ObjectType(
-    _text("profile", "Profile in `~/.aws/config`."),
-    _text("region", "Region; found by itself when not set."),
-    _text("endpoint_url", "Another S3 than Amazon's."),
-    _text("access_key_id", "Access key; by default the AWS chain finds credentials.", secret=True),
-    _text("secret_access_key", "Secret of the access key.", secret=True),
-    _text("session_token", "Session token of temporary credentials.", secret=True),
-    _text("role_arn", "Role to assume."),
-    _text("external_id", "External id for the role."),
-    th.Property("anonymous", th.BooleanType, description="Read public buckets without credentials."),
-    th.Property("requester_pays", th.BooleanType, description="Pay for requests to requester-pays buckets."),
-)
-
 _BATCH = th.ObjectType(
     th.Property(
         "encoding",
@@ -188,7 +176,7 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
             "`_sdc_source_etag` to each row."
         ),
     ),
-    th.Property("aws", _AWS, description="How S3 is reached; by default as the AWS command line does."),
+    th.Property("aws", th.CustomType(AWS), description=AWS["description"]),
     th.Property(
         "max_workers",
         th.IntegerType(minimum=1),

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema import from_json_schema
+from singer_arrow.singer.declare import APPEND, UPSERT
 from singer_arrow.singer.sdk_sink import DELETED_COLUMN, VERSION_COLUMN, LoadSink
 from singer_arrow.urls import Url
 from target_bigquery import migrate, sql
-from target_bigquery.config import APPEND, UPSERT, Settings
+from target_bigquery.config import Settings
 from target_bigquery.convert import Conversion
 from target_bigquery.load import METHODS, AppendOnly, Overwrite, Upsert
 from target_bigquery.load.files import Item

@@ -9,13 +9,14 @@ from typing import Any, ClassVar
 
 from singer_sdk.helpers.capabilities import CapabilitiesEnum, PluginCapabilities, TargetCapabilities
 
+from singer_arrow.singer.declare import STORAGE_PARAMS
 from singer_arrow.singer.loads import Limits
 from singer_arrow.singer.sdk_target import LoadTarget
 from singer_arrow.storage import Storage
 from target_bigquery import migrate
 from target_bigquery.answers import Table
 from target_bigquery.client import BigQuery
-from target_bigquery.config import SETTINGS, STORAGE_PARAMS, Settings
+from target_bigquery.config import SETTINGS, Settings
 from target_bigquery.ledger import StreamLedger
 from target_bigquery.load.files import Files
 from target_bigquery.load.processes import Processes

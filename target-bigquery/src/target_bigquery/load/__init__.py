@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from target_bigquery.config import APPEND, OVERWRITE, UPSERT
+from singer_arrow.singer.declare import APPEND, OVERWRITE, UPSERT
 from target_bigquery.load.append import AppendOnly
 from target_bigquery.load.overwrite import Overwrite
 from target_bigquery.load.upsert import Upsert

@@ -1,0 +1,167 @@
+"""Settings that connectors have in common: declared here once, as JSON Schema, and read here."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from singer_arrow.aws import AwsOptions
+
+APPEND, UPSERT, OVERWRITE = "append-only", "upsert", "overwrite"
+
+
+def text(description: str, **more: Any) -> dict[str, Any]:
+    """A setting that is text, or null: not set."""
+    return {"type": ["string", "null"], "description": description, **more}
+
+
+def secret(description: str, *kinds: str) -> dict[str, Any]:
+    """A setting that no message may repeat: text, or also of other kinds."""
+    return {"type": ["string", *kinds, "null"], "description": description, "secret": True, "writeOnly": True}
+
+
+def choice(description: str, default: str, *values: str) -> dict[str, Any]:
+    """A setting that is one of some words."""
+    return {"type": "string", "enum": list(values), "default": default, "description": description}
+
+
+def number(description: str, default: float | None = None, *, minimum: float, whole: bool = True) -> dict[str, Any]:
+    """A setting that is a number; without a default, it may be null: not set."""
+    kind = "integer" if whole else "number"
+    if default is None:
+        return {"type": [kind, "null"], "minimum": minimum, "description": description}
+    return {"type": kind, "minimum": minimum, "default": default, "description": description}
+
+
+def flag(description: str, *, default: bool = False) -> dict[str, Any]:
+    """A setting that is true or false."""
+    return {"type": "boolean", "default": default, "description": description}
+
+
+LOADS: dict[str, dict[str, Any]] = {
+    "load_method": choice(
+        "append-only adds rows; upsert replaces rows with the same key_properties; overwrite replaces the table's rows "
+        "by those of the run, all at once at its end.",
+        APPEND,
+        APPEND,
+        UPSERT,
+        OVERWRITE,
+    ),
+    "max_parallel_loads": number("Loads that run at once.", 4, minimum=1),
+    "max_batch_age_seconds": number(
+        "BATCH messages of one stream are gathered into one load for at most so long.", 60, minimum=0, whole=False
+    ),
+    "max_batch_mb": {**number("And until they weigh so much.", 512, minimum=0, whole=False), "exclusiveMinimum": 0},
+    "hard_delete": flag("ACTIVATE_VERSION deletes rows of older versions, instead of filling in _sdc_deleted_at."),
+    "replay": choice(
+        "What is done with a batch that was loaded before: skip leaves it out and says so, load loads it again.",
+        "skip",
+        "skip",
+        "load",
+    ),
+}
+"""The settings of every target that loads in the background; `LoadSettings` holds them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadSettings:
+    """What the settings of `LOADS` say; the settings of a target are a subclass."""
+
+    load_method: str = APPEND
+    max_parallel_loads: int = 4
+    max_batch_age_seconds: float = 60
+    max_batch_bytes: int = 512 << 20
+    hard_delete: bool = False
+    replay_loads: bool = False
+
+    @staticmethod
+    def load_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of this class, of a configuration that the JSON Schema of `LOADS` accepts."""
+        plain = ("load_method", "max_parallel_loads", "hard_delete")
+        return {
+            **{name: given[name] for name in plain if name in given},
+            "max_batch_age_seconds": float(given.get("max_batch_age_seconds", 60)),
+            "max_batch_bytes": int(given.get("max_batch_mb", 512) * (1 << 20)),
+            "replay_loads": given.get("replay") == "load",
+        }
+
+
+AWS: dict[str, Any] = {
+    "type": ["object", "null"],
+    "description": "How S3 is reached; by default as the AWS command line does.",
+    "properties": {
+        "profile": text("Profile in `~/.aws/config`."),
+        "region": text("Region; found by itself when not set."),
+        "endpoint_url": text("Another S3 than Amazon's."),
+        "access_key_id": secret("Access key; by default the AWS chain finds credentials."),
+        "secret_access_key": secret("Secret of the access key."),
+        "session_token": secret("Session token of temporary credentials."),
+        "role_arn": text("Role to assume."),
+        "external_id": text("External id for the role."),
+        "anonymous": {"type": ["boolean", "null"], "description": "Read public buckets without credentials."},
+        "requester_pays": {"type": ["boolean", "null"], "description": "Pay for requests to requester-pays buckets."},
+    },
+}
+"""The setting `aws`; `AwsOptions.from_config` reads it."""
+
+STORAGE_PARAMS: dict[str, Any] = {
+    "type": ["object", "null"],
+    "description": "How batch files on S3 are read, in the words of s3fs: key, secret, token, profile, anon, "
+    "endpoint_url, client_kwargs. Without any, the environment says.",
+    "secret": True,
+    "writeOnly": True,
+}
+"""`batch_config.storage.params`, which the SDK reads and does not declare; `storage_options` reads it."""
+
+
+def storage_options(batch_config: Mapping[str, Any] | None) -> AwsOptions:
+    """How batch files on S3 are read, by what the SDK's `batch_config.storage.params` hands to s3fs.
+
+    Raises:
+        ConfigError: Half of a key pair is missing.
+    """
+    params = ((batch_config or {}).get("storage") or {}).get("params") or {}
+    client = params.get("client_kwargs") or {}
+    return AwsOptions.from_config(
+        {
+            "access_key_id": params.get("key"),
+            "secret_access_key": params.get("secret"),
+            "session_token": params.get("token"),
+            "profile": params.get("profile"),
+            "anonymous": params.get("anon"),
+            "endpoint_url": params.get("endpoint_url") or client.get("endpoint_url"),
+            "region": client.get("region_name"),
+        }
+    )
+
+
+def given_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What is set: null and empty text stand for not set."""
+    return {name: value for name, value in config.items() if value not in (None, "")}
+
+
+def of_stream(given: Any, stream: str) -> Any:
+    """The value that a setting has for a stream: a plain value is that of all streams.
+
+    Args:
+        given: A value, or an object from names of streams, or patterns of them such as `events_*`, to values.
+        stream: Name of the stream; its own entry comes before those of patterns.
+
+    Returns:
+        The value; None if there is none for this stream.
+    """
+    if not isinstance(given, Mapping):
+        return given
+    if stream in given:
+        return given[stream]
+    return next((value for pattern, value in given.items() if fnmatch.fnmatchcase(stream, pattern)), None)
+
+
+def each_value(given: Any) -> Iterator[Any]:
+    """All values that such a setting has for any stream."""
+    if isinstance(given, Mapping):
+        yield from given.values()
+    elif given:
+        yield given
