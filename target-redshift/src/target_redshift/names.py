@@ -1,0 +1,53 @@
+"""What Redshift says of names: at most 127 bytes, in lower case however they are quoted. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from singer_arrow.singer import names
+from singer_arrow.singer.names import LEDGER, STAGING, digest
+
+LENGTH = 127
+"""Bytes of a name; Redshift cuts what is longer, so that two of them might become one."""
+RULES = names.Rules(
+    table_length=LENGTH,
+    column_length=LENGTH,
+    reserved_columns=re.compile(
+        r"(?:(?:oid|tableoid|xmin|xmax|cmin|cmax|ctid|deletexid|insertxid)$|_sdc_(?:order|row|unused|staged)(?:_|$)|padb_internal_)",
+        re.IGNORECASE,
+    ),
+    lower=True,
+)
+
+__all__ = [
+    "LEDGER",
+    "LENGTH",
+    "RULES",
+    "STAGING",
+    "column_names",
+    "digest",
+    "distinct_table_name",
+    "staging_name",
+    "table_name",
+]
+
+
+def table_name(stream: str) -> str:
+    """The table of a stream: `a-b` and `a.b` both become `a_b`; `distinct_table_name` tells them apart."""
+    return names.table_name(stream, RULES)
+
+
+def distinct_table_name(stream: str) -> str:
+    """The table of a stream whose `table_name` belongs to another stream."""
+    return names.distinct_table_name(stream, RULES)
+
+
+def column_names(properties: Sequence[str], existing: Collection[str] = ()) -> dict[str, str]:
+    """The column of each property; one that exists keeps belonging to its property."""
+    return names.column_names(properties, RULES, existing)
+
+
+def staging_name(table: str, *parts: str) -> str:
+    """A name for a staging table of a table; those of one table begin alike."""
+    return "_".join([f"{STAGING}{digest(table, 16)}", *parts])
