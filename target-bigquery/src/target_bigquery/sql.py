@@ -6,10 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from singer_arrow.batch.conversion import ORDER
 from target_bigquery.types import Column
-
-ORDER = "_sdc_order"
-"""Column of staging tables that holds the place of a row among those of its group."""
 
 
 def quoted(*parts: str) -> str:

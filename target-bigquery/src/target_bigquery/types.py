@@ -153,7 +153,7 @@ def new_columns(columns: Sequence[Column], existing: Sequence[Existing]) -> bool
 
 def upload_schema(columns: Sequence[Column]) -> pa.Schema:
     """The Arrow schema of upload files."""
-    return pa.schema([_field(c, c.name, c.arrow) for c in columns])
+    return pa.schema([upload_field(c) for c in columns])
 
 
 def read_schema(columns: Sequence[Column], given: pa.Schema) -> pa.Schema:
@@ -161,23 +161,25 @@ def read_schema(columns: Sequence[Column], given: pa.Schema) -> pa.Schema:
 
     What becomes JSON is read as JSON text; what BigQuery keeps in microseconds is read as finely as SCHEMA says.
     """
-    return pa.schema([_read_field(c, given.field(c.source)) for c in columns])
+    return pa.schema([read_field(c, given.field(c.source)) for c in columns])
 
 
-def _read_field(column: Column, given: pa.Field) -> pa.Field:
+def read_field(column: Column, given: pa.Field) -> pa.Field:
+    """See `read_schema`; `given` is the property's."""
     if column.kind == "JSON":
         return json_field(column.source)
     item = given.type.value_type if column.repeated else given.type
     if column.fields:
-        fields = [_read_field(f, item.field(f.source)) for f in column.fields]
+        fields = [read_field(f, item.field(f.source)) for f in column.fields]
         item = pa.struct(fields)
     elif not (pt.is_timestamp(item) or pt.is_time(item)):
         item = column.arrow.value_type if column.repeated else column.arrow
     return pa.field(column.source, pa.list_(item) if column.repeated else item)
 
 
-def _field(column: Column, name: str, arrow: pa.DataType) -> pa.Field:
-    return pa.field(name, arrow, metadata=JSON_METADATA if column.kind == "JSON" else None)
+def upload_field(column: Column) -> pa.Field:
+    """A column as it is in upload files."""
+    return pa.field(column.name, column.arrow, metadata=JSON_METADATA if column.kind == "JSON" else None)
 
 
 def has_kind(columns: Sequence[Column], kind: str) -> bool:
@@ -253,7 +255,7 @@ def _decimal(t: pa.DataType) -> tuple[str, pa.DataType]:
 
 
 def _struct(fields: Sequence[Column]) -> pa.DataType:
-    return pa.struct([_field(f, f.name, f.arrow) for f in fields])
+    return pa.struct([upload_field(f) for f in fields])
 
 
 def _with_fields(column: Column, fields: tuple[Column, ...]) -> Column:

@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from singer_arrow.batch.conversion import ORDER_BITS
 from singer_arrow.errors import DataError
-from target_bigquery.convert import ORDER_BITS, Conversion, loads_as_it_is
+from target_bigquery.convert import Conversion, loads_as_it_is
 from target_bigquery.types import columns_of
 
 NESTED = pa.struct(

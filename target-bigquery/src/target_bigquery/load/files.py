@@ -22,6 +22,8 @@ from singer_arrow.errors import DataError, NotFoundError
 from singer_arrow.formats import WRITABLE
 from singer_arrow.formats.avro_container import header_size
 from singer_arrow.formats.avro_write import can_write_fast
+from singer_arrow.singer import items
+from singer_arrow.singer.items import LocalFile
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from target_bigquery.convert import (
@@ -40,24 +42,7 @@ INLINE_BYTES = 8 << 20
 """So much is written here sooner than a process for it would have started."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """What one message brings: files of one format, to be converted alike."""
-
-    urls: tuple[str, ...]
-    file_format: str
-    conversion: Conversion
-    batch_id: str | None = None
-    is_temporary: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class LocalFile:
-    """A file on local disk; `url` is where it came from, for messages."""
-
-    path: Path
-    url: str
-    is_temporary: bool
+Item = items.Item[Conversion]
 
 
 @dataclass(frozen=True, slots=True)

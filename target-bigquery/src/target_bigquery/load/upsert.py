@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from singer_arrow.batch.conversion import ORDER
 from singer_arrow.errors import SchemaError
 from singer_arrow.singer.names import digest
 from target_bigquery import migrate, sql
@@ -55,7 +56,7 @@ class Upsert(Lane):
         upload = self.join(live)
         try:
             name = migrate.staging_name(table.name, uuid.uuid4().hex)
-            fields = [*migrate.nullable(table.load_fields), {"name": sql.ORDER, "type": "INTEGER"}]
+            fields = [*migrate.nullable(table.load_fields), {"name": ORDER, "type": "INTEGER"}]
             migrate.create_staging(bigquery, name, fields)
             load_job.run_until_done(bigquery, upload, name, fields, f"target_bigquery_{digest(name, 16)}_")
         finally:

@@ -1,0 +1,41 @@
+"""What the messages of a stream bring to its lane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+ConversionT = TypeVar("ConversionT")
+
+
+@dataclass(frozen=True, slots=True)
+class Item(Generic[ConversionT]):
+    """What one message brings, or a file of records: files of one format, to be converted alike.
+
+    Args:
+        urls: The files.
+        file_format: `parquet` or `jsonl`.
+        conversion: What is done with their rows.
+        batch_id: The tap's, if it gives one.
+        rows: How many rows there are in all files, if the tap tells.
+        bytes: How much the files weigh, if the tap tells.
+        is_temporary: The files are the target's own, to be removed once they are loaded.
+    """
+
+    urls: tuple[str, ...]
+    file_format: str
+    conversion: ConversionT
+    batch_id: str | None = None
+    rows: int | None = None
+    bytes: int | None = None
+    is_temporary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """A file on local disk; `url` is where it came from, for messages."""
+
+    path: Path
+    url: str
+    is_temporary: bool
