@@ -151,21 +151,15 @@ def new_columns(columns: Sequence[Column], existing: Sequence[Existing]) -> bool
     return any(c.name not in have or new_columns(c.fields, have[c.name].fields) for c in columns)
 
 
-def upload_schema(columns: Sequence[Column]) -> pa.Schema:
-    """The Arrow schema of upload files."""
-    return pa.schema([upload_field(c) for c in columns])
-
-
-def read_schema(columns: Sequence[Column], given: pa.Schema) -> pa.Schema:
-    """The Arrow schema that batch files are read with: the properties' own names, and types that lose nothing.
+def read_field(column: Column, given: pa.Field) -> pa.Field:
+    """What a column is read from batch files with: the property's own name, and a type that loses nothing.
 
     What becomes JSON is read as JSON text; what BigQuery keeps in microseconds is read as finely as SCHEMA says.
+
+    Args:
+        column: The column.
+        given: The field of its property in the schema that SCHEMA means.
     """
-    return pa.schema([read_field(c, given.field(c.source)) for c in columns])
-
-
-def read_field(column: Column, given: pa.Field) -> pa.Field:
-    """See `read_schema`; `given` is the property's."""
     if column.kind == "JSON":
         return json_field(column.source)
     item = given.type.value_type if column.repeated else given.type
