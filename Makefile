@@ -18,7 +18,7 @@ help:  ## Show this list
 setup: $(UV)  ## Install everything into .venv
 	@UV="$(UV)" bash .ci/setup
 
-demo: setup  ## Files from S3 to BigQuery on this machine, checked, twice
+demo: setup  ## Files from S3 to BigQuery and Redshift on this machine, checked, and once more
 	@$(RUN) local-cloud run --seed -- python -m local_cloud.demo
 
 test: setup  ## Run the whole test suite
