@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from singer_arrow.aws import AwsOptions
 from singer_arrow.errors import ConfigError
 from singer_arrow.singer.declare import (
     LOADS,
@@ -107,7 +106,6 @@ class Settings(LoadSettings):
     kms_key: str | None = None
     table_prefix: str = ""
     bytes_billed_limit: int | None = None
-    aws: AwsOptions = field(default_factory=AwsOptions)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Settings:

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-import os
 from functools import cached_property
 from typing import Any, ClassVar
 
-from singer_sdk.helpers.capabilities import CapabilitiesEnum, PluginCapabilities, TargetCapabilities
-
-from singer_arrow.singer.declare import STORAGE_PARAMS
-from singer_arrow.singer.loads import Limits
-from singer_arrow.singer.sdk_target import LoadTarget
-from singer_arrow.storage import Storage
+from singer_arrow.singer.warehouse import WarehouseTarget
 from target_bigquery import migrate
 from target_bigquery.answers import Table
 from target_bigquery.client import BigQuery
@@ -24,38 +17,17 @@ from target_bigquery.load.replacement import Replacement
 from target_bigquery.sink import BigQuerySink
 
 
-class TargetBigQuery(LoadTarget):
+class TargetBigQuery(WarehouseTarget):
     """Singer target that loads BATCH files and records into BigQuery, exactly once."""
 
     name = "target-bigquery"
     config_jsonschema: ClassVar[dict[str, Any]] = {"type": "object", "properties": SETTINGS, "required": ["project"]}
-    capabilities: ClassVar[list[CapabilitiesEnum]] = [
-        PluginCapabilities.ABOUT,
-        PluginCapabilities.STREAM_MAPS,
-        PluginCapabilities.FLATTENING,
-        PluginCapabilities.BATCH,
-        PluginCapabilities.ACTIVATE_VERSION,
-        PluginCapabilities.STRUCTURED_LOGGING,
-        TargetCapabilities.VALIDATE_RECORDS,
-        TargetCapabilities.TARGET_SCHEMA,
-        TargetCapabilities.HARD_DELETE,
-        TargetCapabilities.SOFT_DELETE,
-    ]
     default_sink_class = BigQuerySink
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.claimed: set[tuple[str, str]] = set()
         self._ledgers: dict[str, StreamLedger] = {}
         self._replacements: dict[str, Replacement] = {}
-
-    @classmethod
-    def append_builtin_config(cls, config_jsonschema: dict[str, Any]) -> None:
-        """Add the SDK's settings, and what it reads of `batch_config.storage` but does not declare."""
-        super().append_builtin_config(config_jsonschema)
-        batch_config = copy.deepcopy(config_jsonschema["properties"]["batch_config"])  # the SDK's plugins share it
-        batch_config["properties"]["storage"]["properties"]["params"] = STORAGE_PARAMS
-        config_jsonschema["properties"]["batch_config"] = batch_config
 
     @cached_property
     def settings(self) -> Settings:
@@ -65,21 +37,6 @@ class TargetBigQuery(LoadTarget):
     def check_settings(self) -> None:
         """See `LoadTarget.check_settings`."""
         Settings.from_config(self.config)
-
-    @property
-    def limits(self) -> Limits:
-        """See `LoadTarget.limits`."""
-        return Limits(
-            age_seconds=self.settings.max_batch_age_seconds,
-            bytes=self.settings.max_batch_bytes,
-            parallel=self.settings.max_parallel_loads,
-            workers=self.cores,
-        )
-
-    @property
-    def cores(self) -> int:
-        """How many things can be computed at once."""
-        return max(2, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2)
 
     @cached_property
     def client(self) -> BigQuery:
@@ -92,11 +49,6 @@ class TargetBigQuery(LoadTarget):
     def files(self) -> Files:
         """What makes uploads of batch files."""
         return Files(self.storage, self.temporary, self.processes)
-
-    @cached_property
-    def storage(self) -> Storage:
-        """See `LoadTarget.storage`."""
-        return Storage(self.settings.aws)
 
     @cached_property
     def processes(self) -> Processes:

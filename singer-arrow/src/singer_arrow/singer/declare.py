@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from singer_arrow.aws import AwsOptions
@@ -75,6 +75,8 @@ class LoadSettings:
     max_batch_bytes: int = 512 << 20
     hard_delete: bool = False
     replay_loads: bool = False
+    aws: AwsOptions = field(default_factory=AwsOptions)
+    """How batch files on S3 are read; each target says where that is set."""
 
     @staticmethod
     def load_arguments(given: Mapping[str, Any]) -> dict[str, Any]:

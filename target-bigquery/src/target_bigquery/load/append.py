@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from datetime import datetime
 
 from singer_arrow.singer.retries import pauses
 from target_bigquery import connection
 from target_bigquery.load import load_job
-from target_bigquery.load.files import Item, Part
-from target_bigquery.load.lane import Lane, logger
+from target_bigquery.load.files import Part
+from target_bigquery.load.lane import Lane
 
 
 class AppendOnly(Lane):
     """See the module."""
 
-    def prepare(self, item: Item) -> Part:
-        """Make an item ready, unless its batch was loaded before."""
-        if item.batch_id and not self.way.replay_loads and (when := self.way.ledger.loaded(item.batch_id)):
-            self._skip(item.batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC")
-            return Part(item, skipped=True)
-        return super().prepare(item)
+    keeps_ledger = True
+
+    def loaded(self, batch_id: str) -> datetime | None:
+        """See the base."""
+        return self.way.ledger.loaded(batch_id)
 
     def stage(self, parts: Sequence[Part]) -> None:
         """Load a group."""
@@ -38,7 +38,7 @@ class AppendOnly(Lane):
                 job_id, theirs = self.way.ledger.begin({p.item.batch_id: p.rows for p in parts if p.item.batch_id})
                 if theirs:
                     for batch_id in theirs:
-                        self._skip(batch_id, "just now by another run")
+                        self.skip(batch_id, "just now by another run")
                     self._load([p for p in parts if p.item.batch_id not in theirs])
                     return
                 table = self.way.destination
@@ -50,12 +50,3 @@ class AppendOnly(Lane):
         finally:
             self.way.files.discard(upload)
         raise load_job.too_busy(self.way.client, self.way.destination.name)
-
-    def _skip(self, batch_id: str, when: str) -> None:
-        self.way.tally.add(skipped=1)
-        logger.info(
-            "Stream %r: batch %s was loaded %s and is left out; to load it again set replay: load, or empty the table",
-            self.way.stream,
-            batch_id,
-            when,
-        )

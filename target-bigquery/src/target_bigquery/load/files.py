@@ -47,17 +47,13 @@ Item = items.Item[Conversion]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An item that is ready: local files that a load job takes as they are, or that `join` must still convert.
-
-    `skipped` says that its batch was loaded before, and there is nothing to load.
-    """
+    """An item that is ready: local files that a load job takes as they are, or that `join` must still convert."""
 
     item: Item
     files: tuple[LocalFile, ...] = ()
     rows: int = 0
     bytes: int = 0
     as_it_is: bool = False
-    skipped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

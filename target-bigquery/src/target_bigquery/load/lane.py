@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import abc
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from singer_arrow.singer.tally import Tally
+from singer_arrow.singer import lane
 from target_bigquery.client import BigQuery
 from target_bigquery.ledger import StreamLedger
 from target_bigquery.load.files import Files, Item, Part, Upload
@@ -16,71 +13,46 @@ from target_bigquery.load.replacement import Replacement
 from target_bigquery.migrate import Destination
 from target_bigquery.types import Column, has_kind
 
-logger = logging.getLogger("target-bigquery")
 
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """From one stream into its table, while its SCHEMA stays the same.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way(lane.Way):
+    """See the base.
 
     Args:
-        stream: Name of the stream.
         client: The dataset.
         files: Makes the uploads.
         destination: The table.
-        tally: The stream's counts.
         formats: What Parquet and JSON Lines items are uploaded as.
         ledger: Which batches the table has.
         replacement: What will replace the table, with overwrite.
-        replay_loads: Batches that were loaded before are loaded again.
-        keys: Key columns.
     """
 
-    stream: str
     client: BigQuery
     files: Files
     destination: Destination
-    tally: Tally
     formats: Mapping[str, str]
     ledger: StreamLedger
     replacement: Replacement
-    replay_loads: bool = False
-    keys: tuple[str, ...] = ()
 
 
-class Lane(abc.ABC):
+class Lane(lane.Lane[Way, Part]):
     """The base of the lanes: items are made ready, groups become one file."""
 
-    ordered = False
-    deferred = False
+    def make_ready(self, item: Item) -> Part:
+        """See the base."""
+        return self.way.files.prepare(item, self.kind(item))
 
-    def __init__(self, way: Way) -> None:
-        self.way = way
+    def nothing(self, item: Item) -> Part:
+        """See the base."""
+        return Part(item)
 
-    def prepare(self, item: Item) -> Part:
-        """Make an item ready for its load."""
-        part = self.way.files.prepare(item, self.upload_format(item))
-        if not item.is_temporary:
-            self.way.tally.add(files=len(item.urls))
-        return part
-
-    @abc.abstractmethod
-    def stage(self, parts: Sequence[Part]) -> Any:
-        """Load a group."""
-
-    def publish(self, staged: Any) -> None:  # noqa: B027 - only upsert has something to do
-        """Nothing is left to do, if staging was all."""
-
-    def finish(self) -> None:  # noqa: B027 - only overwrite has something to do
-        """Nothing is left to do at the end, if the lane is not deferred."""
-
-    def upload_format(self, item: Item) -> str:
+    def kind(self, item: Item) -> str:
         """What an item is uploaded as."""
         return self.way.formats[item.file_format]
 
     def join(self, parts: Sequence[Part]) -> Upload:
         """One file for a load."""
-        return self.way.files.join(parts, self.upload_format(parts[0].item))
+        return self.way.files.join(parts, self.kind(parts[0].item))
 
     def count(self, upload: Upload) -> None:
         """Count a load that is done."""

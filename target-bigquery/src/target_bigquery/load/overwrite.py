@@ -30,7 +30,7 @@ class Overwrite(Lane):
             self.way.files.discard(upload, *parts)
 
     def will_replace(self) -> None:
-        """The table is to be replaced even if the run brings no row."""
+        """See the base."""
         self.way.replacement.staging(self.way.destination)
 
     def finish(self) -> None:

@@ -38,6 +38,7 @@ class Upsert(Lane):
     """
 
     ordered = True
+    merges = True
 
     def __init__(self, way: Way) -> None:
         super().__init__(way)

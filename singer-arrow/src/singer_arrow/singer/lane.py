@@ -1,0 +1,112 @@
+"""What the lanes of all warehouses and load methods share: one for each stream, while its SCHEMA stays the same."""
+
+from __future__ import annotations
+
+import abc
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar, Generic, TypeVar
+
+from singer_arrow.singer.items import Item
+from singer_arrow.singer.loads import Sized
+from singer_arrow.singer.tally import Tally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """From one stream into its table; a warehouse's own has its client and its table too.
+
+    Args:
+        stream: Name of the stream.
+        tally: The stream's counts.
+        logger: The target's.
+        replay_loads: Batches that were loaded before are loaded again.
+        keys: Key columns.
+    """
+
+    stream: str
+    tally: Tally
+    logger: logging.Logger
+    replay_loads: bool = False
+    keys: tuple[str, ...] = ()
+
+
+WayT = TypeVar("WayT", bound=Way)
+PartT = TypeVar("PartT", bound=Sized)
+
+
+class Lane(abc.ABC, Generic[WayT, PartT]):
+    """The base of the lanes; see `loads.Lane` for what is called when.
+
+    Class attributes say what a load method is like: `ordered` and `deferred` as `loads.Lane` does; `merges`, that rows
+    replace those with the same keys; `keeps_ledger`, that `loaded` knows which batches the table has.
+    """
+
+    ordered: ClassVar[bool] = False
+    deferred: ClassVar[bool] = False
+    merges: ClassVar[bool] = False
+    keeps_ledger: ClassVar[bool] = False
+
+    def __init__(self, way: WayT) -> None:
+        self.way = way
+
+    @property
+    def leaves_out_loaded(self) -> bool:
+        """Whether batches that were loaded before are left out."""
+        return self.keeps_ledger and not self.way.replay_loads
+
+    def prepare(self, item: Item[Any]) -> PartT:
+        """Make an item ready, unless its batch was loaded before."""
+        if item.batch_id and self.leaves_out_loaded and (when := self.loaded(item.batch_id)):
+            self.skip(item.batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC")
+            return self.nothing(item)
+        part = self.make_ready(item)
+        if not item.is_temporary:
+            self.way.tally.add(files=len(item.urls))
+        return part
+
+    @abc.abstractmethod
+    def make_ready(self, item: Item[Any]) -> PartT:
+        """Make an item ready for its load."""
+
+    @abc.abstractmethod
+    def nothing(self, item: Item[Any]) -> PartT:
+        """The part of an item of which nothing is loaded."""
+
+    @abc.abstractmethod
+    def stage(self, parts: Sequence[PartT]) -> Any:
+        """Load a group."""
+
+    def publish(self, staged: Any) -> None:
+        """Make a staged group part of the table."""
+
+    def finish(self) -> None:
+        """Make all of a deferred lane part of the table."""
+
+    def will_replace(self) -> None:
+        """A deferred lane's table is to be replaced even if the run brings no row."""
+
+    def kind(self, item: Item[Any]) -> str:
+        """Only items of one kind share a group."""
+        return item.file_format
+
+    def loaded(self, batch_id: str) -> datetime | None:  # noqa: ARG002 - whoever keeps a ledger looks there
+        """When the batch was loaded into the table as it is now, in UTC; None if it was not."""
+        return None
+
+    def skip(self, batch_id: str, when: str) -> None:
+        """Say and count that a batch is left out.
+
+        Args:
+            batch_id: The tap's.
+            when: It was loaded: `at 2026-11-20 16:30:00 UTC`, `just now by another run`.
+        """
+        self.way.tally.add(skipped=1)
+        self.way.logger.info(
+            "Stream %r: batch %s was loaded %s and is left out; to load it again set replay: load, or empty the table",
+            self.way.stream,
+            batch_id,
+            when,
+        )
