@@ -1,0 +1,28 @@
+"""COPY: files of S3 as rows for PostgreSQL's own `COPY ... FROM STDIN`, by Redshift's rules.
+
+command = parse(sql)
+plan = run(command, columns, slices=2)      # every file is there and of the right length, or RedshiftError
+for chunk in plan.chunks:                   # the payload of COPY table (plan.names) FROM STDIN, in text format
+    ...                                     # RedshiftError from here: the load failed, see plan.errors
+plan.rows, plan.errors, plan.files          # complete once the chunks are at their end, or have failed
+"""
+
+from local_cloud.redshift.copy.columns import Column
+from local_cloud.redshift.copy.errors import LoadErrorRow, RedshiftError
+from local_cloud.redshift.copy.parse import CopyCommand, Credentials, parse
+from local_cloud.redshift.copy.running import CopiedFile, CopyPlan, run
+from local_cloud.redshift.copy.sources import Objects, S3Objects
+
+__all__ = [
+    "Column",
+    "CopiedFile",
+    "CopyCommand",
+    "CopyPlan",
+    "Credentials",
+    "LoadErrorRow",
+    "Objects",
+    "RedshiftError",
+    "S3Objects",
+    "parse",
+    "run",
+]

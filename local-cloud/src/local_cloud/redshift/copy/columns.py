@@ -1,0 +1,85 @@
+"""The columns of the table to load into (pure)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from local_cloud.redshift.copy.errors import UNDEFINED_COLUMN, RedshiftError
+
+TEXT = ("varchar", "char")
+INTEGERS = {"smallint": 2**15, "integer": 2**31, "bigint": 2**63}
+
+_SPELLED = {
+    "int2": "smallint",
+    "int4": "integer",
+    "int": "integer",
+    "int8": "bigint",
+    "float4": "real",
+    "float8": "double precision",
+    "decimal": "numeric",
+    "bool": "boolean",
+    "character": "char",
+    "bpchar": "char",
+    "character varying": "varchar",
+    "text": "varchar",
+    "timestamp without time zone": "timestamp",
+    "timestamp with time zone": "timestamptz",
+    "time without time zone": "time",
+    "time with time zone": "timetz",
+    "binary varying": "varbyte",
+    "varbinary": "varbyte",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column.
+
+    Attributes:
+        name: as Redshift knows it.
+        type: Redshift's name: smallint, integer, bigint, real, double precision, numeric, boolean, char, varchar, date,
+            timestamp, timestamptz, time, timetz, super or varbyte. Other spellings (int4, bpchar) are taken too.
+        length: of char, varchar and varbyte, in bytes.
+        precision: of numeric, in digits.
+        scale: of numeric.
+        nullable: may hold NULL.
+        identity: filled by the table itself.
+    """
+
+    name: str
+    type: str
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    nullable: bool = True
+    identity: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "type", _SPELLED.get(self.type.lower(), self.type.lower()))
+
+    @property
+    def size(self) -> str:
+        """What stl_load_errors has as col_length."""
+        if self.type == "numeric":
+            return f"{self.precision or 18}, {self.scale or 0}"
+        return str(self.length) if self.length else "0"
+
+
+def chosen(columns: Sequence[Column], names: Sequence[str] | None, *, explicit_ids: bool, table: str) -> list[Column]:
+    """The columns that a file fills, in the file's order.
+
+    Raises:
+        RedshiftError: a name is no column, comes twice, or is an identity column without EXPLICIT_IDS.
+    """
+    if names is None:
+        return [column for column in columns if explicit_ids or not column.identity]
+    known = {column.name: column for column in columns}
+    found: list[Column] = []
+    for name in names:
+        if name not in known:
+            raise RedshiftError(f'column "{name}" of relation "{table}" does not exist', UNDEFINED_COLUMN)
+        if known[name] in found:
+            raise RedshiftError(f'column "{name}" specified more than once', "42701")
+        if known[name].identity and not explicit_ids:
+            raise RedshiftError(f'cannot set an identity column to a value: "{name}" (use EXPLICIT_IDS)', "0A000")
+        found.append(known[name])
+    return found

@@ -1,0 +1,90 @@
+"""What COPY says when it cannot load: the error of the statement, and the rows of stl_load_errors.
+
+Codes and words: "Load error reference" and "Multibyte character load errors" of the Redshift guide.
+"""
+
+from dataclasses import dataclass
+
+from local_cloud.redshift.errors import INTERNAL, SYNTAX, UNDEFINED_COLUMN, UNSUPPORTED, RedshiftError
+
+__all__ = ["INTERNAL", "SYNTAX", "UNDEFINED_COLUMN", "UNSUPPORTED", "LoadErrorRow", "RedshiftError"]
+
+UNKNOWN = 1200
+EXTRA_COLUMNS = 1202
+TOO_FEW_COLUMNS = 1203
+OUT_OF_RANGE = 1204
+DATE = 1205
+TIMESTAMP = 1206
+DIGIT = 1207
+FLOAT = 1208
+DECIMAL = 1209
+BOOLEAN = 1210
+NOT_NULL = 1213
+DELIMITER = 1214
+INVALID_LINE = 1216
+UTF8 = 1220
+OVERFLOW = 1222
+SUPER = 1224
+
+
+@dataclass(frozen=True, slots=True)
+class LoadErrorRow:
+    """A row of stl_load_errors.
+
+    Attributes:
+        file: the URL of the object.
+        line: of the record in the file, from 1; a record of several lines counts as it does for IGNOREHEADER.
+        column: the table's column; empty where the record itself is wrong.
+        type: the column's type, as stl_load_errors spells it.
+        length: the column's length in bytes, or its precision and scale; empty where there is none.
+        position: where the field begins in the record, in bytes.
+        raw_line: the record, as far as stl_load_errors keeps it (1,024 bytes).
+        raw_value: the field before it was parsed, as far as it keeps it (1,024 bytes).
+        code: see above.
+        reason: one line.
+    """
+
+    file: str
+    line: int
+    column: str
+    type: str
+    length: str
+    position: int
+    raw_line: str
+    raw_value: str
+    code: int
+    reason: str
+
+
+class BadValue(Exception):  # noqa: N818 - a value, not a fault of the program
+    """A value or a record that does not fit; becomes a `LoadErrorRow`."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code, self.reason = code, reason
+
+
+def load_failed(table: str) -> RedshiftError:
+    """What the statement says when records were wrong."""
+    shown = table.rsplit(".", 1)[-1].strip('"')
+    return RedshiftError(
+        f"Load into table '{shown}' failed.  Check 'sys_load_error_detail' system table for details.", INTERNAL
+    )
+
+
+def detailed(message: str, code: int, context: str) -> RedshiftError:
+    """An error of the machinery behind COPY, laid out as Redshift lays it out."""
+    rule = "-" * 47
+    lines = [rule, f"error:  {message}", f"code:      {code}", f"context:   {context}", rule]
+    return RedshiftError(message, INTERNAL, "\n  ".join(["", *lines, ""]))
+
+
+def spectrum(code: int, context: str) -> RedshiftError:
+    """An error of the reader of columnar files; the statement's message holds the context, as Redshift's does."""
+    found = detailed("Spectrum Scan Error", code, context)
+    return RedshiftError(f"Spectrum Scan Error. {context}", INTERNAL, found.detail)
+
+
+def unsupported(what: str) -> RedshiftError:
+    """For what Redshift does and this server does not."""
+    return RedshiftError(f"the local Redshift cannot do this: {what}", UNSUPPORTED)

@@ -1,0 +1,106 @@
+"""Nested Arrow values as JSON text, as SERIALIZETOJSON makes it (vectorised; numbers stay exact)."""
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+TEXT = pa.large_string()
+_CONTROLS = {chr(code): f"\\u{code:04x}" for code in range(32)} | {
+    "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t",
+}  # fmt: skip
+
+
+def json_text(values: pa.Array) -> pa.Array:
+    """Each value's JSON; a null stays a null (inside a value it is `null`).
+
+    A map becomes an object, NaN and infinity become null, dates and times strings.
+
+    Raises:
+        TypeError: the type, or one inside it, has no JSON form here (bytes).
+    """
+    kind = values.type
+    if pa.types.is_struct(kind):
+        return _struct(values)
+    if pa.types.is_map(kind):
+        return _map(values)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _list(values)
+    if pa.types.is_dictionary(kind):
+        return json_text(values.dictionary_decode())
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return string(values.cast(TEXT))
+    if pa.types.is_floating(kind):
+        finite = pc.if_else(pc.is_finite(values), values, pa.scalar(None, kind))
+        return finite.cast(TEXT)
+    if pa.types.is_null(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        return values.cast(TEXT)
+    if pa.types.is_timestamp(kind):
+        return _join(_one('"'), values.cast(pa.timestamp(kind.unit)).cast(TEXT), _one('"'))
+    if pa.types.is_date(kind) or pa.types.is_time(kind):
+        return _join(_one('"'), values.cast(TEXT), _one('"'))
+    raise TypeError(str(kind))
+
+
+def string(values: pa.Array) -> pa.Array:
+    """Each text as a JSON string."""
+    for plain, escaped in (("\\", "\\\\"), ('"', '\\"')):
+        if _any(pc.match_substring(values, plain)):
+            values = pc.replace_substring(values, plain, escaped)
+    if _any(pc.match_substring_regex(values, r"[\x00-\x1f]")):
+        for plain, escaped in _CONTROLS.items():
+            values = pc.replace_substring(values, plain, escaped)
+    return _join(_one('"'), values, _one('"'))
+
+
+def _struct(values: pa.StructArray) -> pa.Array:
+    parts: list[Any] = []
+    for field, child in zip(values.type, values.flatten(), strict=True):
+        name = string(pa.array([field.name], TEXT))[0].as_py()
+        parts += [_one(("," if parts else "{") + name + ":"), json_text(child).fill_null("null")]
+    text = _join(*parts, _one("}")) if parts else pa.repeat(_one("{}"), len(values))
+    return _with_nulls(text, values)
+
+
+def _list(values: pa.Array) -> pa.Array:
+    inside = json_text(values.flatten()).fill_null("null")
+    return _with_nulls(_join(_one("["), _joined(inside, values), _one("]")), values)
+
+
+def _map(values: pa.MapArray) -> pa.Array:
+    # As a list of structs: an array of pairs that knows its own nulls and offsets.
+    pairs = values.cast(pa.list_(pa.struct([("key", values.type.key_type), ("value", values.type.item_type)])))
+    keys, items = pairs.flatten().flatten()
+    named = json_text(keys)
+    if not (pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type)):
+        named = string(pc.utf8_trim(named, characters='"'))
+    inside = _join(named, _one(":"), json_text(items).fill_null("null"))
+    return _with_nulls(_join(_one("{"), _joined(inside, pairs), _one("}")), values)
+
+
+def _joined(inside: pa.Array, values: pa.Array) -> pa.Array:
+    """The texts of each list's elements with commas between them; '' for an empty list and for a null."""
+    if pa.types.is_fixed_size_list(values.type):
+        width = values.type.list_size
+        lengths = pc.if_else(values.is_valid(), pa.scalar(width, pa.int64()), pa.scalar(0, pa.int64()))
+    else:
+        lengths = pc.list_value_length(values).cast(pa.int64()).fill_null(0)
+    ends = pc.cumulative_sum(lengths)
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])
+    return pc.binary_join(pa.LargeListArray.from_arrays(offsets, inside), _one(","))
+
+
+def _with_nulls(text: pa.Array, values: pa.Array) -> pa.Array:
+    return pc.if_else(values.is_valid(), text, pa.scalar(None, TEXT)) if values.null_count else text
+
+
+def _join(*parts: Any) -> pa.Array:
+    return pc.binary_join_element_wise(*parts, _one(""))
+
+
+def _one(text: str) -> pa.Scalar:
+    return pa.scalar(text, TEXT)
+
+
+def _any(mask: pa.Array) -> bool:
+    return bool(pc.any(mask).as_py())

@@ -1,0 +1,225 @@
+"""Parquet files, column by column, in types that must be the table's own.
+
+Redshift reads columnar files with another engine than text: nothing is converted, nothing is skipped, and what does
+not fit fails the whole load without a row in stl_load_errors. Refused, though Redshift reads it in some way or other:
+nanoseconds (it reads them wrongly), and bytes inside nested values.
+"""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from local_cloud.redshift.copy import nested
+from local_cloud.redshift.copy.columns import TEXT, Column
+from local_cloud.redshift.copy.errors import UNSUPPORTED, RedshiftError, spectrum
+from local_cloud.redshift.copy.pieces import Load, Piece, piece
+from local_cloud.redshift.copy.sources import File
+from local_cloud.redshift.copy.utf8 import invalid_text, mended
+
+_BATCH_BYTES, _BATCH_ROWS = 16 << 20, 1 << 16
+_YEAR_1 = {"date": -719162, "timestamp": -62135596800000000}
+# 294276-12-31, the last day of both, and 4713-11-24 BC, the first.
+_RANGES = {"date": (-2440588, 106751990), "timestamp": (-210866803200000000, 9223371331199999999)}
+_PLAIN = {
+    "smallint": (pa.int8(), pa.int16()),
+    "integer": (pa.int32(),),
+    "bigint": (pa.int64(),),
+    "real": (pa.float32(),),
+    "double precision": (pa.float64(),),
+    "boolean": (pa.bool_(),),
+    "date": (pa.date32(),),
+    "timestamp": (),
+    "varchar": (pa.string(), pa.large_string()),
+    "char": (pa.string(), pa.large_string()),
+    "varbyte": (pa.binary(), pa.large_binary()),
+}
+
+
+def pieces(load: Load, file: File) -> Iterator[Piece]:
+    """The rows of a file.
+
+    Raises:
+        RedshiftError: the file is no Parquet, has other columns than the table, or a value does not fit.
+    """
+    with load.objects.opened(file.url) as stream:
+        data = pa.py_buffer(stream.read())
+    try:
+        # INT96 is a timestamp of whatever unit one likes; as microseconds it differs from one of nanoseconds.
+        reader = pq.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us")
+        schema = reader.schema_arrow
+    except (pa.ArrowException, OSError) as error:
+        raise spectrum(15001, f"File '{file.url}' has an invalid version number or is no Parquet: {error}") from None
+    check(load, file, schema)
+    try:
+        for batch in reader.iter_batches(_rows_of(reader.metadata)):
+            found = piece(
+                load.columns,
+                [
+                    _text(load, file, column, values)
+                    for column, values in zip(load.columns, _columns(load, batch), strict=True)
+                ],
+            )
+            if found:
+                yield found
+    except (pa.ArrowException, OSError) as error:
+        raise spectrum(15001, f"File '{file.url}' cannot be read: {error}") from None
+
+
+def _rows_of(metadata: pq.FileMetaData) -> int:
+    size = sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
+    return int(max(1, min(_BATCH_ROWS, _BATCH_BYTES * max(1, metadata.num_rows) // max(1, size))))
+
+
+def _columns(load: Load, batch: pa.RecordBatch) -> list[pa.Array]:
+    missing = len(load.columns) - batch.num_columns
+    return [*batch.columns, *([pa.nulls(batch.num_rows, nested.TEXT)] * missing)]
+
+
+def check(load: Load, file: File, schema: pa.Schema) -> None:
+    """Refuse other columns than the table's: they go by position, and their types must be the very same.
+
+    Raises:
+        RedshiftError: naming the file, and the column where one is wrong.
+    """
+    wanted, found = len(load.columns), len(schema)
+    if found > wanted or (found < wanted and not load.command.has("fillrecord")):
+        raise spectrum(
+            15007,
+            f"Unmatched number of columns between table and file. Table columns: {wanted}, Data columns: {found}, "
+            f"File name: {file.url}",
+        )
+    for column, field in zip(load.columns, schema, strict=False):
+        if column.type == "super" and not load.command.has("serializetojson"):
+            raise RedshiftError(
+                f"SUPER column in COPY query requires SERIALIZETOJSON option: column {column.name}", UNSUPPORTED
+            )
+        if not fits(column, field.type):
+            raise spectrum(
+                15001,
+                f"File '{file.url}' has an incompatible Parquet schema for column '{file.url}.{field.name}'. "
+                f"Column type: {_shown(column)}, Parquet schema: {field.type}",
+            )
+
+
+def fits(column: Column, kind: pa.DataType) -> bool:
+    """True if Redshift loads this type into the column (pure)."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if column.type == "timestamp":
+        return bool(pa.types.is_timestamp(kind) and kind.unit in ("ms", "us"))
+    if column.type == "numeric":
+        same = pa.types.is_decimal(kind) and (kind.precision, kind.scale) == (column.precision, column.scale)
+        return bool(same and not pa.types.is_decimal256(kind))
+    if column.type == "super":
+        return bool(pa.types.is_nested(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return kind in _PLAIN.get(column.type, ())
+
+
+def _shown(column: Column) -> str:
+    return f"{column.type.upper()}({column.size})" if column.size != "0" else column.type.upper()
+
+
+def _text(load: Load, file: File, column: Column, values: pa.Array) -> pa.Array:
+    """A column as PostgreSQL spells it."""
+    if values.null_count and not column.nullable:
+        raise spectrum(15001, f"NULL in column {column.name}, which is NOT NULL. File name: {file.url}")
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if column.type in TEXT:
+        return _characters(load, file, column, values)
+    if column.type in _RANGES:
+        return _moments(file, column, values)
+    if column.type == "varbyte":
+        _check_lengths(file, column, values)
+        return hexadecimal(values)
+    if column.type == "super":
+        return _json(file, column, values)
+    return values.cast(nested.TEXT)
+
+
+def _characters(load: Load, file: File, column: Column, values: pa.Array) -> pa.Array:
+    text = values.cast(nested.TEXT, safe=False)
+    bad = invalid_text(text)
+    if bad is not None and load.command.invalid is not None:
+        text = mended(text, load.command.invalid)
+    elif bad is not None:
+        raise spectrum(15001, f"Invalid UTF-8 in column {column.name}: {bad}. File name: {file.url}")
+    if pc.any(pc.match_substring(text, "\0")).as_py():
+        raise spectrum(15001, f"NUL (0x00) in the text of column {column.name}. File name: {file.url}")
+    if column.type == "char" and not pc.all(pc.string_is_ascii(text)).as_py():
+        raise spectrum(
+            15001, f"Multibyte character not supported for CHAR: column {column.name}. File name: {file.url}"
+        )
+    _check_lengths(file, column, text)
+    return text
+
+
+def _check_lengths(file: File, column: Column, values: pa.Array) -> None:
+    longest = pc.max(pc.binary_length(values)).as_py() or 0
+    if column.length is not None and longest > column.length:
+        raise spectrum(
+            15001,
+            f"The length of the data column {column.name} is longer than the length defined in the table. "
+            f"Table: {column.length}, Data: {longest}, File name: {file.url}",
+        )
+
+
+def _moments(file: File, column: Column, values: pa.Array) -> pa.Array:
+    """Dates and timestamps; Arrow counts years through 0, PostgreSQL calls those before 1 "BC"."""
+    if column.type == "timestamp":
+        values = values.cast(pa.timestamp(values.type.unit)).cast(pa.timestamp("us"))
+    numbers = values.view(pa.int32() if column.type == "date" else pa.int64())
+    least, most = _RANGES[column.type]
+    bounds = pc.min_max(numbers).as_py()
+    if bounds["min"] is None:
+        return values.cast(nested.TEXT)
+    if bounds["min"] < least or bounds["max"] > most:
+        raise spectrum(
+            15001, f"{column.type} out of range in column {column.name} (4713 BC to 294276). File name: {file.url}"
+        )
+    text = values.cast(nested.TEXT)
+    if bounds["min"] < _YEAR_1[column.type]:
+        return pa.array([_before_christ(item) for item in text.to_pylist()], nested.TEXT)
+    return text
+
+
+def _before_christ(text: str | None) -> str | None:
+    if text is None:
+        return None
+    year, rest = text.removeprefix("-").split("-", 1)
+    number = -int(year) if text.startswith("-") else int(year)
+    return text if number > 0 else f"{1 - number:04d}-{rest} BC"
+
+
+def hexadecimal(values: pa.Array) -> pa.Array:
+    """Bytes as PostgreSQL's \\x and hexadecimal digits: the data is spelled once, and the offsets are doubled."""
+    values = values.cast(pa.large_binary())
+    data, ends = values.buffers()[2], values.buffers()[1]
+    digits = pa.py_buffer((data.to_pybytes() if data is not None else b"").hex().encode())
+    offsets = pa.Array.from_buffers(pa.int64(), values.offset + len(values) + 1, [None, ends])
+    doubled = pc.multiply(offsets, 2)
+    text = pa.Array.from_buffers(
+        nested.TEXT,
+        len(values),
+        [values.buffers()[0], doubled.buffers()[1], digits],
+        offset=values.offset,
+    )
+    return pc.binary_join_element_wise(pa.scalar("\\x", nested.TEXT), text, pa.scalar("", nested.TEXT))
+
+
+def _json(file: File, column: Column, values: pa.Array) -> pa.Array:
+    try:
+        text = nested.json_text(values)
+    except TypeError as error:
+        raise spectrum(
+            15001, f"column {column.name} holds {error}, which SERIALIZETOJSON cannot write. File name: {file.url}"
+        ) from None
+    bad = invalid_text(text)
+    if bad is not None or pc.any(pc.match_substring(text, "\\u0000")).as_py():
+        raise spectrum(15001, f"Invalid text inside column {column.name}: {bad or 'NUL'}. File name: {file.url}")
+    longest = pc.max(pc.binary_length(text)).as_py() or 0
+    if longest > 16 << 20:
+        raise spectrum(15001, f"column {column.name} holds an object of {longest} bytes, SUPER takes 16 MB")
+    return text

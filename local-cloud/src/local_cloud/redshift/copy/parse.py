@@ -1,0 +1,395 @@
+"""The text of a COPY as a command, refused where Redshift refuses it (pure).
+
+Rules: the pages "COPY", "COPY from columnar data formats" and "Data conversion parameters" of the Redshift guide.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from local_cloud.redshift import tokens
+from local_cloud.redshift.copy.errors import SYNTAX, UNSUPPORTED, RedshiftError, unsupported
+from local_cloud.redshift.tokens import Token
+
+Format = Literal["delimited", "csv", "json", "parquet"]
+MOST_ERRORS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """How COPY may read: roles (the first is assumed by the cluster, each next one by the one before) or keys."""
+
+    roles: tuple[str, ...] = ()
+    access_key_id: str = ""
+    secret_access_key: str = field(default="", repr=False)
+    session_token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyCommand:
+    """A COPY from S3.
+
+    Attributes:
+        table: as written, quotes included.
+        columns: in lower case; None if the statement names none.
+        source: the s3:// URL of a prefix or a manifest.
+        json: 'auto', 'auto ignorecase', 'noshred' or the s3:// URL of a jsonpaths file.
+        null_as: the text that stands for NULL; None if not given.
+        invalid: what takes the place of an invalid character (ACCEPTINVCHARS); None without that option.
+        max_errors: how many bad records make the load fail (1: the first).
+        options: the options given, in lower case, one word each.
+    """
+
+    table: str
+    columns: tuple[str, ...] | None
+    source: str
+    format: Format = "delimited"
+    credentials: Credentials = Credentials()
+    compression: Literal["gzip", "bzip2", "zstd"] | None = None
+    region: str | None = None
+    json: str = "auto"
+    delimiter: str = "|"
+    quote: str = '"'
+    null_as: str | None = None
+    date_format: str | None = None
+    time_format: str | None = None
+    ignore_header: int = 0
+    max_errors: int = 1
+    invalid: str | None = None
+    options: frozenset[str] = frozenset()
+
+    def has(self, option: str) -> bool:
+        """True if the option was given, e.g. `has("manifest")`."""
+        return option in self.options
+
+    @property
+    def null_text(self) -> str | None:
+        """The text that stands for NULL; none in JSON, which has a null, unless one is given."""
+        return self.null_as if self.null_as is not None or self.format == "json" else "\\N"
+
+
+_FORMATS = {"csv", "json", "parquet", "delimiter", "fixedwidth", "avro", "orc", "shapefile"}
+_FLAGS = {
+    "manifest", "gzip", "bzip2", "zstd", "removequotes", "escape", "emptyasnull", "blanksasnull", "truncatecolumns",
+    "ignoreblanklines", "fillrecord", "acceptanydate", "trimblanks", "explicit_ids", "noload", "roundec",
+    "serializetojson",
+}  # fmt: skip
+_TEXTS = {
+    "iam_role", "credentials", "access_key_id", "secret_access_key", "session_token", "region", "timeformat",
+    "dateformat", "null",
+}  # fmt: skip
+_NUMBERS = {"maxerror", "ignoreheader", "comprows"}
+_SWITCHES = {"compupdate", "statupdate"}
+_NOT_HERE = {
+    "lzop", "fixedwidth", "avro", "orc", "shapefile", "encrypted", "master_symmetric_key", "ssh", "readratio",
+    "ignoreallerrors",
+}  # fmt: skip
+_COLUMNAR = {
+    "parquet", "acceptinvchars", "fillrecord", "iam_role", "credentials", "access_key_id", "secret_access_key",
+    "session_token", "statupdate", "manifest", "explicit_ids", "serializetojson",
+}  # fmt: skip
+_NEVER_WITH = {
+    "csv": {"fixedwidth", "removequotes", "escape"},
+    "json": {"delimiter", "escape", "fillrecord", "removequotes", "ignoreblanklines"},
+    "delimited": {"serializetojson"},
+}
+
+
+def parse(sql: str) -> CopyCommand:
+    """The command.
+
+    Raises:
+        RedshiftError: the text is no COPY that Redshift takes, or one that this server cannot do.
+    """
+    words = _Words(tokens.significant(tokens.tokens(sql)))
+    words.expect("copy")
+    table = _table(words)
+    columns = _columns(words)
+    words.expect("from")
+    source = words.text()
+    given = _options(words)
+    _check(given, source)
+    return _command(table, columns, source, given)
+
+
+class _Words:
+    """The tokens, read from the front."""
+
+    def __init__(self, found: list[Token]) -> None:
+        while found and found[-1].text == ";":
+            found.pop()
+        self._found, self._at = found, 0
+
+    def peek(self, ahead: int = 0) -> Token | None:
+        at = self._at + ahead
+        return self._found[at] if at < len(self._found) else None
+
+    def low(self, ahead: int = 0) -> str:
+        token = self.peek(ahead)
+        return token.low if token else ""
+
+    def take(self) -> Token:
+        token = self.peek()
+        if token is None:
+            raise RedshiftError("syntax error at end of input", SYNTAX)
+        self._at += 1
+        return token
+
+    def expect(self, word: str) -> None:
+        if self.low() != word:
+            raise self.wrong()
+        self._at += 1
+
+    def skip(self, word: str) -> bool:
+        found = self.low() == word
+        self._at += found
+        return found
+
+    def text(self) -> str:
+        token = self.peek()
+        if token is None or token.kind not in ("string", "dollar"):
+            raise self.wrong()
+        return self.take().value
+
+    def number(self) -> int:
+        token = self.peek()
+        digits = token.value if token and token.kind in ("number", "string") else ""
+        if not digits.isdigit():
+            raise self.wrong()
+        self._at += 1
+        return int(digits)
+
+    def wrong(self) -> RedshiftError:
+        token = self.peek()
+        return RedshiftError(
+            f'syntax error at or near "{token.text}"' if token else "syntax error at end of input", SYNTAX
+        )
+
+
+def _table(words: _Words) -> str:
+    parts = [words.take()]
+    while words.low() == ".":
+        parts += [words.take(), words.take()]
+    for part in parts[::2]:
+        if part.kind not in ("word", "name"):
+            raise RedshiftError(f'syntax error at or near "{part.text}"', SYNTAX)
+    return tokens.sql_of(parts)
+
+
+def _columns(words: _Words) -> tuple[str, ...] | None:
+    if not words.skip("("):
+        return None
+    names: list[str] = []
+    while True:
+        token = words.peek()
+        if token is None or token.kind not in ("word", "name"):
+            raise words.wrong()
+        names.append(words.take().value.lower())
+        if words.skip(")"):
+            return tuple(names)
+        words.expect(",")
+
+
+def _options(words: _Words) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    while words.peek() is not None:
+        for name, value in _option(words).items():
+            if name in given:
+                raise RedshiftError(f"conflicting or redundant options: {name.upper()}", SYNTAX)
+            given[name] = value
+    return given
+
+
+def _option(words: _Words) -> dict[str, Any]:
+    if words.low() == "format":
+        words.take()
+        words.skip("as")
+        if words.low() not in _FORMATS:
+            raise words.wrong()
+    name = words.low()
+    reader = _reader(name)
+    if reader is None:
+        raise words.wrong()
+    words.take()
+    return {name: None, **(reader(words, name) or {})}
+
+
+def _reader(name: str) -> Callable[[_Words, str], Mapping[str, Any]] | None:
+    special = {"json": _json, "csv": _csv, "delimiter": _delimiter, "acceptinvchars": _acceptinvchars}
+    if name in special:
+        return special[name]
+    if name in _NOT_HERE:
+        raise unsupported(f"COPY with {name.upper()}")
+    if name in _FLAGS or name == "parquet":
+        return lambda _words, flag: {flag: True}
+    if name in _TEXTS:
+        return _text
+    if name in _NUMBERS:
+        return _number
+    if name in _SWITCHES:
+        return _switch
+    return _encoding if name == "encoding" else None
+
+
+def _text(words: _Words, name: str) -> Mapping[str, Any]:
+    words.skip("as")
+    if name == "iam_role" and words.low() == "default":
+        words.take()
+        return {name: "default"}
+    return {name: words.text()}
+
+
+def _number(words: _Words, name: str) -> Mapping[str, Any]:
+    words.skip("as")
+    return {name: words.number()}
+
+
+def _switch(words: _Words, name: str) -> Mapping[str, Any]:
+    if words.low() in ("on", "off", "true", "false", "preset"):
+        return {name: words.take().low in ("on", "true", "preset")}
+    return {name: True}
+
+
+def _json(words: _Words, name: str) -> Mapping[str, Any]:
+    words.skip("as")
+    token = words.peek()
+    return {name: words.text() if token and token.kind == "string" else "auto"}
+
+
+def _csv(words: _Words, name: str) -> Mapping[str, Any]:
+    if not words.skip("quote"):
+        return {name: '"'}
+    words.skip("as")
+    return {name: _one_byte(_escaped(words.text()), "quote")}
+
+
+def _delimiter(words: _Words, name: str) -> Mapping[str, Any]:
+    words.skip("as")
+    delimiter = _escaped(words.text())
+    if not delimiter:
+        raise RedshiftError("COPY delimiter must not be empty", SYNTAX)
+    return {name: delimiter}
+
+
+def _acceptinvchars(words: _Words, name: str) -> Mapping[str, Any]:
+    if not words.skip("as") and (words.peek() is None or words.peek().kind != "string"):  # type: ignore[union-attr]
+        return {name: "?"}
+    return {name: _one_byte(words.text(), name)}
+
+
+def _encoding(words: _Words, name: str) -> Mapping[str, Any]:
+    words.skip("as")
+    encoding = words.take().value
+    if encoding.lower() not in ("utf8", "utf-8"):
+        raise unsupported(f"COPY with ENCODING {encoding}")
+    return {name: encoding}
+
+
+def _one_byte(text: str, option: str) -> str:
+    if len(text.encode()) != 1 or text == "\0":
+        raise RedshiftError(f"COPY {option.lower()} must be a single ASCII character", UNSUPPORTED)
+    return text
+
+
+def _escaped(text: str) -> str:
+    """A delimiter as Redshift reads it: \\t, \\n and octal \\ddd."""
+    named = {"t": "\t", "n": "\n", "r": "\r", "\\": "\\"}
+    found = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+    return re.sub(r"\\([tnr\\])", lambda match: named[match[1]], found) if found == text else found
+
+
+def _format(given: Mapping[str, Any]) -> Format:
+    named: list[Format] = [name for name in ("csv", "json", "parquet") if name in given]
+    if len(named) > 1:
+        raise RedshiftError(f"COPY format {named[0].upper()} cannot be used with {named[1].upper()}", SYNTAX)
+    return named[0] if named else "delimited"
+
+
+def _check(given: Mapping[str, Any], source: str) -> None:
+    """Refuse what goes not together."""
+    if not source.lower().startswith("s3://"):
+        raise unsupported(f"COPY from {source.split('://', maxsplit=1)[0]}://")
+    if "/" not in source[5:] or source[5:].startswith("/"):
+        raise RedshiftError(f"The S3 path '{source}' names no bucket and key", "XX000")
+    form = _format(given)
+    never = set(given) - _COLUMNAR if form == "parquet" else set(given) & _NEVER_WITH[form]
+    if never:
+        shown = "PARQUET based COPY" if form == "parquet" else f"COPY with format {form.upper()}"
+        raise RedshiftError(f"{min(never).upper()} argument is not supported for {shown}", UNSUPPORTED)
+    compressions = [name for name in ("gzip", "bzip2", "zstd") if name in given]
+    if len(compressions) > 1:
+        raise RedshiftError(f"{compressions[0].upper()} cannot be used with {compressions[1].upper()}", SYNTAX)
+    if {"escape", "null"} <= set(given) and given["null"] == "\n":
+        raise RedshiftError("COPY null string cannot be the end of a line with ESCAPE", SYNTAX)
+    if given.get("maxerror", 0) > MOST_ERRORS:
+        raise RedshiftError(f"MAXERROR must be between 0 and {MOST_ERRORS}", "22023")
+
+
+def _command(table: str, columns: tuple[str, ...] | None, source: str, given: Mapping[str, Any]) -> CopyCommand:
+    form = _format(given)
+    delimiter = given.get("delimiter", "," if form == "csv" else "|")
+    null = given.get("null")
+    command = CopyCommand(
+        table=table,
+        columns=columns,
+        source=source,
+        format=form,
+        credentials=_credentials(given),
+        compression=next((name for name in ("gzip", "bzip2", "zstd") if name in given), None),
+        region=given.get("region"),
+        delimiter=delimiter,
+        null_as={"\\0": "\0", "\\000": "\0", "\\\\N": "\\N"}.get(null, null) if null is not None else None,
+        date_format=given.get("dateformat"),
+        time_format=given.get("timeformat"),
+        ignore_header=given.get("ignoreheader", 0),
+        max_errors=max(1, given.get("maxerror", 0)),
+        invalid=given.get("acceptinvchars"),
+        options=frozenset(name for name, value in given.items() if value is not False),
+    )
+    if form == "json":
+        return replace(command, json=_shredding(given["json"]))
+    return replace(command, quote=given["csv"]) if form == "csv" else command
+
+
+def _shredding(option: str) -> str:
+    known = {"auto": "auto", "auto ignorecase": "auto ignorecase", "noshred": "noshred"}
+    if option in known or option.startswith("s3://"):
+        return option
+    if option.strip().lower() in known:
+        raise RedshiftError(f"Invalid JSON option '{option}': it is case-sensitive, in lower case", SYNTAX)
+    raise RedshiftError(f"Invalid JSONPath format: '{option}' is neither 'auto' nor an s3:// URL", SYNTAX)
+
+
+def _credentials(given: Mapping[str, Any]) -> Credentials:
+    ways = [name for name in ("iam_role", "credentials", "access_key_id") if name in given]
+    if len(ways) != 1:
+        said = "Invalid credentials: " if ways else "No credentials: "
+        raise RedshiftError(f"{said}COPY takes one of IAM_ROLE, CREDENTIALS and ACCESS_KEY_ID", SYNTAX)
+    if ways == ["iam_role"]:
+        return Credentials(roles=_roles(given["iam_role"]))
+    if ways == ["credentials"]:
+        return _credential_text(given["credentials"])
+    if "secret_access_key" not in given:
+        raise RedshiftError("ACCESS_KEY_ID needs SECRET_ACCESS_KEY", SYNTAX)
+    return Credentials((), given["access_key_id"], given["secret_access_key"], given.get("session_token", ""))
+
+
+def _roles(text: str) -> tuple[str, ...]:
+    if text == "default":
+        return ("default",)
+    roles = tuple(text.split(","))
+    for role in roles:
+        if not re.fullmatch(r"arn:aws[\w-]*:iam::\d{12}:role/[\w+=,.@/-]+", role):
+            raise RedshiftError(f"Invalid IAM_ROLE: '{role}' is no ARN of a role", "XX000")
+    return roles
+
+
+def _credential_text(text: str) -> Credentials:
+    parts = dict(part.split("=", 1) for part in text.split(";") if "=" in part)
+    if set(parts) == {"aws_iam_role"}:
+        return Credentials(roles=_roles(parts["aws_iam_role"]))
+    if set(parts) - {"token"} != {"aws_access_key_id", "aws_secret_access_key"}:
+        raise RedshiftError("Invalid credentials. Must be of the format: credentials 'aws_iam_role=...' or "
+                            "'aws_access_key_id=...;aws_secret_access_key=...[;token=...]'", "XX000")  # fmt: skip
+    return Credentials((), parts["aws_access_key_id"], parts["aws_secret_access_key"], parts.get("token", ""))

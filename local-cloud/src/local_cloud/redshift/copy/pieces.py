@@ -1,0 +1,74 @@
+"""Columns of text as the payload of PostgreSQL's COPY, in its text format (vectorised)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from local_cloud.redshift.copy.columns import Column
+from local_cloud.redshift.copy.errors import LoadErrorRow
+from local_cloud.redshift.copy.parse import CopyCommand
+from local_cloud.redshift.copy.sources import Objects
+
+NULL = "\\N"
+_SPECIAL = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
+_ESCAPED_TYPES = ("varchar", "char", "super", "varbyte")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a reader of files needs.
+
+    Attributes:
+        command: the statement.
+        columns: those that the file fills, in order.
+        objects: where the files are.
+        note: takes a wrong record; raises RedshiftError when there were too many.
+    """
+
+    command: CopyCommand
+    columns: tuple[Column, ...]
+    objects: Objects
+    note: Callable[[LoadErrorRow], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some rows, as PostgreSQL takes them."""
+
+    payload: bytes
+    rows: int
+
+
+def piece(columns: Sequence[Column], texts: Sequence[pa.Array]) -> Piece | None:
+    """The rows of columns of large_string, each value as PostgreSQL spells it; None if there are no rows."""
+    rows = len(texts[0])
+    if not rows:
+        return None
+    cells = [
+        _escaped(text) if column.type in _ESCAPED_TYPES else text for column, text in zip(columns, texts, strict=True)
+    ]
+    lines = pc.binary_join_element_wise(*cells, _one("\t"), null_handling="replace", null_replacement=NULL)
+    ended = pc.binary_join_element_wise(lines, _one(""), _one("\n"))
+    return Piece(_data(ended), rows)
+
+
+def _one(text: str) -> pa.Scalar:
+    return pa.scalar(text, pa.large_string())
+
+
+def _escaped(text: pa.Array) -> pa.Array:
+    """Backslash what separates values and rows. Most columns hold none of it, and looking is cheap."""
+    for special, escaped in _SPECIAL.items():
+        if pc.any(pc.match_substring(text, special)).as_py():
+            text = pc.replace_substring(text, special, escaped)
+    return text
+
+
+def _data(text: pa.Array) -> bytes:
+    """All values of a large_string array without nulls, one after the other."""
+    _, offsets, data = text.buffers()
+    ends = memoryview(offsets).cast("q")
+    start, end = ends[text.offset], ends[text.offset + len(text)]
+    return data.slice(start, end - start).to_pybytes() if data is not None else b""

@@ -1,0 +1,98 @@
+"""A COPY on its way: files in, payload out, and what is known afterwards."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from local_cloud.redshift.copy import parquet, slices, sources
+from local_cloud.redshift.copy.columns import Column, chosen
+from local_cloud.redshift.copy.errors import LoadErrorRow, RedshiftError, load_failed
+from local_cloud.redshift.copy.parse import CopyCommand
+from local_cloud.redshift.copy.pieces import Load, Piece
+from local_cloud.redshift.copy.sources import File, Objects
+
+DEFAULT_SLICES = 2
+
+READERS: Mapping[str, Callable[[Load, File], Iterator[Piece]]] = {
+    "parquet": parquet.pieces,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedFile:
+    """A file that was loaded: a row of stl_load_commits and of stl_file_scan."""
+
+    url: str
+    bytes: int
+    rows: int
+    slice: int
+
+
+@dataclass(slots=True)
+class CopyPlan:
+    """A COPY whose files are known to be there.
+
+    Attributes:
+        names: the columns that the payload fills, in order.
+        chunks: the payload for PostgreSQL's `COPY table (names) FROM STDIN` in its text format. Raises RedshiftError
+            where the load fails; then nothing of it may stay.
+        rows: how many were given out so far.
+        errors: the records that were wrong so far.
+        files: the files that are through.
+    """
+
+    names: tuple[str, ...]
+    chunks: Iterator[bytes]
+    rows: int = 0
+    errors: list[LoadErrorRow] = field(default_factory=list)
+    files: list[CopiedFile] = field(default_factory=list)
+
+
+def run(
+    command: CopyCommand,
+    columns: Sequence[Column],
+    *,
+    slices: int = DEFAULT_SLICES,
+    objects: Objects | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> CopyPlan:
+    """Find and check the files of a COPY, and prepare to read them.
+
+    Args:
+        command: the statement.
+        columns: all columns of its table, in their order.
+        slices: of the cluster.
+        objects: where the files are; by default the S3 of the environment with the statement's credentials.
+        environ: the server's environment (AWS_ENDPOINT_URL, AWS_REGION and its own keys).
+
+    Raises:
+        RedshiftError: a column that does not exist, a file that is missing, unreadable or of another length.
+    """
+    target = chosen(columns, command.columns, explicit_ids=command.has("explicit_ids"), table=command.table)
+    if not target:
+        raise RedshiftError(f"Cannot COPY into {command.table}: no column to load into", "0A000")
+    reach = objects or sources.S3Objects(command.credentials, command.region, environ)
+    files = sources.find(command, reach)
+    plan = CopyPlan(tuple(column.name for column in target), iter(()))
+    load = Load(command, tuple(target), reach, lambda row: _note(plan, command, row))
+    plan.chunks = _chunks(plan, load, files, slices)
+    return plan
+
+
+def _note(plan: CopyPlan, command: CopyCommand, row: LoadErrorRow) -> None:
+    plan.errors.append(row)
+    if len(plan.errors) >= command.max_errors:
+        raise load_failed(command.table)
+
+
+def _chunks(plan: CopyPlan, load: Load, files: Sequence[File], count: int) -> Iterator[bytes]:
+    read = READERS[load.command.format]
+    for file, at in zip(files, slices.assign(files, count), strict=True):
+        rows = 0
+        for piece in read(load, file):
+            if load.command.has("noload"):
+                continue
+            rows += piece.rows
+            plan.rows += piece.rows
+            yield piece.payload
+        plan.files.append(CopiedFile(file.url, file.size, rows, at))

@@ -1,0 +1,218 @@
+"""The files of a COPY: a manifest's or a prefix's objects, all checked before the first is read."""
+
+import functools
+import json
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import IO, Any, Protocol
+
+from local_cloud.redshift.copy.errors import RedshiftError, detailed, spectrum
+from local_cloud.redshift.copy.parse import CopyCommand, Credentials
+
+DENIED = "-denied"  # a role whose name ends so may not read
+_READERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """An object to load."""
+
+    url: str
+    size: int
+
+
+class Objects(Protocol):
+    """What COPY asks of S3; anything that goes wrong is a `RedshiftError`, a missing object None."""
+
+    def listed(self, url: str) -> Iterator[File]:
+        """The objects whose keys begin with the URL's."""
+
+    def size(self, url: str) -> int | None:
+        """The object's bytes; None if there is no such object."""
+
+    def opened(self, url: str) -> IO[bytes]:
+        """The object's bytes as a stream."""
+
+
+def find(command: CopyCommand, objects: Objects) -> list[File]:
+    """The files to load, in order, each known to be there and as long as the manifest says.
+
+    Raises:
+        RedshiftError: no file, a missing mandatory one, another length, or a manifest that is none.
+    """
+    if command.has("manifest"):
+        return _of_manifest(command, objects)
+    found = [file for file in objects.listed(command.source) if not file.url.endswith("/")]
+    if not found:
+        prefix = split(command.source)[1]
+        raise RedshiftError(f"The specified S3 prefix '{prefix}' does not exist")
+    return found
+
+
+def split(url: str) -> tuple[str, str]:
+    """An s3:// URL's bucket and key."""
+    bucket, _, key = url[len("s3://") :].partition("/")
+    return bucket, key
+
+
+def _of_manifest(command: CopyCommand, objects: Objects) -> list[File]:
+    if objects.size(command.source) is None:
+        raise no_such_key(f"S3 manifest {command.source}")
+    with objects.opened(command.source) as stream:
+        entries = _entries(stream.read(), command.source)
+    if command.format == "parquet":
+        for entry in entries:
+            if "content_length" not in (entry.get("meta") or {}):
+                raise detailed("File entry does not have 'meta' key.", 15003, f"{entry['url']} in {command.source}")
+    with ThreadPoolExecutor(_READERS) as pool:
+        sizes = list(pool.map(lambda entry: objects.size(entry["url"]), entries))
+    found = [file for entry, size in zip(entries, sizes, strict=True) if (file := _checked(entry, size))]
+    if not found:
+        raise RedshiftError(f"No files were found that the manifest {command.source} lists")
+    return found
+
+
+def _entries(data: bytes, url: str) -> list[dict[str, Any]]:
+    try:
+        entries = json.loads(data)["entries"]
+        if not all(entry["url"].startswith("s3://") and split(entry["url"])[1] for entry in entries):
+            raise ValueError("each url is the full s3:// path of an object")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise detailed(f"Invalid manifest file: {error}", 8001, f"S3 manifest {url}") from None
+    return list(entries)
+
+
+def _checked(entry: Mapping[str, Any], size: int | None) -> File | None:
+    if size is None:
+        if entry.get("mandatory", False):
+            raise no_such_key(entry["url"])
+        return None
+    said = (entry.get("meta") or {}).get("content_length", size)
+    if said != size:
+        raise spectrum(
+            15001,
+            f"InvalidRange: the manifest says {said} bytes (content_length), the object has {size}: {entry['url']}",
+        )
+    return File(entry["url"], size)
+
+
+def no_such_key(context: str) -> RedshiftError:
+    """S3's answer to a read of an object that is not there."""
+    return service_error("The specified key does not exist.", 404, "NoSuchKey", context)
+
+
+def service_error(said: str, status: int, code: str, context: str) -> RedshiftError:
+    """An answer of S3, as COPY passes it on."""
+    message = f"S3ServiceException:{said},Status {status},Error {code},Rid LOCAL,ExtRid LOCAL,CanRetry 1"
+    return detailed(message, 8001, context)
+
+
+class S3Objects:
+    """The S3 of an environment (AWS_ENDPOINT_URL, AWS_REGION, the cluster's own keys), read as a COPY may."""
+
+    def __init__(self, credentials: Credentials, region: str | None, environ: Mapping[str, str] = os.environ) -> None:
+        """Read with a COPY's credentials.
+
+        Args:
+            credentials: keys, or roles, which the environment's keys stand for.
+            region: of the bucket, as the COPY says; None: the cluster's own.
+            environ: the cluster's environment.
+        """
+        self._home = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+        self._region = region or self._home
+        self._roles = credentials.roles
+        keys = (credentials.access_key_id, credentials.secret_access_key, credentials.session_token)
+        if credentials.roles:
+            names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+            keys = tuple(environ.get(name, "") for name in names)  # type: ignore[assignment]
+        self._client = _client(environ.get("AWS_ENDPOINT_URL", ""), self._region, *keys)
+        self._checked: set[str] = set()
+
+    def listed(self, url: str) -> Iterator[File]:
+        """The objects whose keys begin with the URL's."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        bucket, prefix = split(url)
+        self._check(bucket)
+        try:
+            for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+                for item in page.get("Contents", []):
+                    yield File(f"s3://{bucket}/{item['Key']}", item["Size"])
+        except (BotoCoreError, ClientError) as error:
+            raise _refused(error, url) from None
+
+    def size(self, url: str) -> int | None:
+        """The object's bytes; None if there is no such object."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        bucket, key = split(url)
+        self._check(bucket)
+        try:
+            return int(self._client.head_object(Bucket=bucket, Key=key)["ContentLength"])
+        except ClientError as error:
+            if error.response.get("Error", {}).get("Code") in ("404", "NoSuchKey"):
+                return None
+            raise _refused(error, url) from None
+        except BotoCoreError as error:
+            raise _refused(error, url) from None
+
+    def opened(self, url: str) -> IO[bytes]:
+        """The object's bytes as a stream."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        bucket, key = split(url)
+        self._check(bucket)
+        try:
+            return self._client.get_object(Bucket=bucket, Key=key)["Body"]  # type: ignore[no-any-return]
+        except (BotoCoreError, ClientError) as error:
+            raise _refused(error, url) from None
+
+    def _check(self, bucket: str) -> None:
+        """Refuse what the credentials may not read, and a bucket that is elsewhere."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        if bucket in self._checked:
+            return
+        if any(role.endswith(DENIED) for role in self._roles):
+            raise service_error("Access Denied", 403, "AccessDenied", f"s3://{bucket}")
+        try:
+            found = self._client.get_bucket_location(Bucket=bucket)["LocationConstraint"] or "us-east-1"
+        except (BotoCoreError, ClientError) as error:
+            raise _refused(error, f"s3://{bucket}") from None
+        if found != self._region:
+            raise service_error(
+                "The bucket you are attempting to access must be addressed using the specified endpoint. "
+                "Please send all future requests to this endpoint.",
+                301,
+                "PermanentRedirect",
+                f"s3://{bucket} is in {found}, COPY asked in {self._region}",
+            )
+        self._checked.add(bucket)
+
+
+def _refused(error: Exception, context: str) -> RedshiftError:
+    answer = getattr(error, "response", None)
+    if not answer:
+        return detailed(f"S3CurlException: {error}", 9001, context)
+    said = answer.get("Error", {})
+    status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
+    return service_error(said.get("Message", str(error)), status, said.get("Code", "Unknown"), context)
+
+
+@functools.lru_cache(maxsize=32)
+def _client(endpoint: str, region: str, key: str, secret: str, token: str) -> Any:
+    import boto3
+    from botocore.config import Config
+
+    session = boto3.session.Session()
+    return session.client(
+        "s3",
+        endpoint_url=endpoint or None,
+        region_name=region,
+        aws_access_key_id=key,
+        aws_secret_access_key=secret,
+        aws_session_token=token or None,
+        config=Config(s3={"addressing_style": "path"}, retries={"max_attempts": 2}),
+    )

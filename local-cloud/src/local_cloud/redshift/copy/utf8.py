@@ -1,0 +1,84 @@
+"""Text that is no UTF-8, and what Redshift says about it or puts in its place (pure).
+
+Errors: "Multibyte character load errors" of the Redshift guide.
+"""
+
+import codecs
+
+import pyarrow as pa
+
+TOO_LONG, INCOMPLETE, OUT_OF_RANGE, TRAILING, SURROGATE, OVERLONG = 1, 2, 3, 4, 5, 6
+_SURROGATES = range(0xDC80, 0xDD00)
+
+
+def reason(bad: bytes) -> str:
+    """What stl_load_errors says about a sequence of bytes."""
+    return (
+        f"String contains invalid or unsupported UTF8 codepoints. Bad UTF8 hex sequence: {bad.hex(' ')} "
+        f"(error {_error(bad)})"
+    )
+
+
+def _error(bad: bytes) -> int:
+    first = bad[0]
+    if 0x80 <= first < 0xC0 or first in (0xC0, 0xC1):
+        return OUT_OF_RANGE if first < 0xC0 else OVERLONG
+    return TOO_LONG if first >= 0xF5 else INCOMPLETE
+
+
+def bad_bytes(data: bytes) -> bytes | None:
+    """The first sequence of bytes that is no UTF-8."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        return data[error.start : error.end]
+    return None
+
+
+def bad_text(text: str) -> bytes | None:
+    """The first bytes that were no UTF-8 in a text decoded with surrogateescape, or a lone surrogate's."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return text[error.start : error.start + 1].encode(
+            "utf-8", "surrogateescape" if _escaped(text, error) else "surrogatepass"
+        )
+    return None
+
+
+def _escaped(text: str, error: UnicodeEncodeError) -> bool:
+    return ord(text[error.start]) in _SURROGATES
+
+
+def replace_with(character: str) -> str:
+    """The name of an error handler that puts the character in the place of each byte that is no UTF-8."""
+    name = f"redshift-{ord(character)}"
+
+    def handler(error: UnicodeError) -> tuple[str, int]:
+        if not isinstance(error, UnicodeDecodeError):
+            raise error
+        return character * (error.end - error.start), error.end
+
+    codecs.register_error(name, handler)
+    return name
+
+
+def invalid_text(values: pa.Array) -> str | None:
+    """What is wrong with the first text that is no UTF-8; None if all are. Looks at all values at once."""
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        for item in values.cast(pa.large_binary()):
+            found = bad_bytes(item.as_py() or b"")
+            if found:
+                return reason(found)
+    return None
+
+
+def mended(values: pa.Array, character: str) -> pa.Array:
+    """The texts with a character in the place of each byte that is no UTF-8."""
+    handler = replace_with(character)
+    found = [
+        None if item is None else item.decode("utf-8", handler) for item in values.cast(pa.large_binary()).to_pylist()
+    ]
+    return pa.array(found, pa.large_string())
