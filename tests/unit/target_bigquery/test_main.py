@@ -59,6 +59,7 @@ def test_wrong_settings_are_one_line(config: Any, line: str, tmp_path: Path) -> 
     lines = said(ran)
     assert "Traceback" not in ran.stderr
     assert sum(line in found for found in lines) == 1
+    assert [found for found in lines if "INFO" not in found and line not in found] == []
 
 
 def test_what_no_target_understands_is_one_line(tmp_path: Path) -> None:

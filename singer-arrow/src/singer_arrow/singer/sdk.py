@@ -6,16 +6,69 @@ The privates used are listed in `tests/unit/singer_arrow/test_sdk_*.py`, which f
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from singer_sdk.configuration._dict_config import parse_environment_config
 from singer_sdk.exceptions import ConfigValidationError
+from singer_sdk.helpers._classproperty import classproperty
 from singer_sdk.plugin_base import JSONSchemaValidator, PluginBase
 
 from singer_arrow.errors import ConfigError
 from singer_arrow.singer.settings import problems
+
+if TYPE_CHECKING:
+    import click
+    from singer_sdk.plugin_base import _ConfigInput
+
+_CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "google.auth")
+"""Libraries that log headers and tokens when asked for debug."""
+_SUMMARY = "Config validation failed"
+_BEFORE_OURS = (_SUMMARY, "Error initializing target sink")
+"""How lines of the SDK begin that say no more than our own line next to them."""
+
+
+class CheckedPlugin(PluginBase):
+    """A tap or a target whose command line and settings are checked, and whose errors are one line each."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        for name in _CHATTY:
+            logging.getLogger(name).setLevel(logging.WARNING)
+        self.logger.addFilter(_says_something)
+        super().__init__(**kwargs)
+
+    def check_settings(self) -> None:
+        """Check what the JSON Schema of the settings cannot.
+
+        Raises:
+            ConfigError: Something is wrong.
+        """
+
+    @classmethod
+    def cb_config(cls, ctx: click.Context, param: click.Option, value: tuple[str, ...]) -> _ConfigInput:
+        """Read the configuration files, the later ones over the earlier ones.
+
+        Raises:
+            ConfigError: One does not exist, or is no JSON object.
+        """
+        check_config_files(value)
+        return super().cb_config(ctx, param, value)
+
+    def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
+        found = checked_settings(self, raise_errors=raise_errors)
+        if not found:
+            self.check_settings()
+        return found
+
+    @classproperty
+    def _env_var_config(cls) -> dict[str, Any]:  # noqa: N805 - it is a property of the class
+        return environment_settings(cls)  # type: ignore[arg-type]  # mypy takes cls for an instance
+
+
+def _says_something(line: logging.LogRecord) -> bool:
+    return not str(line.msg).startswith(_BEFORE_OURS)
 
 
 def checked_settings(plugin: PluginBase, *, raise_errors: bool) -> list[str]:
@@ -29,8 +82,7 @@ def checked_settings(plugin: PluginBase, *, raise_errors: bool) -> list[str]:
     config = plugin._config  # the validator fills in defaults
     found = problems(config, schema, list(JSONSchemaValidator(schema).iter_errors(config)))
     if found and raise_errors:
-        msg = "Config validation failed"
-        raise ConfigValidationError(msg, errors=found, schema=schema)
+        raise ConfigValidationError(_SUMMARY, errors=found, schema=schema)
     return found
 
 

@@ -19,7 +19,6 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 from singer_sdk import Stream, Tap
 from singer_sdk.helpers._batch import BaseBatchFileEncoding, BatchConfig, StorageTarget
-from singer_sdk.helpers._classproperty import classproperty
 from singer_sdk.helpers.conform import TypeConformanceLevel
 from singer_sdk.io_base import SingerWriter
 from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
@@ -28,15 +27,10 @@ from singer_sdk.singerlib import Catalog, CatalogEntry, Message, MetadataMapping
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import ConfigError, ServiceError, SingerArrowError
-from singer_arrow.singer.sdk import check_config_files, checked_settings, environment_settings
+from singer_arrow.singer.sdk import CheckedPlugin
 
 if TYPE_CHECKING:
     from types import FrameType
-
-    import click
-
-_CHATTY = ("botocore", "boto3", "urllib3", "s3transfer")
-"""Libraries that log signed headers when asked for debug."""
 
 
 class ExactSchema(Schema):
@@ -126,7 +120,7 @@ class _BatchMessage(Message):
         return self.batch.to_message()
 
 
-class ArrowTap(Tap):
+class ArrowTap(CheckedPlugin, Tap):
     """A tap of `ArrowStream`s."""
 
     dynamic_catalog: bool = True  # so that settings are checked in discovery too
@@ -139,8 +133,6 @@ class ArrowTap(Tap):
         state: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        for name in _CHATTY:
-            logging.getLogger(name).setLevel(logging.WARNING)
         self._given_state = _checked_state(state or {})
         exact = catalog if catalog is None or isinstance(catalog, Catalog) else exact_catalog(catalog)
         super().__init__(catalog=exact, state=copy.deepcopy(self._given_state), **kwargs)
@@ -150,14 +142,6 @@ class ArrowTap(Tap):
         entry = self._given_state.get("bookmarks", {}).get(stream, {})
         assert isinstance(entry, Mapping)
         return entry
-
-    @abc.abstractmethod
-    def check_settings(self) -> None:
-        """Check what the JSON Schema of the settings cannot.
-
-        Raises:
-            ConfigError: Something is wrong.
-        """
 
     @classmethod
     def invoke(  # type: ignore[override]  # the SDK's own taps narrow it alike
@@ -204,26 +188,6 @@ class ArrowTap(Tap):
             catalog=json.load(listed) if listed else None,
             setup_mapper=False,
         )
-
-    @classmethod
-    def cb_config(cls, ctx: click.Context, param: click.Option, value: tuple[str, ...]) -> _ConfigInput:
-        """Read the configuration files, the later ones over the earlier ones.
-
-        Raises:
-            ConfigError: One does not exist, or is no JSON object.
-        """
-        check_config_files(value)
-        return super().cb_config(ctx, param, value)
-
-    def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
-        found = checked_settings(self, raise_errors=raise_errors)
-        if not found:
-            self.check_settings()
-        return found
-
-    @classproperty
-    def _env_var_config(cls) -> dict[str, Any]:  # noqa: N805 - it is a property of the class
-        return environment_settings(cls)  # type: ignore[arg-type]  # mypy takes cls for an instance
 
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the SDK's signature
         self.logger.info("Received signal %d; the next run goes on from the last STATE", signum)

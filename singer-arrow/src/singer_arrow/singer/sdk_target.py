@@ -6,23 +6,19 @@ The privates used here are listed in `tests/unit/singer_arrow/test_sdk_target.py
 from __future__ import annotations
 
 import abc
-import logging
 import os
 import shutil
 import sys
 import tempfile
 import threading
-import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from singer_sdk import Target, metrics
-from singer_sdk.helpers._classproperty import classproperty
-from singer_sdk.io_base import SingerReader
 from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform, StreamMap
 from singer_sdk.singerlib.json import deserialize_json, serialize_json
 
@@ -30,93 +26,24 @@ from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError, SchemaError, ServiceError
 from singer_arrow.singer.checkpoint import Checkpoints, State
 from singer_arrow.singer.loads import AnyLane, Limits, Loads
-from singer_arrow.singer.sdk import check_config_files, checked_settings, environment_settings
+from singer_arrow.singer.sdk import CheckedPlugin
+from singer_arrow.singer.sdk_reader import LineReader
 from singer_arrow.singer.sdk_sink import LoadSink
 from singer_arrow.singer.tally import Tally
+from singer_arrow.singer.ticker import tick
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    import click
     from singer_sdk.plugin_base import _ConfigInput
 
     from singer_arrow.storage import Storage
 
 GRACE_SECONDS = 20.0
 """How long a run that must end waits for the loads that run; Kubernetes kills after 30 s."""
-_PROGRESS_SECONDS = 30.0
-_CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "google.auth")
-"""Libraries that log headers and tokens when asked for debug."""
 
 
-class LineReader(SingerReader):
-    """Reads messages; what is none of Singer's ends the run in one line that names the line of the input."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._number = 0
-
-    def process_lines(self, file_input: IO[str] | None, callbacks: dict[str, Callable[[dict[str, Any]], None]]) -> Any:
-        """Read all lines.
-
-        Raises:
-            DataError: One is no text.
-        """
-        try:
-            return super().process_lines(file_input, callbacks)
-        except UnicodeDecodeError as error:
-            msg = f"The input is no UTF-8 after line {self._number} ({error.reason}); the tap must write UTF-8"
-            raise DataError(msg) from None
-
-    def deserialize_json(self, line: str | bytes) -> dict[str, Any]:
-        """Read a line.
-
-        Raises:
-            DataError: It is no JSON object.
-        """
-        self._number += 1
-        try:
-            message = deserialize_json(line)
-        except (ValueError, RecursionError) as error:
-            msg = f"Line {self._number} of the input is no JSON ({error}): {_shortened(line)}"
-            raise DataError(msg) from None
-        if not isinstance(message, dict):
-            msg = f"Line {self._number} of the input is no Singer message: {_shortened(line)}"
-            raise DataError(msg)
-        return message
-
-    def _process_unknown_message(self, message_dict: dict[str, Any]) -> None:
-        kind = message_dict["type"]
-        msg = f"Line {self._number} of the input is a message of type {kind!r}, which Singer does not know"
-        raise DataError(msg)
-
-    @staticmethod
-    def assert_line_requires(line_dict: dict[str, Any], requires: set[str]) -> None:
-        """See the SDK; but the message itself, which may be long and private, is not repeated.
-
-        Raises:
-            DataError: A key is missing.
-        """
-        if missing := requires - line_dict.keys():
-            kind = line_dict.get("type", "")
-            of = f" of stream {line_dict['stream']!r}" if "stream" in line_dict else ""
-            msg = (
-                f"A {kind} message{of} lacks {', '.join(repr(m) for m in sorted(missing))}; this is an error of the tap"
-            )
-            raise DataError(" ".join(msg.split()))
-
-
-def _shortened(line: str | bytes) -> str:
-    text = line if isinstance(line, str) else line.decode(errors="replace")
-    return repr(text[:80] + ("..." if len(text) > 80 else ""))
-
-
-def _says_something(line: logging.LogRecord) -> bool:
-    """Not the SDK's line before an error that ends the run with a line of its own."""
-    return not str(line.msg).startswith("Error initializing target sink")
-
-
-class LoadTarget(Target):
+class LoadTarget(CheckedPlugin, Target):
     """A target that loads in the background: many BATCH messages a load, many loads at once, STATE after durability.
 
     What the SDK does to RECORD, SCHEMA and ACTIVATE_VERSION messages stays; its draining becomes the making of local
@@ -128,9 +55,6 @@ class LoadTarget(Target):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.logger.addFilter(_says_something)
-        for name in _CHATTY:
-            logging.getLogger(name).setLevel(logging.WARNING)
         self.message_version: int | None = None
         self.max_parallelism = 1  # draining only closes a local file
         self.deferred: list[AnyLane] = []  # also of sinks that the SDK has dropped meanwhile
@@ -165,7 +89,7 @@ class LoadTarget(Target):
         """What loads."""
         self._MAX_RECORD_AGE_IN_MINUTES = self.limits.age_seconds / 60
         loads = Loads(self.checkpoints, self.limits)
-        threading.Thread(target=_tick, args=(weakref.ref(self), loads), name="ticker", daemon=True).start()
+        threading.Thread(target=tick, args=(weakref.ref(self), loads), name="ticker", daemon=True).start()
         return loads
 
     @cached_property
@@ -219,16 +143,6 @@ class LoadTarget(Target):
             raise
         finally:
             target.close()
-
-    @classmethod
-    def cb_config(cls, ctx: click.Context, param: click.Option, value: tuple[str, ...]) -> _ConfigInput:
-        """Read the configuration files, the later ones over the earlier ones.
-
-        Raises:
-            ConfigError: One does not exist, or is no JSON object.
-        """
-        check_config_files(value)
-        return super().cb_config(ctx, param, value)
 
     def abandon(self) -> None:
         """End a run before its end: wait a little for the loads that run, and hand out the STATE that is safe."""
@@ -317,23 +231,6 @@ class LoadTarget(Target):
         self.logger.info("Received signal %d", signum)
         sys.exit(128 + signum)
 
-    def check_settings(self) -> None:
-        """Check what the JSON Schema of the settings cannot.
-
-        Raises:
-            ConfigError: Something is wrong.
-        """
-
-    def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
-        found = checked_settings(self, raise_errors=raise_errors)
-        if not found:
-            self.check_settings()
-        return found
-
-    @classproperty
-    def _env_var_config(cls) -> dict[str, Any]:  # noqa: N805 - a property of the class
-        return environment_settings(cls)  # type: ignore[arg-type]  # the first argument is the class
-
     def _emit_state(self, state: State) -> None:
         try:
             sys.stdout.write(serialize_json(state) + "\n")
@@ -395,21 +292,3 @@ def _is_plain(stream_map: StreamMap) -> bool:
     """Whether a stream map leaves rows as they are."""
     is_flat = not stream_map.flattening_enabled or stream_map.transformed_schema == stream_map.raw_schema
     return isinstance(stream_map, SameRecordTransform) and is_flat
-
-
-def _tick(reference: weakref.ref[LoadTarget], loads: Loads) -> None:
-    """Over and over: load groups that are old, hand out a STATE that waits for its time, say what is going on."""
-    said = time.monotonic()
-    try:
-        while (target := reference()) is not None and not loads.is_over:
-            target.drain_old_records()
-            loads.tick()
-            target.checkpoints.tick()
-            if time.monotonic() - said >= _PROGRESS_SECONDS:
-                target.report_progress()
-                said = time.monotonic()
-            period = min(1.0, max(0.05, target.limits.age_seconds / 2))
-            del target
-            time.sleep(period)
-    except BaseException as error:  # noqa: BLE001 - it is raised again where the messages are read
-        loads.fail(error)
