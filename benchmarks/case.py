@@ -32,12 +32,15 @@ class Contender:
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure to reach: the median of `metric` of one contender, divided by that of another if `against` is given."""
+    """A figure to reach: the median of `metric` of one contender.
+
+    It is divided by that of another if `against` is given, or by the least of theirs if `against` names several.
+    """
 
     text: str
     metric: str
     of: str
-    against: str | None = None
+    against: str | Sequence[str] | None = None
     at_most: float | None = None
     at_least: float | None = None
 

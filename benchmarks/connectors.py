@@ -26,8 +26,14 @@ def target(bench: Workbench, folder: Path, config: Mapping[str, Any], stdin: Pat
     return Command([bench.executable("target-bigquery"), "--config=ENV", "--config", path], env, stdin)
 
 
+def redshift_target(bench: Workbench, folder: Path, config: Mapping[str, Any], stdin: Path, **env: str) -> Command:
+    """target-redshift for the local Redshift, with a schema of its own; `env` is laid over the environment."""
+    path = _written(folder / "target.json", {"default_target_schema": dataset_of(folder), **config})
+    return Command([bench.executable("target-redshift"), "--config=ENV", "--config", path], bench.env | env, stdin)
+
+
 def dataset_of(folder: Path) -> str:
-    """The dataset that belongs to a run."""
+    """The dataset or schema that belongs to a run."""
     return "bench_" + "".join(letter if letter.isalnum() else "_" for letter in folder.name)
 
 

@@ -10,6 +10,7 @@ LIBRARIES = (
     "singer-arrow",
     "tap-s3-files",
     "target-bigquery",
+    "target-redshift",
     "singer-sdk",
     "pyarrow",
     "polars",
@@ -17,6 +18,8 @@ LIBRARIES = (
     "fastavro",
     "isal",
     "google-cloud-bigquery",
+    "redshift-connector",
+    "psycopg",
 )
 
 

@@ -16,7 +16,7 @@ HEAD = """# Benchmark results
 Written by `make bench`; `make bench CASES="name ..."` measures some again. Each case runs its contenders in turn,
 round after round, in one run on one machine. Figures are medians over the rounds (least and greatest in brackets).
 CPU is user and system time of the whole process tree, and memory the peak of the sum of its resident sets, sampled
-every 20 ms. Services (S3, BigQuery) run beside and are not counted. Ratios refer to the first line of a table.
+every 20 ms. Services (S3, BigQuery, Redshift) run beside and are not counted. Ratios refer to a table's first line.
 """
 
 
@@ -54,7 +54,8 @@ def judge(goal: Goal, runs: Runs) -> dict[str, Any]:
     """What was reached of a goal."""
     value = medians(runs[goal.of])[goal.metric]
     if goal.against:
-        value /= medians(runs[goal.against])[goal.metric]
+        others = [goal.against] if isinstance(goal.against, str) else goal.against
+        value /= min(medians(runs[other])[goal.metric] for other in others)
     if goal.at_most is not None:
         return {"text": goal.text, "goal": f"<= {goal.at_most:g}", "value": value, "reached": value <= goal.at_most}
     assert goal.at_least is not None

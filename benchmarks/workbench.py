@@ -59,13 +59,17 @@ class Workbench:
         return path
 
     def cloud(self, service: str) -> Any:
-        """The local `s3` or `bigquery` (a local_cloud.Cloud), running until the workbench is left."""
+        """The local `s3`, `bigquery` or `redshift` (a local_cloud.Cloud), running until the workbench is left.
+
+        The one of `redshift` has an S3 too, which it loads from.
+        """
         from local_cloud import Cloud
 
         if service not in self._clouds:
             self._say(f"starting the local {service}")
-            self._clouds[service] = self._stack.enter_context(Cloud([service]))
-            self.env.update(self._clouds[service].env)
+            services = ["s3", "redshift"] if service == "redshift" else [service]
+            self._clouds[service] = self._stack.enter_context(Cloud(services))
+        self.env.update(self._clouds[service].env)  # again: another one's S3 may have been the last
         return self._clouds[service]
 
     def executable(self, name: str) -> Path:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from benchmarks.case import Case
-from benchmarks.cases import avro, loads, memory, parquet, start, wide
+from benchmarks.cases import avro, loads, memory, parquet, redshift_bytes, redshift_copy, redshift_loads, start, wide
 from benchmarks.workbench import Workbench
 
 CASES: dict[str, Callable[[Workbench], Case]] = {
@@ -14,6 +14,11 @@ CASES: dict[str, Callable[[Workbench], Case]] = {
     "avro-from-jsonl": avro.build_from_jsonl,
     "wide": wide.build,
     "loads": loads.build,
+    "redshift-copy-10k": redshift_copy.build_10k,
+    "redshift-copy-100k": redshift_copy.build_100k,
+    "redshift-copy-1m": redshift_copy.build_1m,
+    "redshift-loads": redshift_loads.build,
+    "redshift-bytes": redshift_bytes.build,
     "memory": memory.build,
     "memory-5gb": memory.build_large,
 }

@@ -13,9 +13,9 @@ from benchmarks.workbench import Workbench
 
 
 def build(bench: Workbench) -> Case:
-    """Four processes; no data."""
+    """Five processes; no data."""
     python = [sys.executable, "-c"]
-    connectors = [bench.executable(name) for name in ("tap-s3-files", "target-bigquery")]
+    connectors = [bench.executable(name) for name in ("tap-s3-files", "target-bigquery", "target-redshift")]
     return Case(
         name="start",
         about=__doc__,

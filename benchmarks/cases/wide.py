@@ -84,5 +84,6 @@ def jsonl_files(bench: Workbench) -> Path:
 def messages(bench: Workbench, files: Path, format: str, compression: str) -> Path:  # noqa: A002 - the message's word
     """A file of BATCH messages for a folder of batch files; written anew, for the folder may have moved."""
     path = bench.data / f"{files.name}.singer"
-    path.write_text(infinity.batch_messages(sorted(files.iterdir()), format, compression))
+    urls = [file.absolute().as_uri() for file in sorted(files.iterdir())]
+    path.write_text(infinity.batch_messages(urls, format, compression))
     return path

@@ -7,7 +7,7 @@ files, gzip JSONL batch files as the tap writes them (times with a space and wit
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -98,12 +98,12 @@ def write_records(path: Path, total: int, *, seed: int) -> None:
             file.write(json.dumps(_state(table["rep_key"][-1].as_py())).encode() + b"\n")
 
 
-def batch_messages(files: list[Path], format: str, compression: str) -> str:  # noqa: A002 - the word of the message
+def batch_messages(urls: Sequence[str], format: str, compression: str) -> str:  # noqa: A002 - the word of the message
     """Singer messages for batch files that exist: SCHEMA, and BATCH and STATE for each file."""
     lines = [schema_message()]
-    for number, file in enumerate(files, 1):
+    for number, url in enumerate(urls, 1):
         encoding = {"format": format, "compression": compression}
-        lines.append({"type": "BATCH", "stream": STREAM, "encoding": encoding, "manifest": [file.absolute().as_uri()]})
+        lines.append({"type": "BATCH", "stream": STREAM, "encoding": encoding, "manifest": [url]})
         lines.append(_state(number * BATCH_ROWS - 1))
     return "".join(json.dumps(line) + "\n" for line in lines)
 

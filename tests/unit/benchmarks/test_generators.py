@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
-from benchmarks.generators import infinity, taxi
+import pytest
+from benchmarks.generators import events, infinity, taxi
 from benchmarks.generators.randoms import Randoms
 
 
@@ -83,9 +84,28 @@ def test_three_forms_of_the_same_rows(tmp_path: Path) -> None:
 
 
 def test_batch_messages_name_each_file(tmp_path: Path) -> None:
-    files = [tmp_path / "0.parquet", tmp_path / "1.parquet"]
-    messages = [json.loads(line) for line in infinity.batch_messages(files, "parquet", "zstd").splitlines()]
+    urls = [(tmp_path / name).as_uri() for name in ("0.parquet", "1.parquet")]
+    messages = [json.loads(line) for line in infinity.batch_messages(urls, "parquet", "zstd").splitlines()]
 
     assert [message["type"] for message in messages] == ["SCHEMA", "BATCH", "STATE", "BATCH", "STATE"]
-    assert [message["manifest"] for message in messages if message["type"] == "BATCH"] == [[f.as_uri()] for f in files]
+    assert [message["manifest"] for message in messages if message["type"] == "BATCH"] == [[url] for url in urls]
     assert len(messages[0]["schema"]["properties"]) == 150
+
+
+def test_events_are_the_same_each_time_and_of_the_size_that_was_measured_in_public(tmp_path: Path) -> None:
+    tables = list(events.chunks(10_000, 3))
+    events.write_json(tmp_path / "json", iter(tables))
+    events.write_delimited(tmp_path / "delimited", iter(tables))
+    raw, delimited = ((tmp_path / name).read_bytes() for name in ("json", "delimited"))
+
+    assert tables[0].equals(events.events(0, 10_000, 3))
+    assert {name: tables[0].schema.field(name).type for name in events.TYPES} == events.TYPES
+    assert sum(column.null_count for column in tables[0].columns) == 0
+    assert len(raw) / 10_000 == pytest.approx(519, rel=0.01)
+    assert len(delimited) / 10_000 == pytest.approx(205, rel=0.01)
+    assert len(raw) / len(gzip.compress(raw, 6)) == pytest.approx(28, rel=0.05)
+    assert len(raw) / len(gzip.compress(delimited, 6)) == pytest.approx(33, rel=0.05)
+    first, fields = json.loads(raw.splitlines()[0]), delimited.splitlines()[0].split(b"|")
+    assert list(first) == list(events.TYPES) == list(events.schema()["properties"])
+    assert [str(value) for value in first.values()][:7] == [field.decode() for field in fields][:7]
+    assert all(line.count(b"|") == len(events.TYPES) - 1 for line in delimited.splitlines())

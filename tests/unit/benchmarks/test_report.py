@@ -56,6 +56,7 @@ def test_rows_per_cpu_second_of_a_run_stand() -> None:
         (Goal("", "rows_per_cpu_s", "fast", "slow", at_least=5), 8.5 / 1.5, True),
         (Goal("", "wall_s", "fast", at_most=2), 2.0, True),
         (Goal("", "jobs", "fast", at_least=2), 1.0, False),
+        (Goal("", "wall_s", "fast", ("slow", "fast"), at_most=1.1), 1.0, True),
     ],
 )
 def test_goals(goal: Goal, value: float, reached: bool) -> None:
