@@ -174,6 +174,10 @@ class Access:
     @property
     def clause(self) -> str:
         """The clause of COPY."""
+        if (self.role or "").lower() == "default":
+            return "IAM_ROLE default"
+        if (self.role or "").lower() == "default":
+            return "IAM_ROLE default"
         if self.role:
             return f"IAM_ROLE {literal(self.role)}"
         token = f";token={self.session_token}" if self.session_token else ""

@@ -1,0 +1,92 @@
+"""Redshift as the target needs it: the schema, and what the catalog says of its tables."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+
+from singer_arrow.errors import SingerArrowError
+from target_redshift import answers, sql
+from target_redshift.answers import BadValue, Table
+from target_redshift.connection import Connection, Session
+
+logger = logging.getLogger("target-redshift")
+UNKNOWN_SLICES = 4
+"""How many slices a cluster is taken to have that does not tell; a multiple of it serves most."""
+
+
+class Redshift(Connection):
+    """One database and schema; safe to use from any thread, and opened on first use."""
+
+    def path(self, table: str) -> str:
+        """`schema.table`, for messages."""
+        return f"{self.settings.schema}.{table}"
+
+    def quoted(self, table: str) -> str:
+        """The table's name for SQL."""
+        return sql.quoted(self.settings.schema, table)
+
+    def has_schema(self) -> bool:
+        """Whether the schema exists."""
+        what = f"Looking for schema {self.settings.schema}"
+        return bool(self.query(sql.SCHEMA_EXISTS, [self.settings.schema], what=what).rows)
+
+    def table(self, name: str) -> Table | None:
+        """A table; None if there is none."""
+        key, what = [self.settings.schema, name], f"Reading table {self.path(name)}"
+        found = self.query(sql.TABLE, key, what=what).rows
+        if not found:
+            return None
+        columns = tuple(answers.existing(row) for row in self.query(sql.COLUMNS, key, what=what).rows)
+        created, comment = found[0]
+        return Table(name, columns, created, comment)
+
+    def tables_named(self, prefix: str) -> list[tuple[str, datetime | None]]:
+        """Names of the tables that begin with the prefix, and when they were created."""
+        what = f"Listing tables of schema {self.settings.schema}"
+        rows = self.query(sql.TABLES, [self.settings.schema], what=what).rows
+        return [(str(name), created) for name, created in rows if str(name).startswith(prefix)]
+
+    def is_empty(self, table: str) -> bool:
+        """Whether a table has no rows."""
+        what = f"Looking for rows of table {self.path(table)}"
+        return not self.query(sql.has_rows(self.quoted(table)), what=what).rows
+
+    def now(self) -> datetime:
+        """The server's time, in UTC, without a zone."""
+        now: datetime = self.query(sql.NOW, what="Asking for the time").value
+        return now
+
+    def slices(self) -> int:
+        """How many slices the cluster has: files of a COPY are read so many at a time."""
+        if self.settings.slices:
+            return self.settings.slices
+        try:
+            return max(1, int(self.query(sql.SLICES, what="Asking for the number of slices").value or 0))
+        except SingerArrowError as error:
+            logger.info("%s; uploads are made for %d slices, set slices to the real number", error, UNKNOWN_SLICES)
+            return UNKNOWN_SLICES
+
+    def drop_table(self, name: str) -> None:
+        """Remove a table; nothing happens if there is none."""
+        self.query(sql.drop_table(self.quoted(name)), what=f"Dropping table {self.path(name)}")
+
+    def load_errors(self, session: Session) -> list[BadValue]:
+        """What the system tables say of the session's last COPY that failed, the newest first.
+
+        `sys_load_error_detail` is for everybody but knows no values; `stl_load_errors` knows them, but is not for
+        everybody, and serverless does not have it.
+        """
+        told = self._bad_values(sql.LOAD_ERRORS, session)
+        if any(bad.value for bad in told):
+            return told
+        return self._bad_values(sql.OLD_LOAD_ERRORS, session) or told
+
+    def _bad_values(self, text: str, failed: Session) -> list[BadValue]:
+        try:
+            with self.session() as session:
+                rows = session.execute(text, [failed.id], what="Reading load errors").rows
+        except SingerArrowError as error:
+            logger.debug("%s", error)  # the error of the COPY is the one to tell
+            return []
+        return [answers.bad_value(row) for row in rows]

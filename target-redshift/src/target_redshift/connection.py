@@ -1,0 +1,288 @@
+"""The connection to Redshift: log-in, sessions, and a pool of them.
+
+A session belongs to one thread at a time. Statements run by themselves unless `Session.transaction` holds them
+together. A session that was lost, or that was left within a transaction, does not come back to the pool.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, TypeVar
+
+from singer_arrow import aws
+from singer_arrow.errors import ConfigError, ServiceError, SingerArrowError
+from singer_arrow.singer.retries import pauses
+from target_redshift import answers, sql
+from target_redshift.answers import Answer, SessionLostError
+from target_redshift.config import Iam, Settings
+
+T = TypeVar("T")
+DEADLINE_SECONDS = 300.0
+"""How long something is tried again while Redshift is busy or out of reach."""
+FIRST_SECONDS = 10.0
+"""How long the first connection of a run may take: a wrong host should be said at once."""
+IDLE_SECONDS = 240.0
+"""How long a session waits in the pool; firewalls and Redshift itself end idle ones without a word."""
+
+
+class Session:
+    """A session; `broken` says that it is of no use any more."""
+
+    def __init__(self, driver: Any) -> None:
+        self._driver = driver
+        self.broken = False
+        self.in_transaction = False
+        self.idle_since = time.monotonic()
+
+    def execute(self, text: str, params: Sequence[Any] = (), *, what: str) -> Answer:
+        """Run one statement.
+
+        Args:
+            text: From `sql`.
+            params: Its values.
+            what: What it is for, for an error's message.
+
+        Raises:
+            SessionLostError: The session ended; the statement may have been done.
+            ServiceError: Redshift could not do it just now.
+            SingerArrowError: It was refused.
+        """
+        try:
+            cursor = self._driver.cursor()
+            cursor.execute(text, list(params) or None)
+            rows = [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+            return Answer(rows, cursor.rowcount)
+        except Exception as error:  # noqa: BLE001 - all of the driver's errors pass this boundary
+            ours = answers.mapped(error, what)
+            self.broken = self.broken or isinstance(ours, SessionLostError)
+            raise ours from None
+        except BaseException:  # stopped while an answer was on its way: who comes next would read it
+            self.broken = True
+            raise
+
+    @cached_property
+    def id(self) -> int:
+        """Its number on the server, by which system tables know it."""
+        return int(self.execute(sql.SESSION_ID, what="Asking for the session's number").value)
+
+    @contextmanager
+    def transaction(self, what: str) -> Iterator[None]:
+        """Do what is within in one transaction: all of it, or nothing.
+
+        Raises:
+            SessionLostError: The session ended; at the end of the transaction it may have been committed nevertheless.
+        """
+        self.execute(sql.BEGIN, what=what)
+        self.in_transaction = True
+        try:
+            yield
+            self.execute(sql.COMMIT, what=what)
+        except BaseException:
+            self._roll_back(what)
+            raise
+        self.in_transaction = False
+
+    def _roll_back(self, what: str) -> None:
+        if self.broken:
+            return
+        try:
+            self.execute(sql.ROLLBACK, what=what)
+            self.in_transaction = False
+        except SingerArrowError:
+            self.broken = True  # the error that led here is the one to tell
+
+    def close(self) -> None:
+        """End the session."""
+        self.broken = True
+        try:
+            self._driver.close()
+        except Exception:  # noqa: BLE001 - it is of no use any more, whatever is wrong with it
+            return
+
+
+class Connection:
+    """A pool of sessions; safe to use from any thread, and opened on first use."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._idle: list[Session] = []
+        self._lock = threading.Lock()
+        self._was_reached = False
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """A session for the calling thread, which goes back to the pool unless it is broken.
+
+        Raises:
+            ServiceError: Redshift could not be reached.
+            CredentialsError: It refused the log-in.
+        """
+        session = self._take() or self._open()
+        try:
+            yield session
+        finally:
+            if session.broken or session.in_transaction:
+                session.close()
+            else:
+                session.idle_since = time.monotonic()
+                with self._lock:
+                    self._idle.append(session)
+
+    def query(self, text: str, params: Sequence[Any] = (), *, what: str) -> Answer:
+        """Run one statement that may be run twice, in a session of its own; again, if Redshift could not just now."""
+
+        def run() -> Answer:
+            with self.session() as session:
+                return session.execute(text, params, what=what)
+
+        return self.retried(run)
+
+    def retried(self, function: Callable[[], T]) -> T:
+        """Call a function that may be called twice; again, while it raises `ServiceError`."""
+        for pause in pauses(DEADLINE_SECONDS):
+            try:
+                return function()
+            except ServiceError:
+                if pause is None or not self._was_reached:
+                    raise
+                time.sleep(pause)
+        raise AssertionError
+
+    def close(self) -> None:
+        """End the sessions of the pool."""
+        with self._lock:
+            sessions, self._idle = self._idle, []
+        for session in sessions:
+            session.close()
+
+    def access(self) -> sql.Access:
+        """By what right COPY reads files: the role that is set, or fresh credentials of `aws`.
+
+        Raises:
+            CredentialsError: There are none.
+        """
+        if self.settings.copy_role_arn:
+            return sql.Access(role=self.settings.copy_role_arn)
+        keys = self._credentials()
+        return sql.Access(
+            access_key_id=keys["access_key_id"],
+            secret_access_key=keys["secret_access_key"],
+            session_token=keys.get("token"),
+        )
+
+    @cached_property
+    def _credentials(self) -> Callable[[], dict[str, Any]]:
+        return aws.credential_provider(self.settings.aws, aws.session(self.settings.aws))
+
+    @cached_property
+    def _iam_credentials(self) -> Callable[[], dict[str, Any]]:
+        options = self.settings.iam.aws if self.settings.iam else self.settings.aws
+        return aws.credential_provider(options, aws.session(options))
+
+    def _take(self) -> Session | None:
+        """The session that was put back last; those that were there too long are ended."""
+        oldest = time.monotonic() - IDLE_SECONDS
+        with self._lock:
+            stale = [s for s in self._idle if s.idle_since < oldest]
+            self._idle = [s for s in self._idle if s.idle_since >= oldest]
+            session = self._idle.pop() if self._idle else None
+        for old in stale:
+            old.close()
+        return session
+
+    def _open(self) -> Session:
+        deadline = DEADLINE_SECONDS if self._was_reached else 0.0
+        for pause in pauses(deadline):
+            try:
+                return self._connect()
+            except ServiceError:
+                if pause is None:
+                    raise
+                time.sleep(pause)
+        raise AssertionError
+
+    def _connect(self) -> Session:
+        import redshift_connector
+
+        what = f"Connecting to {place(self.settings)}"
+        if not self._was_reached and self.settings.host:
+            _knock(self.settings.host, self.settings.port, what)
+        arguments = login(self.settings, self._iam_credentials() if self.settings.iam else {})
+        try:
+            driver: Any = redshift_connector.connect(**arguments)
+        except Exception as error:  # noqa: BLE001 - all of the driver's errors pass this boundary
+            raise answers.mapped(error, what) from None
+        driver.autocommit = True
+        session = Session(driver)
+        session.execute(sql.SET_UTC, what=what)
+        self._was_reached = True
+        return session
+
+
+def place(settings: Settings) -> str:
+    """Where the database is, for messages."""
+    if settings.host:
+        return f"{settings.host}:{settings.port}/{settings.dbname}"
+    iam = settings.iam or Iam()
+    return f"{iam.cluster_identifier or iam.workgroup}/{settings.dbname}"
+
+
+def login(settings: Settings, credentials: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of the driver's `connect`.
+
+    Args:
+        settings: The settings.
+        credentials: Those of AWS that are exchanged for the database's, with iam.
+    """
+    common: dict[str, Any] = {
+        "database": settings.dbname,
+        "ssl": settings.ssl,
+        "timeout": None,  # a COPY may take hours
+        "tcp_keepalive": True,
+        "tcp_keepalive_idle": 60,
+        "tcp_keepalive_interval": 15,
+        "tcp_keepalive_count": 8,
+        "max_prepared_statements": 0,  # each text is sent once; and what is prepared goes stale as tables change
+        "application_name": "target-redshift",
+    }
+    if settings.host:
+        common |= {"host": settings.host, "port": settings.port}
+    iam = settings.iam
+    if iam is None:
+        return common | {"user": settings.user, "password": settings.password}
+    common |= {
+        "iam": True,
+        "region": iam.region,
+        "access_key_id": credentials["access_key_id"],
+        "secret_access_key": credentials["secret_access_key"],
+        "session_token": credentials.get("token"),
+    }
+    if iam.workgroup:
+        return common | {"is_serverless": True, "serverless_work_group": iam.workgroup}
+    return common | {"cluster_identifier": iam.cluster_identifier, "db_user": iam.db_user or settings.user}
+
+
+def _knock(host: str, port: int, what: str) -> None:
+    """See whether anybody listens, because the driver would wait for minutes.
+
+    Raises:
+        ConfigError: The host does not exist, or nobody listens at the port.
+        ServiceError: It does not answer.
+    """
+    try:
+        socket.create_connection((host, port), timeout=FIRST_SECONDS).close()
+    except socket.gaierror:
+        msg = f"{what}: there is no host {host!r}; check the setting host"
+        raise ConfigError(msg) from None
+    except ConnectionRefusedError:
+        msg = f"{what}: nobody listens there; check the settings host and port, and whether the cluster is paused"
+        raise ConfigError(msg) from None
+    except OSError as error:
+        reason = "no answer" if isinstance(error, TimeoutError) else str(error)
+        msg = f"{what}: {reason}; check host and port, and that its security group lets this machine in"
+        raise ServiceError(msg) from None

@@ -1,0 +1,76 @@
+"""What Redshift's errors call for: which are worth another try, and which mean that the session is gone. Pure."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+
+class Kind(Enum):
+    """What an error calls for."""
+
+    RETRY = "another try may succeed, in a new transaction"
+    GONE = "another try may succeed, in a new session"
+    DENIED = "credentials or permissions"
+    MISSING = "something does not exist"
+    EXISTS = "something exists already"
+    OTHER = "what was sent is wrong"
+
+
+_BY_CODE = {
+    "40001": Kind.RETRY,  # serialization failure
+    "40P01": Kind.RETRY,  # deadlock
+    "55P03": Kind.RETRY,  # lock not available
+    "53300": Kind.GONE,  # too many connections
+    "57P01": Kind.GONE,  # administrator command: a restart, pg_terminate_backend
+    "57P02": Kind.GONE,  # crash of another session
+    "57P03": Kind.GONE,  # the server is starting
+    "57P05": Kind.GONE,  # idle session
+    "25P03": Kind.GONE,  # idle in transaction
+    "28000": Kind.DENIED,
+    "28P01": Kind.DENIED,
+    "42501": Kind.DENIED,
+    "3D000": Kind.MISSING,
+    "3F000": Kind.MISSING,
+    "42P01": Kind.MISSING,
+    "42704": Kind.MISSING,
+    "42P06": Kind.EXISTS,
+    "42P07": Kind.EXISTS,
+    "42701": Kind.EXISTS,
+}
+_BY_TEXT = (
+    (re.compile(r"^1023\b|serializable isolation violation", re.IGNORECASE), Kind.RETRY),
+    (
+        re.compile(r"conflict with concurrent transaction|deadlock detected|snapshot .*too old", re.IGNORECASE),
+        Kind.RETRY,
+    ),
+    (re.compile(r"during (?:a )?(?:cluster )?resize|in read-?only mode|is in maintenance", re.IGNORECASE), Kind.RETRY),
+    (re.compile(r"Status (?:500|502|503|504)\b|SlowDown|RequestTimeout|InternalError\b"), Kind.RETRY),
+    (re.compile(r"connection limit|terminating connection|the database system is", re.IGNORECASE), Kind.GONE),
+    (
+        re.compile(r"AccessDenied|Access ?Denied|Status 403\b|not authorized to|InvalidAccessKeyId|ExpiredToken"),
+        Kind.DENIED,
+    ),
+    (
+        re.compile(r"NoSuchBucket|NoSuchKey|Status 404\b|(?:prefix|key|bucket) .*does not exist", re.IGNORECASE),
+        Kind.MISSING,
+    ),
+)
+_DENIED = re.compile(r"permission denied|must be owner|password authentication failed|not authorized", re.IGNORECASE)
+
+
+def classify(code: str | None, message: str) -> Kind:
+    """Tell what an error of the server calls for.
+
+    Args:
+        code: Its SQLSTATE.
+        message: Its text, with its details.
+    """
+    if code in _BY_CODE:
+        return _BY_CODE[code]
+    if code and code.startswith("08"):
+        return Kind.GONE
+    for pattern, kind in _BY_TEXT:
+        if pattern.search(message):
+            return kind
+    return Kind.DENIED if _DENIED.search(message) else Kind.OTHER
