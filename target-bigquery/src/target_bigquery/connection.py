@@ -6,10 +6,12 @@ Tries are ours, not those of Google's library, so that every kind of call is tre
 from __future__ import annotations
 
 import importlib
+import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlparse
 
@@ -60,17 +62,33 @@ def find_credentials(settings: Settings) -> Any:
 def _given(settings: Settings) -> Any:
     from google.auth.exceptions import GoogleAuthError
 
+    name = "credentials_path" if settings.credentials_path else "credentials_json"
+    given = _key_file(settings.credentials_path) if settings.credentials_path else settings.credentials
+    if given is None:
+        return None
     auth: Any = importlib.import_module("google.auth")  # its functions have no types
     try:
-        if settings.credentials_path:
-            return auth.load_credentials_from_file(settings.credentials_path, scopes=SCOPES)[0]
-        if settings.credentials is not None:
-            return auth.load_credentials_from_dict(dict(settings.credentials), scopes=SCOPES)[0]
-    except (GoogleAuthError, OSError, ValueError, KeyError) as error:
-        name = "credentials_path" if settings.credentials_path else "credentials_json"
+        return auth.load_credentials_from_dict(dict(given), scopes=SCOPES)[0]
+    except (GoogleAuthError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        # the last three: Google's library takes for granted what a key file holds
         msg = f"Setting {name!r} holds no usable Google credentials: {type(error).__name__}; check the key file"
         raise ConfigError(msg) from None
-    return None
+
+
+def _key_file(path: str) -> Mapping[str, Any]:
+    where = f"Setting 'credentials_path': {path}"
+    try:
+        read = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        msg = f"{where} cannot be read: {error.strerror}"
+        raise ConfigError(msg) from None
+    except ValueError:
+        msg = f"{where} is no JSON; give a key file as Google Cloud wrote it"
+        raise ConfigError(msg) from None
+    if not isinstance(read, dict):
+        msg = f"{where} holds no JSON object; give a key file as Google Cloud wrote it"
+        raise ConfigError(msg)
+    return read
 
 
 def _anonymous(settings: Settings) -> Any:
