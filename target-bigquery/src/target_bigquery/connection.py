@@ -9,6 +9,7 @@ import importlib
 import json
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -68,7 +69,9 @@ def _given(settings: Settings) -> Any:
         return None
     auth: Any = importlib.import_module("google.auth")  # its functions have no types
     try:
-        return auth.load_credentials_from_dict(dict(given), scopes=SCOPES)[0]
+        with warnings.catch_warnings():  # it warns of key files of strangers; this one is the user's own
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return auth.load_credentials_from_dict(dict(given), scopes=SCOPES)[0]
     except (GoogleAuthError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         # the last three: Google's library takes for granted what a key file holds
         msg = f"Setting {name!r} holds no usable Google credentials: {type(error).__name__}; check the key file"

@@ -13,6 +13,14 @@ from target_bigquery.connection import find_credentials
 
 USER = {"type": "authorized_user", "client_id": "i", "client_secret": "s3cret", "refresh_token": "r"}
 
+FEDERATED = {
+    "type": "external_account",
+    "audience": "a",
+    "subject_token_type": "x",
+    "token_url": "t",
+    "credential_source": ["s3cret"],
+}
+
 
 @pytest.mark.parametrize(
     ("text", "words"),
@@ -25,11 +33,7 @@ USER = {"type": "authorized_user", "client_id": "i", "client_secret": "s3cret", 
         ('{"type": "service_account", "private_key": "s3cret"}', "no usable Google credentials"),
         ('{"type": "impersonated_service_account"}', "no usable Google credentials"),
         ('{"type": "external_account", "credential_source": ["s3cret"]}', "no usable Google credentials"),
-        (
-            '{"type": "external_account", "audience": 1, "subject_token_type": "x", "token_url": "t", '
-            '"credential_source": ["s3cret"]}',
-            "no usable Google credentials",
-        ),
+        (json.dumps(FEDERATED), "no usable Google credentials"),
     ],
 )
 def test_what_is_no_key_file_is_one_line(text: str, words: str, tmp_path: Path) -> None:
