@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from singer_arrow.singer import names
-from singer_arrow.singer.names import LEDGER, STAGING, digest
+from singer_arrow.singer.names import LEDGER, STAGING, digest, stream_label
 
 LENGTH = 127
 """Bytes of a name; Redshift cuts what is longer, so that two of them might become one."""
@@ -29,6 +29,7 @@ __all__ = [
     "digest",
     "distinct_table_name",
     "staging_name",
+    "stream_label",
     "table_name",
 ]
 

@@ -34,6 +34,7 @@ _BY_CODE = {
     "3F000": Kind.MISSING,
     "42P01": Kind.MISSING,
     "42704": Kind.MISSING,
+    "23505": Kind.EXISTS,  # in the catalog, by two at once: Redshift's own tables have no unique keys
     "42P06": Kind.EXISTS,
     "42P07": Kind.EXISTS,
     "42701": Kind.EXISTS,
@@ -41,7 +42,10 @@ _BY_CODE = {
 _BY_TEXT = (
     (re.compile(r"^1023\b|serializable isolation violation", re.IGNORECASE), Kind.RETRY),
     (
-        re.compile(r"conflict with concurrent transaction|deadlock detected|snapshot .*too old", re.IGNORECASE),
+        re.compile(
+            r"conflict with concurrent transaction|deadlock detected|snapshot .*too old|tuple concurrently",
+            re.IGNORECASE,
+        ),
         Kind.RETRY,
     ),
     (re.compile(r"during (?:a )?(?:cluster )?resize|in read-?only mode|is in maintenance", re.IGNORECASE), Kind.RETRY),

@@ -94,7 +94,7 @@ def create_schema(schema: str) -> str:
 def create_table(
     table: str, columns: Sequence[Column], *, dist_key: str | None = None, sort_keys: Sequence[str] = ()
 ) -> str:
-    """Create a table, unless it exists.
+    """Create a table.
 
     Args:
         table: Quoted name.
@@ -104,7 +104,7 @@ def create_table(
     """
     dist = f" DISTSTYLE KEY DISTKEY ({quoted(dist_key)})" if dist_key else ""
     sort = f" COMPOUND SORTKEY ({_names(sort_keys)})" if sort_keys else ""
-    return f"CREATE TABLE IF NOT EXISTS {table} ({_defined(columns)}){dist}{sort}"
+    return f"CREATE TABLE {table} ({_defined(columns)}){dist}{sort}"
 
 
 def add_column(table: str, column: Column) -> str:
@@ -174,8 +174,6 @@ class Access:
     @property
     def clause(self) -> str:
         """The clause of COPY."""
-        if (self.role or "").lower() == "default":
-            return "IAM_ROLE default"
         if (self.role or "").lower() == "default":
             return "IAM_ROLE default"
         if self.role:
@@ -373,8 +371,8 @@ def add_ledger_entries(ledger: str, count: int) -> str:
 
 
 def delete_ledger_entries(ledger: str) -> str:
-    """Remove the entries of stream %s that are not younger than %s."""
-    return f'DELETE FROM {ledger} WHERE "stream" = %s AND "loaded_at" <= %s'
+    """Remove the entries of stream %s that are older than %s."""
+    return f'DELETE FROM {ledger} WHERE "stream" = %s AND "loaded_at" < %s'
 
 
 def clear_ledger(ledger: str) -> str:

@@ -1,0 +1,232 @@
+"""Makes the schema and the tables ready: creates them, adds and widens columns, and refuses what does not fit."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pyarrow as pa
+
+from singer_arrow.errors import ConfigError, SchemaError, SingerArrowError
+from target_redshift import sql
+from target_redshift.answers import AlreadyExistsError, Table
+from target_redshift.client import Redshift
+from target_redshift.names import LEDGER, distinct_table_name, staging_name, stream_label, table_name
+from target_redshift.types import Column, columns_of, ddl_type, missing_required, new_columns, wider_length
+
+logger = logging.getLogger("target-redshift")
+OWNER = "singer_stream: "
+"""How a table's comment begins that says which stream the table belongs to."""
+_TRIES = 20
+_NO_KEYS = ("SUPER",)
+"""Types that rows can neither be spread nor sorted nor compared by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """The table of a stream, and the columns of it that the stream fills.
+
+    Args:
+        table: The table as it was when the stream began.
+        columns: The columns.
+        lengths: Bytes of its VARCHAR columns, which `widen` keeps up to date.
+    """
+
+    table: Table
+    columns: tuple[Column, ...]
+    lengths: dict[str, int] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.table.name
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The names of its VARCHAR columns that the stream fills."""
+        return tuple(c.name for c in self.columns if c.kind == "VARCHAR")
+
+
+def prepare_schema(client: Redshift) -> None:
+    """Make sure that there are the schema and the ledger in it."""
+    schema = client.settings.schema
+    if not client.has_schema():
+        _created(client, sql.create_schema(schema), f"Creating schema {schema}")
+        for grantee in dict.fromkeys(grantee for _, grantee in client.settings.grantees):
+            client.query(sql.grant_usage(schema, grantee), what=f"Granting {grantee} the use of schema {schema}")
+    if client.table(LEDGER) is None:
+        _created(client, sql.create_ledger(client.quoted(LEDGER)), f"Creating table {client.path(LEDGER)}")
+
+
+def prepare_table(client: Redshift, stream: str, schema: pa.Schema) -> Destination:
+    """Make sure that the stream's table exists and has a column for each property.
+
+    Raises:
+        SchemaError: The table has a column of another type, or one that must not be null and that the stream lacks.
+    """
+    for _ in range(_TRIES):
+        name, table = _owned_table(client, stream)
+        try:
+            if table is None:
+                _create(client, stream, name, schema)
+            elif (destination := _fit(client, stream, table, schema)) is not None:
+                return destination
+        except AlreadyExistsError:
+            logger.debug("Somebody else changed table %s; looking again", name)
+    msg = f"Table {client.path(table_name(stream))} is changed by others all the time; run again when they are done"
+    raise SchemaError(msg)
+
+
+def check_keys(client: Redshift, destination: Destination, keys: Sequence[str]) -> None:
+    """Refuse key columns that rows cannot be compared by.
+
+    Raises:
+        SchemaError: There is one.
+    """
+    for column in destination.columns:
+        if column.name in keys and column.kind in _NO_KEYS:
+            msg = (
+                f"Column {column.name!r} of table {client.path(destination.name)} is {column}, which cannot be a key; "
+                "set other key_properties, or load_method: append-only"
+            )
+            raise SchemaError(msg)
+
+
+def widen(client: Redshift, destination: Destination, needed: Mapping[str, int]) -> None:
+    """Give VARCHAR columns the bytes that texts need; nothing happens where they have them. Not in a transaction.
+
+    Args:
+        client: The database.
+        destination: The table.
+        needed: Bytes of the longest text, by column; none of them is longer than `varchar_max` allows.
+
+    Raises:
+        LoadError: Redshift cannot widen the column.
+    """
+    with destination.lock:
+        for name, length in needed.items():
+            if length <= destination.lengths.get(name, 0):
+                continue
+            wider = wider_length(length, client.settings.varchar_max) or length
+            what = f"Widening column {name!r} of table {client.path(destination.name)} to {wider} bytes"
+            logger.info("%s", what)
+            try:
+                client.query(sql.widen_column(client.quoted(destination.name), name, wider), what=what)
+            except SingerArrowError:
+                if _length(client, destination.name, name) < length:  # else somebody else was faster
+                    raise
+            destination.lengths[name] = wider
+
+
+def remove_leftovers(client: Redshift, table: str) -> None:
+    """Remove the staging tables that earlier runs left behind, but none that may still be in use."""
+    found = client.tables_named(staging_name(table))
+    if not found:
+        return
+    now = client.now()
+    for name, created in found:
+        if created is not None and now - created > timedelta(days=1):
+            client.drop_table(name)
+
+
+def _length(client: Redshift, table: str, column: str) -> int:
+    found = client.table(table)
+    return next((c.length or 0 for c in found.columns if c.name == column), 0) if found else 0
+
+
+def _created(client: Redshift, text: str, what: str) -> None:
+    """Create something that another run may create just now."""
+    try:
+        client.query(text, what=what)
+    except AlreadyExistsError:
+        return
+
+
+def _owned_table(client: Redshift, stream: str) -> tuple[str, Table | None]:
+    """The stream's table, or its name if there is none; a table that belongs to another stream is not taken."""
+    name = table_name(stream)
+    table = client.table(name)
+    comment = (table.comment or "") if table else ""
+    if not comment.startswith(OWNER) or comment == OWNER + stream_label(stream):
+        return name, table
+    name = distinct_table_name(stream)
+    return name, client.table(name)
+
+
+def _create(client: Redshift, stream: str, name: str, schema: pa.Schema) -> None:
+    columns = columns_of(schema, varchar_max=client.settings.varchar_max)
+    quoted, what = client.quoted(name), f"Creating table {client.path(name)}"
+    text = sql.create_table(
+        quoted,
+        columns,
+        dist_key=_dist_key(client, stream, columns),
+        sort_keys=_sort_keys(client, stream, columns),
+    )
+
+    def create() -> None:
+        with client.session() as session, session.transaction(what):
+            session.execute(text, what=what)
+            session.execute(sql.comment(quoted, OWNER + stream_label(stream)), what=what)
+            for privilege, grantee in client.settings.grantees:
+                granting = f"Granting {grantee} {privilege} on table {client.path(name)}"
+                session.execute(sql.grant(privilege, quoted, grantee), what=granting)
+
+    client.retried(create)
+
+
+def _fit(client: Redshift, stream: str, table: Table, schema: pa.Schema) -> Destination | None:
+    """The table as a destination; None if columns were added just now, and it must be read again."""
+    try:
+        columns = columns_of(schema, table.columns, varchar_max=client.settings.varchar_max)
+    except SchemaError as error:
+        msg = f"Table {client.path(table.name)}: {error}"
+        raise SchemaError(msg) from None
+    if lacking := missing_required(columns, table.columns):
+        msg = (
+            f"Table {client.path(table.name)} requires column {lacking[0]!r}, which stream {stream!r} does not have; "
+            "drop the column, or create the table anew without NOT NULL"
+        )
+        raise SchemaError(msg)
+    if added := new_columns(columns, table.columns):
+        for column in added:
+            what = f"Adding column {column.name!r} ({ddl_type(column)}) to table {client.path(table.name)}"
+            _created(client, sql.add_column(client.quoted(table.name), column), what)
+        return None
+    lengths = {e.name: e.length or 0 for e in table.columns if e.kind == "VARCHAR"}
+    return Destination(table, columns, lengths)
+
+
+def _named(columns: Sequence[Column], wanted: str) -> Column | None:
+    """A column by the name of its property, or by its own."""
+    return next((c for c in columns if c.source == wanted), None) or next(
+        (c for c in columns if c.name == wanted.lower()), None
+    )
+
+
+def _dist_key(client: Redshift, stream: str, columns: Sequence[Column]) -> str | None:
+    wanted = client.settings.distribution(stream)
+    return _layout_column(client.settings.dist_key, "dist_key", stream, columns, wanted) if wanted else None
+
+
+def _sort_keys(client: Redshift, stream: str, columns: Sequence[Column]) -> list[str]:
+    given = client.settings.sort_keys
+    found = [_layout_column(given, "sort_keys", stream, columns, n) for n in client.settings.sorting(stream)]
+    return [name for name in found if name]
+
+
+def _layout_column(given: object, setting: str, stream: str, columns: Sequence[Column], wanted: str) -> str | None:
+    column = _named(columns, wanted)
+    if column is None:
+        if isinstance(given, Mapping):
+            msg = f"Setting {setting!r} names column {wanted!r}, which stream {stream!r} does not have"
+            raise ConfigError(msg)
+        logger.warning("Stream %r has no column %r, so %s does not apply to its table", stream, wanted, setting)
+        return None
+    if column.kind in _NO_KEYS:
+        msg = f"Setting {setting!r} names column {wanted!r} of stream {stream!r}, which is {column}; name another"
+        raise ConfigError(msg)
+    return column.name
