@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -528,6 +529,11 @@ def test_partitions_by_what_cannot_be(config: Config) -> None:
     load([schema()], config | {"partition_by": "gone"})
 
 
-def test_temporary_files_are_gone(config: Config, batch: Batches) -> None:
-    target = load([schema(), batch(rows(0, 2), file_format="jsonl"), *(record(**r) for r in rows(2, 2))], config)
-    assert not target.folder.exists()
+def test_temporary_files_are_gone(
+    config: Config, batch: Batches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages = [schema(), batch(rows(0, 2), file_format="jsonl"), *(record(**r) for r in rows(2, 2))]
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    load(messages, config)
+    assert list((tmp_path / "temporary").iterdir()) == []

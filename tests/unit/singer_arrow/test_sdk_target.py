@@ -333,7 +333,7 @@ def test_a_signal_ends_the_run_with_the_state_that_is_safe(
 
 def test_temporary_files_are_gone_with_the_target() -> None:
     target = run([schema(), record(1)])
-    folder = target.folder
+    folder = target.temporary(".x").parent
     assert folder.exists()
     target.close()
     assert not folder.exists()

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import abc
 import os
-import shutil
 import sys
-import tempfile
 import threading
-import uuid
 import weakref
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -25,6 +22,7 @@ from singer_sdk.singerlib.json import deserialize_json, serialize_json
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError, SchemaError, ServiceError
 from singer_arrow.singer.checkpoint import Checkpoints, State
+from singer_arrow.singer.folder import TemporaryFolder
 from singer_arrow.singer.loads import AnyLane, Limits, Loads
 from singer_arrow.singer.sdk import CheckedPlugin
 from singer_arrow.singer.sdk_reader import LineReader
@@ -58,6 +56,7 @@ class LoadTarget(CheckedPlugin, Target):
         self.message_version: int | None = None
         self.max_parallelism = 1  # draining only closes a local file
         self.deferred: list[AnyLane] = []  # also of sinks that the SDK has dropped meanwhile
+        self._folder = TemporaryFolder(self.name)
         self._tallies: dict[str, Tally] = {}
         self._messages = threading.RLock()  # one message at a time, and no draining in the middle of one
         self._row_by_row: set[str] = set()
@@ -69,8 +68,7 @@ class LoadTarget(CheckedPlugin, Target):
 
     def close(self) -> None:
         """Give back what the target holds; called at the end of the run."""
-        if "folder" in self.__dict__:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        self._folder.remove()
 
     @cached_property
     def storage(self) -> Storage:
@@ -92,16 +90,9 @@ class LoadTarget(CheckedPlugin, Target):
         threading.Thread(target=tick, args=(weakref.ref(self), loads), name="ticker", daemon=True).start()
         return loads
 
-    @cached_property
-    def folder(self) -> Path:
-        """The folder of this run's temporary files; it is removed when the process ends."""
-        folder = Path(tempfile.mkdtemp(prefix=f"{self.name}-"))
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        return folder
-
     def temporary(self, suffix: str) -> Path:
-        """A name for a new temporary file."""
-        return self.folder / f"{uuid.uuid4().hex}{suffix}"
+        """A name for a new temporary file; it is removed when the run ends, at the latest."""
+        return self._folder.new(suffix)
 
     def tally(self, stream: str) -> Tally:
         """The counts of a stream."""
