@@ -72,6 +72,13 @@ class DataError(FatalError):
         text = f"{', '.join(where)}: {reason}" if where else reason
         super().__init__(" ".join(f"{text}. {hint}".split() if hint else text.split()))
         self.reason, self.url, self.line, self.row_group, self.column = reason, url, line, row_group, column
+        self.hint = hint
+
+    def at(self, url: object) -> DataError:
+        """The same error, of what is called `url`: where a file came from, when a copy of it was read."""
+        return DataError(
+            self.reason, url=url, line=self.line, row_group=self.row_group, column=self.column, hint=self.hint
+        )
 
 
 class SchemaError(FatalError):

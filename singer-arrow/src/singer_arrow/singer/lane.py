@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
+from singer_arrow.errors import DataError
 from singer_arrow.singer.items import Item
 from singer_arrow.singer.loads import Sized
 from singer_arrow.singer.tally import Tally
@@ -58,11 +59,18 @@ class Lane(abc.ABC, Generic[WayT, PartT]):
         return self.keeps_ledger and not self.way.replay_loads
 
     def prepare(self, item: Item[Any]) -> PartT:
-        """Make an item ready, unless its batch was loaded before."""
+        """Make an item ready, unless its batch was loaded before.
+
+        Raises:
+            DataError: It holds something else than SCHEMA says; names the file, or the stream of the records.
+        """
         if item.batch_id and self.leaves_out_loaded and (when := self.loaded(item.batch_id)):
             self.skip(item.batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC")
             return self.nothing(item)
-        part = self.make_ready(item)
+        try:
+            part = self.make_ready(item)
+        except DataError as error:
+            raise self.named(error, item) from None
         if not item.is_temporary:
             self.way.tally.add(files=len(item.urls))
         return part
@@ -95,6 +103,18 @@ class Lane(abc.ABC, Generic[WayT, PartT]):
     def loaded(self, batch_id: str) -> datetime | None:  # noqa: ARG002 - whoever keeps a ledger looks there
         """When the batch was loaded into the table as it is now, in UTC; None if it was not."""
         return None
+
+    def named(self, error: DataError, item: Item[Any]) -> DataError:
+        """The error in words that help: nobody knows the file that records were gathered in."""
+        if not item.is_temporary:
+            return error
+        hint = "Give the column another type in the tap's schema, or leave it out by selection"
+        return DataError(
+            error.reason,
+            url=f"RECORD messages of stream {self.way.stream!r}",
+            column=error.column,
+            hint=error.hint or hint,
+        )
 
     def skip(self, batch_id: str, when: str) -> None:
         """Say and count that a batch is left out.

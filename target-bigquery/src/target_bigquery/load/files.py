@@ -184,9 +184,7 @@ class Files:
         try:
             yield from read_file(self._storage, str(Url.parse(str(file.path))), format=file_format, schema=schema)
         except DataError as error:
-            raise DataError(
-                error.reason, url=file.url, line=error.line, row_group=error.row_group, column=error.column
-            ) from None
+            raise error.at(file.url) from None
 
     def _write(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path, file_format: str) -> int:
         if file_format == "avro" and not can_write_fast(schema):

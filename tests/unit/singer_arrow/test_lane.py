@@ -1,0 +1,83 @@
+"""What all lanes do with an item: leave out what was loaded, count files, and say what is wrong in words that help."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from singer_arrow.errors import DataError
+from singer_arrow.singer.items import Item
+from singer_arrow.singer.lane import Lane, Way
+from singer_arrow.singer.tally import Tally
+
+
+@dataclass(frozen=True)
+class Part:
+    """An item, and whether it was made ready."""
+
+    item: Item[Any]
+    ready: bool
+    bytes: int = 0
+
+
+class KnowsOne(Lane[Way, Part]):
+    """Has loaded batch `known`, and refuses batch `bad`."""
+
+    keeps_ledger = True
+
+    def make_ready(self, item: Item[Any]) -> Part:
+        if "bad" in item.urls[0]:
+            msg = "the number 2 is too large"
+            raise DataError(msg, url=item.urls[0], line=17, column="n")
+        return Part(item, ready=True)
+
+    def nothing(self, item: Item[Any]) -> Part:
+        return Part(item, ready=False)
+
+    def stage(self, parts: Sequence[Part]) -> None:
+        """Nothing."""
+
+    def loaded(self, batch_id: str) -> datetime | None:
+        return datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC) if batch_id == "known" else None
+
+
+def lane(*, replay: bool = False) -> KnowsOne:
+    return KnowsOne(Way(stream="rows", tally=Tally("rows"), logger=logging.getLogger("target-x"), replay_loads=replay))
+
+
+def item(batch_id: str | None = None, **more: Any) -> Item[Any]:
+    return Item(
+        **{"urls": ("s3://b/1", "s3://b/2"), "file_format": "parquet", "conversion": None} | more, batch_id=batch_id
+    )
+
+
+def test_what_was_loaded_is_left_out_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    some = lane()
+    assert [some.prepare(item(b)).ready for b in ("known", "new", None)] == [False, True, True]
+    (said,) = caplog.messages
+    assert said.startswith("Stream 'rows': batch known was loaded at 2026-01-02 03:04:05 UTC and is left out; to load")
+    counts = some.way.tally.counts()
+    assert (counts["skipped"], counts["files"]) == (1, 4)
+
+
+def test_it_is_loaded_again_on_purpose() -> None:
+    some = lane(replay=True)
+    assert some.prepare(item("known")).ready
+    assert not some.leaves_out_loaded
+
+
+def test_errors_of_batch_files_name_the_file() -> None:
+    with pytest.raises(DataError, match=r"^s3://b/bad, line 17, column 'n': the number 2 is too large$"):
+        lane().prepare(item(urls=("s3://b/bad",)))
+
+
+def test_errors_of_records_name_the_stream_and_what_to_do() -> None:
+    words = r"^RECORD messages of stream 'rows', column 'n': the number 2 is too large\. Give the column another type"
+    with pytest.raises(DataError, match=words):
+        lane().prepare(item(urls=("file:///tmp/bad.jsonl",), is_temporary=True))
