@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from local_cloud.redshift.copy import parquet, slices, sources
+from local_cloud.redshift.copy import json, parquet, slices, sources, text
 from local_cloud.redshift.copy.columns import Column, chosen
 from local_cloud.redshift.copy.errors import LoadErrorRow, RedshiftError, load_failed
 from local_cloud.redshift.copy.parse import CopyCommand
@@ -15,6 +15,9 @@ DEFAULT_SLICES = 2
 
 READERS: Mapping[str, Callable[[Load, File], Iterator[Piece]]] = {
     "parquet": parquet.pieces,
+    "json": json.pieces,
+    "csv": text.pieces,
+    "delimited": text.pieces,
 }
 
 
