@@ -15,7 +15,7 @@ from local_cloud.s3 import setup
 
 @pytest.fixture(scope="session")
 def cloud() -> Iterator[Cloud]:
-    """S3, SQS and BigQuery on loopback, until the last test of this process."""
+    """S3, SQS, BigQuery and Redshift on loopback, until the last test of this process."""
     with Cloud() as started:
         yield started
 
@@ -61,9 +61,26 @@ def dataset(bq: Any) -> Iterator[str]:
 
 
 @pytest.fixture
-def run(cloud: Cloud, dataset: str, tmp_path: Path) -> Programs:
-    """Runs our executables as processes whose environment is the local cloud, with this test's dataset."""
-    return Programs(cloud.environ() | {"TARGET_BIGQUERY_DATASET": dataset}, tmp_path)
+def rs(cloud: Cloud) -> Iterator[Any]:
+    """A psycopg connection to Redshift, in autocommit mode."""
+    with cloud.redshift_connection() as connection:
+        yield connection
+
+
+@pytest.fixture
+def schema(cloud: Cloud) -> Iterator[str]:
+    """The name of a schema in Redshift that only this test knows and that does not exist yet."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    yield name
+    with cloud.redshift_connection() as connection:
+        connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
+
+
+@pytest.fixture
+def run(cloud: Cloud, dataset: str, schema: str, tmp_path: Path) -> Programs:
+    """Runs our executables as processes whose environment is the local cloud, with this test's dataset and schema."""
+    own = {"TARGET_BIGQUERY_DATASET": dataset, "TARGET_REDSHIFT_DEFAULT_TARGET_SCHEMA": schema}
+    return Programs(cloud.environ() | own, tmp_path)
 
 
 @pytest.fixture(scope="session")
@@ -99,3 +116,10 @@ def fail_jobs(cloud: Cloud) -> Iterator[Callable[..., object]]:
     """Makes BigQuery jobs slow or fail: see `Cloud.fail_jobs`."""
     yield cloud.fail_jobs
     cloud.fail_jobs()
+
+
+@pytest.fixture
+def redshift_faults(cloud: Cloud) -> Iterator[Callable[..., None]]:
+    """Makes statements in Redshift fail, wait or lose their connection: see `Cloud.redshift_faults`."""
+    yield cloud.redshift_faults
+    cloud.redshift_faults()

@@ -40,11 +40,11 @@ def _services(text: str) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("local-cloud", description="S3, SQS and BigQuery on 127.0.0.1.")
+    parser = argparse.ArgumentParser("local-cloud", description="S3, SQS, BigQuery and Redshift on 127.0.0.1.")
     subparsers = parser.add_subparsers(dest="action", required=True, metavar="run|up|seed")
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
-        "--service", type=_services, default=list(SERVICES), metavar="s3,bigquery", help="which to start"
+        "--service", type=_services, default=list(SERVICES), metavar=",".join(SERVICES), help="which to start"
     )
     common.add_argument("--data-dir", type=Path, help="keep the data here; by default it is gone at the end")
     common.add_argument("--latency-ms", type=float, default=0.0, metavar="N", help="delay each answer of S3")

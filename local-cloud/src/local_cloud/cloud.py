@@ -21,12 +21,12 @@ from local_cloud.lifeline import remove_tree
 from local_cloud.process import Service
 from local_cloud.s3 import setup
 
-SERVICES = ("s3", "bigquery")
+SERVICES = ("s3", "bigquery", "redshift")
 JOB_FAULTS = "/local-cloud/job-faults"
 
 
 class Cloud:
-    """S3, SQS and BigQuery on 127.0.0.1, as long as the `with` block lasts.
+    """S3, SQS, BigQuery and Redshift on 127.0.0.1, as long as the `with` block lasts.
 
     Attributes:
         env: the variables that a client needs, see the README.
@@ -34,10 +34,12 @@ class Cloud:
         faults: the proxy in front of S3, when there is one from the start.
 
     Args:
-        services: which to start, of `SERVICES`.
+        services: which to start, of `SERVICES`; redshift brings s3, from which it copies.
         data_dir: keeps the data from run to run; by default it lives in a temporary directory.
         latency_ms: puts a fault proxy in front of S3 that delays each answer by so many milliseconds.
         faults: rules of a fault proxy in front of S3, see `local_cloud.faults.rules.Rule`.
+        redshift_slices: how many slices the Redshift cluster has.
+        redshift_tls: makes Redshift offer TLS, with a certificate that nobody trusts.
 
     Raises:
         LocalCloudError: a service is unknown, cannot be installed or does not come up.
@@ -50,10 +52,14 @@ class Cloud:
         data_dir: Path | None = None,
         latency_ms: float = 0.0,
         faults: Sequence[RuleDict] = (),
+        redshift_slices: int = 2,
+        redshift_tls: bool = False,
     ) -> None:
         if unknown := set(services) - set(SERVICES):
             raise LocalCloudError(f"unknown service {', '.join(sorted(unknown))}; there are {', '.join(SERVICES)}")
-        self._wanted = frozenset(services)
+        self._wanted = frozenset(services) | ({"s3"} if "redshift" in services else set())
+        self._redshift_slices = redshift_slices
+        self._redshift_tls = redshift_tls
         self._data_dir = data_dir
         self._rules: list[RuleDict] = [*faults, *([{"delay_ms": latency_ms}] if latency_ms else [])]
         self._run_dir: Path | None = None
@@ -106,6 +112,36 @@ class Cloud:
         """host:port of BigQuery's Storage API (gRPC, not encrypted)."""
         return str(self.services["bigquery"].facts["grpc"])
 
+    @property
+    def redshift_dsn(self) -> str:
+        """How libpq and psycopg connect to Redshift, as the first user."""
+        facts = self.services["redshift"].facts
+        where = " ".join(f"{name}={facts[name]}" for name in ("host", "port", "user", "dbname"))
+        return f"{where} password={environment.REDSHIFT_PASSWORD}"
+
+    def redshift_connection(self, **options: Any) -> Any:
+        """A psycopg connection to Redshift in autocommit mode; the caller closes it."""
+        import psycopg
+
+        return psycopg.connect(self.redshift_dsn, **{"autocommit": True} | options)
+
+    def redshift_faults(self, *rules: RuleDict) -> None:
+        """Make statements in Redshift fail or wait from now on, instead of what was set before; without rules none do.
+
+        The first rule that matches a statement applies; `local_cloud.redshift.faults.Rule` documents every key.
+
+        Raises:
+            psycopg.Error: a rule has an unknown key or value.
+        """
+        text = json.dumps(rules).replace("\\", "\\\\").replace("'", "''")
+        with self.redshift_connection() as connection:
+            connection.execute(f"LOCAL CLOUD FAULTS '{text}'")
+
+    def redshift_statements(self) -> list[str]:
+        """The statements that clients sent to Redshift, the newest last, without credentials."""
+        with self.redshift_connection() as connection:
+            return [text for (text,) in connection.execute("LOCAL CLOUD STATEMENTS")]
+
     def fail_jobs(self, *faults: RuleDict) -> list[dict[str, Any]]:
         """Make BigQuery jobs slow or fail from now on, instead of what was set before; without arguments none.
 
@@ -154,6 +190,9 @@ class Cloud:
                 queue_url = queue_url.replace(self.s3_url, self.faults.url)
                 self.env.update(environment.aws(self.faults.url, queue_url))
                 self.env["LOCAL_CLOUD_FAULTS_URL"] = self.faults.url + CONTROL
+        if "redshift" in self._wanted:
+            self._keep(self._start_redshift(run_dir))
+            self.env.update(environment.redshift(**self.services["redshift"].facts, tls=self._redshift_tls))
         if python is not None:
             self._keep(self._start_bigquery(run_dir, python))
             self.env.update(environment.bigquery(self.bigquery_url, self.bigquery_grpc))
@@ -166,6 +205,17 @@ class Cloud:
         kept = [self._data_dir.resolve() / "s3"] if self._data_dir else []
         command: list[str | Path] = [sys.executable, "-m", "local_cloud.s3.server", run_dir, *kept]
         return Service("s3", command, log=run_dir / "s3.log", env=self.environ())
+
+    def _start_redshift(self, run_dir: Path) -> Service:
+        kept = [self._data_dir.resolve() / "redshift"] if self._data_dir else []
+        command: list[str | Path] = [sys.executable, "-m", "local_cloud.redshift.server", run_dir, *kept]
+        settings = {
+            "AWS_ENDPOINT_URL": self.s3_url,  # never through a fault proxy, which is there for clients
+            "LOCAL_CLOUD_REDSHIFT_PASSWORD": environment.REDSHIFT_PASSWORD,
+            "LOCAL_CLOUD_REDSHIFT_SLICES": str(self._redshift_slices),
+            "LOCAL_CLOUD_REDSHIFT_TLS": str(int(self._redshift_tls)),
+        }
+        return Service("redshift", command, log=run_dir / "redshift.log", env=self.environ(**settings))
 
     def _start_bigquery(self, run_dir: Path, python: Path) -> Service:
         home = run_dir / "home"

@@ -11,6 +11,8 @@ DATASET = "demo"
 SOURCE_BUCKET = "source"
 STAGE_BUCKET = "stage"
 QUEUE = "source-events"
+REDSHIFT_PASSWORD = "Demo-1234"  # noqa: S105 - no secret: the local Redshift is on loopback only
+REDSHIFT_STAGE = f"s3://{STAGE_BUCKET}/redshift"
 
 # What would send a client to a real account although an endpoint is given.
 MISLEADING = (
@@ -52,6 +54,19 @@ def bigquery(rest_url: str, grpc_address: str) -> dict[str, str]:
         "TARGET_BIGQUERY_DATASET": DATASET,
         "TARGET_BIGQUERY_API_ENDPOINT": rest_url,
         "LOCAL_CLOUD_BIGQUERY_GRPC": grpc_address,
+    }
+
+
+def redshift(host: str, port: int, user: str, dbname: str, *, tls: bool) -> dict[str, str]:
+    """Variables for Redshift."""
+    return {
+        "TARGET_REDSHIFT_HOST": host,
+        "TARGET_REDSHIFT_PORT": str(port),
+        "TARGET_REDSHIFT_USER": user,
+        "TARGET_REDSHIFT_PASSWORD": REDSHIFT_PASSWORD,
+        "TARGET_REDSHIFT_DBNAME": dbname,
+        "TARGET_REDSHIFT_S3_STAGE": REDSHIFT_STAGE,
+        "TARGET_REDSHIFT_SSL": "true" if tls else "false",
     }
 
 

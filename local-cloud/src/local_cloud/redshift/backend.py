@@ -1,0 +1,240 @@
+"""A session of PostgreSQL behind a session of Redshift: questions to it, and answers passed on."""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
+from local_cloud.redshift import translate, wire
+from local_cloud.redshift.errors import RedshiftError
+from local_cloud.redshift.tokens import literal
+from local_cloud.redshift.wire import Closed, Stream
+
+_IDLE = b"I"
+_ROW = ord("D")
+_PIECE = 1 << 16
+_MOST_AHEAD = 1 << 26
+_ANSWERS = {b"1": b"P", b"2": b"B", b"3": b"C", b"n": b"D", b"T": b"D", b"C": b"E", b"I": b"E", b"s": b"E"}
+
+
+class Backend:
+    """A session of PostgreSQL behind one of Redshift.
+
+    Attributes:
+        status: of the transaction as of the last answer: I (none), T (in one) or E (in a failed one).
+        pid: the process.
+    """
+
+    def __init__(self, stream: Stream, client: Stream, full_name: Callable[[str], str], *, unicode: bool) -> None:
+        self.status = _IDLE
+        self.pid = 0
+        self._stream = stream
+        self._client = client
+        self._full_name = full_name
+        self._unicode = unicode
+        self._asked: deque[tuple[bytes, str]] = deque()
+        self._shapes: dict[str, frozenset[int]] = {}
+        self._varbytes: frozenset[int] = frozenset()
+        self._poll = select.poll()
+        self._poll.register(client, select.POLLIN)
+        self._poll.register(stream, select.POLLIN)
+
+    # -- towards PostgreSQL
+
+    def send(self, data: bytes) -> None:
+        """Send to PostgreSQL, and receive meanwhile, so that neither side waits for the other forever."""
+        view, backend = memoryview(data), self._stream.socket
+        both = select.poll()
+        both.register(backend, select.POLLIN | select.POLLOUT)
+        while view:
+            for _, event in both.poll():
+                if event & (select.POLLIN | select.POLLHUP | select.POLLERR):
+                    self._stream.fill()
+                elif event & select.POLLOUT:
+                    with contextlib.suppress(BlockingIOError):
+                        view = view[backend.send(view[:_PIECE], socket.MSG_DONTWAIT) :]
+
+    def ask(self, kind: bytes, body: bytes, name: str = "") -> bytes:
+        """A message of the extended protocol to be sent, whose answer is expected from now on."""
+        self._asked.append((kind, name))
+        return wire.message(kind, body)
+
+    def bind(self, body: bytes, portal: str, statement: str) -> bytes:
+        """A Bind to be sent, like `ask`; notes which columns of the result will be VARBYTE in text."""
+        shape = self._shapes.get("S" + statement, frozenset())
+        self._shapes["P" + portal] = translate.text_varbytes(shape, translate.result_formats(body)) if shape else shape
+        return self.ask(b"B", body, portal)
+
+    # -- towards the client
+
+    def relay(self, *, ready: bool, until_answered: bool = False, silent: bool = False) -> bool:
+        """Pass on what PostgreSQL answers until it is ready for the next query; True if nothing failed.
+
+        Args:
+            ready: pass on also that it is ready.
+            until_answered: only until what was asked is answered, not until it is ready.
+            silent: pass on nothing.
+        """
+        well = True
+        while not (until_answered and not self._asked):
+            if run := self._stream.take_run(_ROW):
+                if not silent:
+                    self._client.send(self._rows(run))
+                continue
+            found = self._stream.take()
+            if found is None:
+                self._wait()
+                continue
+            kind, body = found
+            if kind == b"E":
+                well = False
+                self._asked.clear()
+            answer = self._answer(kind, body)
+            if not silent and (kind != b"Z" or ready):
+                self._client.send(answer)
+            if kind == b"Z" or (not well and until_answered):
+                break
+        return well
+
+    def _rows(self, run: bytes) -> bytes:
+        varbytes = self._varbytes
+        if self._asked and self._asked[0][0] == b"E":
+            varbytes = self._shapes.get("P" + self._asked[0][1], frozenset())
+        return translate.data_rows(run, varbytes) if varbytes else run
+
+    def _answer(self, kind: bytes, body: bytes) -> bytes:
+        """A message of PostgreSQL as the client gets it."""
+        asked = self._asked[0] if self._asked else (b"", "")
+        if _ANSWERS.get(kind) == asked[0]:
+            self._asked.popleft()
+        if kind == b"T":
+            body, self._varbytes = translate.row_description(body, self._full_name)
+            if asked[0] == b"D":
+                self._shapes[asked[1]] = self._varbytes
+        elif kind == b"t":
+            body = translate.parameter_description(body)
+        elif kind == b"S":
+            body = translate.parameter(body, unicode=self._unicode)
+        elif kind == b"K":
+            self.pid = wire.int32(body, 0)
+        elif kind in (b"E", b"N"):
+            return wire.response(kind, translate.fields(wire.fields(body), self._full_name))
+        elif kind == b"Z":
+            self.status = body
+        return wire.message(kind, body)
+
+    def _wait(self) -> None:
+        """Wait until PostgreSQL said something; the client may say something or leave meanwhile.
+
+        Raises:
+            Closed: either side is gone.
+        """
+        while True:
+            for number, _ in self._poll.poll():
+                if number == self._stream.fileno():
+                    self._stream.fill()
+                    return
+                self._client.fill()
+                if self._client.held > _MOST_AHEAD:
+                    self._poll.unregister(self._client)
+
+    # -- for the proxy itself, while PostgreSQL is idle
+
+    def query(self, sql: str) -> list[list[str | None]]:
+        """The rows of a query of the proxy's own.
+
+        Raises:
+            RedshiftError: it failed.
+        """
+        self.send(wire.query(sql))
+        rows, failed = list[list[str | None]](), None
+        for kind, body in self._messages():
+            if kind == b"D":
+                rows.append([None if value is None else value.decode() for value in wire.row_of(body)])
+            elif kind == b"E":
+                failed = self._error(body)
+        if failed:
+            raise failed
+        return rows
+
+    def _messages(self) -> Iterator[wire.Message]:
+        """What PostgreSQL says until it is ready."""
+        while True:
+            found = self._stream.take()
+            if found is None:
+                self._wait()
+                continue
+            if found[0] == b"Z":
+                self.status = found[1]
+                return
+            yield found
+
+    def copy_in(self, sql: str, chunks: Iterable[bytes]) -> None:
+        """Send rows to `COPY ... FROM STDIN`; what `chunks` raises fails the COPY and is raised.
+
+        Raises:
+            RedshiftError: PostgreSQL did not take them.
+        """
+        self.send(wire.query(sql))
+        kind = b""
+        while kind not in (b"G", b"E"):
+            found = self._stream.take()
+            if found is None:
+                self._wait()
+                continue
+            kind, body = found
+        if kind == b"E":
+            self._drain()
+            raise self._error(body)
+        try:
+            for chunk in chunks:
+                self.send(wire.message(b"d", chunk))
+        except BaseException:
+            self.send(wire.message(b"f", wire.text("the load failed")))
+            self._drain()
+            raise
+        self.send(wire.message(b"c"))
+        failed = None
+        for kind, body in self._messages():
+            if kind == b"E":
+                failed = self._error(body)
+        if failed:
+            raise failed
+
+    def _error(self, body: bytes) -> RedshiftError:
+        words = translate.fields(wire.fields(body), self._full_name)
+        return RedshiftError(words["M"], words["C"], words.get("D", ""))
+
+    def _drain(self) -> None:
+        for _ in self._messages():
+            pass
+
+    def fail(self, error: RedshiftError) -> None:
+        """Let PostgreSQL itself raise an error, so that the transaction fails as it would, and pass it on."""
+        detail = f", DETAIL = {literal(error.detail.replace(chr(0), ''))}" if error.detail else ""
+        code = error.code if len(error.code) == 5 else "XX000"
+        words = error.message.replace("\0", "")
+        raised = f"RAISE EXCEPTION USING MESSAGE = {literal(words)}, ERRCODE = '{code}'{detail}"
+        self.send(wire.query(f"DO {literal(f'BEGIN {raised}; END')}"))
+        self.relay(ready=False)
+
+    def terminate(self) -> None:
+        """Ask the process of PostgreSQL to end, whatever it is doing."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+
+    def close(self) -> None:
+        """End the session, also in the middle of a statement."""
+        self._stream.socket.close()
+        if self.pid:
+            self.terminate()
+
+    def kill(self) -> None:
+        """End the process of PostgreSQL and wait until it is gone."""
+        self.terminate()
+        with contextlib.suppress(Closed):
+            while True:
+                self._stream.fill()

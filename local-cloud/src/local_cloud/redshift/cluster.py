@@ -1,0 +1,80 @@
+"""What all sessions share: PostgreSQL, its catalog, and what is set and known about the cluster."""
+
+import threading
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any, LiteralString
+
+import psycopg
+
+from local_cloud.errors import LocalCloudError
+from local_cloud.redshift.faults import Faults, Statements
+from local_cloud.redshift.names import LongNames
+from local_cloud.redshift.postgres import Postgres
+
+USER, DATABASE = "demo", "dev"
+
+
+class Cluster:
+    """A cluster of Redshift on a PostgreSQL.
+
+    Attributes:
+        slices: how many there are.
+        names: the identifiers longer than PostgreSQL's.
+        faults: what goes wrong on purpose.
+        statements: what clients sent.
+
+    Args:
+        postgres: where everything is kept.
+        password: of the first user.
+        slices: how many to show and to load with.
+    """
+
+    def __init__(self, postgres: Postgres, *, password: str, slices: int) -> None:
+        self.postgres = postgres
+        self.slices = slices
+        self.faults = Faults()
+        self.statements = Statements()
+        self._lock = threading.Lock()
+        if postgres.is_new:
+            with psycopg.connect(postgres.conninfo + " dbname=template1", autocommit=True) as connection:
+                connection.execute(f"ALTER DATABASE postgres RENAME TO {DATABASE}")
+        self._admin = psycopg.connect(postgres.conninfo, autocommit=True)
+        self._prepare(password)
+        self.names = LongNames(self.rows("SELECT short, long FROM local_cloud.long_names"), self._keep_name)
+
+    def rows(self, sql: LiteralString, values: Sequence[object] = ()) -> list[Any]:
+        """The rows of a statement done as the superuser, at once and outside of any session's transaction."""
+        with self._lock:
+            cursor = self._admin.execute(sql, values)
+            return cursor.fetchall() if cursor.description else []
+
+    def many(self, sql: LiteralString, values: Sequence[Sequence[object]]) -> None:
+        """The same statement for many rows of values."""
+        with self._lock, self._admin.cursor() as cursor:
+            cursor.executemany(sql, values)
+
+    def password_of(self, user: str) -> str | None:
+        """md5 of the user's password and name in PostgreSQL's form; None if there is no such user or no password."""
+        found = self.rows("SELECT rolpassword FROM pg_authid WHERE rolname = %s AND rolcanlogin", (user,))
+        return found[0][0] if found else None
+
+    def _prepare(self, password: str) -> None:
+        catalog = resources.files(__package__).joinpath("catalog.sql").read_text()
+        if not self.rows("SELECT FROM pg_namespace WHERE nspname = 'local_cloud'"):
+            self._admin.execute("SET allow_system_table_mods = on")
+            self._admin.execute(catalog)
+            self._admin.execute("RESET allow_system_table_mods")
+            self._admin.execute(f"CREATE ROLE {USER} SUPERUSER LOGIN")
+            self.rows("INSERT INTO local_cloud.about (catalog) VALUES (md5(%s))", (catalog,))
+        elif not self.rows("SELECT FROM local_cloud.about WHERE catalog = md5(%s)", (catalog,)):
+            raise LocalCloudError(
+                "the data of the local Redshift are of another version: remove redshift/ from --data-dir"
+            )
+        quoted = password.replace("'", "''")
+        self._admin.execute(f"ALTER ROLE {USER} PASSWORD '{quoted}'")
+        self.rows("DELETE FROM local_cloud.slices")
+        self.rows("INSERT INTO local_cloud.slices SELECT generate_series(0, %s - 1)", (self.slices,))
+
+    def _keep_name(self, short: str, long: str) -> None:
+        self.rows("INSERT INTO local_cloud.long_names VALUES (%s, %s) ON CONFLICT DO NOTHING", (short, long))

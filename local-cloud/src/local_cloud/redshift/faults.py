@@ -1,0 +1,125 @@
+"""What goes wrong on purpose: rules that statements are looked up in, and the log of what clients sent (pure)."""
+
+import json
+import re
+import threading
+from collections import deque
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from local_cloud.redshift.errors import RedshiftError
+
+RuleDict = dict[str, Any]
+_LOG_LENGTH = 20_000
+_SECRET = re.compile(
+    r"(?is)\b(access_key_id|secret_access_key|session_token|credentials|password|master_symmetric_key)"
+    r"(\s+(?:as\s+)?)'(?:[^'\\]|''|\\.)*'"
+)
+
+
+def masked(text: str) -> str:
+    """A statement without the credentials in it."""
+    return _SECRET.sub(r"\1\2'***'", text)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A fault.
+
+    Attributes:
+        match: regular expression, searched for in the statement as the client sent it, in any case.
+        action: `kill` ends the session of PostgreSQL and resets the client's connection; `error` answers with an error;
+            `none` only waits.
+        at: `before` the statement is done; `middle`, while it is (a COPY then has sent half of its rows); `after` it
+            was done but before the client hears, which for COMMIT means that it is committed. `error` in the middle
+            is for COPY only, and like `before` for other statements.
+        message: of the error; `1023` by default, the serialization error.
+        code: SQLSTATE of the error.
+        delay_s: seconds to wait first; in the middle, to let the statement work.
+        skip: so many matching statements pass first.
+        times: at most so often; None is without end.
+    """
+
+    match: str = ""
+    action: Literal["kill", "error", "none"] = "none"
+    at: Literal["before", "middle", "after"] = "before"
+    message: str = "1023"
+    code: str = "XX000"
+    detail: str = ""
+    delay_s: float = 0.0
+    skip: int = 0
+    times: int | None = None
+
+    def error(self) -> RedshiftError:
+        """What the client hears."""
+        detail = self.detail or ("Serializable isolation violation on table" if self.message == "1023" else "")
+        return RedshiftError(self.message, self.code, detail)
+
+
+def parse(text: str) -> list[Rule]:
+    """Rules from JSON.
+
+    Raises:
+        RedshiftError: it is no list of rules.
+    """
+    try:
+        found = json.loads(text)
+        if not isinstance(found, list) or not all(isinstance(rule, dict) for rule in found):
+            raise ValueError("a list of objects is expected")
+        rules = [_rule(rule) for rule in found]
+    except (ValueError, TypeError, re.error) as error:
+        raise RedshiftError(f"wrong faults: {error}", "22023") from None
+    return rules
+
+
+def _rule(given: RuleDict) -> Rule:
+    if unknown := set(given) - {field.name for field in fields(Rule)}:
+        raise ValueError(f"unknown key {', '.join(sorted(unknown))}")
+    rule = Rule(**given)
+    re.compile(rule.match)
+    if rule.action not in ("kill", "error", "none"):
+        raise ValueError(f"unknown action {rule.action}")
+    if rule.at not in ("before", "middle", "after"):
+        raise ValueError(f"unknown moment {rule.at}")
+    return rule
+
+
+class Faults:
+    """The rules in force, counted; of those that match a statement the first applies."""
+
+    def __init__(self) -> None:
+        self._rules: list[Rule] = []
+        self._seen: list[int] = []
+        self._lock = threading.Lock()
+
+    def set(self, rules: list[Rule]) -> None:
+        """Forget the rules before; these apply from now on."""
+        with self._lock:
+            self._rules, self._seen = rules, [0] * len(rules)
+
+    def of(self, statement: str) -> Rule | None:
+        """The rule that applies to a statement about to be done; it counts as used."""
+        with self._lock:
+            for index, rule in enumerate(self._rules):
+                if not re.search(rule.match, statement, re.IGNORECASE | re.DOTALL):
+                    continue
+                self._seen[index] += 1
+                used = self._seen[index] - rule.skip
+                if used > 0 and (rule.times is None or used <= rule.times):
+                    return rule
+        return None
+
+
+class Statements:
+    """The statements that clients sent, the newest last, as far back as memory is kept."""
+
+    def __init__(self) -> None:
+        self._texts: deque[str] = deque(maxlen=_LOG_LENGTH)
+
+    def add(self, text: str) -> None:
+        """Keep one, without its credentials."""
+        self._texts.append(masked(text))
+
+    def all(self) -> list[str]:
+        """All that are kept."""
+        return list(self._texts)

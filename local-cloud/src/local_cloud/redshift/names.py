@@ -1,0 +1,56 @@
+"""Identifiers of up to 127 bytes on a PostgreSQL that takes 63."""
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterable
+
+LONGEST = 127
+_SHORT = 63
+_DIGITS = 16
+
+
+def fold(name: str) -> str:
+    """A name in lower case: the ASCII letters, as Redshift does also between quotes."""
+    return "".join(letter.lower() if "A" <= letter <= "Z" else letter for letter in name)
+
+
+def cut(name: str, size: int = LONGEST) -> str:
+    """A name without what is beyond so many bytes."""
+    return name.encode()[:size].decode(errors="ignore")
+
+
+def shortened(name: str) -> str:
+    """The name that PostgreSQL gets: the same if it fits, else its beginning and a digest of the whole."""
+    if len(name.encode()) <= _SHORT:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]
+    return f"{cut(name, _SHORT - 1 - _DIGITS)}~{digest}"
+
+
+class LongNames:
+    """The long names in use, in both directions.
+
+    Args:
+        known: short names and what they stand for, from an earlier run.
+        keep: called once with each new pair, before the short name is used.
+    """
+
+    def __init__(self, known: Iterable[tuple[str, str]], keep: Callable[[str, str], object]) -> None:
+        self._full = dict(known)
+        self._keep = keep
+        self._lock = threading.Lock()
+
+    def short(self, name: str) -> str:
+        """The name that PostgreSQL gets for one of Redshift."""
+        name = cut(name)
+        short = shortened(name)
+        if short != name and short not in self._full:
+            with self._lock:
+                if short not in self._full:
+                    self._keep(short, name)
+                    self._full[short] = name
+        return short
+
+    def full(self, name: str) -> str:
+        """Redshift's name for one of PostgreSQL."""
+        return self._full.get(name, name)
