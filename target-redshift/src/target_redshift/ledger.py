@@ -14,7 +14,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Collection, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from target_redshift import sql
@@ -24,6 +24,9 @@ from target_redshift.connection import Session
 from target_redshift.names import LEDGER
 
 logger = logging.getLogger("target-redshift")
+MARK = "_sdc_load_"
+"""Entries of loads, as against batches, begin so: by its own entry a load knows that it was committed."""
+_MARKS_LAST = timedelta(days=1)
 _AT_ONCE = 5_000
 """Entries in one statement, which takes 32,767 values."""
 
@@ -80,6 +83,12 @@ class StreamLedger:
             what = f"Writing to {self._client.path(LEDGER)}"
             session.execute(sql.add_ledger_entries(self._quoted, len(ids)), values, what=what)
 
+    def remove_marks(self, session: Session) -> None:
+        """Remove the entries of loads that nobody asks for any more; in a transaction that has the lock."""
+        what = f"Removing old marks from {self._client.path(LEDGER)}"
+        before = session.execute(sql.NOW, what=what).value - _MARKS_LAST
+        session.execute(sql.delete_ledger_marks(self._quoted, MARK), [self._stream, before], what=what)
+
     def clear(self, session: Session) -> None:
         """Remove all entries, in the transaction that replaces the table's contents."""
         what = f"Clearing {self._client.path(LEDGER)} of stream {self._stream!r}"
@@ -112,7 +121,7 @@ class StreamLedger:
     def _read(self) -> dict[str, datetime]:
         what = f"Reading {self._client.path(LEDGER)}"
         rows = self._client.query(sql.ledger_entries(self._quoted), [self._stream], what=what).rows
-        return {str(batch): at for batch, at in rows}
+        return {str(batch): at for batch, at in rows if not str(batch).startswith(MARK)}
 
     def _is_void(self, loaded_at: datetime) -> bool:
         return self._table.created is not None and loaded_at < self._table.created

@@ -311,8 +311,8 @@ def merge(schema: str, table: str, source: str, columns: Sequence[Column], keys:
 
 def delete_matching(schema: str, table: str, source: str, keys: Sequence[str]) -> str:
     """Remove the rows whose keys another table has, where `merge` has nothing to update; `insert_all` follows."""
-    matches = " AND ".join(f"{quoted(table, k)} = {SOURCE}.{quoted(k)}" for k in keys)
-    return f"DELETE FROM {quoted(schema, table)} USING {source} AS {SOURCE} WHERE {matches}"
+    matches = " AND ".join(f"{quoted(table, k)} = {source}.{quoted(k)}" for k in keys)
+    return f"DELETE FROM {quoted(schema, table)} USING {source} WHERE {matches}"
 
 
 def insert_all(table: str, source: str, columns: Sequence[Column]) -> str:
@@ -373,6 +373,14 @@ def add_ledger_entries(ledger: str, count: int) -> str:
 def delete_ledger_entries(ledger: str) -> str:
     """Remove the entries of stream %s that are older than %s."""
     return f'DELETE FROM {ledger} WHERE "stream" = %s AND "loaded_at" < %s'
+
+
+def delete_ledger_marks(ledger: str, prefix: str) -> str:
+    """Remove the entries of stream %s that begin with a prefix and are older than %s."""
+    return (
+        f'DELETE FROM {ledger} WHERE "stream" = %s AND LEFT("batch_id", {len(prefix):d}) = {literal(prefix)} '
+        'AND "loaded_at" < %s'
+    )
 
 
 def clear_ledger(ledger: str) -> str:

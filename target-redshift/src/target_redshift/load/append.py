@@ -1,0 +1,33 @@
+"""append-only: each group is added to the table; the ledger keeps batches from being loaded twice."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from target_redshift import sql
+from target_redshift.load.lane import Group, Lane
+from target_redshift.load.lots import StagingTables
+from target_redshift.load.widths import fit_texts
+
+
+class AppendOnly(Lane):
+    """See the module."""
+
+    keeps_ledger = True
+
+    def loaded(self, batch_id: str) -> datetime | None:
+        """See the base."""
+        return self.way.ledger.loaded(batch_id)
+
+    def make_fit(self, group: Group) -> StagingTables:
+        """See the base."""
+        tables = self.staged(group)
+        columns = {name: [c.name for c in staged] for name, staged in tables.columns.items()}
+        fit_texts(self.way, tables.session, columns, group.lots)
+        return tables
+
+    def bring(self, tables: StagingTables) -> None:
+        """See the base."""
+        for name, staged in tables.columns.items():
+            text = sql.insert(self.table, name, staged, self.way.destination.columns)
+            tables.session.execute(text, what=self.what)

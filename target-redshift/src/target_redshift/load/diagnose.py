@@ -1,0 +1,77 @@
+"""Why a COPY failed, or what a staging table holds that the table cannot: which file, row, column and value."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from singer_arrow.batch.decode import read_file
+from singer_arrow.errors import DataError, LoadError, SingerArrowError
+from singer_arrow.storage import Storage
+from target_redshift import answers, staging
+from target_redshift.client import Redshift
+from target_redshift.connection import Session
+from target_redshift.convert import Misfit, misfit
+from target_redshift.load.lots import Lot
+from target_redshift.types import MAX_VARCHAR, Column
+
+logger = logging.getLogger("target-redshift")
+
+
+def failed_copy(client: Redshift, session: Session, lot: Lot, storage: Storage, error: LoadError) -> SingerArrowError:
+    """The error of a COPY, with what can be found out about it.
+
+    Redshift's tables of load errors name file, line and column. They tell little of columnar files, so the text in
+    those is looked at: it is mostly text that does not fit.
+    """
+    if lot.layout.file_format != "parquet":
+        return answers.failed_copy(error, client.load_errors(session))
+    texts = [c.column for c in lot.layout.columns if c.column and c.type == staging.TEXT]
+    try:
+        return long_text([lot], texts, storage, MAX_VARCHAR) or answers.failed_copy(error, client.load_errors(session))
+    except SingerArrowError as unreadable:
+        logger.debug("The files could not be looked at: %s", unreadable)
+        return error
+
+
+def long_text(lots: Sequence[Lot], columns: Sequence[Column], storage: Storage, most: int) -> DataError | None:
+    """The first text in files that are loaded as they are, that has more bytes than a column may have, or a NUL."""
+
+    def look(array: pa.Array) -> Misfit | None:
+        return misfit(array, most)
+
+    return _first(lots, columns, storage, pa.string(), look)
+
+
+def null_key(lots: Sequence[Lot], columns: Sequence[Column], storage: Storage) -> DataError | None:
+    """The first null in key columns of files that are loaded as they are."""
+
+    def look(array: pa.Array) -> Misfit | None:
+        row = pc.index(array.is_null(), True).as_py()
+        hint = "Set other key_properties, or load_method: append-only"
+        return None if row < 0 else Misfit(row, "a key property is null", hint)
+
+    return _first(lots, columns, storage, None, look)
+
+
+def _first(
+    lots: Iterable[Lot],
+    columns: Sequence[Column],
+    storage: Storage,
+    arrow: pa.DataType | None,
+    look: Callable[[pa.Array], Misfit | None],
+) -> DataError | None:
+    schema = pa.schema([pa.field(c.source, arrow or c.arrow) for c in columns])
+    for lot in lots:
+        for file in [] if lot.is_ours or not columns else lot.files:
+            first = 1
+            for batch in read_file(storage, file.url, format=lot.layout.file_format, schema=schema):
+                for name, array in zip(schema.names, batch.columns, strict=True):
+                    if bad := look(array):
+                        reason = f"row {first + bad.row}: {bad.reason}"
+                        return DataError(reason, url=file.url, column=name, hint=bad.hint)
+                first += batch.num_rows
+    return None

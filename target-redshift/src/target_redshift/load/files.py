@@ -1,0 +1,203 @@
+"""Batch files -> what COPY can read: the files themselves where they lie on S3 and fit, else rows on local disk.
+
+`prepare` runs for each item as soon as it was read, many at once. Of a Parquet file on S3 only the footer is fetched,
+of JSON Lines the first bytes. Everything else is read and converted; its rows wait on local disk for their group.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from singer_arrow.batch.decode import read_file
+from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError
+from singer_arrow.formats.parquet import read_footer
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.singer import items
+from singer_arrow.storage import Storage
+from singer_arrow.urls import Url
+from target_redshift import staging
+from target_redshift.convert import Conversion, checked
+from target_redshift.load import spool
+from target_redshift.load.spool import Spool
+from target_redshift.load.stage import CopyFile
+from target_redshift.staging import StagingColumn, Unfit
+
+logger = logging.getLogger("target-redshift")
+Item = items.Item[Conversion]
+_CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD"}
+"""Of Parquet's codecs those that COPY reads."""
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd", b"BZ": "bzip2"}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What all files of one COPY have in common.
+
+    Args:
+        file_format: `parquet`, `jsonl` or `csv`.
+        columns: Those of their staging table.
+        compression: gzip, zstd or bzip2 for text formats; Parquet says it itself.
+    """
+
+    file_format: str
+    columns: tuple[StagingColumn, ...]
+    compression: str | None = None
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether rows have their place in them."""
+        return any(c.name == staging.ORDER for c in self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An item that is ready: files that COPY reads where they are, or converted rows on local disk.
+
+    `skipped` says that its batch was loaded before, and there is nothing to load.
+    """
+
+    item: Item
+    rows: int = 0
+    bytes: int = 0
+    files: tuple[tuple[Layout, CopyFile], ...] = ()
+    spool: Spool | None = None
+    skipped: bool = False
+
+
+class Files:
+    """Makes items ready; safe to use from any thread.
+
+    Args:
+        storage: Where batch files are read from.
+        temporary: A new name for a temporary file, by its suffix.
+        formats: The formats of files that may be COPYed as they are.
+        varchar_max: The most bytes that VARCHAR columns get.
+    """
+
+    def __init__(
+        self, storage: Storage, temporary: Callable[[str], Path], *, formats: Sequence[str], varchar_max: int
+    ) -> None:
+        self.storage, self._temporary = storage, temporary
+        self._formats, self._varchar_max = formats, varchar_max
+
+    def prepare(self, item: Item, keys: Sequence[str] = ()) -> Part:
+        """Make an item ready to be loaded.
+
+        Args:
+            item: What came.
+            keys: Key columns that its files must have.
+
+        Raises:
+            NotFoundError: A file does not exist.
+            DataError: A file holds what the stream's SCHEMA does not say, or what Redshift has no place for.
+        """
+        found = self._as_it_is(item, keys)
+        if isinstance(found, Part):
+            return found
+        logger.debug("Stream files %s are converted: %s", item.urls[:1], found.reason)
+        return self.convert(item)
+
+    def convert(self, item: Item) -> Part:
+        """Read an item's rows, and put them on local disk as they are to be uploaded.
+
+        Raises:
+            NotFoundError: A file does not exist.
+            DataError: As `prepare`.
+        """
+        path = self._temporary(".arrow")
+        written = spool.write(self._converted(item), item.conversion.upload_schema, path)
+        if item.is_temporary:
+            for url in item.urls:
+                Url.parse(url).local_path().unlink(missing_ok=True)
+        return Part(item, written.rows, written.bytes, spool=written)
+
+    def discard(self, *parts: Part) -> None:
+        """Remove temporary files."""
+        for part in parts:
+            if part.spool:
+                part.spool.path.unlink(missing_ok=True)
+
+    def _as_it_is(self, item: Item, keys: Sequence[str]) -> Part | Unfit:
+        """The item's own files, if COPY can read all of them."""
+        conversion = item.conversion
+        if item.is_temporary or not item.urls or any(Url.parse(url).scheme != "s3" for url in item.urls):
+            return Unfit("they are not on S3")
+        if item.file_format not in self._formats:
+            return Unfit("load_format says so")
+        if conversion.constants:
+            return Unfit("columns are added")
+        look = self._parquet if item.file_format == "parquet" else self._jsonl
+        files: list[tuple[Layout, CopyFile]] = []
+        for url in item.urls:
+            found = look(url, item, keys)
+            if isinstance(found, Unfit):
+                return found
+            files.append(found)
+        rows, size = sum(f.rows for _, f in files), sum(f.bytes for _, f in files)
+        return Part(item, rows, size, files=tuple((layout, f) for layout, f in files if f.rows))
+
+    def _parquet(self, url: str, item: Item, keys: Sequence[str]) -> tuple[Layout, CopyFile] | Unfit:
+        with _missing_is_fatal():
+            footer = read_footer(ObjectReader(self.storage, Url.parse(url)), url)
+        schema = footer.metadata.schema.to_arrow_schema()
+        columns = staging.staging_columns(schema, item.conversion.columns, keys)
+        if isinstance(columns, Unfit):
+            return columns
+        if unknown := _codecs(footer.metadata) - _CODECS:
+            return Unfit(f"COPY does not read {min(unknown)}")
+        file = CopyFile(url, footer.size, footer.metadata.num_rows)
+        return Layout("parquet", tuple(columns)), file
+
+    def _jsonl(self, url: str, item: Item, keys: Sequence[str]) -> tuple[Layout, CopyFile] | Unfit:
+        if item.batch_id is None or item.rows is None or len(item.urls) != 1:
+            return Unfit("it is JSON Lines of another tap")
+        columns = staging.jsonl_columns(item.conversion.columns, keys)
+        if isinstance(columns, Unfit):
+            return columns
+        with _missing_is_fatal():
+            fetched = self.storage.get(Url.parse(url), start=0, end=4)
+        head = bytes(fetched.data)
+        compression = _MAGIC.get(head[:2])
+        if compression is None and head[:1] != b"{":
+            return Unfit("its compression is unknown")
+        return Layout("jsonl", tuple(columns), compression), CopyFile(url, fetched.info.size, item.rows)
+
+    def _converted(self, item: Item) -> Iterator[pa.RecordBatch]:
+        conversion = item.conversion
+        read = conversion.read_schema
+
+        def rows(url: str) -> Iterator[pa.RecordBatch]:
+            batches = read_file(self.storage, url, format=item.file_format, schema=read)
+            return checked(batches, conversion.columns, url, varchar_max=self._varchar_max)
+
+        return conversion.all_batches((url, rows(url)) for url in item.urls)
+
+
+@contextmanager
+def _missing_is_fatal() -> Iterator[None]:
+    try:
+        yield
+    except NotFoundError as error:
+        msg = (
+            f"{error}: a batch file of the manifest is missing; "
+            "run the tap again, and keep its batch storage until the target is done"
+        )
+        raise NotFoundError(msg) from None
+    except EmptyObjectError as error:
+        msg = f"{error}; the tap must write whole batch files"
+        raise DataError(msg) from None
+
+
+def _codecs(metadata: pq.FileMetaData) -> set[str]:
+    """The codecs of a file; each column may have its own, and row groups are written alike."""
+    if not metadata.num_row_groups:
+        return set()
+    group = metadata.row_group(0)
+    return {group.column(i).compression for i in range(group.num_columns)}

@@ -1,0 +1,260 @@
+"""What the lanes of all load methods share: a group goes from its files into staging tables, from there into its table.
+
+    prepare     each item: its files as they are, or its rows on local disk
+    stage       rows are uploaded; COPY puts all of the group into temporary tables of one session
+    publish     one transaction: what the group holds goes into the table, and its batches into the ledger
+
+A group whose session is lost begins again with COPY, in another session; what a lost COMMIT did, the ledger tells. The
+transaction begins by locking the ledger, so that nobody can load the same batches at once, and its snapshot is taken
+after that.
+"""
+
+from __future__ import annotations
+
+import abc
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from singer_arrow.errors import LoadError, RetriableError
+from singer_arrow.singer import lane
+from singer_arrow.singer.retries import pauses
+from target_redshift.client import Redshift
+from target_redshift.ledger import MARK, StreamLedger
+from target_redshift.load import diagnose
+from target_redshift.load.encodings import ENCODINGS
+from target_redshift.load.files import Files, Item, Layout, Part
+from target_redshift.load.lots import Lot, StagingTables
+from target_redshift.load.replacement import Replacement
+from target_redshift.load.stage import CopyFile, Stage
+from target_redshift.migrate import Destination
+from target_redshift.staging import upload_columns, upload_schema
+
+DEADLINE_SECONDS = 600.0
+"""How long a group is tried again and again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way(lane.Way):
+    """See the base.
+
+    Args:
+        client: The database.
+        files: Makes items ready.
+        place: Where rows are uploaded for COPY.
+        upload_format: As what.
+        destination: The table.
+        ledger: Which batches the table has.
+        replacement: What will replace the table's rows, with overwrite.
+    """
+
+    client: Redshift
+    files: Files
+    place: Stage
+    upload_format: str
+    destination: Destination
+    ledger: StreamLedger
+    replacement: Replacement
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Items that are loaded together.
+
+    Args:
+        parts: The items that have rows.
+        lots: Their files.
+        mark: An id of this group alone, for the ledger.
+        tables: The staging tables, as long as their session lasts.
+        may_be_committed: The answer to a COMMIT was lost.
+    """
+
+    parts: list[Part]
+    lots: list[Lot] = field(default_factory=list)
+    mark: str = field(default_factory=lambda: f"{MARK}{uuid.uuid4().hex}")
+    tables: StagingTables | None = None
+    may_be_committed: bool = False
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return sum(p.rows for p in self.parts)
+
+
+class Lane(lane.Lane[Way, Part]):
+    """The base of the lanes; see the module."""
+
+    def __init__(self, way: Way) -> None:
+        super().__init__(way)
+        self._has_swept = False
+
+    def make_ready(self, item: Item) -> Part:
+        """See the base."""
+        return self.way.files.prepare(item, self.way.keys if self.merges else ())
+
+    def nothing(self, item: Item) -> Part:
+        """See the base."""
+        return Part(item, skipped=True)
+
+    def kind(self, item: Item) -> str:  # noqa: ARG002 - the base's signature
+        """All items may share a group: files that differ get staging tables of their own."""
+        return ""
+
+    def stage(self, parts: Sequence[Part]) -> Group | None:
+        """Put a group into staging tables."""
+        live = [p for p in parts if p.rows]
+        if not live:
+            self.way.files.discard(*parts)
+            return None
+        group = Group(live)
+        try:
+            self.upload(group)
+            self._until_done(group, lambda: self.staged(group))
+        except BaseException:
+            self._discard(group)
+            raise
+        return group
+
+    def publish(self, group: Group | None) -> None:
+        """Bring a group into the table."""
+        if group is None:
+            return
+        try:
+            self._until_done(group, lambda: self._publish(group))
+        finally:
+            self._discard(group)
+
+    @property
+    def table(self) -> str:
+        """The quoted name of the table that groups are brought into."""
+        return self.way.client.quoted(self.way.destination.name)
+
+    @property
+    def what(self) -> str:
+        """What is being done, for messages."""
+        return f"Loading into table {self.way.client.path(self.way.destination.name)}"
+
+    @abc.abstractmethod
+    def make_fit(self, group: Group) -> StagingTables:
+        """Make the table fit what was staged, and what was staged fit for `bring`; outside of any transaction.
+
+        Returns:
+            The staging tables, with which the group may have to begin again.
+        """
+
+    @abc.abstractmethod
+    def bring(self, tables: StagingTables) -> None:
+        """Bring what was staged into the table; within the transaction."""
+
+    def upload(self, group: Group) -> None:
+        """Put the group's rows where COPY finds them, and write its manifests."""
+        by_layout: dict[Layout, list[CopyFile]] = {}
+        for part in group.parts:
+            for layout, file in part.files:
+                by_layout.setdefault(layout, []).append(file)
+        for layout, files in by_layout.items():
+            group.lots.append(Lot(layout, tuple(files), self.way.place.put_manifest(files), is_ours=False))
+        spools = [part.spool for part in group.parts if part.spool]
+        if not spools:
+            return
+        file_format, columns = self.way.upload_format, self.way.destination.columns
+        encoding = ENCODINGS[file_format](upload_schema(columns, file_format, ordered=self.merges))
+        uploaded = self.way.place.upload(spools, encoding)
+        layout = Layout(
+            file_format,
+            tuple(upload_columns(columns, file_format, ordered=self.merges)),
+            None if file_format == "parquet" else "gzip",
+        )
+        group.lots.append(Lot(layout, uploaded, self.way.place.put_manifest(uploaded), is_ours=True))
+
+    def staged(self, group: Group) -> StagingTables:
+        """The group's staging tables; COPY fills them, unless it has."""
+        if group.tables is None:
+            tables = StagingTables(self.way.client)
+            try:
+                for lot in group.lots:
+                    self._copy(lot, tables)
+            except BaseException:
+                tables.close()
+                raise
+            group.tables = tables
+        return group.tables
+
+    def _copy(self, lot: Lot, tables: StagingTables) -> None:
+        try:
+            tables.copy(lot, self.what)
+        except LoadError as error:
+            way = self.way
+            raise diagnose.failed_copy(way.client, tables.session, lot, way.files.storage, error) from None
+
+    def _publish(self, group: Group) -> None:
+        while group.parts:
+            theirs = self._bring(group, self.make_fit(group))
+            if not theirs:
+                rows, size = sum(lot.rows for lot in group.lots), sum(lot.bytes for lot in group.lots)
+                self.way.tally.add(load_jobs=len(group.lots), rows=rows, bytes=size)
+                return
+            for batch_id in theirs:
+                self.skip(batch_id, "just now by another run")
+            self._leave_out(group, theirs)
+
+    def _bring(self, group: Group, tables: StagingTables) -> set[str]:
+        """Load, unless somebody else has loaded some of the batches meanwhile: those."""
+        ledger, session = self.way.ledger, tables.session
+        batches = {p.item.batch_id: p.rows for p in group.parts if p.item.batch_id} if self.keeps_ledger else {}
+        needs_mark = not self.leaves_out_loaded or any(p.item.batch_id is None for p in group.parts)
+        with session.transaction(self.what):
+            ledger.lock(session)
+            known = ledger.loaded_meanwhile(session, [*batches, group.mark]).keys()
+            if group.mark in known:
+                return set()  # the answer to its COMMIT was lost
+            if theirs := known & batches.keys() if self.leaves_out_loaded else set():
+                return set() if group.may_be_committed and theirs == batches.keys() else theirs
+            self.bring(tables)
+            ledger.add(session, {**batches, **({group.mark: group.rows} if needs_mark else {})})
+            if needs_mark and not self._has_swept:
+                ledger.remove_marks(session)
+                self._has_swept = True
+            group.may_be_committed = True
+        return set()
+
+    def _leave_out(self, group: Group, batches: set[str]) -> None:
+        """Take batches out of a group, whose files and staging tables are made again."""
+        out = [p for p in group.parts if p.item.batch_id in batches]
+        rest = [p for p in group.parts if p not in out]
+        self.forget(group)
+        self.way.files.discard(*out)
+        group.parts = rest
+        if rest:
+            self.upload(group)
+
+    def forget(self, group: Group) -> None:
+        """Remove staging tables and staged files."""
+        tables, lots, group.tables, group.lots = group.tables, group.lots, None, []
+        try:
+            if tables:
+                tables.close()
+        finally:
+            ours = [file.url for lot in lots if lot.is_ours for file in lot.files]
+            self.way.place.remove([*ours, *(lot.manifest for lot in lots)])
+
+    def _discard(self, group: Group) -> None:
+        self.forget(group)
+        self.way.files.discard(*group.parts)
+
+    def _until_done(self, group: Group, step: Callable[[], object]) -> None:
+        """Take a step of a group, again and again while Redshift is busy or breaks the connection."""
+        for pause in pauses(DEADLINE_SECONDS):
+            try:
+                step()
+            except RetriableError as error:
+                if pause is None:
+                    raise
+                self.way.logger.info("Stream %r: %s; loading again", self.way.stream, error)
+                if group.tables and group.tables.session.broken:
+                    group.tables.close()
+                    group.tables = None
+                time.sleep(pause)
+            else:
+                return

@@ -1,0 +1,99 @@
+"""COPY: a lot of files goes into a staging table, and its rows are counted."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from singer_arrow.errors import LoadError, RetriableError
+from singer_arrow.urls import Url
+from target_redshift import sql, staging
+from target_redshift.client import Redshift
+from target_redshift.connection import Session
+from target_redshift.load.files import Layout
+from target_redshift.load.stage import CopyFile
+from target_redshift.names import STAGING
+from target_redshift.staging import StagingColumn
+
+
+@dataclass(frozen=True, slots=True)
+class Lot:
+    """Files of one layout, which one COPY takes; `is_ours` says that they are to be removed once they are loaded."""
+
+    layout: Layout
+    files: tuple[CopyFile, ...]
+    manifest: Url
+    is_ours: bool
+
+    @property
+    def rows(self) -> int:
+        """How many rows COPY must find."""
+        return sum(f.rows for f in self.files)
+
+    @property
+    def bytes(self) -> int:
+        """What the files weigh."""
+        return sum(f.bytes for f in self.files)
+
+
+class StagingTables:
+    """The staging tables of a group, and the session in which they are: the ones go with the other.
+
+    Args:
+        client: Opens sessions.
+    """
+
+    def __init__(self, client: Redshift) -> None:
+        self._client = client
+        self._stack = ExitStack()
+        self.session: Session = self._stack.enter_context(client.session())
+        self.columns: dict[str, Sequence[StagingColumn]] = {}
+        """Of each table that COPY filled, by its quoted name."""
+        self.merged: str | None = None
+        """The quoted name of the table that has the rows of all of them, for `upsert`."""
+        self._made: list[str] = []
+
+    def name(self) -> str:
+        """The quoted name of one more temporary table of this session, which goes when this is closed."""
+        name = sql.quoted(f"{STAGING}{uuid.uuid4().hex}")
+        self._made.append(name)
+        return name
+
+    def copy(self, lot: Lot, what: str) -> None:
+        """Make a staging table, and COPY files into it.
+
+        Raises:
+            LoadError: Redshift refuses the files, or takes another number of rows.
+        """
+        name = self.name()
+        self.session.execute(sql.create_staging(name, lot.layout.columns), what=what)
+        self.session.execute(copy_text(name, lot, self._client.access()), what=what)
+        rows = int(self.session.execute(sql.COPIED_ROWS, what=what).value)
+        if rows != lot.rows:
+            msg = f"{what}: COPY took {rows} of {lot.rows} rows from {lot.files[0].url}; run the tap again"
+            raise LoadError(msg)
+        self.columns[name] = lot.layout.columns
+
+    def close(self) -> None:
+        """Remove the tables, and give the session back."""
+        try:
+            while self._made and not self.session.broken:
+                name = self._made.pop()
+                self.session.execute(sql.drop_table(name), what=f"Dropping temporary table {name}")
+        except RetriableError:
+            self.session.close()  # the tables go with it
+        finally:
+            self._stack.close()
+
+
+def copy_text(table: str, lot: Lot, access: sql.Access) -> str:
+    """The COPY of a lot. Pure."""
+    layout, manifest = lot.layout, str(lot.manifest)
+    if layout.file_format == "parquet":
+        return sql.copy_parquet(table, manifest, access, nested=staging.has_nested(layout.columns))
+    if layout.file_format == "csv":
+        return sql.copy_csv(table, manifest, access, compression=layout.compression)
+    ignore_case = staging.ignores_case(layout.columns)
+    return sql.copy_json(table, manifest, access, compression=layout.compression, ignore_case=ignore_case)

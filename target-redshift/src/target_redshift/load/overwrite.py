@@ -1,0 +1,37 @@
+"""overwrite: the whole run goes into a staging table, whose rows replace the table's at once at the end of the run."""
+
+from __future__ import annotations
+
+from target_redshift import sql
+from target_redshift.load.lane import Group, Lane
+from target_redshift.load.lots import StagingTables
+
+
+class Overwrite(Lane):
+    """See the module."""
+
+    deferred = True
+
+    @property
+    def table(self) -> str:
+        """See the base."""
+        return self.way.client.quoted(self.way.replacement.staging(self.way.destination))
+
+    def make_fit(self, group: Group) -> StagingTables:
+        """See the base; all texts fit into the staging table."""
+        self.way.replacement.staging(self.way.destination)
+        return self.staged(group)
+
+    def bring(self, tables: StagingTables) -> None:
+        """See the base."""
+        for name, staged in tables.columns.items():
+            text = sql.insert(self.table, name, staged, self.way.destination.columns)
+            tables.session.execute(text, what=self.what)
+
+    def will_replace(self) -> None:
+        """See the base."""
+        self.way.replacement.staging(self.way.destination)
+
+    def finish(self) -> None:
+        """Replace the table's rows; batches that were appended to its former ones count no more."""
+        self.way.replacement.replace(self.way.destination, self.way.ledger)

@@ -1,0 +1,93 @@
+"""What replaces a table's rows at the end of a run."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from target_redshift import migrate, sql
+from target_redshift.client import Redshift
+from target_redshift.ledger import MARK, StreamLedger
+from target_redshift.migrate import Destination
+from target_redshift.names import staging_name
+from target_redshift.types import MAX_VARCHAR, Column
+
+
+class Replacement:
+    """What will replace the rows of a stream's table: a table that lasts for the run, whatever SCHEMA says meanwhile.
+
+    It is created by the first load, or by an ACTIVATE_VERSION; a stream that brings neither leaves its table alone. The
+    table itself stays, with its grants and views, and readers see its former rows until the new ones are all there.
+    """
+
+    def __init__(self, client: Redshift) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        self._name: str | None = None
+        self._columns: dict[str, Column] = {}
+
+    def staging(self, destination: Destination) -> str:
+        """The name of the staging table, which has all columns that the stream fills now, with room for any text."""
+        with self._lock:
+            columns = {c.name: roomy(c) for c in destination.columns}
+            if self._name is None:
+                migrate.remove_leftovers(self._client, destination.name)
+                self._create(destination, columns)
+            elif self._name:
+                self._add([c for name, c in columns.items() if name not in self._columns])
+            self._columns |= columns
+            assert self._name
+            return self._name
+
+    def replace(self, destination: Destination, ledger: StreamLedger) -> None:
+        """Put the rows of the staging table in the place of the table's, if there is a staging table."""
+        with self._lock:
+            if self._name is None:
+                return
+            mark = f"{MARK}{uuid.uuid4().hex}"
+            self._widen(destination, self._name)
+            staging = self._client.quoted(self._name)
+            self._client.retried(lambda: self._swap(destination, ledger, staging, mark))
+            self._client.drop_table(self._name)
+            self._name, self._columns = None, {}
+
+    def _create(self, destination: Destination, columns: dict[str, Column]) -> None:
+        now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ").lower()
+        name = staging_name(destination.name, now, uuid.uuid4().hex[:12])
+        text = sql.create_table(self._client.quoted(name), list(columns.values()))
+        self._client.query(text, what=f"Creating table {self._client.path(name)}")
+        self._name = name
+
+    def _add(self, columns: list[Column]) -> None:
+        for column in columns:
+            assert self._name
+            what = f"Adding column {column.name!r} to table {self._client.path(self._name)}"
+            self._client.query(sql.add_column(self._client.quoted(self._name), column), what=what)
+
+    def _widen(self, destination: Destination, staging: str) -> None:
+        names = [name for name, c in self._columns.items() if c.kind == "VARCHAR"]
+        names = [name for name in names if destination.lengths.get(name, 0) < MAX_VARCHAR]
+        if names:
+            text = sql.longest_texts(self._client.quoted(staging), names)
+            (found,) = self._client.query(text, what=f"Measuring texts of {self._client.path(staging)}").rows
+            needed = {name: int(length or 0) for name, length in zip(names, found, strict=True)}
+            migrate.widen(self._client, destination, needed)
+
+    def _swap(self, destination: Destination, ledger: StreamLedger, staging: str, mark: str) -> None:
+        what = f"Replacing the rows of table {self._client.path(destination.name)}"
+        table, columns = self._client.quoted(destination.name), list(self._columns.values())
+        with self._client.session() as session, session.transaction(what):
+            ledger.lock(session)
+            if ledger.loaded_meanwhile(session, [mark]):
+                return  # the answer to the COMMIT was lost
+            session.execute(sql.delete_all(table), what=what)
+            session.execute(sql.insert_all(table, staging, columns), what=what)
+            ledger.clear(session)
+            ledger.add(session, {mark: 0})
+
+
+def roomy(column: Column) -> Column:
+    """The column, with room for any text if it is one for texts."""
+    return replace(column, length=MAX_VARCHAR) if column.kind == "VARCHAR" else column

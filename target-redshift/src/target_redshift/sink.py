@@ -1,0 +1,62 @@
+"""One stream, while its SCHEMA stays the same: its table in Redshift, and how its rows get there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from singer_arrow.singer.warehouse import WarehouseSink
+from target_redshift import migrate, sql
+from target_redshift.convert import Conversion
+from target_redshift.load import METHODS
+from target_redshift.load.lane import Lane, Way
+from target_redshift.types import Column
+
+if TYPE_CHECKING:
+    from target_redshift.target import TargetRedshift
+
+
+class RedshiftSink(WarehouseSink):
+    """See the module."""
+
+    target: TargetRedshift
+
+    def prepare_table(self) -> Sequence[Column]:
+        """See the base."""
+        self.destination = migrate.prepare_table(self.target.client, self.stream_name, self.given)
+        return self.destination.columns
+
+    def make_lane(self, load_method: str, keys: tuple[str, ...]) -> Lane:
+        """See the base."""
+        target, destination = self.target, self.destination
+        way = Way(
+            stream=self.stream_name,
+            tally=self.tally,
+            logger=target.logger,
+            replay_loads=target.settings.replay_loads,
+            keys=keys,
+            client=target.client,
+            files=target.files,
+            place=target.place,
+            upload_format=target.settings.upload_format,
+            destination=destination,
+            ledger=target.ledger(self.stream_name, destination.table),
+            replacement=target.replacement(destination.name),
+        )
+        return METHODS[load_method](way)
+
+    def conversion(self, constants: Mapping[str, object], *, keys: tuple[str, ...], place: int | None) -> Conversion:
+        """See the base."""
+        return Conversion(self.destination.columns, self.given, constants, keys, place)
+
+    def remove_versions(self, version: int, *, version_column: str, deleted_column: str | None) -> int:
+        """See the base."""
+        client, table = self.target.client, self.destination.name
+        quoted = client.quoted(table)
+        text = (
+            sql.mark_versions_deleted(quoted, version_column, deleted_column)
+            if deleted_column
+            else sql.delete_versions(quoted, version_column)
+        )
+        what = f"Removing old versions from table {client.path(table)}"
+        return client.query(text, [version], what=what).affected

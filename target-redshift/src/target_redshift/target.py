@@ -1,0 +1,97 @@
+"""The target: settings, and what all its streams share."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar
+
+from singer_arrow.singer.warehouse import WarehouseTarget
+from singer_arrow.singer.workers import Workers
+from target_redshift import migrate
+from target_redshift.answers import Table
+from target_redshift.client import Redshift
+from target_redshift.config import REQUIRED, SETTINGS, Settings
+from target_redshift.ledger import StreamLedger
+from target_redshift.load.files import Files
+from target_redshift.load.replacement import Replacement
+from target_redshift.load.stage import Stage
+from target_redshift.sink import RedshiftSink
+
+
+class TargetRedshift(WarehouseTarget):
+    """Singer target that loads BATCH files and records into Amazon Redshift, exactly once."""
+
+    name = "target-redshift"
+    config_jsonschema: ClassVar[dict[str, Any]] = {
+        "type": "object",
+        "properties": SETTINGS,
+        "required": list(REQUIRED),
+    }
+    default_sink_class = RedshiftSink
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._ledgers: dict[str, StreamLedger] = {}
+        self._replacements: dict[str, Replacement] = {}
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings, read."""
+        return Settings.from_config(self.config)
+
+    def check_settings(self) -> None:
+        """See `LoadTarget.check_settings`."""
+        Settings.from_config(self.config)
+
+    @cached_property
+    def client(self) -> Redshift:
+        """The schema, which is there from now on."""
+        client = Redshift(self.settings)
+        migrate.prepare_schema(client)
+        return client
+
+    @cached_property
+    def files(self) -> Files:
+        """What makes batch files ready for COPY."""
+        as_they_are = ("parquet", "jsonl") if self.settings.upload_format == "parquet" else ()
+        return Files(self.storage, self.temporary, formats=as_they_are, varchar_max=self.settings.varchar_max)
+
+    @cached_property
+    def place(self) -> Stage:
+        """This run's folder in `s3_stage`."""
+        return Stage(
+            self.storage,
+            self.settings.stage,
+            temporary=self.temporary,
+            workers=self.workers,
+            parallel=self.cores,
+            slices=lambda: self.slices,
+        )
+
+    @cached_property
+    def slices(self) -> int:
+        """How many slices the cluster has."""
+        return self.client.slices()
+
+    @cached_property
+    def workers(self) -> Workers:
+        """What writes and uploads files."""
+        return Workers(self.cores, "upload")
+
+    def ledger(self, stream: str, table: Table) -> StreamLedger:
+        """The ledger of a stream's table, the same for the whole run."""
+        if table.name not in self._ledgers:
+            self._ledgers[table.name] = StreamLedger(self.client, stream, table)
+        return self._ledgers[table.name]
+
+    def replacement(self, table: str) -> Replacement:
+        """What will replace a table's rows at the end of the run."""
+        return self._replacements.setdefault(table, Replacement(self.client))
+
+    def close(self) -> None:
+        """See `LoadTarget.close`."""
+        if "workers" in self.__dict__:
+            self.workers.stop()
+        if "client" in self.__dict__:
+            self.client.close()
+        super().close()
