@@ -36,11 +36,11 @@ format: setup  ## Format the code
 bench: setup  ## Side-by-side benchmarks; CASES="name name" chooses
 	@$(RUN) python -m benchmarks $(CASES)
 
-docs: setup  ## Write the settings tables of the READMEs
-	@$(RUN) python docs/settings_tables.py
+docs: setup  ## Write what is written from the connectors' own words: settings, plugins, SQL
+	@$(RUN) python docs/settings_tables.py && $(RUN) python docs/meltano_plugins.py && $(RUN) python docs/redshift_sql.py
 
 build: setup  ## Wheels into dist/, tried in an empty environment
-	@rm -rf dist && for p in singer-arrow tap-s3-files target-bigquery; do $(UV) build --quiet --wheel --out-dir dist $$p || exit 1; done
+	@rm -rf dist && for p in singer-arrow tap-s3-files target-bigquery target-redshift; do $(UV) build --quiet --wheel --out-dir dist $$p || exit 1; done
 	@UV="$(UV)" bash .ci/try-wheels
 
 clean:  ## Remove what was made
