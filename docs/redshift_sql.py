@@ -1,0 +1,248 @@
+"""Write docs/redshift-sql.md: every SQL text that target-redshift sends, with an example of each.
+
+`python docs/redshift_sql.py` writes; with `--check` it fails if the page is not as it would be written. The tests take
+the examples from here, and fail if a text of `target_redshift.sql` has none.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from singer_arrow.schema import json_field
+from target_redshift import sql
+from target_redshift.sql import Access
+from target_redshift.staging import ORDER_COLUMN, StagingColumn, staging_columns, upload_columns
+from target_redshift.types import Column, columns_of
+
+PAGE = Path(__file__).parent / "redshift-sql.md"
+INTRODUCTION = """# Every SQL text that target-redshift sends
+
+Written by `docs/redshift_sql.py` from the examples that the tests check, by Redshift's rules and by running them. All
+texts are made in `target_redshift/sql.py`, from names in double quotes and from literals in single quotes; `%s` stands
+for a value that is bound, where Redshift binds any: COPY and what defines tables take none. Secrets in COPY are never
+logged.
+"""
+SCHEMA = pa.schema(
+    [
+        pa.field("Order ID", pa.int64()),
+        pa.field("note", pa.string()),
+        pa.field("price", pa.decimal128(12, 2)),
+        pa.field("at", pa.timestamp("us", "UTC")),
+        pa.field("opens", pa.time64("us")),
+        pa.field("picture", pa.binary()),
+        json_field("tags"),
+        pa.field("lines", pa.list_(pa.struct([("sku", pa.string()), ("quantity", pa.int64())]))),
+    ]
+)
+"""The stream of the examples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the texts of a set of examples are made from."""
+
+    schema: str = "sales"
+    table: str = "orders"
+    user: str = "analyst"
+    stage: str = "s3://bucket/stage/0f3a.manifest"
+    comment: str = "singer_stream: orders_5f0e9a1b"
+    role: str = "arn:aws:iam::123456789012:role/copy"
+    access: Access = field(
+        default_factory=lambda: Access(access_key_id="AKIA...", secret_access_key="...", session_token="...")  # noqa: S106 - no secrets
+    )
+    arrow: pa.Schema = field(default_factory=lambda: SCHEMA)
+    staging: str = "_sdc_staging_1"
+    other_staging: str = "_sdc_staging_2"
+    merged: str = "_sdc_staging_3"
+    rename: Callable[[str], str] = str
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A text of `sql`: the name it has there, and a call of it."""
+
+    name: str
+    text: str
+    has_parameters: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """Texts that are sent on one occasion."""
+
+    title: str
+    words: str
+    examples: tuple[Example, ...]
+
+
+class Examples:
+    """The examples for some names."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.table = sql.quoted(names.schema, names.table)
+        self.ledger = sql.quoted(names.schema, "_sdc_batches")
+        self.staging, self.merged = sql.quoted(names.staging), sql.quoted(names.merged)
+        self.columns = tuple(replace(c, name=names.rename(c.name)) for c in columns_of(names.arrow))
+        self.keys = [self.columns[0].name]
+        self.file = _fitting(names.arrow, self.columns)
+        self.staged = {self.staging: [*self.file, ORDER_COLUMN]}
+        self.converted = {sql.quoted(names.other_staging): upload_columns(self.columns, "parquet", ordered=True)}
+
+    def chapters(self) -> Iterator[Chapter]:
+        """All of them, in the order in which they are sent."""
+        yield Chapter(
+            "Session",
+            "When a session begins, and around transactions.",
+            (
+                _constant("SET_UTC"),
+                _constant("SESSION_ID"),
+                _constant("BEGIN"),
+                _constant("COMMIT"),
+                _constant("ROLLBACK"),
+            ),
+        )
+        yield Chapter("Catalog", "What there is; asked once a run and table.", tuple(self._catalog()))
+        yield Chapter(
+            "Schema and tables", "When a stream begins, and when texts need wider columns.", tuple(self._tables())
+        )
+        yield Chapter("COPY", "Into a temporary table whose columns are the files' own.", tuple(self._copies()))
+        yield Chapter("Staged rows", "What is asked about them before they go on.", tuple(self._questions()))
+        yield Chapter(
+            "Publishing",
+            "In one transaction: the ledger is locked first, so that the snapshot is taken after; then the rows go "
+            "into the table, and their batches into the ledger.",
+            tuple(self._publishing()),
+        )
+        yield Chapter(
+            "Versions", "ACTIVATE_VERSION removes rows of older versions, or marks them.", tuple(self._versions())
+        )
+
+    def _catalog(self) -> Iterator[Example]:
+        for name in ("SCHEMA_EXISTS", "TABLE", "COLUMNS", "TABLES", "SLICES", "NOW"):
+            yield _constant(name)
+        yield _call("has_rows", self.table)
+
+    def _tables(self) -> Iterator[Example]:
+        sort_keys = [c.name for c in self.columns[1:3]]
+        yield _call("create_schema", self.names.schema)
+        yield _call("grant_usage", self.names.schema, self.names.user)
+        yield _call("create_ledger", self.ledger)
+        yield _call("create_table", self.table, self.columns)
+        yield _call("create_table", self.table, self.columns, dist_key=self.keys[0], sort_keys=sort_keys)
+        yield _call("comment", self.table, self.names.comment)
+        for grantee in (self.names.user, f"group:{self.names.user}", f"role:{self.names.user}", "public"):
+            yield _call("grant", "select", self.table, grantee)
+        yield _call("add_column", self.table, self.columns[2])
+        yield _call("widen_column", self.table, self.columns[1].name, 1024)
+        yield _call("drop_table", self.table)
+
+    def _copies(self) -> Iterator[Example]:
+        names, role = self.names, Access(role=self.names.role)
+        yield _call("create_staging", self.staging, self.file)
+        yield _call("copy_parquet", self.staging, names.stage, role)
+        yield _call("copy_parquet", self.staging, names.stage, names.access, nested=True)
+        yield _call("copy_json", self.staging, names.stage, role)
+        yield _call(
+            "copy_json", self.staging, names.stage, names.access, compression=None, ignore_case=True, region="eu-west-1"
+        )
+        yield _call("copy_csv", self.staging, names.stage, role, compression="zstd")
+        yield _constant("COPIED_ROWS")
+        yield _constant("LOAD_ERRORS")
+        yield _constant("OLD_LOAD_ERRORS")
+
+    def _questions(self) -> Iterator[Example]:
+        yield _call("longest_texts", self.staging, [self.columns[1].name])
+        yield _call("null_keys", self.staging, self.keys)
+        yield _call("duplicate_key", self.staged, self.columns, self.keys)
+
+    def _publishing(self) -> Iterator[Example]:
+        names = self.names
+        both = self.staged | self.converted
+        yield _call("create_merged", self.merged, both, self.columns, self.keys, ordered=True)
+        yield _call("create_merged", self.merged, {self.staging: self.file}, self.columns, self.keys, ordered=False)
+        yield _call("lock", self.ledger)
+        yield _call("ledger_entries", self.ledger, has_parameters=True)
+        yield _call("ledger_entries_of", self.ledger, 3, has_parameters=True)
+        yield _call("insert", self.table, self.staging, self.file, self.columns)
+        yield _call("insert", self.table, next(iter(self.converted)), self._as_jsonl(), self.columns)
+        yield _call("merge", names.schema, names.table, self.merged, self.columns, self.keys)
+        yield _call("delete_matching", names.schema, names.table, self.merged, self.keys)
+        yield _call("insert_all", self.table, self.merged, self.columns)
+        yield _call("delete_all", self.table)
+        yield _call("add_ledger_entries", self.ledger, 2, has_parameters=True)
+        yield _call("delete_ledger_entries", self.ledger, has_parameters=True)
+        yield _call("delete_ledger_marks", self.ledger, "_sdc_load_", has_parameters=True)
+        yield _call("clear_ledger", self.ledger, has_parameters=True)
+
+    def _as_jsonl(self) -> list[StagingColumn]:
+        return upload_columns(self.columns, "jsonl")
+
+    def _versions(self) -> Iterator[Example]:
+        version, deleted = self.columns[0].name, self.columns[3].name
+        yield _call("delete_versions", self.table, version, has_parameters=True)
+        yield _call("mark_versions_deleted", self.table, version, deleted, has_parameters=True)
+
+
+def _fitting(schema: pa.Schema, columns: Sequence[Column]) -> list[StagingColumn]:
+    """The staging columns of a Parquet file that has what COPY takes of a stream's columns."""
+    file = pa.schema([f for f in schema if not pa.types.is_time(f.type)])
+    found = staging_columns(file, columns)
+    if not isinstance(found, list):
+        raise TypeError(found.reason)
+    return found
+
+
+def _constant(name: str) -> Example:
+    text: str = getattr(sql, name)
+    return Example(name, text, "%s" in text)
+
+
+def _call(name: str, /, *args: Any, has_parameters: bool = False, **more: Any) -> Example:
+    return Example(name, getattr(sql, name)(*args, **more), has_parameters)
+
+
+def page() -> str:
+    """The page's text."""
+    parts = [INTRODUCTION]
+    for chapter in Examples(Names()).chapters():
+        parts.append(f"## {chapter.title}\n\n{chapter.words}\n")
+        said = ""
+        for example in chapter.examples:
+            words = _words(example.name)
+            if words and words != said:
+                parts.append(f"{words}\n")
+            said = words
+            parts.append(f"    {sql.masked(example.text)}\n")
+    return "\n".join(parts)
+
+
+def _words(name: str) -> str:
+    """What `sql` says of a text: the first paragraph of its docstring; of constants, nothing but their name."""
+    value = getattr(sql, name)
+    if isinstance(value, str):
+        return f"`{name}`:"
+    first = (inspect.getdoc(value) or "").partition("\n\n")[0]
+    return f"`{name}`: {' '.join(first.split())}"
+
+
+def main() -> int:
+    """Write, or check."""
+    new = page()
+    if "--check" not in sys.argv:
+        PAGE.write_text(new)
+    elif not PAGE.exists() or PAGE.read_text() != new:
+        sys.stderr.write("docs/redshift-sql.md is not up to date: run make docs\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
