@@ -2,7 +2,7 @@
 
 A group is one load: whole items of one stream, in the order in which they were read. It ends when it is old, large or
 long enough, when something comes that it cannot hold, or when somebody waits for it. Reading is held up while too much
-is under way. The first error stops everything that has not begun, and reaches the reader of messages at its next step.
+is under way. The first error stops everything that has not begun, and is raised where messages are read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -94,11 +94,22 @@ class Loads:
     """Gathers items into groups and loads them; one for all streams of a run.
 
     `add`, `wait` and `finish` belong to the one thread that reads messages.
+
+    Args:
+        checkpoints: What hears what is durable.
+        limits: Where groups end, and how much runs at once.
+        on_error: Hears the first error, from any thread.
     """
 
-    def __init__(self, checkpoints: Checkpoints, limits: Limits) -> None:
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        limits: Limits,
+        on_error: Callable[[BaseException], None] = lambda _: None,
+    ) -> None:
         self._checkpoints = checkpoints
         self._limits = limits
+        self._on_error = on_error
         self._changed = threading.Condition()
         self._gathering: dict[AnyLane, _Group[Any, Any]] = {}
         self._unfinished: dict[AnyLane, deque[_Group[Any, Any]]] = {}
@@ -178,8 +189,11 @@ class Loads:
     def fail(self, error: BaseException) -> None:
         """End everything that has not begun, because of this error."""
         with self._changed:
+            is_first = self._error is None
             self._error = self._error or error
             self._changed.notify_all()
+        if is_first:
+            self._on_error(error)
 
     @property
     def is_over(self) -> bool:

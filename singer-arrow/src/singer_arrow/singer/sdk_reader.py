@@ -5,6 +5,7 @@ The privates used here are listed in `tests/unit/singer_arrow/test_sdk_target.py
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import IO, Any
 
@@ -12,6 +13,7 @@ from singer_sdk.io_base import SingerReader
 from singer_sdk.singerlib.json import deserialize_json
 
 from singer_arrow.errors import DataError
+from singer_arrow.singer.lines import Lines
 
 
 class LineReader(SingerReader):
@@ -20,18 +22,26 @@ class LineReader(SingerReader):
     def __init__(self) -> None:
         super().__init__()
         self._number = 0
+        self._lines = Lines()
 
     def process_lines(self, file_input: IO[str] | None, callbacks: dict[str, Callable[[dict[str, Any]], None]]) -> Any:
         """Read all lines.
 
         Raises:
             DataError: One is no text.
+            BaseException: What `interrupt` was given.
         """
+        source: Any = self._lines.of(file_input or self.default_input)  # all that the SDK does is to iterate
         try:
-            return super().process_lines(file_input, callbacks)
+            with contextlib.closing(source):
+                return super().process_lines(source, callbacks)
         except UnicodeDecodeError as error:
             msg = f"The input is no UTF-8 after line {self._number} ({error.reason}); the tap must write UTF-8"
             raise DataError(msg) from None
+
+    def interrupt(self, error: BaseException) -> None:
+        """End the reading with an error, at once, also while it waits for a line; from any thread."""
+        self._lines.interrupt(error)
 
     def deserialize_json(self, line: str | bytes) -> dict[str, Any]:
         """Read a line.

@@ -86,7 +86,9 @@ class LoadTarget(CheckedPlugin, Target):
     def loads(self) -> Loads:
         """What loads."""
         self._MAX_RECORD_AGE_IN_MINUTES = self.limits.age_seconds / 60
-        loads = Loads(self.checkpoints, self.limits)
+        reader = self.message_reader
+        assert isinstance(reader, LineReader)
+        loads = Loads(self.checkpoints, self.limits, reader.interrupt)
         threading.Thread(target=tick, args=(weakref.ref(self), loads), name="ticker", daemon=True).start()
         return loads
 
