@@ -1,0 +1,113 @@
+"""What converted rows look like, and which values are refused before Redshift sees them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from singer_arrow.errors import DataError
+from singer_arrow.schema import is_json, json_field
+from target_redshift.convert import Conversion, checked, limit
+from target_redshift.types import Column, columns_of, existing
+
+TEXT = pa.schema([("id", pa.int64()), ("s", pa.string())])
+
+
+def batch(schema: pa.Schema, *rows: dict[str, Any]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(list(rows), schema=schema)
+
+
+def test_rows_get_the_names_and_types_of_their_columns() -> None:
+    given = pa.schema(
+        [
+            ("Id", pa.uint32()),
+            ("at", pa.timestamp("ns", "UTC")),
+            ("t", pa.time64("ns")),
+            ("n", pa.uint64()),
+            json_field("j"),
+        ]
+    )
+    conversion = Conversion(columns_of(given), given, {"_v": 1}, (), 2)
+    assert [(f.name, str(f.type)) for f in conversion.read_schema] == [
+        ("Id", "int64"),
+        ("at", "timestamp[ns, tz=UTC]"),
+        ("t", "time64[ns]"),
+        ("n", "decimal128(20, 0)"),
+        ("j", "string"),
+    ]
+    read = conversion.read_schema
+    rows = batch(
+        read,
+        {
+            "Id": 1,
+            "at": datetime(2026, 1, 1, tzinfo=UTC),
+            "t": time(1, 2, 3, 4),
+            "n": Decimal(2**64 - 1),
+            "j": '{"a":1}',
+        },
+    )
+    (out,) = conversion.batches([rows], "s3://b/x")
+    assert out.schema.names == ["id", "at", "t", "n", "j", "_sdc_order"]
+    assert str(out.schema.field("at").type) == "timestamp[us, tz=UTC]"
+    assert is_json(out.schema.field("j"))
+    assert out.to_pylist()[0]["n"] == 2**64 - 1
+
+
+def test_a_key_must_not_be_null() -> None:
+    conversion = Conversion(columns_of(TEXT), TEXT, {}, ("id",), 0)
+    with pytest.raises(DataError, match=r"s3://b/x, column 'id': a key property is null"):
+        list(conversion.batches([batch(TEXT, {"id": None, "s": ""})], "s3://b/x"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "length", "varchar_max", "most"),
+    [
+        ("VARCHAR", 256, 65535, 65535),
+        ("VARCHAR", 256, 1000, 1000),
+        ("VARCHAR", 5000, 1000, 5000),
+        ("SUPER", None, 1000, 65535),
+        ("VARBYTE", 1_024_000, 10, 1_024_000),
+        ("BIGINT", None, 10, None),
+    ],
+)
+def test_limits(kind: str, length: int | None, varchar_max: int, most: int | None) -> None:
+    assert limit(Column("c", "c", kind, pa.string(), length=length), varchar_max) == most
+
+
+@pytest.mark.parametrize(
+    ("value", "most", "reason"),
+    [
+        ("é" * 6, 11, "the text has 12 bytes, and Redshift's column takes 11"),
+        ("x" * 12, 11, "the text has 12 bytes"),
+        ("a\0b", 11, "the text holds a NUL character"),
+        ("x" * 11, 11, None),
+        ("é" * 5, 11, None),
+        ("", 11, None),
+    ],
+)
+def test_text_that_does_not_fit_is_named_by_file_row_and_column(value: str, most: int, reason: str | None) -> None:
+    columns = columns_of(TEXT, [existing("id", "bigint"), existing("s", "character varying", most)])
+    batches = [
+        batch(TEXT, {"id": 1, "s": "fits"}, {"id": 2, "s": None}),
+        batch(TEXT, {"id": 3, "s": None}, {"id": 4, "s": value}, {"id": 5, "s": value}),
+    ]
+    looked = checked(iter(batches), columns, "s3://b/x", varchar_max=10)
+    if reason is None:
+        assert list(looked) == batches
+        return
+    assert next(looked) is batches[0]
+    with pytest.raises(DataError, match=rf"s3://b/x, column 's': row 4: {reason}"):
+        next(looked)
+
+
+def test_bytes_that_do_not_fit() -> None:
+    schema = pa.schema([("y", pa.binary())])
+    columns = columns_of(schema)
+    fits = batch(schema, {"y": bytes(1_024_000)})  # NUL is a byte as any other here
+    assert list(checked([fits], columns, "u")) == [fits]
+    with pytest.raises(DataError, match=r"row 1: the value has 1,024,001 bytes"):
+        list(checked([batch(schema, {"y": bytes(1_024_001)})], columns, "u"))
