@@ -26,6 +26,8 @@ DEADLINE_SECONDS = 300.0
 """How long something is tried again while Redshift is busy or out of reach."""
 FIRST_SECONDS = 10.0
 """How long the first connection of a run may take: a wrong host should be said at once."""
+LOGIN_SECONDS = 60
+"""How long the server may be silent during the log-in; what listens there may be no Redshift."""
 IDLE_SECONDS = 240.0
 """How long a session waits in the pool; firewalls and Redshift itself end idle ones without a word."""
 
@@ -217,6 +219,7 @@ class Connection:
             driver: Any = redshift_connector.connect(**arguments)
         except Exception as error:  # noqa: BLE001 - all of the driver's errors pass this boundary
             raise answers.mapped(error, what) from None
+        driver._usock.settimeout(None)  # a COPY may take hours, and the driver offers no other way to tell it so
         driver.autocommit = True
         session = Session(driver)
         session.execute(sql.SET_UTC, what=what)
@@ -242,7 +245,7 @@ def login(settings: Settings, credentials: dict[str, Any]) -> dict[str, Any]:
     common: dict[str, Any] = {
         "database": settings.dbname,
         "ssl": settings.ssl,
-        "timeout": None,  # a COPY may take hours
+        "timeout": LOGIN_SECONDS,
         "tcp_keepalive": True,
         "tcp_keepalive_idle": 60,
         "tcp_keepalive_interval": 15,

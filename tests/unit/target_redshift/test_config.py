@@ -112,7 +112,6 @@ class TestLogin:
         arguments = login(read(ssl=False), {})
         assert arguments["host"] == "h.example"
         assert (arguments["user"], arguments["password"], arguments["ssl"]) == ("u", "hush", False)
-        assert arguments["timeout"] is None
         assert arguments["tcp_keepalive"]
         assert "iam" not in arguments
 
