@@ -59,7 +59,7 @@ class TargetRedshift(WarehouseTarget):
     @cached_property
     def place(self) -> Stage:
         """This run's folder in `s3_stage`."""
-        return Stage(
+        stage = Stage(
             self.storage,
             self.settings.stage,
             temporary=self.temporary,
@@ -67,6 +67,8 @@ class TargetRedshift(WarehouseTarget):
             parallel=self.cores,
             slices=lambda: self.slices,
         )
+        self.workers.submit(stage.remove_leftovers)
+        return stage
 
     @cached_property
     def slices(self) -> int:
@@ -92,6 +94,7 @@ class TargetRedshift(WarehouseTarget):
         """See `LoadTarget.close`."""
         if "workers" in self.__dict__:
             self.workers.stop()
-        if "client" in self.__dict__:
-            self.client.close()
+        for name in ("place", "client"):
+            if name in self.__dict__:
+                self.__dict__[name].close()
         super().close()

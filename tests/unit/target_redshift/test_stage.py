@@ -137,10 +137,17 @@ def test_manifests_name_size_and_say_mandatory(stage: Stage) -> None:
 def test_leftovers_of_killed_runs_go_but_nothing_else(stage: Stage, tmp_path: Path, folder: Path) -> None:
     old = time.time() - 3 * 24 * 3600
     fresh = stage.put_manifest([]).local_path()
-    leftover, other = folder / "_sdc_load_20200101T000000Z_ab" / "x.parquet", folder / "data" / "x.parquet"
+    leftover, other = folder / "_sdc_loads" / "20200101T000000Z_ab" / "x.parquet", folder / "data" / "x.parquet"
     for path in (leftover, other):
         path.parent.mkdir(parents=True)
         path.write_bytes(b"x")
         os.utime(path, (old, old))
     stage.remove_leftovers()
     assert sorted(objects(folder)) == sorted([fresh, other])
+
+
+def test_what_a_failed_run_did_not_remove_goes_at_its_end(stage: Stage, tmp_path: Path, folder: Path) -> None:
+    stage.put_manifest(stage.upload([noise(tmp_path, 10, 10)], AsParquet()))
+    assert len(objects(folder)) == 2
+    stage.close()
+    assert objects(folder) == []
