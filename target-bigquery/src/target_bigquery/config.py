@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,12 +14,15 @@ from singer_arrow.singer.declare import (
     choice,
     each_value,
     given_settings,
+    names_by_stream,
     number,
     of_stream,
     secret,
     storage_options,
     text,
+    text_by_stream,
 )
+from singer_arrow.singer.settings import json_object
 
 VIA = ("load_job", "storage_write")
 PARTITION_UNITS = ("hour", "day", "month", "year")
@@ -58,18 +60,13 @@ SETTINGS: dict[str, Any] = {
     "max_batch_mb": LOADS["max_batch_mb"],
     "hard_delete": LOADS["hard_delete"],
     "replay": LOADS["replay"],
-    "partition_by": {
-        "type": ["string", "object", "null"],
-        "description": "Column by which new tables are partitioned, as `column` or `column:unit` (hour, day, month, "
-        "year); or an object from streams (also patterns: `events_*`) to columns.",
-        "additionalProperties": {"type": "string"},
-    },
-    "cluster_by": {
-        "type": ["array", "object", "null"],
-        "description": "Up to four columns by which new tables are clustered; or an object from streams to such lists.",
-        "items": {"type": "string"},
-        "additionalProperties": {"type": "array", "items": {"type": "string"}},
-    },
+    "partition_by": text_by_stream(
+        "Column by which new tables are partitioned, as `column` or `column:unit` (hour, day, month, year); or an "
+        "object from streams (also patterns: `events_*`) to columns."
+    ),
+    "cluster_by": names_by_stream(
+        "Up to four columns by which new tables are clustered; or an object from streams to such lists."
+    ),
     "nested": choice(
         "What nested objects and lists become: record makes RECORD and REPEATED columns, json makes JSON columns.",
         "record",
@@ -175,14 +172,7 @@ def _dataset(given: Mapping[str, Any]) -> str:
 def _credentials(given: Any) -> Mapping[str, Any] | None:
     if given is None or isinstance(given, Mapping):
         return given
-    try:
-        read = json.loads(given)
-    except ValueError:
-        read = None
-    if not isinstance(read, dict):
-        msg = "Setting 'credentials_json' is not JSON of Google credentials; give the text of a key file"
-        raise ConfigError(msg)
-    return read
+    return json_object(given, "Setting 'credentials_json'")
 
 
 def _check(settings: Settings) -> None:

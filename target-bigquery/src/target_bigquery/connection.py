@@ -6,18 +6,17 @@ Tries are ours, not those of Google's library, so that every kind of call is tre
 from __future__ import annotations
 
 import importlib
-import json
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlparse
 
 from singer_arrow.errors import ConfigError, CredentialsError, ServiceError, SingerArrowError
 from singer_arrow.singer.retries import pauses
+from singer_arrow.singer.settings import json_file
 from target_bigquery import answers, sql
 from target_bigquery.config import Settings
 
@@ -64,7 +63,8 @@ def _given(settings: Settings) -> Any:
     from google.auth.exceptions import GoogleAuthError
 
     name = "credentials_path" if settings.credentials_path else "credentials_json"
-    given = _key_file(settings.credentials_path) if settings.credentials_path else settings.credentials
+    path = settings.credentials_path
+    given = json_file(path, f"Setting 'credentials_path': {path}") if path else settings.credentials
     if given is None:
         return None
     auth: Any = importlib.import_module("google.auth")  # its functions have no types
@@ -76,22 +76,6 @@ def _given(settings: Settings) -> Any:
         # the last three: Google's library takes for granted what a key file holds
         msg = f"Setting {name!r} holds no usable Google credentials: {type(error).__name__}; check the key file"
         raise ConfigError(msg) from None
-
-
-def _key_file(path: str) -> Mapping[str, Any]:
-    where = f"Setting 'credentials_path': {path}"
-    try:
-        read = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        msg = f"{where} cannot be read: {error.strerror}"
-        raise ConfigError(msg) from None
-    except ValueError:
-        msg = f"{where} is no JSON; give a key file as Google Cloud wrote it"
-        raise ConfigError(msg) from None
-    if not isinstance(read, dict):
-        msg = f"{where} holds no JSON object; give a key file as Google Cloud wrote it"
-        raise ConfigError(msg)
-    return read
 
 
 def _anonymous(settings: Settings) -> Any:

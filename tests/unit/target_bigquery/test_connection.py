@@ -25,8 +25,8 @@ FEDERATED = {
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[1]", "holds no JSON object"),
-        ("null", "holds no JSON object"),
+        ("[1]", "must hold a JSON object"),
+        ("null", "must hold a JSON object"),
         ("s3cret", "is no JSON"),
         ("\udcff", "is no JSON"),
         ("{}", "no usable Google credentials"),

@@ -40,6 +40,26 @@ def flag(description: str, *, default: bool = False) -> dict[str, Any]:
     return {"type": "boolean", "default": default, "description": description}
 
 
+def text_by_stream(description: str) -> dict[str, Any]:
+    """A text for all streams, or an object from streams to texts; see `of_stream`."""
+    return {
+        "type": ["string", "object", "null"],
+        "description": description,
+        "additionalProperties": {"type": "string"},
+    }
+
+
+def names_by_stream(description: str) -> dict[str, Any]:
+    """A list of names for all streams, or an object from streams to such lists; see `of_stream`."""
+    names = {"items": {"type": "string"}}
+    return {
+        "type": ["array", "object", "null"],
+        "description": description,
+        **names,
+        "additionalProperties": {"type": "array", **names},
+    }
+
+
 LOADS: dict[str, dict[str, Any]] = {
     "load_method": choice(
         "append-only adds rows; upsert replaces rows with the same key_properties; overwrite replaces the table's rows "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,7 @@ from singer_sdk.exceptions import ConfigValidationError
 from singer_sdk.helpers._classproperty import classproperty
 from singer_sdk.plugin_base import JSONSchemaValidator, PluginBase
 
-from singer_arrow.errors import ConfigError
-from singer_arrow.singer.settings import problems
+from singer_arrow.singer.settings import json_file, problems
 
 if TYPE_CHECKING:
     import click
@@ -134,14 +134,9 @@ def check_config_files(paths: Iterable[str]) -> None:
     for path in paths:
         if path == "ENV" or (Path(path).exists() and not Path(path).is_file()):  # a pipe can be read only once
             continue
-        try:
-            given = json.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            msg = f"--config {path} cannot be read: {error.strerror}"
-            raise ConfigError(msg) from None
-        except ValueError as error:
-            msg = f"--config {path} is no JSON: {error}"
-            raise ConfigError(msg) from None
-        if not isinstance(given, dict):
-            msg = f"--config {path} must hold a JSON object"
-            raise ConfigError(msg)
+        json_file(path, f"--config {path}")
+
+
+def discard_output() -> None:
+    """Nobody reads standard output any more; what the interpreter writes to it at its end goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -10,7 +10,6 @@ import copy
 import io
 import json
 import logging
-import os
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import closing
@@ -27,7 +26,8 @@ from singer_sdk.singerlib import Catalog, CatalogEntry, Message, MetadataMapping
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import ConfigError, ServiceError, SingerArrowError
-from singer_arrow.singer.sdk import CheckedPlugin
+from singer_arrow.singer.sdk import CheckedPlugin, discard_output
+from singer_arrow.singer.settings import json_object
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -96,7 +96,7 @@ class LineWriter(SingerWriter):
         try:
             super().write_message(message)
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the interpreter's last flush has somewhere to go
+            discard_output()
             msg = "The target has closed the pipe; its own log says why"
             raise ServiceError(msg) from None
         finally:
@@ -209,14 +209,7 @@ def _json_file(file: IO[str] | None, option: str) -> IO[str] | None:
     if file is None:
         return None
     text = file.read()
-    try:
-        given = json.loads(text)
-    except ValueError as error:
-        msg = f"The file of {option} is no JSON: {error}"
-        raise ConfigError(msg) from None
-    if not isinstance(given, dict):
-        msg = f"The file of {option} must hold a JSON object"
-        raise ConfigError(msg)
+    json_object(text, f"The file of {option}")
     return io.StringIO(text)
 
 

@@ -6,7 +6,6 @@ The privates used here are listed in `tests/unit/singer_arrow/test_sdk_target.py
 from __future__ import annotations
 
 import abc
-import os
 import sys
 import threading
 import weakref
@@ -24,7 +23,7 @@ from singer_arrow.errors import DataError, SchemaError, ServiceError
 from singer_arrow.singer.checkpoint import Checkpoints, State
 from singer_arrow.singer.folder import TemporaryFolder
 from singer_arrow.singer.loads import AnyLane, Limits, Loads
-from singer_arrow.singer.sdk import CheckedPlugin
+from singer_arrow.singer.sdk import CheckedPlugin, discard_output
 from singer_arrow.singer.sdk_reader import LineReader
 from singer_arrow.singer.sdk_sink import LoadSink
 from singer_arrow.singer.tally import Tally
@@ -229,7 +228,7 @@ class LoadTarget(CheckedPlugin, Target):
             sys.stdout.write(serialize_json(state) + "\n")
             sys.stdout.flush()
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the interpreter's last flush has somewhere to go
+            discard_output()
             msg = "Nobody reads the STATE that the target writes; whatever ran it has ended"
             raise ServiceError(msg) from None
 

@@ -1,10 +1,14 @@
-"""What is wrong with a connector's settings, in words that name the setting and never hold a secret. Pure."""
+"""What is wrong with a connector's settings, in words that name the setting and never hold a secret."""
 
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from singer_arrow.errors import ConfigError
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError  # type: ignore[import-untyped]  # it ships no types
@@ -29,6 +33,41 @@ def problems(config: Mapping[str, Any], schema: Mapping[str, Any], errors: Itera
         errors: What a JSON Schema validator found; put into words here, because its own hold the values.
     """
     return [*_unknown(config, schema, ""), *(_described(error) for error in errors)]
+
+
+def json_object(text: str | bytes, what: str) -> dict[str, Any]:
+    """A JSON object that somebody gave; a message never repeats what is in it.
+
+    Args:
+        text: What was given.
+        what: Says where: `--config c.json`.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        msg = f"{what} is no JSON: {error}"
+        raise ConfigError(msg) from None
+    if not isinstance(given, dict):
+        msg = f"{what} must hold a JSON object"
+        raise ConfigError(msg)
+    return given
+
+
+def json_file(path: str, what: str) -> dict[str, Any]:
+    """The JSON object in a file; see `json_object`.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    try:
+        text = Path(path).read_bytes()
+    except OSError as error:
+        msg = f"{what} cannot be read: {error.strerror}"
+        raise ConfigError(msg) from None
+    return json_object(text, what)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
