@@ -1,0 +1,79 @@
+"""What every warehouse's conversion does: names, microseconds, constants, places; and where it asks the warehouse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from singer_arrow.batch.conversion import ORDER, ORDER_BITS, Conversion
+from singer_arrow.errors import DataError
+
+NANO, MICRO = pa.timestamp("ns", "UTC"), pa.timestamp("us", "UTC")
+MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
+GIVEN = pa.schema([("the id", pa.int64()), ("at", NANO), ("added", MICRO)])
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column."""
+
+    name: str
+    source: str
+    arrow: pa.DataType
+
+
+class Plain(Conversion[Column]):
+    """Reads what SCHEMA says, and refuses 13."""
+
+    __slots__ = ()
+
+    def read_field(self, column: Column) -> pa.Field:
+        return self.given.field(column.source)
+
+    def check(self, array: pa.Array, column: Column, url: str) -> None:
+        if column.arrow == pa.int64() and 13 in array.to_pylist():
+            msg = "13 has no place here"
+            raise DataError(msg, url=url, column=column.source)
+
+
+COLUMNS = (Column("the_id", "the id", pa.int64()), Column("at", "at", MICRO), Column("added", "added", MICRO))
+
+
+def plain(**options: Any) -> Plain:
+    return Plain(COLUMNS, GIVEN, **{"constants": {"added": MOMENT}, **options})
+
+
+def batch(*numbers: int | None) -> pa.RecordBatch:
+    at = pa.array([1_999] * len(numbers), pa.int64()).cast(NANO)
+    return pa.record_batch([pa.array(numbers, pa.int64()), at], schema=plain().read_schema)
+
+
+def test_files_are_read_by_property_and_uploaded_by_column() -> None:
+    assert plain().read_schema == GIVEN.remove(2)
+    assert plain().upload_schema == pa.schema([("the_id", pa.int64()), ("at", MICRO), ("added", MICRO)])
+
+
+def test_rows_get_microseconds_and_constants() -> None:
+    (made,) = plain().batches([batch(1, 2)], "file")
+    assert made.schema == plain().upload_schema
+    assert made.column("at").cast(pa.int64()).to_pylist() == [1, 1]
+    assert made.column("added").to_pylist() == [MOMENT, MOMENT]
+
+
+def test_rows_know_their_place_in_the_item() -> None:
+    conversion = plain(place=3)
+    made = conversion.all_batches([("a", [batch(1, 2), batch(3)]), ("b", [batch(), batch(4)])])
+    places = [place for part in made for place in part.column(ORDER).to_pylist()]
+    assert places == [(3 << ORDER_BITS) + n for n in range(4)]
+
+
+def test_null_keys_and_what_the_warehouse_refuses_name_file_and_column() -> None:
+    with pytest.raises(DataError, match=r"^b, column 'the id': a key property is null\. Set other key_properties"):
+        list(plain(keys=("the id",)).all_batches([("a", [batch(1)]), ("b", [batch(None)])]))
+    with pytest.raises(DataError, match=r"^b, column 'the id': 13 has no place here$"):
+        list(plain().all_batches([("a", [batch(1)]), ("b", [batch(13)])]))
+    assert list(plain().batches([batch(None)], "a"))
