@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from singer_lines import Batches
+from warehouses import WAREHOUSES, Warehouse
 
 from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
@@ -81,6 +83,23 @@ def run(cloud: Cloud, dataset: str, schema: str, tmp_path: Path) -> Programs:
     """Runs our executables as processes whose environment is the local cloud, with this test's dataset and schema."""
     own = {"TARGET_BIGQUERY_DATASET": dataset, "TARGET_REDSHIFT_DEFAULT_TARGET_SCHEMA": schema}
     return Programs(cloud.environ() | own, tmp_path)
+
+
+@pytest.fixture(params=WAREHOUSES)
+def warehouse(request: pytest.FixtureRequest, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
+    """Each warehouse in turn, with a schema that only this test knows; `run` has the same ones."""
+    for name, value in cloud.environ().items():
+        if name.startswith("AWS_"):
+            monkeypatch.setenv(name, value)
+    fixtures = {"bigquery": ("bq", "dataset"), "redshift": ("rs", "schema")}[request.param]
+    client, schema = map(request.getfixturevalue, fixtures)
+    return WAREHOUSES[request.param](cloud, client, schema)
+
+
+@pytest.fixture
+def batch(tmp_path: Path) -> Batches:
+    """Writes batch files, and gives their messages."""
+    return Batches(tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,7 @@
 """A session of PostgreSQL behind a session of Redshift: questions to it, and answers passed on."""
 
 import contextlib
-import os
 import select
-import signal
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -26,14 +24,30 @@ class Backend:
     Attributes:
         status: of the transaction as of the last answer: I (none), T (in one) or E (in a failed one).
         pid: the process.
+
+    Args:
+        stream: to PostgreSQL.
+        client: who gets the answers.
+        full_name: Redshift's name for one of PostgreSQL.
+        terminate: asks a process of PostgreSQL to end.
+        unicode: the client asked for no encoding.
     """
 
-    def __init__(self, stream: Stream, client: Stream, full_name: Callable[[str], str], *, unicode: bool) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        client: Stream,
+        full_name: Callable[[str], str],
+        terminate: Callable[[int], object],
+        *,
+        unicode: bool,
+    ) -> None:
         self.status = _IDLE
         self.pid = 0
         self._stream = stream
         self._client = client
         self._full_name = full_name
+        self._terminate = terminate
         self._unicode = unicode
         self._asked: deque[tuple[bytes, str]] = deque()
         self._shapes: dict[str, frozenset[int]] = {}
@@ -70,18 +84,18 @@ class Backend:
 
     # -- towards the client
 
-    def relay(self, *, ready: bool, until_answered: bool = False, silent: bool = False) -> bool:
+    def relay(self, *, ready: bool, until_answered: bool = False, only: bytes | None = None) -> bool:
         """Pass on what PostgreSQL answers until it is ready for the next query; True if nothing failed.
 
         Args:
             ready: pass on also that it is ready.
             until_answered: only until what was asked is answered, not until it is ready.
-            silent: pass on nothing.
+            only: pass on no other types of messages than these.
         """
         well = True
         while not (until_answered and not self._asked):
             if run := self._stream.take_run(_ROW):
-                if not silent:
+                if only is None:
                     self._client.send(self._rows(run))
                 continue
             found = self._stream.take()
@@ -93,7 +107,7 @@ class Backend:
                 well = False
                 self._asked.clear()
             answer = self._answer(kind, body)
-            if not silent and (kind != b"Z" or ready):
+            if (only is None or kind in only) and (kind != b"Z" or ready):
                 self._client.send(answer)
             if kind == b"Z" or (not well and until_answered):
                 break
@@ -160,6 +174,30 @@ class Backend:
             raise failed
         return rows
 
+    def run(self, sql: str) -> bool:
+        """Do a statement and pass on only what goes wrong; True if nothing did."""
+        self.send(wire.query(sql))
+        return self.relay(ready=False, only=b"EN")
+
+    def result(self, sql: str) -> tuple[bytes, bytes]:
+        """The description of a query's rows, and all data of a COPY TO STDOUT.
+
+        Raises:
+            RedshiftError: it failed.
+        """
+        self.send(wire.query(sql))
+        described, data, failed = b"", list[bytes](), None
+        for kind, body in self._messages():
+            if kind == b"T":
+                described = body
+            elif kind == b"d":
+                data.append(body)
+            elif kind == b"E":
+                failed = self._error(body)
+        if failed:
+            raise failed
+        return described, b"".join(data)
+
     def _messages(self) -> Iterator[wire.Message]:
         """What PostgreSQL says until it is ready."""
         while True:
@@ -223,14 +261,13 @@ class Backend:
 
     def terminate(self) -> None:
         """Ask the process of PostgreSQL to end, whatever it is doing."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGTERM)
+        self._terminate(self.pid)
 
-    def close(self) -> None:
-        """End the session, also in the middle of a statement."""
-        self._stream.socket.close()
-        if self.pid:
+    def close(self, *, at_once: bool) -> None:
+        """End the session; `at_once` also in the middle of a statement."""
+        if at_once:
             self.terminate()
+        self._stream.socket.close()
 
     def kill(self) -> None:
         """End the process of PostgreSQL and wait until it is gone."""

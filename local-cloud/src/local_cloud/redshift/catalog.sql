@@ -40,11 +40,23 @@ CREATE FUNCTION local_cloud.sees(owner int) RETURNS boolean LANGUAGE sql STABLE 
 CREATE FUNCTION local_cloud.note_creation() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO local_cloud.created
-    SELECT objid, clock_timestamp() AT TIME ZONE 'UTC' FROM pg_event_trigger_ddl_commands() WHERE object_type = 'table'
+    SELECT DISTINCT objid, statement_timestamp() AT TIME ZONE 'UTC' FROM pg_event_trigger_ddl_commands()
+    WHERE object_type = 'table' AND command_tag <> 'ALTER TABLE'
     ON CONFLICT (table_id) DO UPDATE SET at = excluded.at;
 END $$;
 CREATE EVENT TRIGGER note_creation ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO')
     EXECUTE FUNCTION local_cloud.note_creation();
+
+CREATE FUNCTION local_cloud.set_layout(
+    table_name text, diststyle text, distkey text, sortkeys text, encodings text, parent text
+) RETURNS void LANGUAGE sql VOLATILE SECURITY DEFINER AS $$
+    INSERT INTO local_cloud.layouts
+    SELECT table_name::regclass, coalesce(nullif($2, ''), p.diststyle, 'AUTO(ALL)'), coalesce(local_cloud.full_name(nullif($3, '')), p.distkey),
+        CASE WHEN $4 = '[]' AND p.table_id IS NOT NULL THEN p.sortkeys
+            ELSE ARRAY(SELECT local_cloud.full_name(key) FROM json_array_elements_text($4::json) key) END,
+        coalesce(p.encodings, '{}') || $5::json::jsonb
+    FROM (VALUES (1)) one LEFT JOIN local_cloud.layouts p ON p.table_id = to_regclass($6)
+    ON CONFLICT (table_id) DO NOTHING $$;
 
 -- Types and casts.
 
@@ -96,7 +108,7 @@ CREATE FUNCTION pg_catalog.can_json_parse(text) RETURNS boolean LANGUAGE sql IMM
 CREATE FUNCTION pg_catalog.is_valid_json(text) RETURNS boolean LANGUAGE sql IMMUTABLE STRICT AS
     $$ SELECT pg_input_is_valid($1, 'jsonb') AND left(ltrim($1), 1) = '{' $$;
 CREATE FUNCTION pg_catalog.json_extract_path_text(text, VARIADIC text[]) RETURNS text LANGUAGE sql IMMUTABLE STRICT AS
-    $$ SELECT coalesce(cast($1 AS jsonb) #>> $2, '') $$;
+    $$ SELECT coalesce(cast($1 AS json) #>> $2, '') $$;
 CREATE FUNCTION pg_catalog.len(text) RETURNS int LANGUAGE sql IMMUTABLE STRICT AS $$ SELECT length($1) $$;
 CREATE FUNCTION pg_catalog.to_varbyte(text, text) RETURNS bytea LANGUAGE sql IMMUTABLE STRICT AS $$
     SELECT CASE lower($2) WHEN 'base64' THEN decode($1, 'base64') WHEN 'hex' THEN decode($1, 'hex')

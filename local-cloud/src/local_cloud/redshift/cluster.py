@@ -59,6 +59,10 @@ class Cluster:
         found = self.rows("SELECT rolpassword FROM pg_authid WHERE rolname = %s AND rolcanlogin", (user,))
         return found[0][0] if found else None
 
+    def terminate(self, pid: int) -> None:
+        """Ask a session of PostgreSQL to end; harmless when it has ended."""
+        self.rows("SELECT pg_terminate_backend(%s)", (pid,))
+
     def _prepare(self, password: str) -> None:
         catalog = resources.files(__package__).joinpath("catalog.sql").read_text()
         if not self.rows("SELECT FROM pg_namespace WHERE nspname = 'local_cloud'"):

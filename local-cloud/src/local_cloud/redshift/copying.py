@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 from local_cloud.redshift import copy
 from local_cloud.redshift.backend import Backend
 from local_cloud.redshift.errors import RedshiftError
-from local_cloud.redshift.rewrite import Copy
-from local_cloud.redshift.tokens import literal, quoted
+from local_cloud.redshift.rewrite import named
+from local_cloud.redshift.statement import Copy, Settings
+from local_cloud.redshift.tokens import literal, quoted, sql_of, tokens
 
 if TYPE_CHECKING:
     from local_cloud.redshift.cluster import Cluster
@@ -31,7 +32,7 @@ VALUES (%s, %s, %s, %s, %s, clock_timestamp() AT TIME ZONE 'UTC', %s, %s, %s)
 
 
 def run_copy(
-    statement: Copy, backend: Backend, cluster: "Cluster", strike: Callable[[], None] | None
+    statement: Copy, backend: Backend, cluster: "Cluster", settings: Settings, strike: Callable[[], None] | None
 ) -> tuple[str, int]:
     """Do a COPY; the table's name and the number of rows.
 
@@ -42,7 +43,7 @@ def run_copy(
         RedshiftError: it failed; nothing of it is left.
     """
     command = copy.parse(statement.text)
-    table = statement.named(command.table)
+    table = sql_of(named(tokens(command.table), settings))
     columns, table_id = _columns(table, command.table, backend)
     copy_id, _, user_id = (_number(value) for value in backend.query(_START)[0])
     plan = copy.run(command, columns, slices=cluster.slices)

@@ -25,7 +25,8 @@ def open_session(client: Stream, cluster: Cluster, tls: ssl.SSLContext | None) -
     _check_password(client, cluster, said.get("user", ""))
     stream = Stream(cluster.postgres.connect())
     passed = {name: value for name, value in said.items() if name.lower() in _PASSED_ON}
-    backend = Backend(stream, client, cluster.names.full, unicode="client_encoding" not in said)
+    unicode = "client_encoding" not in said
+    backend = Backend(stream, client, cluster.names.full, cluster.terminate, unicode=unicode)
     backend.send(wire.startup({"database": said.get("user", "")} | passed))
     try:
         if not backend.relay(ready=False):

@@ -60,11 +60,12 @@ def _serve(connection: socket.socket, cluster: "Cluster", tls: "ssl.SSLContext |
     from local_cloud.redshift.session import Killed, Session
     from local_cloud.redshift.wire import Closed, Stream
 
-    client, backend = Stream(connection), None
+    client, backend, well = Stream(connection), None, False
     try:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         client, backend = open_session(client, cluster, tls)
         Session(client, backend, cluster).serve()
+        well = True
     except Killed:
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     except Closed:
@@ -74,7 +75,7 @@ def _serve(connection: socket.socket, cluster: "Cluster", tls: "ssl.SSLContext |
     finally:
         client.socket.close()
         if backend is not None:
-            backend.close()
+            backend.close(at_once=not well)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ from local_cloud.redshift.backend import Backend
 from local_cloud.redshift.cluster import Cluster
 from local_cloud.redshift.errors import RedshiftError
 from local_cloud.redshift.faults import Rule
-from local_cloud.redshift.rewrite import Copy, Plain, Settings, Statement, rewrite
+from local_cloud.redshift.rewrite import rewrite
+from local_cloud.redshift.statement import Copy, Plain, Settings, Statement
 from local_cloud.redshift.wire import Closed, Stream
 
 _FAILED = b"E"
@@ -32,7 +33,7 @@ class Session:
         self.client = client
         self.backend = backend
         self.cluster = cluster
-        self._settings = Settings(cluster.names)
+        self.settings = Settings(cluster.names)
         self._prepared: dict[str, Statement] = {}
         self._portals: dict[str, Statement] = {}
         self._pending: list[bytes] = []
@@ -65,7 +66,7 @@ class Session:
 
     def _simple(self, text: str) -> None:
         try:
-            found = rewrite(text, self._settings)
+            found = rewrite(text, self.settings)
         except RedshiftError as error:
             self.backend.fail(error)
             self._say_ready()
@@ -85,7 +86,7 @@ class Session:
 
     def _query(self, statement: Plain, *, silent: bool) -> bool:
         self.backend.send(wire.query(statement.sql))
-        return self.backend.relay(ready=False, silent=silent)
+        return self.backend.relay(ready=False, only=b"E" if silent else None)
 
     def _say_ready(self) -> None:
         self.client.send(wire.message(b"Z", self.backend.status))
@@ -105,7 +106,7 @@ class Session:
     def _parse(self, body: bytes) -> None:
         name, after = wire.split_text(body)
         text, after = wire.split_text(body, after)
-        found = rewrite(text, self._settings)
+        found = rewrite(text, self.settings)
         if len(found) > 1:
             raise RedshiftError("cannot insert multiple commands into a prepared statement", "42601")
         statement = found[0] if found else Plain("", "")
@@ -142,9 +143,9 @@ class Session:
 
         def execute(_: Plain, *, silent: bool) -> bool:
             self.backend.send(asked(b"E", body, portal) + wire.message(b"S"))
-            return self.backend.relay(ready=False, silent=silent)
+            return self.backend.relay(ready=False, only=b"E" if silent else None)
 
-        self._skipping = not self._do(statement, rule, execute)
+        self._skipping = not self._do(statement, rule, execute, described=True)
 
     def _describe_or_close(self, kind: bytes, body: bytes) -> None:
         name, _ = wire.split_text(body, 1)
@@ -189,13 +190,20 @@ class Session:
 
     # -- one statement
 
-    def _do(self, statement: Statement, rule: Rule | None, plainly: Callable[..., bool]) -> bool:
-        """Do a statement with the fault that it meets; True if it went well."""
+    def _do(
+        self, statement: Statement, rule: Rule | None, plainly: Callable[..., bool], *, described: bool = False
+    ) -> bool:
+        """Do a statement with the fault that it meets; True if it went well.
+
+        Args:
+            plainly: does it if it is PostgreSQL's.
+            described: the client knows the columns of the result.
+        """
         rule = rule or Rule()
         try:
             if rule.at == "before":
                 self._strike(rule)
-            well = self._do_between(statement, rule, plainly)
+            well = self._do_between(statement, rule, plainly, described)
             if well and rule.at == "after":
                 self._strike(rule)
         except RedshiftError as error:
@@ -203,7 +211,7 @@ class Session:
             return False
         return well
 
-    def _do_between(self, statement: Statement, rule: Rule, plainly: Callable[..., bool]) -> bool:
+    def _do_between(self, statement: Statement, rule: Rule, plainly: Callable[..., bool], described: bool) -> bool:
         silent = rule.at == "after" and rule.action != "none"
         if isinstance(statement, Plain):
             if rule.at != "middle":
@@ -217,7 +225,10 @@ class Session:
         if not isinstance(statement, Copy) and rule.at == "middle":
             self._strike(rule)
         strike = functools.partial(self._strike, rule) if rule.at == "middle" else None
-        return special.do(statement, self, strike=strike, silent=silent)
+        told = special.do(statement, self, strike=strike, described=described)
+        if told and not silent:
+            self.client.send(b"".join(told))
+        return told is not None
 
     def _kill_within(self, statement: Plain, rule: Rule, plainly: Callable[..., bool]) -> bool:
         """Kill the process while it works on a statement, or right after it did."""

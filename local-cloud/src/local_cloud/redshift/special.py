@@ -1,50 +1,144 @@
 """Statements that PostgreSQL does not have, done by the proxy with PostgreSQL's help."""
 
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from local_cloud.redshift import copying, faults, wire
-from local_cloud.redshift.rewrite import Copy, Plain, SetFaults, ShowStatements, Statement
+from local_cloud.redshift import copying, faults, unloading, wire
+from local_cloud.redshift.columns import limit
+from local_cloud.redshift.errors import RedshiftError
+from local_cloud.redshift.statement import (
+    AlterType,
+    CaseSensitive,
+    Copy,
+    CreateTable,
+    Nothing,
+    SetFaults,
+    ShowStatements,
+    Special,
+    Truncate,
+    Unload,
+)
+from local_cloud.redshift.tokens import literal
 
 if TYPE_CHECKING:
     from local_cloud.redshift.session import Session
 
+_COLUMN = """
+SELECT t.typname, a.atttypmod - 4, a.atthasdef, k.conname
+FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+LEFT JOIN pg_constraint k ON k.conrelid = a.attrelid AND k.contype = 'c' AND k.conkey = ARRAY[a.attnum]
+WHERE a.attrelid = to_regclass({table}) AND a.attname = (parse_ident({column}))[1] AND NOT a.attisdropped
+"""
 
-def description(statement: Statement) -> wire.Message:
+
+def description(statement: Special) -> wire.Message:
     """What Describe tells of the rows."""
     if isinstance(statement, ShowStatements):
         return b"T", wire.text_columns("statement")[5:]
     return b"n", b""
 
 
-def do(statement: Statement, session: "Session", *, strike: Callable[[], None] | None, silent: bool) -> bool:
-    """Do a statement and tell the client, unless it is to stay silent; True if it went well.
+def do(
+    statement: Special, session: "Session", *, strike: Callable[[], None] | None, described: bool
+) -> list[bytes] | None:
+    """Do a statement; what to tell the client, or None if it failed and PostgreSQL has told.
 
     Args:
         strike: what is to happen in the middle of it.
+        described: the client knows the columns of the result.
 
     Raises:
         RedshiftError: it cannot be done.
     """
-    told = list[bytes]()
     match statement:
         case Copy():
-            table, rows = copying.run_copy(statement, session.backend, session.cluster, strike)
-            words = f"Load into table '{table}' completed, {rows} record(s) loaded successfully."
-            told = [wire.response(b"N", {"S": "INFO", "V": "INFO", "C": "00000", "M": words}), tag("COPY")]
+            return _copy(statement, session, strike)
+        case Unload():
+            count = unloading.run_unload(statement, session.backend, session.cluster, session.settings)
+            words = f"UNLOAD completed, {count} record(s) unloaded successfully."
+            return [_info(words), tag("UNLOAD")]
+        case CreateTable():
+            return _create_table(statement, session)
+        case AlterType():
+            return _alter_type(statement, session)
+        case Truncate():
+            return _truncate(statement, session)
+        case CaseSensitive():
+            session.settings.case_sensitive = statement.is_on
+            return [tag("SET")]
+        case Nothing():
+            return [tag(statement.tag)]
         case SetFaults():
             session.cluster.faults.set(faults.parse(statement.rules))
-            told = [tag("SET")]
+            return [tag("SET")]
         case ShowStatements():
-            told = [wire.data_row([text.encode()]) for text in session.cluster.statements.all()]
-            told.append(tag(f"SELECT {len(told)}"))
-        case Plain():
-            raise AssertionError("PostgreSQL does it")
-    if not silent:
-        session.client.send(b"".join(told))
-    return True
+            rows = [wire.data_row([text.encode()]) for text in session.cluster.statements.all()]
+            head = [] if described else [wire.text_columns("statement")]
+            return [*head, *rows, tag(f"SELECT {len(rows)}")]
 
 
 def tag(words: str) -> bytes:
     """That a statement is done."""
     return wire.message(b"C", wire.text(words))
+
+
+def _info(words: str) -> bytes:
+    return wire.response(b"N", {"S": "INFO", "V": "INFO", "C": "00000", "M": words})
+
+
+def _copy(statement: Copy, session: "Session", strike: Callable[[], None] | None) -> list[bytes]:
+    table, rows = copying.run_copy(statement, session.backend, session.cluster, session.settings, strike)
+    return [_info(f"Load into table '{table}' completed, {rows} record(s) loaded successfully."), tag("COPY")]
+
+
+def _create_table(statement: CreateTable, session: "Session") -> list[bytes] | None:
+    layout = statement.layout
+    parent = literal(statement.parent) if statement.parent else "NULL"
+    values = (
+        literal(statement.table),
+        literal(layout.diststyle),
+        literal(layout.distkey),
+        literal(json.dumps(layout.sortkeys)),
+        literal(json.dumps(layout.encodings)),
+    )
+    if not session.backend.run(statement.sql):
+        return None
+    session.backend.query(f"SELECT local_cloud.set_layout({', '.join(values)}, {parent})")
+    return [tag("CREATE TABLE")]
+
+
+def _alter_type(statement: AlterType, session: "Session") -> list[bytes] | None:
+    backend = session.backend
+    if backend.status != b"I":
+        raise RedshiftError("ALTER TABLE ALTER COLUMN cannot run inside a transaction block", "25001")
+    where = _COLUMN.format(table=literal(statement.table), column=literal(statement.column))
+    found = backend.query(where)
+    if not found:
+        raise RedshiftError(f"column {statement.column} of relation {statement.table} does not exist", "42703")
+    kind, size, has_default, constraint = found[0]
+    if kind != "varchar":
+        raise RedshiftError(f"cannot alter column {statement.column}: only the size of VARCHAR can be altered", "0A000")
+    if has_default == "t":
+        raise RedshiftError(f"cannot alter type of column {statement.column}: it has a default value", "0A000")
+    if int(size or 0) == statement.bytes:
+        raise RedshiftError("target column size should be different", "0A000")
+    if int(size or 0) > statement.bytes:
+        words = f"target column size should be greater or equal to current maximum column size {size}"
+        raise RedshiftError(words, "0A000")
+    column = statement.column
+    changes = [f"DROP CONSTRAINT {constraint}"] if constraint else []
+    changes += [
+        f"ALTER COLUMN {column} TYPE varchar({statement.bytes})",
+        f"ADD {limit(column, statement.bytes)} NOT VALID",
+    ]
+    return [tag("ALTER TABLE")] if backend.run(f"ALTER TABLE {statement.table} {', '.join(changes)}") else None
+
+
+def _truncate(statement: Truncate, session: "Session") -> list[bytes] | None:
+    in_transaction = session.backend.status == b"T"
+    if not session.backend.run(statement.sql):
+        return None
+    if in_transaction and not session.backend.run("COMMIT"):
+        return None
+    return [tag("TRUNCATE TABLE")]

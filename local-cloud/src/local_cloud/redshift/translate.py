@@ -12,6 +12,7 @@ SUPER, VARBYTE = 4000, 6551
 # What PostgreSQL reports on its own; Redshift is a PostgreSQL 8.0.2 to its clients.
 PARAMETERS = {"server_version": "8.0.2"}
 _BYTES = re.compile(r'violates check constraint "bytes_(\d+)_\w*"')
+_NULL = re.compile(r'null value in column "(.*)" of relation')
 _SHORTENED = re.compile(r'[^"\s]*~[0-9a-f]{16}')
 _ROLE = re.compile(r'role "(?:(group|role):)?([^"]*)"')
 
@@ -79,7 +80,7 @@ def fields(found: Mapping[str, str], full_name: Callable[[str], str]) -> dict[st
     kept |= {name: _SHORTENED.sub(lambda match: full_name(match[0]), kept[name]) for name in "MDH" if name in kept}
     kept |= _words(kept)
     kept["M"] = _ROLE.sub(lambda match: f'{match[1] or "user"} "{match[2]}"', kept.get("M", ""))
-    return kept
+    return {name: value for name, value in kept.items() if value}
 
 
 def _words(found: Mapping[str, str]) -> dict[str, str]:
@@ -91,6 +92,8 @@ def _words(found: Mapping[str, str]) -> dict[str, str]:
         return {"C": "XX000", "M": "Found multiple matches to update the same tuple.", "H": ""}
     if code == "23514" and (limit := _BYTES.search(words)):
         return {"C": "22001", "M": f"value too long for type character varying({limit[1]})", "D": ""}
+    if code == "23502" and (column := _NULL.match(words)):
+        return {"M": f"Cannot insert a NULL value into column {column[1]}", "D": ""}
     return {}
 
 
