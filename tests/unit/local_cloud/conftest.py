@@ -69,7 +69,7 @@ def read_payload(payload: bytes) -> list[tuple[str | None, ...]]:
     return [tuple(_cell(cell) for cell in line.split("\t")) for line in lines]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def copied() -> Callable[..., Copied]:
     """Runs a COPY of files in memory: `copied("CSV", columns, b"...")`; more objects by URL as `others`."""
 

@@ -71,6 +71,7 @@ def _at_once(load: Load, data: bytes) -> list[pa.Array] | None:
         )
         or b"\0" in data
         or data.count(b"\r") != data.count(b"\r\n")
+        or (not command.has("ignoreblanklines") and _has_blank_line(data))
         or len(data) > LONGEST_ROW
         or (quoted and not _well_quoted(data, command.delimiter.encode(), quote))
     )
@@ -98,6 +99,11 @@ def _at_once(load: Load, data: bytes) -> list[pa.Array] | None:
     except pa.ArrowInvalid:
         return None
     return [column.combine_chunks() for column in table.columns]
+
+
+def _has_blank_line(data: bytes) -> bool:
+    """True if there may be one, which Arrow takes for a record of empty fields."""
+    return b"\n\n" in data or b"\n\r\n" in data or data.startswith((b"\n", b"\r\n"))
 
 
 def _keeps(escape: bool, data: bytes) -> bool:
@@ -216,8 +222,10 @@ def _delimited(load: Load, text: str, at: int) -> tuple[int, Fields, BadValue | 
     """A record of delimited text; a NUL ends it as a line's end does."""
     command = load.command
     end = _line_end(text, at, escape=command.has("escape"))
-    raw = text[at:end].removesuffix("\r")
+    raw = text[at:end]
     following = min(end + 1, len(text))
+    if not (command.has("escape") and re.search(r"(?<!\\)(?:\\\\)*\\\r\Z", raw)):
+        raw = raw.removesuffix("\r")
     if not (command.has("escape") or command.has("removequotes")):
         fields = raw.split(command.delimiter)
         starts = [0]
