@@ -154,3 +154,10 @@ def test_a_target_ends_with_its_input() -> None:
         out, said = running.communicate(lines(SCHEMA, batch("good"), STATE, batch("a"), {**STATE, "value": {"n": 2}}))
         assert running.returncode == 0, said
         assert out.splitlines()[-1] == '{"n":2}'
+
+
+def test_a_target_without_input_says_so() -> None:
+    ran = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *command()], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1].endswith("pipe the messages of a tap into the target")
+    assert "Traceback" not in ran.stderr

@@ -28,10 +28,14 @@ class LineReader(SingerReader):
         """Read all lines.
 
         Raises:
-            DataError: One is no text.
+            DataError: There is no input, or a line is no text.
             BaseException: What `interrupt` was given.
         """
-        source: Any = self._lines.of(file_input or self.default_input)  # all that the SDK does is to iterate
+        given = file_input or self.default_input
+        if given is None:
+            msg = "There is no input: standard input is closed; pipe the messages of a tap into the target"
+            raise DataError(msg)
+        source: Any = self._lines.of(given)  # all that the SDK does is to iterate
         try:
             with contextlib.closing(source):
                 return super().process_lines(source, callbacks)
