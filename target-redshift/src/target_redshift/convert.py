@@ -37,7 +37,12 @@ class Misfit:
 
 
 def checked(
-    batches: Iterable[pa.RecordBatch], columns: Sequence[Column], url: str, *, varchar_max: int = MAX_VARCHAR
+    batches: Iterable[pa.RecordBatch],
+    columns: Sequence[Column],
+    url: str,
+    *,
+    varchar_max: int = MAX_VARCHAR,
+    as_text: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The batches of one file, looked at before Redshift does, which would say less.
 
@@ -46,12 +51,13 @@ def checked(
         columns: What they go into.
         url: The file, for messages.
         varchar_max: The most bytes that VARCHAR columns get, unless they have more already.
+        as_text: They are uploaded in a format of text.
 
     Raises:
         DataError: Text is too long or holds a NUL, or bytes are too many; names the file, the row and the column.
     """
     first = 1
-    wanted = {c.source: limit(c, varchar_max) for c in columns}
+    wanted = {c.source: limit(c, varchar_max, as_text=as_text) for c in columns}
     for batch in batches:
         for name, array in zip(batch.schema.names, batch.columns, strict=True):
             if (most := wanted.get(name)) and (bad := misfit(array, most)):
@@ -61,7 +67,7 @@ def checked(
         first += batch.num_rows
 
 
-def limit(column: Column, varchar_max: int = MAX_VARCHAR) -> int | None:
+def limit(column: Column, varchar_max: int = MAX_VARCHAR, *, as_text: bool = False) -> int | None:
     """The most bytes that a value of the column may have; None if it is of another kind."""
     match column.kind:
         case "VARCHAR":
@@ -69,7 +75,8 @@ def limit(column: Column, varchar_max: int = MAX_VARCHAR) -> int | None:
         case "SUPER":
             return MAX_VARCHAR  # it is staged as text
         case "VARBYTE":
-            return column.length or MAX_VARBYTE
+            most = column.length or MAX_VARBYTE
+            return min(most, MAX_VARCHAR // 4 * 3) if as_text else most  # base64, which is staged as text
     return None
 
 

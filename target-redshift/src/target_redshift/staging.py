@@ -177,7 +177,7 @@ def _from_text(column: Column, file_format: str) -> StagingColumn:
     match column.kind:
         case "TIME":
             return StagingColumn(column.name, "VARCHAR(32)", column, Change.CAST)
-        case "VARBYTE" if file_format == "jsonl":
+        case "VARBYTE":  # as digits, COPY would take none of them for null
             return StagingColumn(column.name, TEXT, column, Change.BASE64)
         case "SUPER" if file_format == "csv":
             return StagingColumn(column.name, TEXT, column, Change.JSON)

@@ -53,8 +53,13 @@ class TargetRedshift(WarehouseTarget):
     @cached_property
     def files(self) -> Files:
         """What makes batch files ready for COPY."""
-        as_they_are = ("parquet", "jsonl") if self.settings.upload_format == "parquet" else ()
-        return Files(self.storage, self.temporary, formats=as_they_are, varchar_max=self.settings.varchar_max)
+        settings = self.settings
+        return Files(
+            self.storage,
+            self.temporary,
+            upload_format=settings.upload_format,
+            varchar_max=settings.varchar_max,
+        )
 
     @cached_property
     def place(self) -> Stage:

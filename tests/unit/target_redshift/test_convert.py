@@ -75,7 +75,9 @@ def test_a_key_must_not_be_null() -> None:
     ],
 )
 def test_limits(kind: str, length: int | None, varchar_max: int, most: int | None) -> None:
-    assert limit(Column("c", "c", kind, pa.string(), length=length), varchar_max) == most
+    column = Column("c", "c", kind, pa.string(), length=length)
+    assert limit(column, varchar_max) == most
+    assert limit(column, varchar_max, as_text=True) == (49_149 if kind == "VARBYTE" else most)
 
 
 @pytest.mark.parametrize(

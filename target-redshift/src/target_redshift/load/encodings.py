@@ -47,7 +47,7 @@ class JsonLines:
 
 @dataclass(frozen=True, slots=True)
 class Csv:
-    """Commas and double quotes, no header, in gzip; binary is in hexadecimal digits, as COPY reads it."""
+    """Commas and double quotes, no header, in gzip; binary is in base64."""
 
     schema: pa.Schema
     suffix = ".csv.gz"
@@ -87,7 +87,7 @@ def _csv(batch: pa.RecordBatch) -> Any:
     series = {}
     for i, array in enumerate(batch.columns):
         column = pl.Series(pl.from_arrow(_printable(array)))
-        series[f"c{i}"] = column.bin.encode("hex") if column.dtype == pl.Binary else column
+        series[f"c{i}"] = column.bin.encode("base64") if column.dtype == pl.Binary else column
     pl.DataFrame(series).write_csv(
         out,
         include_header=False,

@@ -77,15 +77,15 @@ class Files:
     Args:
         storage: Where batch files are read from.
         temporary: A new name for a temporary file, by its suffix.
-        formats: The formats of files that may be COPYed as they are.
+        upload_format: What converted rows are uploaded as.
         varchar_max: The most bytes that VARCHAR columns get.
     """
 
     def __init__(
-        self, storage: Storage, temporary: Callable[[str], Path], *, formats: Sequence[str], varchar_max: int
+        self, storage: Storage, temporary: Callable[[str], Path], *, upload_format: str, varchar_max: int
     ) -> None:
         self.storage, self._temporary = storage, temporary
-        self._formats, self._varchar_max = formats, varchar_max
+        self._upload_format, self._varchar_max = upload_format, varchar_max
 
     def prepare(self, item: Item, keys: Sequence[str] = ()) -> Part:
         """Make an item ready to be loaded.
@@ -129,7 +129,7 @@ class Files:
         conversion = item.conversion
         if item.is_temporary or not item.urls or any(Url.parse(url).scheme != "s3" for url in item.urls):
             return Unfit("they are not on S3")
-        if item.file_format not in self._formats:
+        if self._upload_format != "parquet":
             return Unfit("load_format says so")
         if conversion.constants:
             return Unfit("columns are added")
@@ -175,7 +175,8 @@ class Files:
 
         def rows(url: str) -> Iterator[pa.RecordBatch]:
             batches = read_file(self.storage, url, format=item.file_format, schema=read)
-            return checked(batches, conversion.columns, url, varchar_max=self._varchar_max)
+            as_text = self._upload_format != "parquet"
+            return checked(batches, conversion.columns, url, varchar_max=self._varchar_max, as_text=as_text)
 
         return conversion.all_batches((url, rows(url)) for url in item.urls)
 
