@@ -11,7 +11,7 @@ from local_cloud.redshift.errors import RedshiftError
 from local_cloud.redshift.tokens import literal
 from local_cloud.redshift.wire import Closed, Stream
 
-_IDLE = b"I"
+_IDLE, _FAILED = b"I", b"E"
 _ROW = ord("D")
 _PIECE = 1 << 16
 _MOST_AHEAD = 1 << 26
@@ -255,6 +255,10 @@ class Backend:
         detail = f", DETAIL = {literal(error.detail.replace(chr(0), ''))}" if error.detail else ""
         code = error.code if len(error.code) == 5 else "XX000"
         words = error.message.replace("\0", "")
+        if self.status == _FAILED:
+            # It failed already, by rows that ended in the middle; PostgreSQL would only say that it did.
+            self._client.send(wire.error(code, words, detail=error.detail))
+            return
         raised = f"RAISE EXCEPTION USING MESSAGE = {literal(words)}, ERRCODE = '{code}'{detail}"
         self.send(wire.query(f"DO {literal(f'BEGIN {raised}; END')}"))
         self.relay(ready=False)
