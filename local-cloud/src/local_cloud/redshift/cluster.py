@@ -65,13 +65,13 @@ class Cluster:
 
     def _prepare(self, password: str) -> None:
         catalog = resources.files(__package__).joinpath("catalog.sql").read_text()
-        if not self.rows("SELECT FROM pg_namespace WHERE nspname = 'local_cloud'"):
+        if not self.rows("SELECT 1 FROM pg_namespace WHERE nspname = 'local_cloud'"):
             self._admin.execute("SET allow_system_table_mods = on")
             self._admin.execute(catalog)
             self._admin.execute("RESET allow_system_table_mods")
             self._admin.execute(f"CREATE ROLE {USER} SUPERUSER LOGIN")
             self.rows("INSERT INTO local_cloud.about (catalog) VALUES (md5(%s))", (catalog,))
-        elif not self.rows("SELECT FROM local_cloud.about WHERE catalog = md5(%s)", (catalog,)):
+        elif not self.rows("SELECT 1 FROM local_cloud.about WHERE catalog = md5(%s)", (catalog,)):
             raise LocalCloudError(
                 "the data of the local Redshift are of another version: remove redshift/ from --data-dir"
             )

