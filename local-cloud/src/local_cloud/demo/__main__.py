@@ -79,9 +79,9 @@ def main() -> int:
             good &= _report(sources, pipes, stage)
     for pipe in pipes:
         pipe.warehouse.close()
-    names = " and ".join(["the source", *(pipe.warehouse.name for pipe in pipes)])
+    *names, last = ["the source", *(pipe.warehouse.name for pipe in pipes)]
     verdict = "agree, after each of the three runs" if good else "differ: FAILED"
-    _say(f"\nRows and checksums of {names} {verdict}.")
+    _say(f"\nRows and checksums of {', '.join(names)} and {last} {verdict}.")
     return 0 if good else 1
 
 

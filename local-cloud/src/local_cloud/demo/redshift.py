@@ -34,7 +34,8 @@ _COLUMNS = """
 """
 # The first digits of a hash as a number.
 _NUMBER = " + ".join(
-    f"STRPOS('123456789abcdef', SUBSTRING(hash, {n}, 1)) * {16 ** (HEX_DIGITS - n)}" for n in range(1, HEX_DIGITS + 1)
+    f"CAST(STRPOS('123456789abcdef', SUBSTRING(hash, {n}, 1)) AS BIGINT) * {16 ** (HEX_DIGITS - n)}"
+    for n in range(1, HEX_DIGITS + 1)
 )
 _COPIES = "SELECT COUNT(DISTINCT query) FROM stl_load_commits WHERE filename LIKE %s"
 

@@ -1,0 +1,102 @@
+"""The demonstration's checksum is the same whether Python, BigQuery or Redshift computes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from local_cloud import Cloud
+from local_cloud.demo.bigquery import BigQuery
+from local_cloud.demo.checksum import Checksum, Column, of_source
+from local_cloud.demo.redshift import Redshift
+from local_cloud.demo.warehouse import Warehouse
+
+COLUMNS = [
+    Column("at", "timestamp"),
+    Column("day", "date"),
+    Column("good", "boolean"),
+    Column("name", "text"),
+    Column("number", "integer"),
+    Column("ratio", "float"),
+]
+ROWS: list[dict[str, Any]] = [
+    {
+        "at": "2013-01-02T03:04:05.600001Z",
+        "day": "2013-01-02",
+        "good": True,
+        "name": "é|☃",
+        "number": 7,
+        "ratio": 41.1304722,
+    },
+    {
+        "at": "1969-12-31T23:59:59.5Z",
+        "day": "1969-12-31",
+        "good": False,
+        "name": "",
+        "number": -(2**62),
+        "ratio": -0.0000005,
+    },
+    {"at": "2013-06-01T00:00:00Z", "day": "2013-06-01", "good": None, "name": " 'x' ", "number": 0, "ratio": 1e-9},
+    {"at": None, "day": None, "good": None, "name": None, "number": None, "ratio": None},
+]
+TYPES = {"text": "VARCHAR(64)", "integer": "BIGINT", "float": "DOUBLE PRECISION", "timestamp": "TIMESTAMPTZ"}
+BIGQUERY = {"text": "STRING", "integer": "INT64", "float": "FLOAT64", "boolean": "BOOL"}
+
+
+def of_rows(rows: list[dict[str, Any]]) -> Checksum:
+    return of_source([("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode())], COLUMNS)
+
+
+def literal(column: Column, value: Any) -> str:
+    if value is None:
+        return "NULL"
+    text = "'{}'".format(str(value).replace("'", "\\'"))
+    return (
+        f"{column.kind.upper()} {text}"
+        if column.kind in ("date", "timestamp")
+        else repr(value)
+        if isinstance(value, float | int)
+        else text
+    )
+
+
+@pytest.fixture
+def bigquery(cloud: Cloud, bq: Any, dataset: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Warehouse]:
+    for name, value in (cloud.env | {"TARGET_BIGQUERY_DATASET": dataset}).items():
+        monkeypatch.setenv(name, value)
+    bq.create_dataset(dataset)
+    defined = ", ".join(f"{c.name} {BIGQUERY.get(c.kind, c.kind.upper())}" for c in COLUMNS)
+    bq.query_and_wait(f"CREATE TABLE {dataset}.things ({defined}, _sdc_batched_at TIMESTAMP)")
+    for row in ROWS:
+        values = ", ".join(literal(c, row[c.name]) for c in COLUMNS)
+        bq.query_and_wait(f"INSERT INTO {dataset}.things VALUES ({values}, NULL)")
+    opened = BigQuery()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def redshift(cloud: Cloud, rs: Any, schema: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Warehouse]:
+    for name, value in cloud.env.items():
+        monkeypatch.setenv(name, value)
+    defined = ", ".join(f"{c.name} {TYPES.get(c.kind, c.kind.upper())}" for c in COLUMNS)
+    rs.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+    rs.execute(f"CREATE TABLE {schema}.things ({defined}, _sdc_batched_at TIMESTAMPTZ)")
+    for row in ROWS:
+        values = ", ".join(["%s"] * len(COLUMNS))
+        rs.execute(f"INSERT INTO {schema}.things VALUES ({values}, NULL)", [row[c.name] for c in COLUMNS])
+    opened = Redshift(schema=schema, batches="s3://stage/batches")
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("name", ["bigquery", "redshift"])
+def test_a_warehouse_has_the_columns_and_the_checksum_of_the_source(name: str, request: pytest.FixtureRequest) -> None:
+    warehouse: Warehouse = request.getfixturevalue(name)
+
+    assert sorted(warehouse.columns("things")) == COLUMNS
+    assert warehouse.checksum("things", warehouse.columns("things")) == of_rows(ROWS)
+    assert of_rows(ROWS).value != of_rows(ROWS[1:]).value
