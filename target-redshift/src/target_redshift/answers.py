@@ -142,7 +142,7 @@ def _of_server(details: Mapping[str, str], what: str) -> SingerArrowError:
         case Kind.DENIED:
             return CredentialsError(f"{message}; {_DENIED_HINT[_place(text)]}")
         case Kind.MISSING:
-            return NotFoundError(message)
+            return NotFoundError(f"{message}; check the setting dbname" if details.get("C") == "3D000" else message)
         case Kind.EXISTS:
             return AlreadyExistsError(message)
     if _REDIRECT.search(text):
