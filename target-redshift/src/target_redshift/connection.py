@@ -6,6 +6,7 @@ together. A session that was lost, or that was left within a transaction, does n
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 import time
@@ -211,6 +212,7 @@ class Connection:
     def _connect(self) -> Session:
         import redshift_connector
 
+        logging.getLogger("redshift_connector").setLevel(logging.WARNING)  # it tells of every message on the wire
         what = f"Connecting to {place(self.settings)}"
         if not self._was_reached and self.settings.host:
             _knock(self.settings.host, self.settings.port, what)

@@ -107,8 +107,8 @@ def jsonl_columns(columns: Sequence[Column], keys: Sequence[str] = ()) -> list[S
             return Unfit(f"property {column.source!r} is not the name of its column")
         if column.kind == "DECIMAL":
             return Unfit(f"property {column.source!r} is a decimal, which COPY would read as a double")
-        if column.kind == "VARCHAR" and column.arrow != pa.string():
-            return Unfit(f"property {column.source!r} is not text")
+        if column.becomes_text:
+            return Unfit(f"property {column.source!r} is not text, and its column is")
         staged.append(_from_text(column, "jsonl"))
     return _complete(staged, keys)
 

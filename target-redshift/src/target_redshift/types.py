@@ -113,6 +113,7 @@ class Column:
         length: Bytes of a VARCHAR or VARBYTE.
         precision: Digits of a DECIMAL.
         scale: Those of them that are after the point.
+        becomes_text: Whether its values are text in the table alone: JSON, or decimals of many digits.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Column:
     length: int | None = None
     precision: int | None = None
     scale: int | None = None
+    becomes_text: bool = False
 
     def __str__(self) -> str:
         return ddl_type(self)
@@ -269,7 +271,7 @@ def _text(field: pa.Field, name: str, varchar_max: int) -> Column:
 def _decimal(field: pa.Field, name: str, varchar_max: int) -> Column:
     precision, scale = decimal_digits(field.type)
     if precision > MAX_DIGITS or scale > MAX_SCALE:
-        return _text(field, name, varchar_max)
+        return replace(_text(field, name, varchar_max), becomes_text=True)
     arrow = pa.decimal128(precision, scale)
     return Column(name, field.name, "DECIMAL", arrow, precision=precision, scale=scale)
 
@@ -286,6 +288,8 @@ def decimal_digits(t: pa.DataType) -> tuple[int, int]:
 def _fitted(column: Column, field: pa.Field, have: Existing) -> Column:
     """The column with the type that the table's own has."""
     sized = replace(column, kind=have.kind, length=have.length, precision=have.precision, scale=have.scale)
+    if column.kind == "SUPER" and have.kind == "VARCHAR":
+        sized = replace(sized, becomes_text=True)
     if have.kind == "DECIMAL" and have.precision is not None:
         sized = replace(sized, arrow=pa.decimal128(have.precision, have.scale or 0))
     elif have.kind in _ARROW:

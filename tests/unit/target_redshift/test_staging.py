@@ -190,6 +190,13 @@ class TestJsonLines:
         assert isinstance(found, Unfit)
         assert "double" in found.reason
 
+    @pytest.mark.parametrize("arrow", [pa.decimal256(50, 2), ITEMS])
+    def test_what_becomes_text_is_none_yet(self, arrow: pa.DataType) -> None:
+        columns = columns_of(pa.schema([("c", arrow)]), [existing("c", "character varying(100)")])
+        found = jsonl_columns(columns)
+        assert isinstance(found, Unfit)
+        assert "not text" in found.reason
+
     def test_keys_that_differ_in_case(self) -> None:
         found = jsonl_columns(columns_of(pa.schema([("Id", pa.int64())])))
         assert isinstance(found, list)
