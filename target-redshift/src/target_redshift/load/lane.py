@@ -222,7 +222,7 @@ class Lane(lane.Lane[Way, Part]):
     def _leave_out(self, group: Group, batches: set[str]) -> None:
         """Take batches out of a group, whose files and staging tables are made again."""
         out = [p for p in group.parts if p.item.batch_id in batches]
-        rest = [p for p in group.parts if p not in out]
+        rest = [p for p in group.parts if p.item.batch_id not in batches]
         self.forget(group)
         self.way.files.discard(*out)
         group.parts = rest
