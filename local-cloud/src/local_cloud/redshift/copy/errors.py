@@ -33,7 +33,7 @@ class LoadErrorRow:
 
     Attributes:
         file: the URL of the object.
-        line: of the record in the file, from 1; a record of several lines counts as it does for IGNOREHEADER.
+        line: the number of the record's first line in the file, from 1.
         column: the table's column; empty where the record itself is wrong.
         type: the column's type, as stl_load_errors spells it.
         length: the column's length in bytes, or its precision and scale; empty where there is none.

@@ -197,11 +197,12 @@ def _time(kind: str, text: str) -> str:
 
 
 def _epoch(given: str, text: str) -> str:
-    match = re.fullmatch(r"(-?\d{1,14})(?:\.(\d{1,6})\d*)?", text)
+    match = re.fullmatch(r"(-?)(\d{1,14})(?:\.(\d{1,6})\d*)?", text)
     if not match:
         raise BadValue(errors.TIMESTAMP, f"Invalid timestamp format or value [{given}]")
-    unit = 1_000_000 if given == SECONDS else 1_000
-    micros = int(match[1]) * unit + (int((match[2] or "0").ljust(6, "0")) if unit == 1_000_000 else 0)
+    whole, fraction = int(match[2]), int((match[3] or "0").ljust(6, "0"))
+    micros = whole * 1_000_000 + fraction if given == SECONDS else whole * 1_000 + fraction // 1_000
+    micros = -micros if match[1] else micros
     try:
         moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=micros)  # noqa: DTZ001
     except OverflowError:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from local_cloud.redshift.copy import json, parquet, slices, sources, text
@@ -39,7 +40,7 @@ class CopyPlan:
         names: the columns that the payload fills, in order.
         chunks: the payload for PostgreSQL's `COPY table (names) FROM STDIN` in its text format. Raises RedshiftError
             where the load fails; then nothing of it may stay.
-        rows: how many were given out so far.
+        rows: how many were read so far.
         errors: the records that were wrong so far.
         files: the files that are through.
     """
@@ -78,8 +79,17 @@ def run(
     files = sources.find(command, reach)
     plan = CopyPlan(tuple(column.name for column in target), iter(()))
     load = Load(command, tuple(target), reach, lambda row: _note(plan, command, row))
-    plan.chunks = _chunks(plan, load, files, slices)
+    plan.chunks = _ahead(_chunks(plan, load, files, slices))
     return plan
+
+
+def _ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The chunks, the next of which is made while PostgreSQL takes one."""
+    with ThreadPoolExecutor(1) as maker:
+        coming = maker.submit(next, chunks, None)
+        while (chunk := coming.result()) is not None:
+            coming = maker.submit(next, chunks, None)
+            yield chunk
 
 
 def _note(plan: CopyPlan, command: CopyCommand, row: LoadErrorRow) -> None:
