@@ -1,11 +1,13 @@
 """Unknown and wrong settings are named, with what was probably meant, and without secrets."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from singer_arrow.singer.settings import problems
+from singer_arrow.errors import ConfigError
+from singer_arrow.singer.settings import json_file, json_object, problems
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -77,3 +79,27 @@ def test_a_secret_is_never_repeated(secret: object) -> None:
     lines = found({"streams": [], "aws": {"secret_access_key": secret}})
     assert len(lines) == 1
     assert str(secret) not in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("s3cret", "config is no JSON"),
+        (b"\xff", "config is no JSON"),
+        ("[" * 100_000, "config is no JSON"),
+        ('["s3cret"]', "config must hold a JSON object"),
+    ],
+    ids=["text", "bytes", "deep", "list"],
+)
+def test_what_is_no_json_object_is_one_line_that_holds_nothing_of_it(text: str | bytes, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        json_object(text, "config")
+    assert "\n" not in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_json_objects_are_read(tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_text('\ufeff{"a": 1}')
+    assert json_file(str(tmp_path / "c.json"), "config") == json_object('{"a": 1}', "config") == {"a": 1}
+    with pytest.raises(ConfigError, match="config cannot be read: No such file"):
+        json_file(str(tmp_path / "none.json"), "config")

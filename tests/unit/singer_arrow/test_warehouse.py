@@ -1,0 +1,237 @@
+"""What a warehouse's sinks do with messages, with a warehouse that only remembers what it was asked."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+
+from singer_arrow.batch.conversion import Conversion
+from singer_arrow.batch.message import Batch
+from singer_arrow.errors import SchemaError
+from singer_arrow.singer.declare import LOADS, LoadSettings, given_settings, storage_options
+from singer_arrow.singer.items import Item
+from singer_arrow.singer.lane import Lane, Way
+from singer_arrow.singer.warehouse import WarehouseSink, WarehouseTarget
+from singer_arrow.urls import Url
+
+SCHEMA = {"properties": {"id": {"type": "integer"}, "a b": {"type": ["string", "null"]}}}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table."""
+
+    name: str
+    source: str
+    arrow: pa.DataType
+
+
+class Plain(Conversion[Column]):
+    """Nothing special."""
+
+    __slots__ = ()
+
+    def read_field(self, column: Column) -> pa.Field:
+        return self.given.field(column.source)
+
+
+@dataclass(frozen=True)
+class Part:
+    """An item that is ready; records are read at once, because their file goes."""
+
+    item: Item[Plain]
+    rows: list[Any] = field(default_factory=list)
+    bytes: int = 1
+
+
+class Remembering(Lane[Way, Part]):
+    """Remembers the items that it loaded."""
+
+    def __init__(self, way: Way, load_method: str) -> None:
+        super().__init__(way)
+        self.load_method = load_method
+        self.loaded_items: list[Part] = []
+        self.replaced = False
+
+    def make_ready(self, item: Item[Plain]) -> Part:
+        lines = Url.parse(item.urls[0]).local_path().read_text().splitlines() if item.is_temporary else []
+        return Part(item, [json.loads(line) for line in lines])
+
+    def nothing(self, item: Item[Plain]) -> Part:
+        return Part(item)
+
+    def stage(self, parts: Sequence[Part]) -> None:
+        self.loaded_items += parts
+
+    def will_replace(self) -> None:
+        self.replaced = True
+
+
+class Append(Remembering):
+    """append-only."""
+
+    keeps_ledger = True
+
+
+class Merge(Remembering):
+    """upsert."""
+
+    merges = True
+
+
+class Replace(Remembering):
+    """overwrite."""
+
+    deferred = True
+
+
+LANES = {"append-only": Append, "upsert": Merge, "overwrite": Replace}
+
+
+class RememberingSink(WarehouseSink):
+    """The sink; `removed` is what it was asked to remove."""
+
+    lanes: ClassVar[list[Remembering]] = []
+    removed: ClassVar[list[Any]] = []
+
+    def prepare_table(self) -> Sequence[Column]:
+        return [Column(f.name.replace(" ", "_"), f.name, f.type) for f in self.given]
+
+    def make_lane(self, load_method: str, keys: tuple[str, ...]) -> Remembering:
+        replay = self.target.settings.replay_loads
+        way = Way(stream=self.stream_name, tally=self.tally, logger=self.target.logger, replay_loads=replay, keys=keys)
+        self.lanes.append(LANES[load_method](way, load_method))
+        return self.lanes[-1]
+
+    def conversion(self, constants: Mapping[str, Any], *, keys: tuple[str, ...], place: int | None) -> Plain:
+        return Plain(tuple(self.columns), self.given, constants, keys, place)  # type: ignore[arg-type]
+
+    def remove_versions(self, version: int, *, version_column: str, deleted_column: str | None) -> int:
+        self.removed.append((version, version_column, deleted_column))
+        return 7
+
+    def is_load_of_its_own(self, batch: Batch) -> bool:
+        return (batch.byte_count or 0) > 100
+
+
+class RememberingTarget(WarehouseTarget):
+    """The target."""
+
+    name = "target-remembering"
+    default_sink_class = RememberingSink
+    config_jsonschema: ClassVar[dict[str, Any]] = {"properties": LOADS}
+
+    @cached_property
+    def settings(self) -> LoadSettings:
+        given = given_settings(self.config)
+        return LoadSettings(aws=storage_options(given.get("batch_config")), **LoadSettings.load_arguments(given))
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    RememberingSink.lanes = []
+    RememberingSink.removed = []
+
+
+def schema(keys: Sequence[str] = ("id",)) -> dict[str, Any]:
+    return {"type": "SCHEMA", "stream": "s", "schema": SCHEMA, "key_properties": list(keys)}
+
+
+def batch(name: str, **more: Any) -> dict[str, Any]:
+    return {"type": "BATCH", "stream": "s", "encoding": {"format": "parquet"}, "manifest": [f"s3://b/{name}"], **more}
+
+
+def activate(version: int) -> dict[str, Any]:
+    return {"type": "ACTIVATE_VERSION", "stream": "s", "version": version}
+
+
+def run(*messages: dict[str, Any], **config: Any) -> Remembering:
+    """The lane of the stream's last SCHEMA, after the run."""
+    target = RememberingTarget(config=config)
+    target.process_lines(io.StringIO("".join(json.dumps(m) + "\n" for m in messages)))
+    target.process_endofpipe()
+    target.close()
+    return RememberingSink.lanes[-1]
+
+
+def test_a_batch_becomes_an_item() -> None:
+    lane = run(schema(), batch("1", batch_id="x", row_count=2, byte_count=3, version=4), add_record_metadata=True)
+    (part,) = lane.loaded_items
+    item = part.item
+    assert (item.urls, item.file_format, item.batch_id, item.rows, item.bytes) == (("s3://b/1",), "parquet", "x", 2, 3)
+    assert item.conversion.constants["_sdc_table_version"] == 4
+    assert (item.conversion.keys, item.conversion.place) == ((), None)
+    assert lane.way.keys == ("id",)
+
+
+def test_records_become_an_item_that_is_ours_to_remove() -> None:
+    records = [{"type": "RECORD", "stream": "s", "record": {"id": n, "a b": None}} for n in range(3)]
+    (part,) = run(schema(), *records).loaded_items
+    assert part.rows == [r["record"] for r in records]
+    assert (part.item.rows, part.item.is_temporary, part.item.file_format) == (3, True, "jsonl")
+    assert not Url.parse(part.item.urls[0]).local_path().parent.exists()
+
+
+def test_a_batch_that_comes_twice_is_loaded_once_where_there_is_a_ledger() -> None:
+    twice = (schema(), batch("1", batch_id="x"), batch("2", batch_id="x"), batch("3"), batch("3"))
+    assert [p.item.urls[0][-1] for p in run(*twice).loaded_items] == ["1", "3", "3"]
+    for config in ({"load_method": "upsert"}, {"replay": "load"}):
+        assert [p.item.urls[0][-1] for p in run(*twice, **config).loaded_items] == ["1", "2", "3", "3"]
+
+
+def test_what_is_merged_has_keys_and_places() -> None:
+    lane = run(schema(("a b", "id")), batch("1"), batch("2"), load_method="upsert")
+    assert [(p.item.conversion.keys, p.item.conversion.place) for p in lane.loaded_items] == [
+        (("a b", "id"), 0),
+        (("a b", "id"), 1),
+    ]
+    assert lane.way.keys == ("a_b", "id")
+
+
+def test_without_keys_rows_are_appended(caplog: pytest.LogCaptureFixture) -> None:
+    assert run(schema(()), load_method="upsert").load_method == "append-only"
+    assert "no key_properties" in caplog.text
+
+
+def test_a_key_must_be_a_property() -> None:
+    with pytest.raises(SchemaError, match="'x' of stream 's' is not among the properties"):
+        run(schema(("x",)))
+
+
+@pytest.mark.parametrize(("hard", "deleted"), [(True, None), (False, "_sdc_deleted_at")])
+def test_old_versions_are_removed(hard: bool, deleted: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    run(schema(), batch("1"), activate(5), hard_delete=hard, add_record_metadata=not hard)
+    assert RememberingSink.removed == [(5, "_sdc_table_version", deleted)]
+    assert f"version 5 is active, 7 older rows {'deleted' if hard else 'marked as deleted'}" in caplog.text
+
+
+def test_versions_without_a_column_have_no_effect(caplog: pytest.LogCaptureFixture) -> None:
+    run(schema(), activate(5))
+    assert RememberingSink.removed == []
+    assert "has no effect" in caplog.text
+
+
+def test_a_deferred_lane_replaces_the_table() -> None:
+    lane = run(schema(), activate(5), load_method="overwrite", hard_delete=True)
+    assert lane.replaced
+    assert RememberingSink.removed == []
+
+
+def test_settings_say_where_loads_end_and_how_files_are_read(tmp_path: Path) -> None:
+    params = {"key": "k", "secret": "s"}
+    storage = {"root": f"file://{tmp_path}", "params": params}
+    config = {"batch_config": {"encoding": {"format": "jsonl"}, "storage": storage}, "max_batch_mb": 2}
+    target = RememberingTarget(config={**config, "max_parallel_loads": 3, "max_batch_age_seconds": 9})
+    limits = target.limits
+    assert (limits.age_seconds, limits.bytes, limits.parallel, limits.workers) == (9, 2 << 20, 3, target.cores)
+    assert target.settings.aws.access_key_id == "k"
