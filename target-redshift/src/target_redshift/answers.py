@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -113,14 +114,14 @@ def mapped(error: BaseException, what: str) -> SingerArrowError:
     if isinstance(error, ClientError):
         return _of_aws(error, what)
     if isinstance(error, BotoCoreError):
-        return CredentialsError(
-            f"{what}: AWS credentials could not be had ({_line(error)}); check the settings iam and aws"
-        )
+        return CredentialsError(f"{what}: AWS gave no credentials ({_line(error)}); check the settings iam and aws")
     cause = error.args[1] if isinstance(error, Error) and len(error.args) > 1 else error
     if _is_certificate(cause):
         return ConfigError(f"{what}: the server's certificate is not trusted ({_line(cause)}); check host and ssl")
     if "refuses SSL" in str(error):
         return ConfigError(f"{what}: the server takes no encrypted connection; set ssl: false, or check host and port")
+    if isinstance(cause, socket.gaierror):
+        return ServiceError(f"{what}: the host could not be found ({_line(cause)}); check the network, then run again")
     if isinstance(cause, OSError | struct.error | EOFError) or _LOST.search(str(error)):
         return SessionLostError(f"{what}: the connection to Redshift was lost ({_short(cause)}); run again")
     if isinstance(error, InterfaceError) and "password" in str(error):

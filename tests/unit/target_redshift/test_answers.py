@@ -84,7 +84,7 @@ def server(code: str, message: str, **more: str) -> ProgrammingError:
         (ConnectionResetError(104, "Connection reset by peer"), SessionLostError),
         (BrokenPipeError(32, "Broken pipe"), SessionLostError),
         (struct.error("unpack requires a buffer of 5 bytes"), SessionLostError),
-        (socket.gaierror(-2, "Name or service not known"), SessionLostError),
+        (InterfaceError("communication error", socket.gaierror(-2, "Name or service not known")), ServiceError),
         (
             InterfaceError("communication error", ssl.SSLCertVerificationError(1, "self-signed certificate")),
             ConfigError,
