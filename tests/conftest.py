@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redshift_client import Client, Lost, Open, opener
 from singer_lines import Batches
 from warehouses import WAREHOUSES, Warehouse
 
@@ -142,3 +143,30 @@ def redshift_faults(cloud: Cloud) -> Iterator[Callable[..., None]]:
     """Makes statements in Redshift fail, wait or lose their connection: see `Cloud.redshift_faults`."""
     yield cloud.redshift_faults
     cloud.redshift_faults()
+
+
+@pytest.fixture(params=["psycopg", "redshift_connector"])
+def connect(request: pytest.FixtureRequest, cloud: Cloud) -> Iterator[Open]:
+    """Opens connections to Redshift, by one driver after the other, in autocommit mode."""
+    opened: list[Client] = []
+    begin = opener(cloud, request.param)
+
+    def tracked(**options: Any) -> Client:
+        opened.append(begin(**options))
+        return opened[-1]
+
+    yield tracked
+    for client in opened:
+        try:
+            client.close()
+        except Lost:
+            continue  # a test has ended it
+
+
+@pytest.fixture
+def sql(connect: Open, schema: str) -> Client:
+    """A connection of `connect` whose first schema is this test's, which exists."""
+    client = connect()
+    client(f"create schema {schema}")
+    client(f"set search_path to {schema}")
+    return client

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from local_cloud.redshift import translate, wire
 from local_cloud.redshift.errors import RedshiftError
+from local_cloud.redshift.names import LongNames
 from local_cloud.redshift.tokens import literal
 from local_cloud.redshift.wire import Closed, Stream
 
@@ -28,7 +29,7 @@ class Backend:
     Args:
         stream: to PostgreSQL.
         client: who gets the answers.
-        full_name: Redshift's name for one of PostgreSQL.
+        names: the long ones.
         terminate: asks a process of PostgreSQL to end.
         unicode: the client asked for no encoding.
     """
@@ -37,7 +38,7 @@ class Backend:
         self,
         stream: Stream,
         client: Stream,
-        full_name: Callable[[str], str],
+        names: LongNames,
         terminate: Callable[[int], object],
         *,
         unicode: bool,
@@ -46,7 +47,7 @@ class Backend:
         self.pid = 0
         self._stream = stream
         self._client = client
-        self._full_name = full_name
+        self._names = names
         self._terminate = terminate
         self._unicode = unicode
         self._asked: deque[tuple[bytes, str]] = deque()
@@ -125,7 +126,7 @@ class Backend:
         if _ANSWERS.get(kind) == asked[0]:
             self._asked.popleft()
         if kind == b"T":
-            body, self._varbytes = translate.row_description(body, self._full_name)
+            body, self._varbytes = translate.row_description(body, self._names.full)
             if asked[0] == b"D":
                 self._shapes[asked[1]] = self._varbytes
         elif kind == b"t":
@@ -135,7 +136,7 @@ class Backend:
         elif kind == b"K":
             self.pid = wire.int32(body, 0)
         elif kind in (b"E", b"N"):
-            return wire.response(kind, translate.fields(wire.fields(body), self._full_name))
+            return wire.response(kind, translate.fields(wire.fields(body), self._names.in_text))
         elif kind == b"Z":
             self.status = body
         return wire.message(kind, body)
@@ -243,7 +244,7 @@ class Backend:
             raise failed
 
     def _error(self, body: bytes) -> RedshiftError:
-        words = translate.fields(wire.fields(body), self._full_name)
+        words = translate.fields(wire.fields(body), self._names.in_text)
         return RedshiftError(words["M"], words["C"], words.get("D", ""))
 
     def _drain(self) -> None:

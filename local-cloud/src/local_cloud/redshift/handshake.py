@@ -26,7 +26,7 @@ def open_session(client: Stream, cluster: Cluster, tls: ssl.SSLContext | None) -
     stream = Stream(cluster.postgres.connect())
     passed = {name: value for name, value in said.items() if name.lower() in _PASSED_ON}
     unicode = "client_encoding" not in said
-    backend = Backend(stream, client, cluster.names.full, cluster.terminate, unicode=unicode)
+    backend = Backend(stream, client, cluster.names, cluster.terminate, unicode=unicode)
     backend.send(wire.startup({"database": said.get("user", "")} | passed))
     try:
         if not backend.relay(ready=False):

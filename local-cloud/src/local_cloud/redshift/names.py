@@ -1,12 +1,14 @@
 """Identifiers of up to 127 bytes on a PostgreSQL that takes 63."""
 
 import hashlib
+import re
 import threading
 from collections.abc import Callable, Iterable
 
 LONGEST = 127
 _SHORT = 63
 _DIGITS = 16
+_SHORTENED = re.compile(rf"~[0-9a-f]{{{_DIGITS}}}")
 
 
 def fold(name: str) -> str:
@@ -54,3 +56,10 @@ class LongNames:
     def full(self, name: str) -> str:
         """Redshift's name for one of PostgreSQL."""
         return self._full.get(name, name)
+
+    def in_text(self, text: str) -> str:
+        """A message of PostgreSQL with Redshift's names."""
+        if _SHORTENED.search(text):
+            for short, full in list(self._full.items()):
+                text = text.replace(short, full)
+        return text

@@ -13,7 +13,6 @@ SUPER, VARBYTE = 4000, 6551
 PARAMETERS = {"server_version": "8.0.2"}
 _BYTES = re.compile(r'violates check constraint "bytes_(\d+)_\w*"')
 _NULL = re.compile(r'null value in column "(.*)" of relation')
-_SHORTENED = re.compile(r'[^"\s]*~[0-9a-f]{16}')
 _ROLE = re.compile(r'role "(?:(group|role):)?([^"]*)"')
 
 
@@ -74,10 +73,10 @@ def result_formats(bind: bytes) -> list[int]:
     return [wire.int16(bind, position + 2 + 2 * index) for index in range(count)]
 
 
-def fields(found: Mapping[str, str], full_name: Callable[[str], str]) -> dict[str, str]:
-    """The fields of an error or a notice."""
+def fields(found: Mapping[str, str], full_text: Callable[[str], str]) -> dict[str, str]:
+    """The fields of an error or a notice, with Redshift's names in their texts."""
     kept = {name: value for name, value in found.items() if name not in "WFLRpqstcdn"}
-    kept |= {name: _SHORTENED.sub(lambda match: full_name(match[0]), kept[name]) for name in "MDH" if name in kept}
+    kept |= {name: full_text(kept[name]) for name in "MDH" if name in kept}
     kept |= _words(kept)
     kept["M"] = _ROLE.sub(lambda match: f'{match[1] or "user"} "{match[2]}"', kept.get("M", ""))
     return {name: value for name, value in kept.items() if value}
