@@ -8,8 +8,10 @@ plan.rows, plan.errors, plan.files          # complete once the chunks are at th
 """
 
 from local_cloud.redshift.copy.columns import Column
+from local_cloud.redshift.copy.command import CopyCommand
+from local_cloud.redshift.copy.credentials import Credentials
 from local_cloud.redshift.copy.errors import LoadErrorRow, RedshiftError
-from local_cloud.redshift.copy.parse import CopyCommand, Credentials, parse
+from local_cloud.redshift.copy.parse import parse
 from local_cloud.redshift.copy.running import CopiedFile, CopyPlan, run
 from local_cloud.redshift.copy.sources import Objects, S3Objects
 

@@ -5,68 +5,16 @@ Rules: the pages "COPY", "COPY from columnar data formats" and "Data conversion 
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from local_cloud.redshift import tokens
+from local_cloud.redshift.copy.command import CopyCommand, Format
+from local_cloud.redshift.copy.credentials import credentials
 from local_cloud.redshift.copy.errors import SYNTAX, UNSUPPORTED, RedshiftError, unsupported
 from local_cloud.redshift.tokens import Token
 
-Format = Literal["delimited", "csv", "json", "parquet"]
 MOST_ERRORS = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """How COPY may read: roles (the first is assumed by the cluster, each next one by the one before) or keys."""
-
-    roles: tuple[str, ...] = ()
-    access_key_id: str = ""
-    secret_access_key: str = field(default="", repr=False)
-    session_token: str = field(default="", repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class CopyCommand:
-    """A COPY from S3.
-
-    Attributes:
-        table: as written, quotes included.
-        columns: in lower case; None if the statement names none.
-        source: the s3:// URL of a prefix or a manifest.
-        json: 'auto', 'auto ignorecase', 'noshred' or the s3:// URL of a jsonpaths file.
-        null_as: the text that stands for NULL; None if not given.
-        invalid: what takes the place of an invalid character (ACCEPTINVCHARS); None without that option.
-        max_errors: how many bad records make the load fail (1: the first).
-        options: the options given, in lower case, one word each.
-    """
-
-    table: str
-    columns: tuple[str, ...] | None
-    source: str
-    format: Format = "delimited"
-    credentials: Credentials = Credentials()
-    compression: Literal["gzip", "bzip2", "zstd"] | None = None
-    region: str | None = None
-    json: str = "auto"
-    delimiter: str = "|"
-    quote: str = '"'
-    null_as: str | None = None
-    date_format: str | None = None
-    time_format: str | None = None
-    ignore_header: int = 0
-    max_errors: int = 1
-    invalid: str | None = None
-    options: frozenset[str] = frozenset()
-
-    def has(self, option: str) -> bool:
-        """True if the option was given, e.g. `has("manifest")`."""
-        return option in self.options
-
-    @property
-    def null_text(self) -> str | None:
-        """The text that stands for NULL; none in JSON, which has a null, unless one is given."""
-        return self.null_as if self.null_as is not None or self.format == "json" else "\\N"
 
 
 _FORMATS = {"csv", "json", "parquet", "delimiter", "fixedwidth", "avro", "orc", "shapefile"}
@@ -335,7 +283,7 @@ def _command(table: str, columns: tuple[str, ...] | None, source: str, given: Ma
         columns=columns,
         source=source,
         format=form,
-        credentials=_credentials(given),
+        credentials=credentials(given),
         compression=next((name for name in ("gzip", "bzip2", "zstd") if name in given), None),
         region=given.get("region"),
         delimiter=delimiter,
@@ -359,37 +307,3 @@ def _shredding(option: str) -> str:
     if option.strip().lower() in known:
         raise RedshiftError(f"Invalid JSON option '{option}': it is case-sensitive, in lower case", SYNTAX)
     raise RedshiftError(f"Invalid JSONPath format: '{option}' is neither 'auto' nor an s3:// URL", SYNTAX)
-
-
-def _credentials(given: Mapping[str, Any]) -> Credentials:
-    ways = [name for name in ("iam_role", "credentials", "access_key_id") if name in given]
-    if len(ways) != 1:
-        said = "Invalid credentials: " if ways else "No credentials: "
-        raise RedshiftError(f"{said}COPY takes one of IAM_ROLE, CREDENTIALS and ACCESS_KEY_ID", SYNTAX)
-    if ways == ["iam_role"]:
-        return Credentials(roles=_roles(given["iam_role"]))
-    if ways == ["credentials"]:
-        return _credential_text(given["credentials"])
-    if "secret_access_key" not in given:
-        raise RedshiftError("ACCESS_KEY_ID needs SECRET_ACCESS_KEY", SYNTAX)
-    return Credentials((), given["access_key_id"], given["secret_access_key"], given.get("session_token", ""))
-
-
-def _roles(text: str) -> tuple[str, ...]:
-    if text == "default":
-        return ("default",)
-    roles = tuple(text.split(","))
-    for role in roles:
-        if not re.fullmatch(r"arn:aws[\w-]*:iam::\d{12}:role/[\w+=,.@/-]+", role):
-            raise RedshiftError(f"Invalid IAM_ROLE: '{role}' is no ARN of a role", "XX000")
-    return roles
-
-
-def _credential_text(text: str) -> Credentials:
-    parts = dict(part.split("=", 1) for part in text.split(";") if "=" in part)
-    if set(parts) == {"aws_iam_role"}:
-        return Credentials(roles=_roles(parts["aws_iam_role"]))
-    if set(parts) - {"token"} != {"aws_access_key_id", "aws_secret_access_key"}:
-        raise RedshiftError("Invalid credentials. Must be of the format: credentials 'aws_iam_role=...' or "
-                            "'aws_access_key_id=...;aws_secret_access_key=...[;token=...]'", "XX000")  # fmt: skip
-    return Credentials((), parts["aws_access_key_id"], parts["aws_secret_access_key"], parts.get("token", ""))

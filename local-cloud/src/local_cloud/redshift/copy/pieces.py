@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from local_cloud.redshift.copy.columns import Column
+from local_cloud.redshift.copy.command import CopyCommand
 from local_cloud.redshift.copy.errors import LoadErrorRow
-from local_cloud.redshift.copy.parse import CopyCommand
 from local_cloud.redshift.copy.sources import Objects
 
 NULL = "\\N"

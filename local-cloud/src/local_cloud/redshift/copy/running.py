@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from local_cloud.redshift.copy import json, parquet, slices, sources, text
 from local_cloud.redshift.copy.columns import Column, chosen
+from local_cloud.redshift.copy.command import CopyCommand
 from local_cloud.redshift.copy.errors import LoadErrorRow, RedshiftError, load_failed
-from local_cloud.redshift.copy.parse import CopyCommand
 from local_cloud.redshift.copy.pieces import Load, Piece
 from local_cloud.redshift.copy.sources import File, Objects
 

@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import IO, Any, Protocol
 
+from local_cloud.redshift.copy.command import CopyCommand
+from local_cloud.redshift.copy.credentials import Credentials
 from local_cloud.redshift.copy.errors import RedshiftError, detailed, spectrum
-from local_cloud.redshift.copy.parse import CopyCommand, Credentials
 
 DENIED = "-denied"  # a role whose name ends so may not read
 _READERS = 4

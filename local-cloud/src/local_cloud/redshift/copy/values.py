@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from local_cloud.redshift.copy import errors, moments
 from local_cloud.redshift.copy.columns import INTEGERS, TEXT, Column
+from local_cloud.redshift.copy.command import CopyCommand
 from local_cloud.redshift.copy.errors import BadValue
-from local_cloud.redshift.copy.parse import CopyCommand
 
 STRING = pa.large_string()
 Exact = Callable[[str], str | None]

@@ -1,0 +1,51 @@
+"""What a COPY asks for (pure)."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from local_cloud.redshift.copy.credentials import Credentials
+
+Format = Literal["delimited", "csv", "json", "parquet"]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyCommand:
+    """A COPY from S3.
+
+    Attributes:
+        table: as written, quotes included.
+        columns: in lower case; None if the statement names none.
+        source: the s3:// URL of a prefix or a manifest.
+        json: 'auto', 'auto ignorecase', 'noshred' or the s3:// URL of a jsonpaths file.
+        null_as: the text that stands for NULL; None if not given.
+        invalid: what takes the place of an invalid character (ACCEPTINVCHARS); None without that option.
+        max_errors: how many bad records make the load fail (1: the first).
+        options: the options given, in lower case, one word each.
+    """
+
+    table: str
+    columns: tuple[str, ...] | None
+    source: str
+    format: Format = "delimited"
+    credentials: Credentials = field(default_factory=Credentials)
+    compression: Literal["gzip", "bzip2", "zstd"] | None = None
+    region: str | None = None
+    json: str = "auto"
+    delimiter: str = "|"
+    quote: str = '"'
+    null_as: str | None = None
+    date_format: str | None = None
+    time_format: str | None = None
+    ignore_header: int = 0
+    max_errors: int = 1
+    invalid: str | None = None
+    options: frozenset[str] = frozenset()
+
+    def has(self, option: str) -> bool:
+        """True if the option was given, e.g. `has("manifest")`."""
+        return option in self.options
+
+    @property
+    def null_text(self) -> str | None:
+        """The text that stands for NULL; none in JSON, which has a null, unless one is given."""
+        return self.null_as if self.null_as is not None or self.format == "json" else "\\N"
