@@ -213,6 +213,9 @@ def tables(scenario: Scenario) -> None:
     by_name = {row[0]: row for row in found}
     assert by_name[folded(columns[1].name)][2] == 1024
     assert tuple(by_name[folded(columns[2].name)][3:5]) == (12, 2)
+    laid_out = {row[0]: row[1:] for row in scenario.run("LAYOUT", params=(schema, table)).rows}
+    assert laid_out[folded(columns[0].name)] == (True, 0)
+    assert [laid_out[folded(c.name)] for c in columns[1:3]] == [(False, 1), (False, 2)]
     assert table in {row[0] for row in scenario.run("TABLES", params=(schema,)).rows}
     assert not scenario.run("has_rows").rows
 
@@ -351,7 +354,7 @@ def csv_lines(columns: list[StagingColumn]) -> bytes:
     writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
     for row in (ROW, NULLS):
         values = [row.get(c.column.source) if c.column else None for c in columns]
-        special = {"picture": "00ff27", "opens": "08:30:00.5", "lines": json.dumps(ROW["lines"])} if row is ROW else {}
+        special = {"picture": "AP8n", "opens": "08:30:00.5", "lines": json.dumps(ROW["lines"])} if row is ROW else {}
         found = [special.get(c.column.source, v) if c.column else v for c, v in zip(columns, values, strict=True)]
         writer.writerow([NULL_TEXT if v is None else v for v in found])
     return out.getvalue().encode()

@@ -41,6 +41,14 @@ class Redshift(Connection):
         created, comment = found[0]
         return Table(name, columns, created, comment)
 
+    def layout(self, table: str) -> tuple[str | None, list[str]]:
+        """The dist key of a table, if it has one, and its sort keys, in order."""
+        key, what = [self.settings.schema, table], f"Reading the layout of table {self.path(table)}"
+        rows = self.query(sql.LAYOUT, key, what=what).rows
+        dist = next((str(name) for name, is_dist, _ in rows if is_dist), None)
+        places = {str(name): abs(int(place or 0)) for name, _, place in rows}
+        return dist, sorted((name for name, place in places.items() if place), key=places.__getitem__)
+
     def tables_named(self, prefix: str) -> list[tuple[str, datetime | None]]:
         """Names of the tables that begin with the prefix, and when they were created."""
         what = f"Listing tables of schema {self.settings.schema}"

@@ -196,6 +196,7 @@ def _fit(client: Redshift, stream: str, table: Table, schema: pa.Schema) -> Dest
             what = f"Adding column {column.name!r} ({ddl_type(column)}) to table {client.path(table.name)}"
             _created(client, sql.add_column(client.quoted(table.name), column), what)
         return None
+    _warn_of_layout(client, stream, table, columns)
     lengths = {e.name: e.length or 0 for e in table.columns if e.kind == "VARCHAR"}
     return Destination(table, columns, lengths)
 
@@ -230,3 +231,27 @@ def _layout_column(given: object, setting: str, stream: str, columns: Sequence[C
         msg = f"Setting {setting!r} names column {wanted!r} of stream {stream!r}, which is {column}; name another"
         raise ConfigError(msg)
     return column.name
+
+
+def _warn_of_layout(client: Redshift, stream: str, table: Table, columns: Sequence[Column]) -> None:
+    """Say where a table is laid out otherwise than the settings say, which apply to new tables alone."""
+
+    def now_named(wanted: str) -> str:
+        column = _named(columns, wanted)
+        return column.name if column else wanted.lower()
+
+    dist, sort = client.settings.distribution(stream), client.settings.sorting(stream)
+    if not (dist or sort):
+        return
+    try:
+        dist_key, sort_keys = client.layout(table.name)
+    except SingerArrowError as error:
+        logger.debug("%s", error)  # it would only have been said, whatever it is
+        return
+    path = client.path(table.name)
+    if dist and dist_key != now_named(dist):
+        now = f"distributed by {dist_key}" if dist_key else "not distributed by a key"
+        logger.warning("Table %s is %s; dist_key applies to new tables alone", path, now)
+    if sort and sort_keys != [now_named(name) for name in sort]:
+        now = f"sorted by {', '.join(sort_keys)}" if sort_keys else "not sorted by keys"
+        logger.warning("Table %s is %s; sort_keys applies to new tables alone", path, now)

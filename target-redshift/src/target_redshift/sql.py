@@ -71,6 +71,11 @@ COLUMNS = (
     "column_default FROM svv_columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position"
 )
 """The columns of a table of a schema, in order."""
+LAYOUT = (
+    "SELECT column_name, distkey, sortkey FROM svv_redshift_columns "
+    "WHERE database_name = current_database() AND schema_name = %s AND table_name = %s"
+)
+"""The columns of a table of a schema: which is the dist key, and the places of the sort keys."""
 TABLES = (
     "SELECT c.relname, c.relcreationtime FROM pg_class_info c JOIN pg_namespace n ON n.oid = c.relnamespace "
     "WHERE n.nspname = %s AND c.relkind = 'r'"
@@ -158,7 +163,7 @@ def drop_table(table: str) -> str:
 
 def create_staging(name: str, columns: Sequence[StagingColumn]) -> str:
     """Create a temporary table, which goes with the session."""
-    defined = ", ".join(f"{quoted(c.name)} {c.type}" for c in columns)
+    defined = ", ".join(f"{quoted(c.name)} {c.type}" for c in columns if c.constant is None)
     return f"CREATE TEMP TABLE {name} ({defined})"
 
 
@@ -430,7 +435,7 @@ def _values(staged: Sequence[StagingColumn], columns: Sequence[Column], *, named
 
 
 def _changed(staged: StagingColumn, column: Column) -> str:
-    value = quoted(staged.name)
+    value = quoted(staged.name) if staged.constant is None else literal(staged.constant)
     match staged.change:
         case Change.CAST:
             return f"CAST({value} AS {ddl_type(column)})"

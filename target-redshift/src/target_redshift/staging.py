@@ -22,9 +22,10 @@ TIME, maps, decimals of more digits; in JSON Lines of others also decimals, whic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -57,12 +58,14 @@ class StagingColumn:
         type: Its type, as DDL writes it.
         column: The table's column that it fills; None for one that is not brought there.
         change: What is done with its values on the way.
+        constant: The value of all its rows, as text; then the staging table itself does not have it.
     """
 
     name: str
     type: str
     column: Column | None = None
     change: Change = Change.NONE
+    constant: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,17 @@ def jsonl_columns(columns: Sequence[Column], keys: Sequence[str] = ()) -> list[S
             return Unfit(f"property {column.source!r} is not text, and its column is")
         staged.append(_from_text(column, "jsonl"))
     return _complete(staged, keys)
+
+
+def constant_columns(columns: Sequence[Column], constants: Mapping[str, Any]) -> list[StagingColumn]:
+    """Columns that files do not have and that are the same in all their rows; those that are null need none.
+
+    Args:
+        columns: The columns of the stream.
+        constants: Values by property: texts, numbers, and times in UTC.
+    """
+    given = {c.source: c for c in columns if constants.get(c.source) is not None}
+    return [StagingColumn(c.name, ddl_type(c), c, Change.CAST, str(constants[source])) for source, c in given.items()]
 
 
 def ignores_case(columns: Sequence[StagingColumn]) -> bool:

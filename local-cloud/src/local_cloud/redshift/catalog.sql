@@ -232,9 +232,12 @@ FROM local_cloud.columns c JOIN local_cloud.tables t USING (table_id)
 WHERE has_table_privilege(t.table_id, 'SELECT') OR pg_has_role(t.owner, 'USAGE');
 
 CREATE VIEW pg_catalog.svv_redshift_columns AS
-SELECT table_catalog AS database_name, table_schema AS schema_name, table_name, column_name, ordinal_position, data_type,
-    column_default, is_nullable, ''::text AS encoding, false AS distkey, 0 AS sortkey, NULL::text AS column_acl, remarks
-FROM pg_catalog.svv_columns;
+SELECT v.table_catalog AS database_name, v.table_schema AS schema_name, v.table_name, v.column_name, v.ordinal_position,
+    v.data_type, v.column_default, v.is_nullable, ''::text AS encoding,
+    coalesce(t.distkey = v.column_name, false) AS distkey,
+    coalesce(array_position(t.sortkeys, v.column_name), 0) AS sortkey, NULL::text AS column_acl, v.remarks
+FROM pg_catalog.svv_columns v
+JOIN local_cloud.tables t ON t.schema_name = v.table_schema AND t.name = v.table_name;
 
 CREATE VIEW pg_catalog.svv_redshift_tables AS
 SELECT table_catalog AS database_name, table_schema AS schema_name, table_name,
