@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -138,6 +139,27 @@ def test_activate_version_deletes_or_marks_older_rows(where: str, redshift: Load
     assert [r["_sdc_deleted_at"] is not None for r in found] == [True] * 3 + [False] * 3
     assert [r["_sdc_table_version"] for r in found] == [1] * 3 + [2] * 3
     assert all(r["_sdc_received_at"] and r["_sdc_batched_at"] and r["_sdc_sequence"] for r in found)
+
+
+@pytest.mark.parametrize("method", ["append-only", "upsert", "overwrite"])
+@pytest.mark.parametrize("file_format", ["parquet", "jsonl"])
+def test_metadata_is_added_to_files_that_do_not_pass_through(
+    method: str, file_format: str, redshift: Loads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files.Files, "convert", None)
+    before = datetime.now(UTC)
+    batches = [
+        redshift.batch(rows(2 * n, 2), file_format=file_format, batch_id=f"{n}", version=version)
+        for n, version in enumerate([7, 7, 8])
+    ]
+    counts = redshift.run([schema(), *batches], load_method=method, add_record_metadata=True)
+    found = redshift.table()
+    assert counts["load_jobs"] == 2  # one COPY for each version
+    assert [(r["id"], r["name"]) for r in found] == [(n, f"name {n}") for n in range(6)]
+    assert [r["_sdc_table_version"] for r in found] == [7] * 4 + [8] * 2
+    assert all(before <= r["_sdc_received_at"] <= datetime.now(UTC) for r in found)
+    assert all(r["_sdc_batched_at"] and r["_sdc_sequence"] and r["_sdc_sync_started_at"] for r in found)
+    assert all(r["_sdc_deleted_at"] is None and r["_sdc_extracted_at"] is None for r in found)
 
 
 # What files hold

@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from singer_arrow.batch.decode import read_file
-from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError
+from singer_arrow.errors import EmptyObjectError, NotFoundError
 from singer_arrow.formats.parquet import read_footer
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.singer import items
@@ -28,11 +28,14 @@ from target_redshift.load import spool
 from target_redshift.load.spool import Spool
 from target_redshift.load.stage import CopyFile
 from target_redshift.staging import StagingColumn, Unfit
+from target_redshift.types import Column
 
 logger = logging.getLogger("target-redshift")
 Item = items.Item[Conversion]
 _CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD"}
 """Of Parquet's codecs those that COPY reads."""
+_MOMENTS = ("_sdc_received_at", "_sdc_batched_at", "_sdc_sequence")
+"""Columns that tell when a message came; files that are COPYed together all get the moment of the first."""
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd", b"BZ": "bzip2"}
 
 
@@ -49,6 +52,12 @@ class Layout:
     file_format: str
     columns: tuple[StagingColumn, ...]
     compression: str | None = None
+
+    @property
+    def key(self) -> Layout:
+        """What files of one COPY share: the moment at which each of their messages came does not part them."""
+        plain = [replace(c, constant="") if c.constant and c.name in _MOMENTS else c for c in self.columns]
+        return replace(self, columns=tuple(plain))
 
     @property
     def is_ordered(self) -> bool:
@@ -126,17 +135,17 @@ class Files:
 
     def _as_it_is(self, item: Item, keys: Sequence[str]) -> Part | Unfit:
         """The item's own files, if COPY can read all of them."""
-        conversion = item.conversion
         if item.is_temporary or not item.urls or any(Url.parse(url).scheme != "s3" for url in item.urls):
             return Unfit("they are not on S3")
         if self._upload_format != "parquet":
             return Unfit("load_format says so")
-        if conversion.constants:
-            return Unfit("columns are added")
         look = self._parquet if item.file_format == "parquet" else self._jsonl
         files: list[tuple[Layout, CopyFile]] = []
         for url in item.urls:
-            found = look(url, item, keys)
+            try:
+                found = look(url, item, keys)
+            except EmptyObjectError as error:
+                return Unfit(str(error))
             if isinstance(found, Unfit):
                 return found
             files.append(found)
@@ -147,18 +156,20 @@ class Files:
         with _missing_is_fatal():
             footer = read_footer(ObjectReader(self.storage, Url.parse(url)), url)
         schema = footer.metadata.schema.to_arrow_schema()
-        columns = staging.staging_columns(schema, item.conversion.columns, keys)
+        wanted, added = _parted(item.conversion)
+        columns = staging.staging_columns(schema, wanted, keys)
         if isinstance(columns, Unfit):
             return columns
         if unknown := _codecs(footer.metadata) - _CODECS:
             return Unfit(f"COPY does not read {min(unknown)}")
         file = CopyFile(url, footer.size, footer.metadata.num_rows)
-        return Layout("parquet", tuple(columns)), file
+        return Layout("parquet", (*columns, *added)), file
 
     def _jsonl(self, url: str, item: Item, keys: Sequence[str]) -> tuple[Layout, CopyFile] | Unfit:
         if item.batch_id is None or item.rows is None or len(item.urls) != 1:
             return Unfit("it is JSON Lines of another tap")
-        columns = staging.jsonl_columns(item.conversion.columns, keys)
+        wanted, added = _parted(item.conversion)
+        columns = staging.jsonl_columns(wanted, keys)
         if isinstance(columns, Unfit):
             return columns
         with _missing_is_fatal():
@@ -167,7 +178,7 @@ class Files:
         compression = _MAGIC.get(head[:2])
         if compression is None and head[:1] != b"{":
             return Unfit("its compression is unknown")
-        return Layout("jsonl", tuple(columns), compression), CopyFile(url, fetched.info.size, item.rows)
+        return Layout("jsonl", (*columns, *added), compression), CopyFile(url, fetched.info.size, item.rows)
 
     def _converted(self, item: Item) -> Iterator[pa.RecordBatch]:
         conversion = item.conversion
@@ -181,6 +192,12 @@ class Files:
         return conversion.all_batches((url, rows(url)) for url in item.urls)
 
 
+def _parted(conversion: Conversion) -> tuple[list[Column], list[StagingColumn]]:
+    """The columns that files may have, and those that are added to them."""
+    wanted = [c for c in conversion.columns if c.source not in conversion.constants]
+    return wanted, staging.constant_columns(conversion.columns, conversion.constants)
+
+
 @contextmanager
 def _missing_is_fatal() -> Iterator[None]:
     try:
@@ -191,9 +208,6 @@ def _missing_is_fatal() -> Iterator[None]:
             "run the tap again, and keep its batch storage until the target is done"
         )
         raise NotFoundError(msg) from None
-    except EmptyObjectError as error:
-        msg = f"{error}; the tap must write whole batch files"
-        raise DataError(msg) from None
 
 
 def _codecs(metadata: pq.FileMetaData) -> set[str]:

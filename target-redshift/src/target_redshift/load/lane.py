@@ -149,11 +149,11 @@ class Lane(lane.Lane[Way, Part]):
 
     def upload(self, group: Group) -> None:
         """Put the group's rows where COPY finds them, and write its manifests."""
-        by_layout: dict[Layout, list[CopyFile]] = {}
+        by_layout: dict[Layout, tuple[Layout, list[CopyFile]]] = {}
         for part in group.parts:
             for layout, file in part.files:
-                by_layout.setdefault(layout, []).append(file)
-        for layout, files in by_layout.items():
+                by_layout.setdefault(layout.key, (layout, []))[1].append(file)
+        for layout, files in by_layout.values():
             group.lots.append(Lot(layout, tuple(files), self.way.place.put_manifest(files), is_ours=False))
         spools = [part.spool for part in group.parts if part.spool]
         if not spools:
