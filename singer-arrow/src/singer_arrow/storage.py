@@ -189,7 +189,9 @@ class Storage:
             with _mapped(some[0]):
                 try:
                     self._store(some[0]).delete([u.key for u in some])
-                except FileNotFoundError:  # local disks report it
+                except FileNotFoundError:  # local disks report it; elsewhere it is the bucket that is missing
+                    if some[0].scheme != "file":
+                        raise
                     for url in some:
                         url.local_path().unlink(missing_ok=True)
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 
 from singer_arrow.formats import WRITABLE
 from singer_arrow.storage import Storage
+from singer_arrow.temporary import temporary_folder
 from singer_arrow.urls import Url
 
 SUFFIXES = {"parquet": ".parquet", "jsonl": ".jsonl.gz"}
@@ -53,9 +52,9 @@ def write_parts(
         target_bytes: Wanted size of a file.
     """
     source = _Counted(batches, target_bytes * ARROW_BYTES_PER_FILE_BYTE)
-    with tempfile.TemporaryDirectory(prefix="batch-files-") as folder:
+    with temporary_folder("batch-files-") as folder:
         while source.more():
-            path = Path(folder) / f"part{SUFFIXES[format]}"
+            path = folder / f"part{SUFFIXES[format]}"
             first_row = source.rows
             rows = WRITABLE[format].write(source.part(), schema, path, compression=compression)
             url = url_of(first_row, rows)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from singer_arrow.reading.objects import ObjectReader, Part
 from singer_arrow.reading.ranges import Span
+from singer_arrow.temporary import temporary_folder
 from singer_arrow.urls import Url
 
 
@@ -76,7 +75,7 @@ def random_access(reader: ObjectReader) -> Iterator[ObjectReader]:
     if reader.ranged:
         yield reader
         return
-    with tempfile.TemporaryDirectory(prefix="object-") as folder:
-        path = Path(folder) / "object"
+    with temporary_folder("object-") as folder:
+        path = folder / "object"
         reader.download(path)
         yield ObjectReader(reader.storage, Url.parse(str(path)), budget=reader.budget)

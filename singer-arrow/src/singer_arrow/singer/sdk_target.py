@@ -21,13 +21,13 @@ from singer_sdk.singerlib.json import deserialize_json, serialize_json
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError, SchemaError, ServiceError
 from singer_arrow.singer.checkpoint import Checkpoints, State
-from singer_arrow.singer.folder import TemporaryFolder
 from singer_arrow.singer.loads import AnyLane, Limits, Loads
 from singer_arrow.singer.sdk import CheckedPlugin, discard_output
 from singer_arrow.singer.sdk_reader import LineReader
 from singer_arrow.singer.sdk_sink import LoadSink
 from singer_arrow.singer.tally import Tally
 from singer_arrow.singer.ticker import tick
+from singer_arrow.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from types import FrameType

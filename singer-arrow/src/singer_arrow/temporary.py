@@ -1,4 +1,4 @@
-"""The folder of a run's temporary files. Those of runs that were killed are removed by the next run.
+"""The folders of a run's temporary files. Those of runs that were killed are removed by the next run.
 
 Each folder holds a file that its process keeps locked as long as it lives, however it ends; whoever can lock it knows
 that nobody uses the folder any more. Where there are no such locks (Windows, some network file systems), what killed
@@ -27,7 +27,7 @@ class TemporaryFolder:
     Safe to use from any thread.
 
     Args:
-        name: Of the connector; the folder's name begins with it.
+        name: What the folder's name begins with; those that begin so and that nobody uses are removed.
     """
 
     def __init__(self, name: str) -> None:
@@ -40,7 +40,8 @@ class TemporaryFolder:
     def path(self) -> Path:
         """The folder."""
         with self._lock:
-            if self._path is None:
+            if self._path is None or not self._path.exists():  # what cleans TMPDIR may have taken it for forgotten
+                self._give_back()
                 remove_abandoned(self._name)
                 self._path = Path(tempfile.mkdtemp(prefix=f"{self._name}-"))
                 self._end = weakref.finalize(self, _remove, self._path, _hold(self._path))
@@ -53,19 +54,34 @@ class TemporaryFolder:
     def remove(self) -> None:
         """Remove the folder, if there is one, and all that is in it."""
         with self._lock:
-            if self._end is not None:
-                self._end()
-            self._path = self._end = None
+            self._give_back()
+
+    def _give_back(self) -> None:
+        if self._end is not None:
+            self._end()
+        self._path = self._end = None
 
 
 def _remove(path: Path, handle: int | None) -> None:
     shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        (path / LOCK).touch()  # it is still there: a thread that was left behind writes to it; the next run removes it
     if handle is not None:
         os.close(handle)
 
 
+_OF_THIS_PROCESS = TemporaryFolder("singer-arrow")
+
+
+@contextlib.contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """A folder for as long as the context lasts, within one of this process."""
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=_OF_THIS_PROCESS.path) as folder:
+        yield Path(folder)
+
+
 def remove_abandoned(name: str) -> None:
-    """Remove the folders that killed runs of a connector left behind; what cannot be removed stays."""
+    """Remove the folders of that name that killed runs left behind; what cannot be removed stays."""
     if os.name != "posix":
         return
     for path in Path(tempfile.gettempdir()).glob(f"{name}-*"):
