@@ -41,6 +41,20 @@ def test_put_get_list_delete(storage: Storage, root: Url) -> None:
     assert not storage.exists(url)
 
 
+def test_a_bucket_that_does_not_exist(storage: Storage, tmp_path: Path) -> None:
+    url = Url("s3", "no-such-bucket-at-all", "a.txt")
+    (tmp_path / "a.txt").write_bytes(b"hello")
+    for use in (
+        lambda: storage.put(url, b"hello"),
+        lambda: storage.put_file(url, tmp_path / "a.txt"),
+        lambda: storage.delete([url]),
+        lambda: storage.get(url),
+        lambda: list(storage.list(url)),
+    ):
+        with pytest.raises(NotFoundError, match=r"s3://no-such-bucket-at-all does not exist"):
+            use()
+
+
 def test_a_listing_goes_on_over_pages(storage: Storage, root: Url, s3: Any) -> None:
     for number in range(1005):
         s3.put_object(Bucket=root.bucket, Key=f"many/{number:04d}", Body=b"")
