@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_cloud.redshift.copy import Column, jsonpaths
-from local_cloud.redshift.copy import json as copy_json
+from local_cloud.redshift.copy import Column, json_blocks, jsonpaths
 
 N, S, D, V = Column("n", "integer"), Column("s", "varchar", 10), Column("d", "double precision"), Column("v", "super")
 PATHS = "s3://bucket/paths.json"
@@ -75,7 +74,7 @@ def test_maxerror_goes_on_after_a_wrong_object(copied: Any) -> None:
 
 def test_what_is_said_of_a_wrong_object(copied: Any) -> None:
     (error,) = copied("JSON 'auto'", [N, S], b'{"n":1,"s":"\xc3\xa9","x":0}\n{"s":{},"n":"1x"}').plan.errors
-    assert (error.line, error.position, error.raw_value, error.raw_line) == (2, 12, "1x", '{"s":{},"n":"1x"}')
+    assert (error.line, error.position, error.raw_value, error.raw_line) == (2, 0, "1x", '{"s":{},"n":"1x"}')
     assert error.reason == "Invalid digit, Value 'x', Pos 1, Type: Integer"
 
 
@@ -196,21 +195,42 @@ def test_any_objects_arrive(copied: Any, objects: list[dict[str, Any]], ascii_on
 
 
 _ODD = st.sampled_from(
-    ['"a"', "1", "1.0", "-0", "1e2", "true", "null", "{}", "[1]", '"1"', '"x\\ny"', "3000000000", "tru"]
+    [
+        '"a"',
+        "1",
+        "1.0",
+        "-0",
+        "1e2",
+        "true",
+        "null",
+        "{}",
+        "[1]",
+        '"1"',
+        '"x\\ny"',
+        "3000000000",
+        "tru",
+        '"v"',
+        '{"v": 1}',
+        '["v", {"n": 2}]',
+        '"{"',
+    ]
 )
 
 
-@given(st.lists(st.dictionaries(st.sampled_from(["n", "N", "s", "d"]), _ODD, max_size=3), max_size=4), st.booleans())
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["n", "N", "s", "d", "v", "V", "w"]), _ODD, max_size=3), max_size=4),
+    st.booleans(),
+)
 def test_at_once_and_one_by_one_are_the_same(copied: Any, objects: list[dict[str, str]], folding: bool) -> None:
     lines = ["{" + ", ".join(f'"{name}": {value}' for name, value in each.items()) + "}" for each in objects]
     options = f"JSON '{'auto ignorecase' if folding else 'auto'}' MAXERROR 99"
-    quick = copied(options, [N, S, D], "\n".join(lines).encode())
+    quick = copied(options, [N, S, D, V], "\n".join(lines).encode())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(copy_json, "_at_once", lambda *_: None)
-        slow = copied(options, [N, S, D], "\n".join(lines).encode())
+        patch.setattr(json_blocks, "at_once", lambda *_: None)
+        slow = copied(options, [N, S, D, V], "\n".join(lines).encode())
 
     def numbers(rows: list[tuple[str | None, ...]]) -> list[tuple[object, ...]]:
-        return [(n and int(n), s, d and float(d)) for n, s, d in rows]
+        return [(n and int(n), s, d and float(d), v) for n, s, d, v in rows]
 
     assert (numbers(quick.rows), quick.plan.errors) == (numbers(slow.rows), slow.plan.errors)
 
@@ -222,3 +242,21 @@ def test_where_a_path_leads(path: tuple[str | int, ...], found: str | None) -> N
     text = '{"a" : [1, {"b": 2}] , "a2": {}}'
     span = jsonpaths.span(text, 0, path)
     assert (None if span is None else text[span[0]]) == found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"a": {"x": 1}, "b": [1, 2]}',
+        '{"b":[{"a":1}],"a":2}',
+        '{"x": "{", "a": "t\\"\\\\", "b": null}',
+        '{"x": {"a": 1}, "b": 2}',
+        '{"x": "a", "a": "b"}',
+        '{"a": 1, "a": 2, "b": {}}',
+        '{"\\u0061": 1, "x": {"a": 2}}',
+        " {} ",
+    ],
+)
+def test_members_are_cut_out_of_the_line(line: str) -> None:
+    expected = {name: value for name, value in json.loads(line).items() if name in ("a", "b") and value is not None}
+    assert {name: json.loads(text) for name, text in json_blocks.members(line, ["a", "b"]).items()} == expected
