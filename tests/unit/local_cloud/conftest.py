@@ -3,7 +3,6 @@
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import IO
 
 import pytest
 
@@ -28,7 +27,7 @@ class Memory:
     def size(self, url: str) -> int | None:
         return len(self.objects[url]) if url in self.objects else None
 
-    def opened(self, url: str) -> IO[bytes]:
+    def opened(self, url: str) -> io.BufferedIOBase:
         self.opens.append(url)
         return io.BytesIO(self.objects[url])
 

@@ -1,12 +1,16 @@
 """The files of a COPY: prefixes, manifests, slices, and what S3 answers."""
 
+import http.server
 import json
+import threading
 from typing import Any
 
 import pytest
 
-from local_cloud.redshift.copy import Column, Credentials, RedshiftError, S3Objects
+from local_cloud.redshift.copy import Column, Credentials, RedshiftError, S3Objects, parse, text
+from local_cloud.redshift.copy.pieces import Load
 from local_cloud.redshift.copy.slices import assign
+from local_cloud.redshift.copy.sources import File
 
 COLUMNS = [Column("n", "integer")]
 PREFIX = "s3://bucket/data/"
@@ -108,3 +112,34 @@ def test_an_s3_that_does_not_answer() -> None:
     with pytest.raises(RedshiftError, match="S3CurlException") as caught:
         list(reach.listed("s3://bucket/key"))
     assert "secret-text" not in caught.value.message + caught.value.detail
+
+
+def test_an_object_that_breaks_off() -> None:
+    class Breaking(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if "location" in self.path:
+                body = b"<LocationConstraint>us-east-1</LocationConstraint>"
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", "100")
+            self.end_headers()
+            self.wfile.write(b"1,a")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Breaking) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        environ = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}"}
+        reach = S3Objects(Credentials((), "key", "secret"), None, environ)
+        with reach.opened("s3://bucket/key") as stream, pytest.raises(RedshiftError, match="S3CurlException"):
+            stream.read()
+        command = parse("COPY t FROM 's3://bucket/key' ACCESS_KEY_ID 'k' SECRET_ACCESS_KEY 's' CSV")
+        load = Load(command, (Column("n", "integer"), Column("s", "varchar", 9)), reach, [].append)
+        with pytest.raises(RedshiftError, match="S3CurlException"):
+            list(text.pieces(load, File("s3://bucket/key", 100)))
+        server.shutdown()

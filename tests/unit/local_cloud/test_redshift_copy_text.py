@@ -177,6 +177,11 @@ def test_where_whole_records_end(ending: Any, data: bytes, end: int) -> None:
     assert ending(data) == end
 
 
+def test_a_quote_that_is_never_closed_takes_no_time(copied: Any) -> None:
+    data = b'1,"a\n' + b"2,b\n" * 1_000_000
+    assert copied("CSV", [N, S], data).reasons == [(1, "", 1216)]
+
+
 _CELLS = st.text(st.sampled_from('ab,"\n\r\\|é \t'), max_size=6)
 _TABLES = st.lists(st.tuples(_CELLS, _CELLS), max_size=6)
 

@@ -3,7 +3,6 @@
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import IO
 
 import pyarrow as pa
 
@@ -25,12 +24,10 @@ class Block:
     Attributes:
         data: their bytes, ends of lines included.
         line: the number of the first line, from 1.
-        last: nothing comes after it.
     """
 
     data: bytes
     line: int
-    last: bool
 
 
 def blocks(load: Load, file: File, ending: Ending) -> Iterator[Block]:
@@ -45,12 +42,12 @@ def blocks(load: Load, file: File, ending: Ending) -> Iterator[Block]:
             found = rest + (data.removeprefix(BOM) if at == 0 else data)
             end = len(found) if last else ending(found)
             if end:
-                yield Block(found[:end], line, last)
+                yield Block(found[:end], line)
                 line += found.count(b"\n", 0, end)
             rest = found[end:]
 
 
-def _reads(load: Load, file: File, stream: IO[bytes]) -> Iterator[tuple[bytes, bool]]:
+def _reads(load: Load, file: File, stream: io.BufferedIOBase) -> Iterator[tuple[bytes, bool]]:
     """What is read at a time, and whether it is the last."""
     held: bytes | None = None
     for data in _decompressed(load, file, stream):
@@ -60,9 +57,9 @@ def _reads(load: Load, file: File, stream: IO[bytes]) -> Iterator[tuple[bytes, b
     yield held or b"", True
 
 
-def _decompressed(load: Load, file: File, stream: IO[bytes]) -> Iterator[bytes]:
+def _decompressed(load: Load, file: File, stream: io.BufferedIOBase) -> Iterator[bytes]:
     kind = {"gzip": "gzip", "bzip2": "bz2", "zstd": "zstd", None: None}[load.command.compression]
-    source = pa.PythonFile(io.BufferedReader(_Raw(stream), BLOCK), mode="r")
+    source = pa.PythonFile(stream, mode="r")
     opened = pa.CompressedInputStream(source, kind) if kind else source
     try:
         while data := opened.read(BLOCK):
@@ -71,22 +68,6 @@ def _decompressed(load: Load, file: File, stream: IO[bytes]) -> Iterator[bytes]:
         raise RedshiftError(
             f"{(load.command.compression or 'S3').upper()} data of {file.url} cannot be read: {error}"
         ) from None
-
-
-class _Raw(io.RawIOBase):
-    """A stream that only knows `read`, as one that buffers can be put over."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        super().__init__()
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, into: "memoryview") -> int:  # type: ignore[override]
-        data = self._stream.read(len(into))
-        into[: len(data)] = data
-        return len(data)
 
 
 def last_line(data: bytes) -> int:
@@ -118,8 +99,11 @@ def last_unquoted_line(quote: bytes) -> Ending:
 
     def ending(data: bytes) -> int:
         end = data.rfind(b"\n")
-        while end >= 0 and data.count(quote, 0, end) % 2:
-            end = data.rfind(b"\n", 0, end)
+        quotes = data.count(quote, 0, max(0, end))
+        while end >= 0 and quotes % 2:
+            before = data.rfind(b"\n", 0, end)
+            quotes -= data.count(quote, max(0, before), end)
+            end = before
         return end + 1
 
     return ending

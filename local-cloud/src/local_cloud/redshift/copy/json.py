@@ -1,16 +1,13 @@
 """JSON: objects with any white space between them.
 
-A block of objects is read by Arrow at once, into the types that the first object has; where an object is otherwise
-(a number in a text column, nested values, other letters in a name, something wrong), the block is read object by
-object. Numbers for DECIMAL columns go through a double and lose what lies beyond the scale, as Redshift warns;
-decimals in quotes stay exact. Of a name that an object has twice the last value counts. Where a field begins in its
-object is not told.
+A block of objects is read at once; where an object is otherwise than the first (a number or something nested in a text
+column, other letters in a name, something wrong), the block is read object by object. Numbers for DECIMAL columns go
+through a double and lose what lies beyond the scale, as Redshift warns; decimals in quotes stay exact. Of a name that
+an object has twice the last value counts. Where a field begins in its object is not told.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-
-import pyarrow as pa
 
 from local_cloud.redshift.copy import blocks, errors, json_blocks, jsonpaths, utf8
 from local_cloud.redshift.copy.blocks import Block
@@ -22,8 +19,6 @@ from local_cloud.redshift.copy.records import Record, careful, quick
 from local_cloud.redshift.copy.sources import File, split
 
 LONGEST_OBJECT = 4 << 20
-_EXACT_IN_DOUBLE = 2**53
-_KINDS = {"real": pa.float64(), "double precision": pa.float64(), "numeric": pa.float64(), "boolean": pa.bool_()}
 
 
 def pieces(load: Load, file: File) -> Iterator[Piece]:
@@ -61,7 +56,7 @@ def _rows(load: Load, file: File, block: Block, paths: Sequence[jsonpaths.Path] 
     valid = utf8.bad_bytes(block.data) is None
     if not valid and load.command.invalid is not None:
         mended = block.data.decode("utf-8", utf8.replace_with(load.command.invalid)).encode()
-        block, valid = Block(mended, block.line, block.last), True
+        block, valid = Block(mended, block.line), True
     plain = valid and paths is None and len(block.data) <= LONGEST_OBJECT
     texts = json_blocks.at_once(load, block.data) if plain else None
     if texts is not None:
@@ -99,8 +94,9 @@ def _record(load: Load, text: str, at: int, line: int, paths: Sequence[jsonpaths
         wrong = BadValue(errors.INVALID_LINE, f"The JSON object is longer than {LONGEST_OBJECT} bytes")
         return Record(line, raw, wrong=wrong), end
     if isinstance(found, dict) and paths is None:
-        return _checked(load, Record(line, raw, _by_name(load, raw, found))), end
-    fields = _by_path(load, raw, paths or ())
+        fields = _by_name(load, raw, found)
+    else:
+        fields = _by_path(load, raw, paths or ())
     return _checked(load, Record(line, raw, fields)), end
 
 

@@ -1,19 +1,20 @@
 """The files of a COPY: a manifest's or a prefix's objects, all checked before the first is read."""
 
 import functools
+import io
 import json
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 from local_cloud.redshift.copy.command import CopyCommand
 from local_cloud.redshift.copy.credentials import Credentials
 from local_cloud.redshift.copy.errors import RedshiftError, detailed, spectrum
 
 DENIED = "-denied"  # a role whose name ends so may not read
-_READERS = 4
+_READERS, _BUFFER = 4, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Objects(Protocol):
     def size(self, url: str) -> int | None:
         """The object's bytes; None if there is no such object."""
 
-    def opened(self, url: str) -> IO[bytes]:
+    def opened(self, url: str) -> io.BufferedIOBase:
         """The object's bytes as a stream."""
 
 
@@ -159,14 +160,14 @@ class S3Objects:
         except BotoCoreError as error:
             raise _refused(error, url) from None
 
-    def opened(self, url: str) -> IO[bytes]:
+    def opened(self, url: str) -> io.BufferedIOBase:
         """The object's bytes as a stream."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         bucket, key = split(url)
         self._check(bucket)
         try:
-            return self._client.get_object(Bucket=bucket, Key=key)["Body"]  # type: ignore[no-any-return]
+            return io.BufferedReader(_Body(self._client.get_object(Bucket=bucket, Key=key)["Body"], url), _BUFFER)
         except (BotoCoreError, ClientError) as error:
             raise _refused(error, url) from None
 
@@ -191,6 +192,38 @@ class S3Objects:
                 f"s3://{bucket} is in {found}, COPY asked in {self._region}",
             )
         self._checked.add(bucket)
+
+
+class _Body(io.RawIOBase):
+    """An object as it comes; what goes wrong on the way is a `RedshiftError`."""
+
+    def __init__(self, body: Any, url: str) -> None:
+        super().__init__()
+        self._body, self._url = body, url
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        data = self._read(len(into))
+        into[: len(data)] = data
+        return len(data)
+
+    def readall(self) -> bytes:
+        return self._read(None)
+
+    def _read(self, size: int | None) -> bytes:
+        from botocore.exceptions import BotoCoreError
+        from urllib3.exceptions import HTTPError
+
+        try:
+            return bytes(self._body.read(size))
+        except (BotoCoreError, HTTPError, OSError) as error:
+            raise _refused(error, self._url) from None
+
+    def close(self) -> None:
+        self._body.close()
+        super().close()
 
 
 def _refused(error: Exception, context: str) -> RedshiftError:

@@ -12,6 +12,7 @@ import pyarrow.csv as arrow_csv
 
 from local_cloud.redshift.copy import blocks, errors, utf8, values
 from local_cloud.redshift.copy.blocks import Block
+from local_cloud.redshift.copy.command import CopyCommand
 from local_cloud.redshift.copy.errors import BadValue, unsupported
 from local_cloud.redshift.copy.pieces import Load, Piece
 from local_cloud.redshift.copy.records import Record, careful, quick
@@ -36,7 +37,7 @@ def pieces(load: Load, file: File) -> Iterator[Piece]:
         while header and data:
             end = data.find(b"\n") + 1 or len(data)
             data, line, header = data[end:], line + 1, header - 1
-        found = _rows(load, file, Block(data, line, block.last)) if data else None
+        found = _rows(load, file, Block(data, line)) if data else None
         if found:
             yield found
 
@@ -50,7 +51,7 @@ def _ending(load: Load) -> blocks.Ending:
 def _rows(load: Load, file: File, block: Block) -> Piece | None:
     if load.command.invalid is not None and utf8.bad_bytes(block.data):
         mended = block.data.decode("utf-8", utf8.replace_with(load.command.invalid)).encode()
-        block = Block(mended, block.line, block.last)
+        block = Block(mended, block.line)
     texts = _at_once(load, block.data)
     if texts is not None:
         found, right = quick(load, texts)
@@ -63,19 +64,7 @@ def _at_once(load: Load, data: bytes) -> list[pa.Array] | None:
     """The columns, if Arrow reads the block exactly as Redshift does."""
     command = load.command
     quote = command.quote.encode() if command.format == "csv" else b""
-    quoted = bool(quote) and quote in data
-    odd = (
-        len(command.delimiter.encode()) > 1
-        or (
-            not quote and (command.has("escape") or command.has("removequotes")) and _keeps(command.has("escape"), data)
-        )
-        or b"\0" in data
-        or data.count(b"\r") != data.count(b"\r\n")
-        or (not command.has("ignoreblanklines") and _has_blank_line(data))
-        or len(data) > LONGEST_ROW
-        or (quoted and not _well_quoted(data, command.delimiter.encode(), quote))
-    )
-    if odd:
+    if _is_odd(command, data, quote):
         return None
     names = [str(place) for place in range(len(load.columns))]
     null = command.null_text
@@ -86,7 +75,7 @@ def _at_once(load: Load, data: bytes) -> list[pa.Array] | None:
             arrow_csv.ParseOptions(
                 delimiter=command.delimiter,
                 quote_char=command.quote if quote else False,
-                newlines_in_values=quoted,
+                newlines_in_values=bool(quote) and quote in data,
                 ignore_empty_lines=command.has("ignoreblanklines"),
             ),
             arrow_csv.ConvertOptions(
@@ -101,14 +90,20 @@ def _at_once(load: Load, data: bytes) -> list[pa.Array] | None:
     return [column.combine_chunks() for column in table.columns]
 
 
-def _has_blank_line(data: bytes) -> bool:
-    """True if there may be one, which Arrow takes for a record of empty fields."""
-    return b"\n\n" in data or b"\n\r\n" in data or data.startswith((b"\n", b"\r\n"))
-
-
-def _keeps(escape: bool, data: bytes) -> bool:
-    """True if there is something that ESCAPE or REMOVEQUOTES changes."""
-    return (escape and b"\\" in data) or b'"' in data or b"'" in data
+def _is_odd(command: CopyCommand, data: bytes, quote: bytes) -> bool:
+    """True if there may be something in a block that Arrow reads otherwise."""
+    if len(command.delimiter.encode()) > 1 or len(data) > LONGEST_ROW or b"\0" in data:
+        return True
+    if data.count(b"\r") != data.count(b"\r\n"):
+        return True
+    # A blank line is a record of empty fields to Arrow.
+    blank = b"\n\n" in data or b"\n\r\n" in data or data.startswith((b"\n", b"\r\n"))
+    if blank and not command.has("ignoreblanklines"):
+        return True
+    if quote:
+        return quote in data and not _well_quoted(data, command.delimiter.encode(), quote)
+    escaped = command.has("escape") and b"\\" in data
+    return escaped or (command.has("removequotes") and (b'"' in data or b"'" in data))
 
 
 def _well_quoted(data: bytes, delimiter: bytes, quote: bytes) -> bool:
