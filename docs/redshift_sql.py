@@ -10,6 +10,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,13 @@ import pyarrow as pa
 from singer_arrow.schema import json_field
 from target_redshift import sql
 from target_redshift.sql import Access
-from target_redshift.staging import ORDER_COLUMN, StagingColumn, staging_columns, upload_columns
+from target_redshift.staging import (
+    ORDER_COLUMN,
+    StagingColumn,
+    constant_columns,
+    staging_columns,
+    upload_columns,
+)
 from target_redshift.types import Column, columns_of
 
 PAGE = Path(__file__).parent / "redshift-sql.md"
@@ -133,7 +140,8 @@ class Examples:
     def _tables(self) -> Iterator[Example]:
         sort_keys = [c.name for c in self.columns[1:3]]
         yield _call("create_schema", self.names.schema)
-        yield _call("grant_usage", self.names.schema, self.names.user)
+        for grantee in (self.names.user, "public"):
+            yield _call("grant_usage", self.names.schema, grantee)
         yield _call("create_ledger", self.ledger)
         yield _call("create_table", self.table, self.columns)
         yield _call("create_table", self.table, self.columns, dist_key=self.keys[0], sort_keys=sort_keys)
@@ -147,13 +155,15 @@ class Examples:
     def _copies(self) -> Iterator[Example]:
         names, role = self.names, Access(role=self.names.role)
         yield _call("create_staging", self.staging, self.file)
-        yield _call("copy_parquet", self.staging, names.stage, role)
-        yield _call("copy_parquet", self.staging, names.stage, names.access, nested=True)
-        yield _call("copy_json", self.staging, names.stage, role)
-        yield _call(
-            "copy_json", self.staging, names.stage, names.access, compression=None, ignore_case=True, region="eu-west-1"
-        )
-        yield _call("copy_csv", self.staging, names.stage, role, compression="zstd")
+        for nested in (False, True):
+            for access in (role, names.access):
+                yield _call("copy_parquet", self.staging, names.stage, access, nested=nested)
+        for access in (role, names.access):
+            yield _call("copy_json", self.staging, names.stage, access)
+        elsewhere: dict[str, Any] = {"compression": None, "ignore_case": True, "region": "eu-west-1"}
+        yield _call("copy_json", self.staging, names.stage, names.access, **elsewhere)
+        for access in (role, names.access):
+            yield _call("copy_csv", self.staging, names.stage, access)
         yield _constant("COPIED_ROWS")
         yield _constant("LOAD_ERRORS")
         yield _constant("OLD_LOAD_ERRORS")
@@ -168,11 +178,13 @@ class Examples:
         both = self.staged | self.converted
         yield _call("create_merged", self.merged, both, self.columns, self.keys, ordered=True)
         yield _call("create_merged", self.merged, {self.staging: self.file}, self.columns, self.keys, ordered=False)
+        yield _call("create_merged", self.merged, self.converted, self.columns, self.keys, ordered=True)
         yield _call("lock", self.ledger)
         yield _call("ledger_entries", self.ledger, has_parameters=True)
         yield _call("ledger_entries_of", self.ledger, 3, has_parameters=True)
         yield _call("insert", self.table, self.staging, self.file, self.columns)
         yield _call("insert", self.table, next(iter(self.converted)), self._as_jsonl(), self.columns)
+        yield _call("insert", self.table, self.staging, self._with_constants(), self.columns)
         yield _call("merge", names.schema, names.table, self.merged, self.columns, self.keys)
         yield _call("delete_matching", names.schema, names.table, self.merged, self.keys)
         yield _call("insert_all", self.table, self.merged, self.columns)
@@ -184,6 +196,12 @@ class Examples:
 
     def _as_jsonl(self) -> list[StagingColumn]:
         return upload_columns(self.columns, "jsonl")
+
+    def _with_constants(self) -> list[StagingColumn]:
+        """Where files do not have what is the same in all their rows."""
+        at = self.columns[3]
+        staged = [c for c in self.file if c.column != at]
+        return [*staged, *constant_columns([at], {at.source: datetime(2024, 2, 29, 12, 30, tzinfo=UTC)})]
 
     def _versions(self) -> Iterator[Example]:
         version, deleted = self.columns[0].name, self.columns[3].name

@@ -233,16 +233,20 @@ def copies(scenario: Scenario, put: Any) -> None:
         scenario.run("copy_parquet", 0)  # there is a list in it
     scenario.run("LOAD_ERRORS", params=(scenario.session.id,))
     scenario.run("OLD_LOAD_ERRORS", params=(scenario.session.id,))
-    scenario.run("copy_parquet", 1)
+    scenario.run("copy_parquet", 3)
     assert scenario.run("COPIED_ROWS").value == 2
     assert scenario.run("longest_texts").rows == [(0,)]
     assert scenario.run("null_keys").rows == [(0,)]
     scenario.run("insert", 0)
     check(scenario)
+    scenario.run("insert", 2)
+    at = sql.quoted(examples.columns[3].name)
+    [(times,)] = scenario.do(f"SELECT COUNT(*) FROM {examples.table} WHERE {at} = '2024-02-29 12:30:00+00'").rows
+    assert times == 2
     jsonl = upload_columns(examples.columns, "jsonl")
     again(scenario, examples.staging, jsonl)
     put(json_lines(jsonl), "f.jsonl")
-    scenario.do(with_keys(scenario, "copy_json", 1).replace(" REGION AS 'eu-west-1'", ""))
+    scenario.do(with_keys(scenario, "copy_json", 2).replace(" REGION AS 'eu-west-1'", ""))
     put(gzip.compress(json_lines(jsonl)), "f.jsonl.gz")
     scenario.do(with_keys(scenario, "copy_json", 0))
     scenario.do(f"DELETE FROM {examples.table}")
@@ -252,8 +256,8 @@ def copies(scenario: Scenario, put: Any) -> None:
     scenario.run("insert", 1)
     text = upload_columns(examples.columns, "csv")
     again(scenario, examples.staging, text)
-    put(csv_lines(text), "f.csv")
-    scenario.do(with_keys(scenario, "copy_csv", 0).replace(" ZSTD", ""))
+    put(gzip.compress(csv_lines(text)), "f.csv.gz")
+    scenario.do(with_keys(scenario, "copy_csv", 0))
     scenario.do(f"DELETE FROM {examples.table}")
     scenario.do(sql.insert(examples.table, examples.staging, text, examples.columns))
     check(scenario)

@@ -108,6 +108,8 @@ def mapped(error: BaseException, what: str) -> SingerArrowError:
     from botocore.exceptions import BotoCoreError, ClientError
     from redshift_connector.error import Error, InterfaceError
 
+    what = " ".join(what.split())  # names may hold the end of a line
+
     details = error.args[0] if error.args else None
     if isinstance(details, Mapping) and "M" in details:
         return _of_server(details, what)

@@ -230,11 +230,10 @@ class Connection:
 
 
 def place(settings: Settings) -> str:
-    """Where the database is, for messages."""
-    if settings.host:
-        return f"{settings.host}:{settings.port}/{settings.dbname}"
+    """Where the database is, for messages: on one line, whatever the settings hold."""
     iam = settings.iam or Iam()
-    return f"{iam.cluster_identifier or iam.workgroup}/{settings.dbname}"
+    host = f"{settings.host}:{settings.port}" if settings.host else iam.cluster_identifier or iam.workgroup
+    return " ".join(f"{host}/{settings.dbname}".split())
 
 
 def login(settings: Settings, credentials: dict[str, Any]) -> dict[str, Any]:
