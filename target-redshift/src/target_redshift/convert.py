@@ -27,6 +27,9 @@ class Conversion(conversion.Conversion[Column]):
         return upload_schema([column]).field(0)
 
 
+_SHORTEN = "Shorten it or leave the column out in the tap"
+
+
 @dataclass(frozen=True, slots=True)
 class Misfit:
     """A value that Redshift cannot hold: its row among those that were looked at, from 0, and what is wrong."""
@@ -35,12 +38,20 @@ class Misfit:
     reason: str
     hint: str
 
+    def error(self, url: str, column: str, before: int, file_format: str) -> DataError:
+        """The error for a value of a file; so many rows came before those that were looked at."""
+        number = before + self.row + 1
+        if file_format == "jsonl":
+            return DataError(self.reason, url=url, line=number, column=column, hint=self.hint)
+        return DataError(f"row {number}: {self.reason}", url=url, column=column, hint=self.hint)
+
 
 def checked(
     batches: Iterable[pa.RecordBatch],
     columns: Sequence[Column],
     url: str,
     *,
+    file_format: str = "parquet",
     varchar_max: int = MAX_VARCHAR,
     as_text: bool = False,
 ) -> Iterator[pa.RecordBatch]:
@@ -50,21 +61,21 @@ def checked(
         batches: As they were read, so with the names of properties.
         columns: What they go into.
         url: The file, for messages.
+        file_format: Of the file.
         varchar_max: The most bytes that VARCHAR columns get, unless they have more already.
         as_text: They are uploaded in a format of text.
 
     Raises:
-        DataError: Text is too long or holds a NUL, or bytes are too many; names the file, the row and the column.
+        DataError: Text is too long, no UTF-8 or holds a NUL, or bytes are too many; names file, row and column.
     """
-    first = 1
+    before = 0
     wanted = {c.source: limit(c, varchar_max, as_text=as_text) for c in columns}
     for batch in batches:
         for name, array in zip(batch.schema.names, batch.columns, strict=True):
             if (most := wanted.get(name)) and (bad := misfit(array, most)):
-                reason = f"row {first + bad.row}: {bad.reason}"
-                raise DataError(reason, url=url, column=name, hint=bad.hint)
+                raise bad.error(url, name, before, file_format)
         yield batch
-        first += batch.num_rows
+        before += batch.num_rows
 
 
 def limit(column: Column, varchar_max: int = MAX_VARCHAR, *, as_text: bool = False) -> int | None:
@@ -81,19 +92,34 @@ def limit(column: Column, varchar_max: int = MAX_VARCHAR, *, as_text: bool = Fal
 
 
 def misfit(array: pa.Array, most: int) -> Misfit | None:
-    """The first value of text or bytes that is longer than `most` bytes, or text with a NUL in it."""
+    """The first value of text or bytes that is longer than `most` bytes, or text that is no UTF-8 or holds a NUL."""
+    is_text = pa.types.is_string(array.type)
+    if is_text and (row := _not_utf8(array)) is not None:
+        return Misfit(row, "the text is no UTF-8", "Mend it in the tap, or read the column as binary")
     lengths = pc.binary_length(array)
     if (pc.max(lengths).as_py() or 0) > most:
         row = pc.index(pc.greater(lengths, most), True).as_py()
-        what = "the text" if pa.types.is_string(array.type) else "the value"
-        return Misfit(
-            row,
-            f"{what} has {lengths[row].as_py():,} bytes, and Redshift's column takes {most:,}",
-            "Shorten it or leave the column out in the tap",
-        )
-    if pa.types.is_string(array.type):
+        reason = f"has {lengths[row].as_py():,} bytes, and Redshift's column takes {most:,}"
+        if not is_text:
+            return Misfit(row, f"the value {reason}", _SHORTEN)
+        hint = _SHORTEN if most >= MAX_VARCHAR else f"{_SHORTEN}, or raise varchar_max"
+        return Misfit(row, f"the text {reason}", hint)
+    if is_text:
         has_nul = pc.match_substring(array, "\0")
         if pc.any(has_nul).as_py():
             row = pc.index(has_nul, True).as_py()
             return Misfit(row, "the text holds a NUL character, which Redshift does not take", "Remove it in the tap")
+    return None
+
+
+def _not_utf8(array: pa.Array) -> int | None:
+    """The row of the first text that is no UTF-8, which Parquet files may hold; None if there is none."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        for row, value in enumerate(array.view(pa.binary())):
+            try:
+                (value.as_py() or b"").decode()
+            except UnicodeDecodeError:
+                return row
     return None

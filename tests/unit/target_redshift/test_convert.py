@@ -113,3 +113,12 @@ def test_bytes_that_do_not_fit() -> None:
     assert list(checked([fits], columns, "u")) == [fits]
     with pytest.raises(DataError, match=r"row 1: the value has 1,024,001 bytes"):
         list(checked([batch(schema, {"y": bytes(1_024_001)})], columns, "u"))
+
+
+def test_text_that_is_no_utf8() -> None:
+    text = pa.StringArray.from_buffers(3, pa.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0"), pa.py_buffer(b"a\xffb"))
+    rows = pa.RecordBatch.from_arrays([pa.array([1, 2, 3]), text], schema=TEXT)
+    with pytest.raises(DataError, match=r"u, column 's': row 2: the text is no UTF-8"):
+        list(checked([rows], columns_of(TEXT), "u"))
+    with pytest.raises(DataError, match=r"u, line 2, column 's': the text is no UTF-8"):
+        list(checked([rows], columns_of(TEXT), "u", file_format="jsonl"))

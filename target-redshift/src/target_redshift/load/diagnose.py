@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
@@ -18,23 +19,25 @@ from target_redshift.convert import Misfit, misfit
 from target_redshift.load.lots import Lot
 from target_redshift.types import MAX_VARCHAR, Column
 
+_ABOUT_TEXT = re.compile(r"UTF-?8|length exceeds|NUL|too long", re.IGNORECASE)
 logger = logging.getLogger("target-redshift")
 
 
 def failed_copy(client: Redshift, session: Session, lot: Lot, storage: Storage, error: LoadError) -> SingerArrowError:
     """The error of a COPY, with what can be found out about it.
 
-    Redshift's tables of load errors name file, line and column. They tell little of columnar files, so the text in
-    those is looked at: it is mostly text that does not fit.
+    Redshift's tables of load errors name file, line and column. Of text that does not fit they tell little, and of
+    columnar files too; then the texts of the files are looked at.
     """
-    if lot.layout.file_format != "parquet":
-        return answers.failed_copy(error, client.load_errors(session))
     texts = [c.column for c in lot.layout.columns if c.column and c.type == staging.TEXT]
+    told = client.load_errors(session)
+    if told and not any(_ABOUT_TEXT.search(bad.reason) for bad in told):
+        return answers.failed_copy(error, told)
     try:
-        return long_text([lot], texts, storage, MAX_VARCHAR) or answers.failed_copy(error, client.load_errors(session))
+        return long_text([lot], texts, storage, MAX_VARCHAR) or answers.failed_copy(error, told)
     except SingerArrowError as unreadable:
         logger.debug("The files could not be looked at: %s", unreadable)
-        return error
+        return answers.failed_copy(error, told)
 
 
 def long_text(lots: Sequence[Lot], columns: Sequence[Column], storage: Storage, most: int) -> DataError | None:
@@ -67,11 +70,10 @@ def _first(
     schema = pa.schema([pa.field(c.source, arrow or c.arrow) for c in columns])
     for lot in lots:
         for file in [] if lot.is_ours or not columns else lot.files:
-            first = 1
+            before = 0
             for batch in read_file(storage, file.url, format=lot.layout.file_format, schema=schema):
                 for name, array in zip(schema.names, batch.columns, strict=True):
                     if bad := look(array):
-                        reason = f"row {first + bad.row}: {bad.reason}"
-                        return DataError(reason, url=file.url, column=name, hint=bad.hint)
-                first += batch.num_rows
+                        return bad.error(file.url, name, before, lot.layout.file_format)
+                before += batch.num_rows
     return None

@@ -187,7 +187,14 @@ class Files:
         def rows(url: str) -> Iterator[pa.RecordBatch]:
             batches = read_file(self.storage, url, format=item.file_format, schema=read)
             as_text = self._upload_format != "parquet"
-            return checked(batches, conversion.columns, url, varchar_max=self._varchar_max, as_text=as_text)
+            return checked(
+                batches,
+                conversion.columns,
+                url,
+                file_format=item.file_format,
+                varchar_max=self._varchar_max,
+                as_text=as_text,
+            )
 
         return conversion.all_batches((url, rows(url)) for url in item.urls)
 
