@@ -145,16 +145,31 @@ def _of_server(details: Mapping[str, str], what: str) -> SingerArrowError:
         case Kind.DENIED:
             return CredentialsError(f"{message}; {_DENIED_HINT[_place(text)]}")
         case Kind.MISSING:
-            return NotFoundError(f"{message}; check the setting dbname" if details.get("C") == "3D000" else message)
+            hint = "check the setting dbname" if details.get("C") == "3D000" else _hint(text)
+            return NotFoundError(f"{message}; {hint}" if hint else message)
         case Kind.EXISTS:
             return AlreadyExistsError(message)
-    if _REDIRECT.search(text):
-        return LoadError(f"{message}; {_REGION_HINT}")
-    return LoadError(message)
+    hint = _hint(text)
+    return LoadError(f"{message}; {hint}" if hint else message)
 
 
-_REDIRECT = re.compile(r"Status 301\b|PermanentRedirect|must be addressed using the specified endpoint")
-_REGION_HINT = "the bucket must be in the region of the cluster: use another s3_stage, or copy the files there"
+def _hint(text: str) -> str | None:
+    """What to do about an error of COPY."""
+    return next((hint for pattern, hint in _HINTS if re.search(pattern, text)), None)
+
+
+_HINTS = (
+    (
+        r"Status 301\b|PermanentRedirect|must be addressed using the specified endpoint",
+        "the bucket must be in the region of the cluster: use another s3_stage, or copy the files there",
+    ),
+    (r"NoSuchBucket", "create the bucket, or name another one"),
+    (r"NoSuchKey|S3 prefix .*does not exist", "run the tap again, and keep its batch storage until all is loaded"),
+    (
+        r"InvalidRange",
+        "the file was replaced after it was looked at: run the tap again, and let nobody change its files",
+    ),
+)
 _DENIED_HINT = {
     "s3": "let the role in copy_role_arn, or the credentials in aws, read the bucket",
     "login": "check user, password or iam",

@@ -137,6 +137,18 @@ def test_another_region_is_told_with_what_to_do() -> None:
     assert "region of the cluster" in said
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("S3ServiceException:The specified key does not exist.,Status 404,Error NoSuchKey", "keep its batch storage"),
+        ("S3ServiceException:The specified bucket does not exist,Status 404,Error NoSuchBucket", "create the bucket"),
+        ("Spectrum Scan Error. InvalidRange: the requested range is not satisfiable", "the file was replaced"),
+    ],
+)
+def test_errors_of_copy_say_what_to_do(text: str, hint: str) -> None:
+    assert hint in str(mapped(server("XX000", text), "Loading"))
+
+
 def test_secrets_are_not_repeated() -> None:
     text = "syntax error in COPY t FROM 's3://b' CREDENTIALS 'aws_secret_access_key=hush'"
     assert "hush" not in str(mapped(server("42601", text), "Loading"))
