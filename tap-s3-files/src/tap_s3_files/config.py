@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,7 +20,7 @@ FORMATS = ("auto", "csv", "jsonl", "parquet", "avro")
 COMPRESSIONS = ("auto", "none", "gzip", "bzip2", "zstd", "xz")
 BATCH_COMPRESSIONS = {"parquet": ("zstd", "snappy", "gzip", "none"), "jsonl": ("gzip", "none")}
 """What batch files may be compressed with; the first is the default."""
-METHODS = ("polling",)
+METHODS = ("polling", "sqs")
 MIB = 1 << 20
 
 _LATER = {
@@ -143,7 +144,8 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
         th.ObjectType(
             _text(
                 "method",
-                "How new objects are found. `polling`: by listing. No other is available yet.",
+                "How new objects are found. `polling`: by listing. `sqs`: by the events that S3 sends to a queue.",
+                allowed_values=[*METHODS],
                 default="polling",
             ),
             th.Property(
@@ -151,9 +153,32 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
                 th.NumberType(minimum=0),
                 default=10,
                 description=(
-                    "How many minutes after its time of last change an object may appear in listings and still be "
-                    "read. Needs a plan root (see `plan_root`)."
+                    "For polling: how many minutes after its time of last change an object may appear in listings and "
+                    "still be read. Needs a plan root (see `plan_root`)."
                 ),
+            ),
+            _text("queue_url", "For sqs: URL of the queue."),
+            th.Property(
+                "visibility_timeout",
+                th.IntegerType(minimum=3, maximum=43200),
+                default=300,
+                description=(
+                    "For sqs: seconds after which a message comes again if this process has died; while it lives, it "
+                    "keeps the messages that it works on invisible."
+                ),
+            ),
+            th.Property(
+                "max_wait_seconds",
+                th.NumberType(minimum=0),
+                default=20,
+                description="For sqs: the run ends when the queue was dry for so many seconds.",
+            ),
+            _text(
+                "unmatched_events",
+                "For sqs: what happens to messages that name no object of a stream: `keep` leaves them in the queue, "
+                "others may need them; `delete` deletes them, for a queue that nobody else reads.",
+                allowed_values=["keep", "delete"],
+                default="keep",
             ),
         ),
         description="How the tap learns of new objects.",
@@ -236,6 +261,16 @@ class BatchSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SqsSettings:
+    """What `replication` says of the method sqs."""
+
+    queue_url: str
+    visibility_timeout: int = 300
+    max_wait_seconds: float = 20
+    delete_unmatched: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings, read and checked."""
 
@@ -245,6 +280,7 @@ class Settings:
     batch: BatchSettings | None
     plan_root: Url | None
     overlap: timedelta
+    sqs: SqsSettings | None
     metadata_columns: bool
     aws: AwsOptions
     max_workers: int
@@ -271,14 +307,17 @@ class Settings:
             msg = "Setting 'start_date' must be before 'end_date'"
             raise ConfigError(msg)
         batch = _batch(_given(config["batch_config"])) if "batch_config" in config else None
-        root = Url.parse(config["plan_root"]) if "plan_root" in config else None
+        root = Url.parse(config["plan_root"]) if "plan_root" in config else batch.root if batch else None
+        replication = _given(config.get("replication", {}))
+        sqs = _sqs(replication, streams, root)
         return cls(
             streams=streams,
             start=start,
             end=end,
             batch=batch,
-            plan_root=root or (batch.root if batch else None),
-            overlap=_overlap(_given(config.get("replication", {}))),
+            plan_root=root,
+            overlap=timedelta(minutes=float(replication.get("overlap_minutes", 10))),
+            sqs=sqs,
             metadata_columns=config.get("metadata_columns", True),
             aws=AwsOptions.from_config(config.get("aws")),
             max_workers=config.get("max_workers", default_workers()),
@@ -344,12 +383,34 @@ def _batch(config: Mapping[str, Any]) -> BatchSettings:
     )
 
 
-def _overlap(config: Mapping[str, Any]) -> timedelta:
-    method = config.get("method", "polling")
-    if method not in METHODS:
-        msg = f"Setting 'replication.method': {method!r} is not available yet; use {' or '.join(METHODS)}"
+def _sqs(config: Mapping[str, Any], streams: Sequence[StreamSettings], root: Url | None) -> SqsSettings | None:
+    if config.get("method", "polling") != "sqs":
+        if "queue_url" in config:
+            msg = (
+                "Setting 'replication.queue_url' is for the method sqs; set replication.method to sqs, or leave it out"
+            )
+            raise ConfigError(msg)
+        return None
+    url = config.get("queue_url", "")
+    if not re.match(r"https?://[^/]+/.", url):
+        given = f"is {url!r}, it must be the queue's URL" if url else "is missing: the URL of the queue"
+        msg = f"Setting 'replication.queue_url' {given}, like https://sqs.eu-west-1.amazonaws.com/123456789012/events"
         raise ConfigError(msg)
-    return timedelta(minutes=float(config.get("overlap_minutes", 10)))
+    if root is None:
+        msg = (
+            "Setting 'replication.method' is sqs: it needs 'plan_root', a place that outlives the run, where what the "
+            "queue told of is written down before its messages are deleted"
+        )
+        raise ConfigError(msg)
+    if elsewhere := next((p for s in streams for p in s.paths if p.scheme != "s3"), None):
+        msg = f"Setting 'replication.method' is sqs, which tells of objects on S3 alone; {elsewhere} needs polling"
+        raise ConfigError(msg)
+    return SqsSettings(
+        queue_url=url,
+        visibility_timeout=config.get("visibility_timeout", 300),
+        max_wait_seconds=float(config.get("max_wait_seconds", 20)),
+        delete_unmatched=config.get("unmatched_events") == "delete",
+    )
 
 
 def _moment(config: Mapping[str, Any], name: str) -> datetime | None:

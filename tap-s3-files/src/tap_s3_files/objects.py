@@ -50,6 +50,20 @@ def _find(storage: Storage, path: Url) -> Iterator[ObjectInfo]:
     yield from storage.list(Url(path.scheme, path.bucket, folder))
 
 
+def belongs(url: Url, paths: Iterable[Url], *, own: Iterable[Url] = ()) -> bool:
+    """Whether `find` would give an object of this URL, or a folder marker at its place, if it exists."""
+    return any(_names(path, url) for path in paths) and not any(_is_own(url, root) for root in own)
+
+
+def _names(path: Url, url: Url) -> bool:
+    if (path.scheme, path.bucket) != (url.scheme, url.bucket):
+        return False
+    if has_glob(path.key):
+        return glob_match(path.key, url.key)
+    folder = path.key.rstrip("/") + "/" if path.key else ""
+    return url.key.startswith(folder) or (url.key == path.key and not path.key.endswith("/"))
+
+
 def _is_own(url: Url, root: Url) -> bool:
     if (url.scheme, url.bucket) != (root.scheme, root.bucket):
         return False

@@ -19,7 +19,7 @@ from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, NotFou
 from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
 from tap_s3_files.bookmarks import Bookmark, Watermark
-from tap_s3_files.history import History, from_json, to_json, up_to
+from tap_s3_files.history import History, from_json, marks, to_json, up_to
 from tap_s3_files.plan import Segment, Task, in_window, make_segments
 
 logger = logging.getLogger("tap-s3-files")
@@ -168,6 +168,59 @@ def resume(
         logger.warning("The segment that STATE stands in is gone: its objects are read again from their beginning")
     begun = bool(unfit or start.done or start.ahead)  # never give a number that a STATE may mean to other tasks
     return Start(Bookmark(start.watermark, max(first + begun, history.number)), (), history)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Where a run begins that learns of objects from a queue.
+
+    `numbers` are the segments that it follows first, all that its STATE has not passed; `next_number` and `before`
+    begin those that it plans; `marks` are of objects that need no plan any more.
+    """
+
+    bookmark: Bookmark
+    numbers: tuple[int, ...]
+    next_number: int
+    before: Watermark | None
+    marks: dict[str, None]
+
+
+def take_up(store: SegmentStore, bookmark: Bookmark | None) -> Told:
+    """Find out what earlier runs left that were told of objects by a queue.
+
+    Their messages are deleted, so nothing but these segments knows of the objects: each that the STATE has not passed
+    is followed, whatever the paths and dates are now. Segments behind the STATE are removed.
+
+    Args:
+        store: Of the stream.
+        bookmark: The stream's STATE; None if there is none.
+    """
+    numbers, kept = store.numbers(), store.read_history()
+    first = bookmark.segment if bookmark else next(iter(numbers), kept.number)
+    gone, beyond = [n for n in numbers if n < first], [n for n in numbers if n >= first]
+    history = kept
+    if gone:
+        some = [store.read(n) for n in gone[-MOST_READ:]]
+        history = kept.having_told(o for s in some for o in s.objects).without(some, gone[-1])
+        store.write_history(history)
+        store.remove(gone)
+    start = bookmark or Bookmark(segment=first)
+    begun = bool(start.done or start.ahead)
+    lost = sorted({*range(first, max(beyond, default=first + begun - 1) + 1), *range(first, kept.number)} - {*beyond})
+    if lost:
+        logger.warning(
+            "Segments %d to %d, which the STATE has not passed, are gone: what only they named is not read, unless by "
+            "a run with replication.method polling and a start_date",
+            lost[0],
+            lost[-1],
+        )
+    known, before = dict(history.having_told(()).told), start.watermark
+    for number in beyond:
+        segment = store.read(number)
+        known |= marks(segment.objects)
+        before = segment.after
+    following = max(beyond[-1] + 1 if beyond else first + begun, history.number)
+    return Told(start, tuple(beyond), following, before, known)
 
 
 def without_plan(bookmark: Bookmark | None) -> Start:

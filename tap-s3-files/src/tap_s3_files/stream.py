@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from singer_arrow.batch.message import Batch
@@ -22,6 +23,7 @@ from tap_s3_files.config import StreamSettings
 from tap_s3_files.convert import Job, Worker, convert, read
 from tap_s3_files.plan import Segment, Task, after_task, fingerprint
 from tap_s3_files.progress import Progress
+from tap_s3_files.replication.intake import Claim, Receiver
 from tap_s3_files.replication.polling import new_objects
 from tap_s3_files.segments import SegmentStore, extend, resume, without_plan
 
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 TARGET_BYTES = 128 << 20
 """For segments that are planned without batch files."""
 _MODIFIED = "_sdc_source_modified_at"
+
+Waves = Iterator[Iterator[Segment]]
+"""Segments in portions. Those of a portion are there; the next portion may have to be waited for."""
 
 
 def read_options(settings: StreamSettings) -> ReadOptions:
@@ -70,25 +75,27 @@ class FileStream(ArrowStream):
         if self.is_mapped_away:
             return
         job = self._job()
-        bookmark, store, segments = self._plan(batch.target_bytes)
+        bookmark, store, waves = self._plan(batch.target_bytes)
         begun: deque[tuple[Segment, int]] = deque()
 
         def run(segment: Segment, task: Task, stop: threading.Event) -> Iterator[Batch]:
             return convert(job, task, self._worker(stop), batch, segment.target_bytes)
 
-        def tasks() -> Iterator[Callable[[threading.Event], Iterable[Batch]]]:
+        def tasks(segments: Iterator[Segment]) -> Iterator[Callable[[threading.Event], Iterable[Batch]]]:
             for segment, number, task in unsent(bookmark, segments):
                 begun.append((segment, number))
                 yield partial(run, segment, task)
 
-        workers = self.tap.settings.max_workers
-        # Closed at once when something fails: an error's traceback would keep it, and its tasks, going.
-        with self.progress.told(self.log), closing(ordered_streams(self.tap.pool, tasks(), 2 * workers)) as streams:
-            at = bookmark
-            for results in streams:
-                yield from results
-                at = after_task(at, *begun.popleft(), durable=store is not None)
-                yield at.to_state()
+        window = 2 * self.tap.settings.max_workers
+        at = bookmark
+        with self.progress.told(self.log):
+            for segments in waves:
+                # Closed at once when something fails: an error's traceback would keep it, and its tasks, going.
+                with closing(ordered_streams(self.tap.pool, tasks(segments), window)) as streams:
+                    for results in streams:
+                        yield from results
+                        at = after_task(at, *begun.popleft(), durable=store is not None)
+                        yield at.to_state()
             yield at.to_state()
         self.log(self.progress.line())
 
@@ -99,10 +106,10 @@ class FileStream(ArrowStream):
         if self.wanted_encoding() and (setting := self.records_needed_by()) and self.is_whole_run:
             self.log(f"RECORD messages are sent although batch_config is set: {setting} changes single records")
         job = self._job()
-        at, store, segments = self._plan(TARGET_BYTES)
+        at, store, waves = self._plan(TARGET_BYTES)
         worker = self._worker(threading.Event())
         with self.progress.told(self.log):
-            for segment, number, task in unsent(at, segments):
+            for segment, number, task in unsent(at, chain.from_iterable(waves)):
                 for batch in read(job, task, worker):
                     yield from to_records(batch)
                 at = after_task(at, segment, number, durable=store is not None)
@@ -129,18 +136,38 @@ class FileStream(ArrowStream):
     def _worker(self, stop: threading.Event) -> Worker:
         return Worker(self.tap.storage, self.tap.budget, self.progress, stop)
 
-    def _plan(self, target_bytes: int) -> tuple[Bookmark, SegmentStore | None, Iterator[Segment]]:
+    @property
+    def is_told(self) -> bool:
+        """Whether a queue tells of the stream's objects in this run."""
+        whole = self.is_whole_run and self.replication_method != "FULL_TABLE"
+        return whole and self.tap.settings.sqs is not None and self.selected and not self.is_mapped_away
+
+    def _plan(self, target_bytes: int) -> tuple[Bookmark, SegmentStore | None, Waves]:
+        if self.is_told:
+            receiver = self.tap.intake.receivers[self.name]
+            return receiver.bookmark, receiver.store, self.tap.intake.waves(self.name)
         root = self.tap.settings.plan_root
         store = SegmentStore(self.tap.storage, root, self.name) if root and self.is_whole_run else None
         full = self.replication_method == "FULL_TABLE"
         start, segments = plan_of(self.tap, self.settings, store, target_bytes, full_table=full)
-        return start, store, segments
+        return start, store, iter([segments])
+
+
+def receiver_of(tap: TapS3Files, stream: StreamSettings, store: SegmentStore, target_bytes: int) -> Receiver:
+    """A stream that a queue tells of its objects, as earlier runs left it."""
+    state = Bookmark.from_state(tap.given_state(stream.name), stream.name)
+    return Receiver(claim_of(tap, stream), store, state, target_bytes)
+
+
+def claim_of(tap: TapS3Files, stream: StreamSettings) -> Claim:
+    """Which objects that a queue tells of are a stream's."""
+    return Claim(stream.name, stream.paths, tuple(tap.own_roots), (tap.settings.start, tap.settings.end))
 
 
 def plan_of(
     tap: TapS3Files, stream: StreamSettings, store: SegmentStore | None, target_bytes: int, *, full_table: bool = False
 ) -> tuple[Bookmark, Iterator[Segment]]:
-    """Where a stream begins, and its plan: at first what an earlier run left.
+    """Where a stream begins whose objects are listed, and its plan: at first what an earlier run left.
 
     Args:
         tap: Whose settings and STATE hold.

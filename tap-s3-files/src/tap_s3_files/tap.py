@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
+from itertools import islice
 from typing import Any, ClassVar
 
 import click
@@ -17,13 +18,29 @@ from singer_arrow.reading.budget import Budget
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.singer.sdk_tap import ArrowTap
 from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.urls import Url
 from tap_s3_files.bookmarks import Bookmark
 from tap_s3_files.catalog import catalog_schema, sample, source_schema
 from tap_s3_files.config import CONFIG_JSONSCHEMA, Settings, StreamSettings
 from tap_s3_files.convert import format_of
 from tap_s3_files.objects import find
 from tap_s3_files.preview import ReadOnlyStore, Row, table
-from tap_s3_files.stream import TARGET_BYTES, FileStream, no_match, plan_of, read_options, unsent
+from tap_s3_files.replication.intake import Intake
+from tap_s3_files.replication.queue import Queue
+from tap_s3_files.segments import SegmentStore
+from tap_s3_files.stream import (
+    TARGET_BYTES,
+    FileStream,
+    claim_of,
+    no_match,
+    plan_of,
+    read_options,
+    receiver_of,
+    unsent,
+)
+
+MOST_LISTED = 1000
+"""Objects among which the samples for a schema are chosen, where a queue tells of new ones."""
 
 
 class TapS3Files(ArrowTap):
@@ -59,13 +76,47 @@ class TapS3Files(ArrowTap):
         batch, root = self.settings.batch, self.settings.plan_root
         for stream in self.settings.streams:
             store = ReadOnlyStore(self.storage, root, stream.name) if root else None
-            begin, segments = plan_of(self, stream, store, batch.target_bytes if batch else TARGET_BYTES)
+            size = batch.target_bytes if batch else TARGET_BYTES
+            if self.settings.sqs and store:
+                receiver = receiver_of(self, stream, store, size)
+                begin, segments = receiver.bookmark, receiver.segments()
+            else:
+                begin, segments = plan_of(self, stream, store, size)
             yield Row.of(stream.name, unsent(begin, segments), batches=batch is not None)
+        if self.settings.sqs:
+            waiting = self.queue.approximate_size()
+            self.logger.info("Besides, about %d messages wait in %s", waiting, self.queue.url)
 
     @cached_property
     def storage(self) -> Storage:
         """Where objects are read and batch files are written."""
         return Storage(self.settings.aws)
+
+    @cached_property
+    def queue(self) -> Queue:
+        """The queue that tells of new objects."""
+        sqs = self.settings.sqs
+        assert sqs is not None
+        return Queue(sqs.queue_url, self.settings.aws, visibility=sqs.visibility_timeout)
+
+    @cached_property
+    def intake(self) -> Intake:
+        """The queue with the streams of this run that it tells of new objects."""
+        sqs, batch, root = self.settings.sqs, self.settings.batch, self.settings.plan_root
+        assert sqs is not None
+        assert root is not None
+        queue, size = self.queue, batch.target_bytes if batch else TARGET_BYTES
+        told = [s.settings for s in self.streams.values() if isinstance(s, FileStream) and s.is_told]
+        stores = {s.name: SegmentStore(self.storage, root, s.name) for s in told}
+        receivers = {s.name: receiver_of(self, s, stores[s.name], size) for s in told}
+        others = [claim_of(self, s) for s in self.settings.streams if s.name not in receivers]
+        return Intake(queue, receivers, others, self.storage, sqs)
+
+    @cached_property
+    def own_roots(self) -> list[Url]:
+        """Below which this tap writes."""
+        root, batch = self.settings.plan_root, self.settings.batch
+        return [*([root] if root else []), *([batch.root] if batch and batch.root != root else [])]
 
     @cached_property
     def pool(self) -> ThreadPoolExecutor:
@@ -90,8 +141,7 @@ class TapS3Files(ArrowTap):
         known = self._listings.pop(stream.name, None)
         if known is not None:
             return known
-        own = {u for u in (self.settings.plan_root, self.settings.batch and self.settings.batch.root) if u}
-        return list(find(self.storage, stream.paths, own=own))
+        return list(find(self.storage, stream.paths, own=self.own_roots))
 
     def discover_streams(self) -> Sequence[FileStream]:
         """The streams of the settings; those that a given catalog holds have its schemas, and no object is read."""
@@ -114,8 +164,10 @@ class TapS3Files(ArrowTap):
         settings = self.settings
         samples: dict[str, list[ObjectInfo]] = {}
         for stream in settings.streams:
-            listed = self.listing(stream)
-            self._listings[stream.name] = listed
+            if settings.sqs:  # a bucket that is too large to be listed has a queue
+                listed = list(islice(find(self.storage, stream.paths, own=self.own_roots), MOST_LISTED))
+            else:
+                listed = self._listings[stream.name] = self.listing(stream)
             samples[stream.name] = sample(listed, settings.sample_files, start=settings.start, end=settings.end)
             self._check_found(stream, listed, samples[stream.name])
         tasks = (partial(self._infer, s, info) for s in settings.streams for info in samples[s.name])
@@ -128,10 +180,11 @@ class TapS3Files(ArrowTap):
 
     def _check_found(self, stream: StreamSettings, listed: list[ObjectInfo], filled: list[ObjectInfo]) -> None:
         bookmark = Bookmark.from_state(self.given_state(stream.name), stream.name)
-        if not listed and not (bookmark and bookmark.watermark):
+        if not listed and not self.settings.sqs and not (bookmark and bookmark.watermark):
             raise no_match(stream)
         if not filled and not stream.types:
-            why = "all its objects are empty" if listed else "its objects are gone"
+            nothing = "no object matches its path" if self.settings.sqs else "its objects are gone"
+            why = "all its objects are empty" if listed else nothing
             self.logger.warning("Stream %r is left out of this run: %s, so its columns are unknown", stream.name, why)
 
     def _infer(self, stream: StreamSettings, info: ObjectInfo) -> pa.Schema | None:

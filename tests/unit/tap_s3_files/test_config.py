@@ -13,11 +13,14 @@ from singer_arrow.errors import ConfigError
 from singer_arrow.formats import FORMATS, ReadOptions
 from singer_arrow.urls import Url
 from tap_s3_files import config as module
-from tap_s3_files.config import CONFIG_JSONSCHEMA, BatchSettings, Settings, StreamSettings
+from tap_s3_files.config import CONFIG_JSONSCHEMA, BatchSettings, Settings, SqsSettings, StreamSettings
 from tap_s3_files.tap import TapS3Files
 
 STREAM = {"name": "a", "path": "s3://b/*.csv"}
 BATCH = {"encoding": {"format": "parquet"}, "storage": {"root": "s3://stage/x"}}
+
+QUEUE = "https://sqs.eu-west-1.amazonaws.com/123456789012/events"
+SQS = {"method": "sqs", "queue_url": QUEUE}
 
 
 def read(**config: Any) -> Settings:
@@ -33,6 +36,7 @@ def test_defaults() -> None:
         batch=None,
         plan_root=None,
         overlap=timedelta(minutes=10),
+        sqs=None,
         metadata_columns=True,
         aws=AwsOptions(),
         max_workers=3,
@@ -96,6 +100,7 @@ def test_everything_set() -> None:
         batch=BatchSettings(Url("file", "", "tmp/out"), "p-", "parquet", "snappy", 512 << 10),
         plan_root=Url("s3", "plans", "x"),
         overlap=timedelta(seconds=30),
+        sqs=None,
         metadata_columns=False,
         aws=AwsOptions(profile="p"),
         max_workers=1,
@@ -107,6 +112,12 @@ def test_everything_set() -> None:
 
 def test_plans_are_kept_with_the_batch_files() -> None:
     assert read(batch_config=BATCH).plan_root == Url("s3", "stage", "x")
+
+
+def test_a_queue() -> None:
+    assert read(batch_config=BATCH, replication=SQS).sqs == SqsSettings(QUEUE)
+    more = {"visibility_timeout": 30, "max_wait_seconds": Decimal("0.5"), "unmatched_events": "delete"}
+    assert read(plan_root="s3://p", replication={**SQS, **more}).sqs == SqsSettings(QUEUE, 30, 0.5, True)
 
 
 @pytest.mark.parametrize(("kind", "compression"), [("parquet", "zstd"), ("jsonl", "gzip")])
@@ -121,7 +132,14 @@ def test_the_default_compression(kind: str, compression: str) -> None:
     [
         ({"passthrough": True}, "'passthrough': True is not available yet; use false"),
         ({"executor": "dask"}, "'executor': 'dask' is not available yet; use threads"),
-        ({"replication": {"method": "sqs"}}, "'replication.method': 'sqs' is not available yet; use polling"),
+        ({"replication": {"queue_url": QUEUE}}, "'replication.queue_url' is for the method sqs"),
+        ({"replication": SQS}, "'replication.method' is sqs: it needs 'plan_root'"),
+        ({"replication": {"method": "sqs"}, "plan_root": "s3://p"}, "'replication.queue_url' is missing: the URL"),
+        ({"replication": {**SQS, "queue_url": "arn:aws:sqs:x"}, "plan_root": "s3://p"}, "must be the queue's URL"),
+        (
+            {"replication": SQS, "plan_root": "s3://p", "streams": [{"name": "a", "path": "gs://b/*"}]},
+            "'replication.method' is sqs, which tells of objects on S3 alone; gs://b/* needs polling",
+        ),
         ({"streams": [{**STREAM, "on_bad_row": "skip"}]}, "'streams[0].on_bad_row': 'skip' is not available yet"),
         ({"streams": [{**STREAM, "on_drift": "rescue"}]}, "'streams[0].on_drift': 'rescue' is not available yet"),
         ({"streams": [{**STREAM, "partition_columns": True}]}, "'streams[0].partition_columns': True is not avail"),

@@ -7,7 +7,7 @@ import pytest
 from singer_arrow.storage import ObjectInfo
 from singer_arrow.urls import Url
 from tap_s3_files.bookmarks import Watermark
-from tap_s3_files.history import MOST_ENDS, History, from_json, to_json, up_to, version_of
+from tap_s3_files.history import MOST_ENDS, History, from_json, mark, to_json, up_to, version_of
 from tap_s3_files.plan import Segment, Task, position
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -78,6 +78,15 @@ def test_ends_of_removed_segments_are_kept_in_order_and_bounded() -> None:
     many = History(ends=tuple(at(n) for n in range(MOST_ENDS))).without([segment(None, info(MOST_ENDS))], 0)
     assert len(many.ends) == MOST_ENDS
     assert many.ends[-1] == at(MOST_ENDS)
+
+
+def test_what_a_queue_told_of_is_known_by_its_mark_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = History(planned={version_of(info(1)): info(1).modified}).having_told([info(2), info(3)])
+    assert [known.is_new(info(m)) for m in (1, 2, 3, 4)] == [False, False, False, True]
+    assert known.is_new(info(2, etag="other"))
+    assert from_json(to_json(known)).told == known.told
+    monkeypatch.setattr("tap_s3_files.history.MOST_MARKS", 2)
+    assert list(known.having_told([info(4)]).told) == [mark(version_of(info(m))) for m in (3, 4)]  # the last ones
 
 
 def test_it_survives_its_file() -> None:
