@@ -45,6 +45,8 @@ def test_json_options() -> None:
         ("DELIMITER '\\t' NULL '\\000'", "\t", '"', "\0"),
         ("DELIMITER '\\001' ESCAPE", "\x01", '"', "\\N"),
         ("DELIMITER AS '~|~'", "~|~", '"', "\\N"),
+        ("DELIMITER '\\\\t' NULL AS '\\N'", "\t", '"', "\\N"),
+        ("NULL AS '\\\\N'", "|", '"', "\\N"),
     ],
 )
 def test_text_options(options: str, delimiter: str, quote: str, null: str) -> None:
@@ -127,3 +129,9 @@ def test_a_switched_off_option_is_not_there() -> None:
     command = parse(f"COPY t FROM 's3://b/k' {ROLE} CSV STATUPDATE OFF COMPUPDATE PRESET")
     assert not command.has("statupdate")
     assert command.has("compupdate")
+
+
+def test_backslashes_are_escapes() -> None:
+    command = parse(r"COPY t FROM 's3://b/a\\b''c\'d' CREDENTIALS 'aws_access_key_id=K;aws_secret_access_key=S\\' CSV")
+    assert command.source == "s3://b/a\\b'c'd"
+    assert command.credentials.secret_access_key == "S\\"

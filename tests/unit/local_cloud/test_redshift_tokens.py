@@ -13,6 +13,7 @@ from local_cloud.redshift.tokens import (
     sql_of,
     statements,
     tokens,
+    unescape,
 )
 
 
@@ -69,10 +70,18 @@ def test_parentheses_and_commas() -> None:
 def test_quoted_text_is_one_token(text: str) -> None:
     (token,) = tokens(literal(text))
     assert token.kind == "string"
-    assert token.value.replace("\\\\", "\\") == text
+    assert token.unescaped == text
     (name,) = tokens(quoted(text))
     assert (name.kind, name.value) == ("name", text)
 
 
 def test_a_long_string_that_is_not_closed_is_no_trouble() -> None:
     assert tokens("'" + "a''b" * 100_000)[0].kind == "operator"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [(r"a\\b", r"a\b"), (r"\t\n", "\t\n"), (r"\101\x42\q", "ABq"), (r"\0", "\0"), ("plain", "plain")],
+)
+def test_unescape(text: str, expected: str) -> None:
+    assert unescape(text) == expected

@@ -66,6 +66,27 @@ class Token:
             return self.text[width:-width]
         return self.text
 
+    @property
+    def unescaped(self) -> str:
+        """The text that a string stands for, backslashes taken as the escapes that they are."""
+        return unescape(self.value) if self.kind == "string" else self.value
+
+
+_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|(.))", re.DOTALL)
+_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+def unescape(text: str) -> str:
+    """The text with its backslash escapes made what they stand for."""
+    return _ESCAPE.sub(_meant, text)
+
+
+def _meant(escape: re.Match[str]) -> str:
+    octal, hexadecimal, letter = escape.groups()
+    if octal or hexadecimal:
+        return chr(int(octal, 8) if octal else int(hexadecimal, 16))
+    return _LETTERS.get(letter, letter)
+
 
 def tokens(sql: str) -> list[Token]:
     """All tokens, with spaces and comments. A quote that is never closed is an operator of one character."""

@@ -3,7 +3,6 @@
 Rules: the pages "COPY", "COPY from columnar data formats" and "Data conversion parameters" of the Redshift guide.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -98,7 +97,7 @@ class _Words:
         token = self.peek()
         if token is None or token.kind not in ("string", "dollar"):
             raise self.wrong()
-        return self.take().value
+        return self.take().unescaped
 
     def number(self) -> int:
         token = self.peek()
@@ -185,6 +184,10 @@ def _text(words: _Words, name: str) -> Mapping[str, Any]:
     if name == "iam_role" and words.low() == "default":
         words.take()
         return {name: "default"}
+    token = words.peek()
+    if name == "null" and token and token.value == "\\N":
+        words.take()
+        return {name: "\\N"}  # not an escape, as everywhere in the documentation
     return {name: words.text()}
 
 
@@ -209,12 +212,12 @@ def _csv(words: _Words, name: str) -> Mapping[str, Any]:
     if not words.skip("quote"):
         return {name: '"'}
     words.skip("as")
-    return {name: _one_byte(_escaped(words.text()), "quote")}
+    return {name: _one_byte(tokens.unescape(words.text()), "quote")}
 
 
 def _delimiter(words: _Words, name: str) -> Mapping[str, Any]:
     words.skip("as")
-    delimiter = _escaped(words.text())
+    delimiter = tokens.unescape(words.text())
     if not delimiter:
         raise RedshiftError("COPY delimiter must not be empty", SYNTAX)
     return {name: delimiter}
@@ -238,13 +241,6 @@ def _one_byte(text: str, option: str) -> str:
     if len(text.encode()) != 1 or text == "\0":
         raise RedshiftError(f"COPY {option.lower()} must be a single ASCII character", UNSUPPORTED)
     return text
-
-
-def _escaped(text: str) -> str:
-    """A delimiter as Redshift reads it: \\t, \\n and octal \\ddd."""
-    named = {"t": "\t", "n": "\n", "r": "\r", "\\": "\\"}
-    found = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
-    return re.sub(r"\\([tnr\\])", lambda match: named[match[1]], found) if found == text else found
 
 
 def _format(given: Mapping[str, Any]) -> Format:
@@ -277,7 +273,6 @@ def _check(given: Mapping[str, Any], source: str) -> None:
 def _command(table: str, columns: tuple[str, ...] | None, source: str, given: Mapping[str, Any]) -> CopyCommand:
     form = _format(given)
     delimiter = given.get("delimiter", "," if form == "csv" else "|")
-    null = given.get("null")
     command = CopyCommand(
         table=table,
         columns=columns,
@@ -287,7 +282,7 @@ def _command(table: str, columns: tuple[str, ...] | None, source: str, given: Ma
         compression=next((name for name in ("gzip", "bzip2", "zstd") if name in given), None),
         region=given.get("region"),
         delimiter=delimiter,
-        null_as={"\\0": "\0", "\\000": "\0", "\\\\N": "\\N"}.get(null, null) if null is not None else None,
+        null_as=given.get("null"),
         date_format=given.get("dateformat"),
         time_format=given.get("timeformat"),
         ignore_header=given.get("ignoreheader", 0),
