@@ -115,6 +115,15 @@ class TestSessions:
         with client.session() as second:
             assert second.id != number
 
+    def test_old_ones_are_let_go(self, client: Redshift, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(connection, "MOST_STATEMENTS", 3)
+        with client.session() as session:
+            number = session.id
+            while session.statements < 3:
+                session.execute("SELECT 1", what="test")
+        with client.session() as session:
+            assert session.id != number
+
     def test_one_that_is_left_in_a_transaction_does_not_come_back(self, client: Redshift) -> None:
         with client.session() as session:
             number = session.id

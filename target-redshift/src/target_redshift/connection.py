@@ -1,7 +1,7 @@
 """The connection to Redshift: log-in, sessions, and a pool of them.
 
 A session belongs to one thread at a time. Statements run by themselves unless `Session.transaction` holds them
-together. A session that was lost, or that was left within a transaction, does not come back to the pool.
+together. A session that was lost, that was left within a transaction, or that is old does not come back to the pool.
 """
 
 from __future__ import annotations
@@ -31,15 +31,18 @@ LOGIN_SECONDS = 60
 """How long the server may be silent during the log-in; what listens there may be no Redshift."""
 IDLE_SECONDS = 240.0
 """How long a session waits in the pool; firewalls and Redshift itself end idle ones without a word."""
+MOST_STATEMENTS = 1_000
+"""How many statements a session runs before the pool lets it go: the driver never forgets a text."""
 
 
 class Session:
-    """A session; `broken` says that it is of no use any more."""
+    """A session; `broken` says that it is of no use any more, and `statements` how many it has run."""
 
     def __init__(self, driver: Any) -> None:
         self._driver = driver
         self.broken = False
         self.in_transaction = False
+        self.statements = 0
         self.idle_since = time.monotonic()
 
     def execute(self, text: str, params: Sequence[Any] = (), *, what: str) -> Answer:
@@ -55,6 +58,7 @@ class Session:
             ServiceError: Redshift could not do it just now.
             SingerArrowError: It was refused.
         """
+        self.statements += 1
         try:
             cursor = self._driver.cursor()
             cursor.execute(text, list(params) or None)
@@ -129,7 +133,7 @@ class Connection:
         try:
             yield session
         finally:
-            if session.broken or session.in_transaction:
+            if session.broken or session.in_transaction or session.statements >= MOST_STATEMENTS:
                 session.close()
             else:
                 session.idle_since = time.monotonic()
