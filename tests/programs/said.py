@@ -1,0 +1,20 @@
+"""What a program says when it ends badly."""
+
+from __future__ import annotations
+
+from local_cloud.programs import Ran
+
+
+def error_of(ran: Ran) -> str:
+    """The one line that a failed run says."""
+    assert ran.code == 1, ran.stderr
+    assert "Traceback" not in ran.stderr
+    errors = [line for line in ran.stderr.splitlines() if "| ERROR " in line or " | " not in line]
+    assert len(errors) == 1, ran.stderr
+    return errors[0].split(" | ", 3)[-1]
+
+
+def check_says(line: str, *words: str) -> None:
+    """Fail if the line lacks one of the words."""
+    lacking = [word for word in words if word not in line]
+    assert not lacking, f"{line!r} lacks {lacking}"
