@@ -1,0 +1,77 @@
+"""Several targets load the same table at once: nothing is lost, nothing is there twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from singer_lines import Batches, Message, lines, rows, schema, state
+from warehouses import Warehouse
+
+from local_cloud.programs import Programs
+
+pytestmark = pytest.mark.parametrize("warehouse", ["redshift"], indirect=True)
+ONE_EACH = {"max_batch_mb": 0.000001}  # many loads
+
+
+def at_once(run: Programs, inputs: Sequence[list[Message]], **settings: Any) -> list[list[Any]]:
+    """Feed as many targets at once; the STATEs that each wrote."""
+    started = [run.start("target-redshift", config=["ENV", settings]) for _ in inputs]
+    for process, messages in zip(started, inputs, strict=True):
+        assert process.stdin
+        process.stdin.write(lines(messages).encode())
+        process.stdin.flush()
+    ends = [process.communicate(timeout=120) for process in started]
+    said = "\n".join(err.decode() for _, err in ends)
+    assert [process.returncode for process in started] == [0] * len(started), said[-6000:]
+    assert "Traceback" not in said
+    return [[json.loads(line)["n"] for line in out.splitlines()] for out, _ in ends]
+
+
+def test_the_same_batches(run: Programs, warehouse: Warehouse, batch: Batches) -> None:
+    messages: list[Message] = [schema()]
+    for n in range(8):
+        messages += [batch(rows(2 * n, 2), batch_id=f"batch-{n}"), state(n)]
+    states = at_once(run, [messages, messages, messages], **ONE_EACH)
+    assert [sent[-1] for sent in states] == [7, 7, 7]
+    assert warehouse.table() == rows(0, 16)
+    assert warehouse.one("SELECT COUNT(*) AS n, COUNT(DISTINCT batch_id) AS distinct_n FROM {_sdc_batches}") == (8, 8)
+
+
+def test_the_same_keys(run: Programs, warehouse: Warehouse, batch: Batches) -> None:
+    def content(who: str, first: int) -> list[dict[str, Any]]:
+        return [{"id": first + n, "name": f"{who} {first + n}"} for n in range(10)]
+
+    inputs = [
+        [schema(), *(m for n in range(0, 40, 5) for m in (batch(content(who, n), batch_id=f"{who}-{n}"), state(n)))]
+        for who in ("a", "b")
+    ]
+    states = at_once(run, inputs, load_method="upsert", **ONE_EACH)
+    assert [sent[-1] for sent in states] == [35, 35]
+    got = warehouse.table()
+    assert [r["id"] for r in got] == list(range(45))
+    assert all(r["name"] in (f"a {r['id']}", f"b {r['id']}") for r in got)
+
+
+def test_each_with_columns_of_its_own(run: Programs, warehouse: Warehouse, batch: Batches) -> None:
+    inputs = []
+    for n in range(3):
+        columns = pa.schema([("id", pa.int64()), *((f"c{n}_{i}", pa.string()) for i in range(3))])
+        content = [{"id": n, **{f"c{n}_{i}": "x" * 300 * (n + 1) for i in range(3)}}]
+        inputs.append([schema(columns=columns), batch(content, columns=columns, batch_id=f"b{n}"), state(n)])
+    at_once(run, inputs)
+    assert len(warehouse.columns("rows")) == 10
+    assert [len(r[f"c{n}_2"]) for n, r in enumerate(warehouse.table())] == [300, 600, 900]
+
+
+def test_the_same_table_widened(run: Programs, warehouse: Warehouse, batch: Batches) -> None:
+    inputs = [
+        [schema(), batch([{"id": n, "name": "x" * size}], batch_id=f"b{n}"), state(n)]
+        for n, size in enumerate((3000, 60_000, 500))
+    ]
+    at_once(run, inputs)
+    assert [len(r["name"]) for r in warehouse.table()] == [3000, 60_000, 500]
+    assert warehouse.columns("rows")["name"] == "varchar(65535)"
