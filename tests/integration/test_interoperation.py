@@ -6,11 +6,11 @@ import csv
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import stock_tap
 from stock_target import rows_of
+from warehouses import Warehouse
 
 from local_cloud.programs import Programs
 
@@ -62,14 +62,13 @@ def test_a_public_target_reads_ours(sent: str, run: Programs, tmp_path: Path) ->
 
 @pytest.mark.parametrize("encoding", [{"format": "jsonl", "compression": "gzip"}, {"format": "parquet"}], ids=str)
 def test_ours_reads_the_stock_taps(
-    encoding: dict[str, str], run: Programs, dataset: str, bq: Any, tmp_path: Path
+    encoding: dict[str, str], run: Programs, warehouse: Warehouse, tmp_path: Path
 ) -> None:
     storage = {"root": f"file://{tmp_path}/batches", "prefix": ""}
     config = {"batch_config": {"encoding": encoding, "storage": storage, "batch_size": 10}}
     sent = run(sys.executable, PROGRAMS / "stock_tap.py", config=config).check()
     assert len(sent.of_type("BATCH")) == 3
-    run("target-bigquery", stdin=sent.stdout, config=["ENV", {}]).check()
+    run(warehouse.program, stdin=sent.stdout, config=["ENV", {}]).check()
 
-    found = [dict(r) for r in bq.query(f"SELECT * FROM `{dataset}.numbers` ORDER BY id").result()]
     expected = [stock_tap.row(n) for n in range(stock_tap.ROWS)]
-    assert found == [{**r, "at": datetime.fromisoformat(r["at"])} for r in expected]
+    assert warehouse.table("numbers") == [{**r, "at": datetime.fromisoformat(r["at"])} for r in expected]

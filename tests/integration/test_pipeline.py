@@ -17,8 +17,8 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from warehouses import Warehouse
 
-from local_cloud import Cloud
 from local_cloud.programs import Programs
 
 ROWS = 300
@@ -30,6 +30,13 @@ TYPES = {
     "good": "boolean",
     "day": "date",
     "at": "timestamp",
+}
+KINDS = {
+    "bigquery": ["INTEGER", "STRING", "FLOAT", "NUMERIC", "BOOLEAN", "DATE", "TIMESTAMP"],
+    "redshift": [
+        *("bigint", "varchar(256)", "double precision", "decimal(12,2)", "boolean", "date"),
+        "timestamp with time zone",
+    ],
 }
 MODES: dict[str, dict[str, Any]] = {
     "parquet": {"format": "parquet", "compression": "zstd"},
@@ -131,7 +138,7 @@ def streams(s3: Any, bucket: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_every_format_makes_the_same_table(
-    mode: str, streams: list[dict[str, Any]], bucket: str, dataset: str, run: Programs, bq: Any
+    mode: str, streams: list[dict[str, Any]], bucket: str, warehouse: Warehouse, run: Programs
 ) -> None:
     config: dict[str, Any] = {"streams": streams}
     if MODES[mode]:
@@ -140,32 +147,26 @@ def test_every_format_makes_the_same_table(
     kinds = {m["type"] for m in sent.messages}
     assert ("RECORD" in kinds, "BATCH" in kinds) == (mode == "records", mode != "records")
 
-    run("target-bigquery", stdin=sent.stdout, config=["ENV", {}]).check()
+    run(warehouse.program, stdin=sent.stdout, config=["ENV", {}]).check()
 
     expected = [row(n) for n in range(ROWS)]
     for suffix in SOURCES:
-        table = bq.get_table(f"{dataset}.{stream_name(suffix)}")
-        kinds = {f.name: f.field_type for f in table.schema}
-        wanted = dict(
-            zip(TYPES, ["INTEGER", "STRING", "FLOAT", "NUMERIC", "BOOLEAN", "DATE", "TIMESTAMP"], strict=True)
-        )
-        assert {n: kinds[n] for n in TYPES} == wanted, suffix
-        got = [
-            {n: r[n] for n in TYPES} for r in bq.query(f"SELECT * FROM `{dataset}.{stream_name(suffix)}` ORDER BY id")
-        ]
+        kinds = warehouse.columns(stream_name(suffix))
+        assert {n: kinds[n] for n in TYPES} == dict(zip(TYPES, KINDS[warehouse.name], strict=True)), suffix
+        got = [{n: r[n] for n in TYPES} for r in warehouse.table(stream_name(suffix))]
         assert got == expected, suffix
 
 
 def test_the_two_executables_in_a_pipe(
-    streams: list[dict[str, Any]], bucket: str, cloud: Cloud, dataset: str, run: Programs, bq: Any, tmp_path: Any
+    streams: list[dict[str, Any]], bucket: str, warehouse: Warehouse, run: Programs, tmp_path: Any
 ) -> None:
     batch = {"encoding": {"format": "parquet"}, "storage": {"root": f"s3://{bucket}/stage"}}
     (tmp_path / "c.json").write_text(json.dumps({"streams": streams[:1], "batch_config": batch}))
     (tmp_path / "t.json").write_text("{}")
-    tap, target = "tap-s3-files --config c.json", "target-bigquery --config=ENV --config t.json"
+    tap, target = "tap-s3-files --config c.json", f"{warehouse.program} --config=ENV --config t.json"
     pipe = f"set -o pipefail; cd {tmp_path}; {tap} | {target}"
     ran = run("bash", "-c", pipe).check()
-    assert bq.get_table(f"{dataset}.{streams[0]['name']}").num_rows == ROWS
+    assert len(warehouse.table(streams[0]["name"])) == ROWS
     state = json.loads(ran.stdout.splitlines()[-1])
     assert state["bookmarks"][streams[0]["name"]]["watermark"]["key"].endswith("in/csv/2.csv")
 
