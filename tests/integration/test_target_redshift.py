@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -118,6 +119,34 @@ TYPES: list[tuple[str, pa.DataType, list[Any], str]] = [
 AS_READ = {"m": [{"k": 1}, {}], "u64": [Decimal(0), Decimal(2**64 - 1)]}
 PLAIN = ("i8", "i32", "i64", "f32", "f64", "n", "d", "b", "s", "y", "day", "at", "l", "st")
 """Those that COPY takes as they are."""
+
+
+@pytest.mark.parametrize("load_format", ["auto", "jsonl", "csv"])
+@pytest.mark.parametrize("where", ["s3", "local"])
+def test_numbers_that_are_none_stay_so(load_format: str, where: str, redshift: Loads) -> None:
+    columns = pa.schema([("id", pa.int64()), ("f", pa.float64()), ("r", pa.float32())])
+    values = [math.nan, math.inf, -math.inf, 5e-324, None]
+    content = [{"id": n, "f": v, "r": v} for n, v in enumerate(values)]
+    redshift.run(
+        [schema(columns=columns), redshift.batch(content, columns=columns, where=where)], load_format=load_format
+    )
+    got = redshift.table()
+    assert math.isnan(got[0]["f"])
+    assert math.isnan(got[0]["r"])
+    assert [r["f"] for r in got[1:]] == values[1:]
+    assert [r["r"] for r in got[1:]] == [math.inf, -math.inf, 0.0, None]
+
+
+@pytest.mark.parametrize("method", ["append-only", "upsert"])
+def test_long_json_is_loaded_whole(method: str, redshift: Loads) -> None:
+    columns = pa.schema([("id", pa.int64()), ("n", pa.decimal128(38, 9)), ("j", pa.list_(pa.string()))])
+    long = ["é" * 100_000, None, "x"]
+    exact = Decimal("12345678901234567890123456789.123456789")
+    run = [schema(columns=columns), record(id=1, j=["short"]), record(id=2, j=long)]
+    run.append(redshift.batch([{"id": 3, "n": exact, "j": long}], columns=columns, where="local"))
+    redshift.run(run, load_method=method)
+    assert [json.loads(r["j"]) for r in redshift.table()] == [["short"], long, long]
+    assert redshift.table()[2]["n"] == exact
 
 
 def as_python(kind: str, value: Any) -> Any:

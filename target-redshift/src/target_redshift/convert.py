@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from singer_arrow.batch import conversion
 from singer_arrow.errors import DataError
+from singer_arrow.schema import is_json
 from target_redshift.types import MAX_VARBYTE, MAX_VARCHAR, Column, read_schema, upload_schema
 
 
@@ -27,6 +28,8 @@ class Conversion(conversion.Conversion[Column]):
         return upload_schema([column]).field(0)
 
 
+MAX_JSON = 4 << 20
+"""Bytes of a row of JSON Lines that COPY takes, so also of a value."""
 _SHORTEN = "Shorten it or leave the column out in the tap"
 
 
@@ -53,7 +56,7 @@ def checked(
     *,
     file_format: str = "parquet",
     varchar_max: int = MAX_VARCHAR,
-    as_text: bool = False,
+    upload_format: str = "parquet",
 ) -> Iterator[pa.RecordBatch]:
     """The batches of one file, looked at before Redshift does, which would say less.
 
@@ -63,13 +66,13 @@ def checked(
         url: The file, for messages.
         file_format: Of the file.
         varchar_max: The most bytes that VARCHAR columns get, unless they have more already.
-        as_text: They are uploaded in a format of text.
+        upload_format: What they are uploaded as.
 
     Raises:
         DataError: Text is too long, no UTF-8 or holds a NUL, or bytes are too many; names file, row and column.
     """
     before = 0
-    wanted = {c.source: limit(c, varchar_max, as_text=as_text) for c in columns}
+    wanted = {c.source: limit(c, varchar_max, upload_format) for c in columns}
     for batch in batches:
         for name, array in zip(batch.schema.names, batch.columns, strict=True):
             if (most := wanted.get(name)) and (bad := misfit(array, most)):
@@ -78,17 +81,26 @@ def checked(
         before += batch.num_rows
 
 
-def limit(column: Column, varchar_max: int = MAX_VARCHAR, *, as_text: bool = False) -> int | None:
-    """The most bytes that a value of the column may have; None if it is of another kind."""
+def limit(column: Column, varchar_max: int = MAX_VARCHAR, upload_format: str = "parquet") -> int | None:
+    """The most bytes that a value of the column may have; None if it is of another kind.
+
+    JSON that is too long to be staged as text goes as JSON Lines (see `has_long_json`).
+    """
     match column.kind:
         case "VARCHAR":
             return max(column.length or 0, varchar_max)
         case "SUPER":
-            return MAX_VARCHAR  # it is staged as text
+            return MAX_VARCHAR if upload_format == "csv" else MAX_JSON
         case "VARBYTE":
             most = column.length or MAX_VARBYTE
-            return min(most, MAX_VARCHAR // 4 * 3) if as_text else most  # base64, which is staged as text
+            return most if upload_format == "parquet" else min(most, MAX_VARCHAR // 4 * 3)  # base64, staged as text
     return None
+
+
+def has_long_json(batch: pa.RecordBatch) -> bool:
+    """Whether converted rows hold JSON that is too long to be staged as text."""
+    texts = (a for f, a in zip(batch.schema, batch.columns, strict=True) if is_json(f))
+    return any((pc.max(pc.binary_length(a)).as_py() or 0) > MAX_VARCHAR for a in texts)
 
 
 def misfit(array: pa.Array, most: int) -> Misfit | None:

@@ -36,6 +36,7 @@ from target_redshift.types import MAX_DIGITS, MAX_SCALE, MAX_VARBYTE, MAX_VARCHA
 ORDER = "_sdc_order"
 """Column of staging tables that holds the place of a row among those of its group."""
 TEXT = f"VARCHAR({MAX_VARCHAR})"
+_FLOATS = ("REAL", "DOUBLE PRECISION")
 BYTES = f"VARBYTE({MAX_VARBYTE})"
 
 
@@ -145,22 +146,22 @@ def upload_columns(columns: Sequence[Column], file_format: str, *, ordered: bool
         file_format: `parquet`, `jsonl` or `csv`.
         ordered: Whether rows have their `ORDER` too, as the last column.
     """
-    make = _from_parquet if file_format == "parquet" else lambda c: _from_text(c, file_format)
+    make = {"parquet": _from_parquet, "jsonl": _from_our_json, "csv": lambda c: _from_text(c, "csv")}[file_format]
     return [*map(make, columns), *([ORDER_COLUMN] if ordered else [])]
 
 
 def upload_schema(columns: Sequence[Column], file_format: str, *, ordered: bool = False) -> pa.Schema:
     """The Arrow schema of what we upload ourselves, whose columns are those of `upload_columns`.
 
-    Parquet cannot be COPYed into TIME, so its TIME columns are text; in text formats decimals are text too, because
-    COPY reads JSON's numbers as doubles.
+    Parquet cannot be COPYed into TIME, so its TIME columns are text. In JSON Lines decimals are text too, because COPY
+    reads JSON's numbers as doubles, and doubles, because JSON has no NaN.
     """
     fields = [_upload_field(c, file_format) for c in columns]
     return pa.schema([*fields, *([pa.field(ORDER, pa.int64())] if ordered else [])])
 
 
 def _upload_field(column: Column, file_format: str) -> pa.Field:
-    if column.kind == "TIME" or (column.kind == "DECIMAL" and file_format == "jsonl"):
+    if column.kind == "TIME" or (file_format == "jsonl" and column.kind in ("DECIMAL", *_FLOATS)):
         return pa.field(column.name, pa.string())
     return pa.field(column.name, column.arrow, metadata=JSON_METADATA if column.kind == "SUPER" else None)
 
@@ -185,6 +186,12 @@ def _from_parquet(column: Column) -> StagingColumn:
         case "VARCHAR":
             return StagingColumn(column.name, TEXT, column)
     return StagingColumn(column.name, ddl_type(column), column)
+
+
+def _from_our_json(column: Column) -> StagingColumn:
+    if column.kind in _FLOATS:
+        return StagingColumn(column.name, "VARCHAR(32)", column, Change.CAST)
+    return _from_text(column, "jsonl")
 
 
 def _from_text(column: Column, file_format: str) -> StagingColumn:

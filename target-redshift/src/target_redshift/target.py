@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+from singer_arrow.singer.loads import Limits
 from singer_arrow.singer.warehouse import WarehouseTarget
 from singer_arrow.singer.workers import Workers
 from target_redshift import migrate
@@ -16,6 +18,8 @@ from target_redshift.load.files import Files
 from target_redshift.load.replacement import Replacement
 from target_redshift.load.stage import Stage
 from target_redshift.sink import RedshiftSink
+
+_LOOKING = 8
 
 
 class TargetRedshift(WarehouseTarget):
@@ -42,6 +46,11 @@ class TargetRedshift(WarehouseTarget):
     def check_settings(self) -> None:
         """See `LoadTarget.check_settings`."""
         Settings.from_config(self.config)
+
+    @property
+    def limits(self) -> Limits:
+        """See `LoadTarget.limits`; to look at a file on S3 is mostly waiting, so more of that is done at once."""
+        return replace(super().limits, workers=max(_LOOKING, self.cores))
 
     @cached_property
     def client(self) -> Redshift:

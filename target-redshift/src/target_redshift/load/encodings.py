@@ -42,7 +42,8 @@ class JsonLines:
 
     def write(self, batches: Iterable[pa.RecordBatch], path: Path) -> int:
         """See `Encoding`."""
-        return WRITABLE["jsonl"].write(fitted(batches, self.schema), self.schema, path, compression="gzip")
+        spelled = (_spelled(batch) for batch in batches)
+        return WRITABLE["jsonl"].write(fitted(spelled, self.schema), self.schema, path, compression="gzip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +81,21 @@ def fitted(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
+def _spelled(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with floats as text, in which infinity is a whole word."""
+    for i, array in enumerate(batch.columns):
+        if pt.is_floating(array.type):
+            text = pc.replace_substring(array.cast(pa.string()), "inf", "Infinity")
+            batch = batch.set_column(i, batch.schema.field(i).with_type(pa.string()), text)
+    return batch
+
+
 def _csv(batch: pa.RecordBatch) -> Any:
     import polars as pl
 
     out = io.BytesIO()
     series = {}
-    for i, array in enumerate(batch.columns):
+    for i, array in enumerate(_spelled(batch).columns):
         column = pl.Series(pl.from_arrow(_printable(array)))
         series[f"c{i}"] = column.bin.encode("base64") if column.dtype == pl.Binary else column
     pl.DataFrame(series).write_csv(

@@ -23,7 +23,7 @@ from singer_arrow.singer import items
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from target_redshift import staging
-from target_redshift.convert import Conversion, checked
+from target_redshift.convert import Conversion, checked, has_long_json
 from target_redshift.load import spool
 from target_redshift.load.spool import Spool
 from target_redshift.load.stage import CopyFile
@@ -69,7 +69,8 @@ class Layout:
 class Part:
     """An item that is ready: files that COPY reads where they are, or converted rows on local disk.
 
-    `skipped` says that its batch was loaded before, and there is nothing to load.
+    `has_long_json` says that some JSON of it is too long to be staged as text; `skipped`, that its batch was loaded
+    before, and there is nothing to load.
     """
 
     item: Item
@@ -77,6 +78,7 @@ class Part:
     bytes: int = 0
     files: tuple[tuple[Layout, CopyFile], ...] = ()
     spool: Spool | None = None
+    has_long_json: bool = False
     skipped: bool = False
 
 
@@ -120,12 +122,19 @@ class Files:
             NotFoundError: A file does not exist.
             DataError: As `prepare`.
         """
-        path = self._temporary(".arrow")
-        written = spool.write(self._converted(item), item.conversion.upload_schema, path)
+        path, is_long = self._temporary(".arrow"), False
+
+        def noted() -> Iterator[pa.RecordBatch]:
+            nonlocal is_long
+            for batch in self._converted(item):
+                is_long = is_long or has_long_json(batch)
+                yield batch
+
+        written = spool.write(noted(), item.conversion.upload_schema, path)
         if item.is_temporary:
             for url in item.urls:
                 Url.parse(url).local_path().unlink(missing_ok=True)
-        return Part(item, written.rows, written.bytes, spool=written)
+        return Part(item, written.rows, written.bytes, spool=written, has_long_json=is_long)
 
     def discard(self, *parts: Part) -> None:
         """Remove temporary files."""
@@ -186,14 +195,13 @@ class Files:
 
         def rows(url: str) -> Iterator[pa.RecordBatch]:
             batches = read_file(self.storage, url, format=item.file_format, schema=read)
-            as_text = self._upload_format != "parquet"
             return checked(
                 batches,
                 conversion.columns,
                 url,
                 file_format=item.file_format,
                 varchar_max=self._varchar_max,
-                as_text=as_text,
+                upload_format=self._upload_format,
             )
 
         return conversion.all_batches((url, rows(url)) for url in item.urls)

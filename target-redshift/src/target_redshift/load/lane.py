@@ -159,6 +159,8 @@ class Lane(lane.Lane[Way, Part]):
         if not spools:
             return
         file_format, columns = self.way.upload_format, self.way.destination.columns
+        if file_format == "parquet" and any(part.has_long_json for part in group.parts):
+            file_format = "jsonl"  # COPY parses its objects itself, and takes some megabytes of them
         encoding = ENCODINGS[file_format](upload_schema(columns, file_format, ordered=self.merges))
         uploaded = self.way.place.upload(spools, encoding)
         layout = Layout(
