@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from local_cloud.redshift.copy import Column, RedshiftError, text
@@ -82,6 +82,7 @@ def test_records(copied: Any, options: str, data: bytes, expected: list[tuple[st
         ("CSV", b"1,a,b\n", [(1, "", 1202)]),
         ("CSV", b'1,"a\nb"\n2,"c"d\n', [(3, "", 1216)]),
         ("CSV", b'1,a"b\n', [(1, "", 1216)]),
+        ("CSV", b'1,a""\n', [(1, "", 1216)]),
         ("CSV", b'1,"a\n', [(1, "", 1216)]),
         ("CSV", b"1,01234567890\n", [(1, "s", 1204)]),
         ("CSV", "1,012345678é\n".encode(), [(1, "s", 1204)]),
@@ -204,6 +205,7 @@ def test_any_escaped_text_reads_as_it_was_written(copied: Any, rows: list[tuple[
     assert copied("ESCAPE NULL AS 'nil'", columns, data).rows == rows
 
 
+@example(['1"",'])
 @given(st.lists(st.text(st.sampled_from('1a,"\n'), max_size=12), max_size=4))
 def test_at_once_and_one_by_one_are_the_same(copied: Any, lines: list[str]) -> None:
     data = "".join(line + "\n" for line in lines).encode()

@@ -108,13 +108,13 @@ def _is_odd(command: CopyCommand, data: bytes, quote: bytes) -> bool:
 
 def _well_quoted(data: bytes, delimiter: bytes, quote: bytes) -> bool:
     """True if quotes stand around whole fields only."""
-    single = b"\n" + data.replace(quote * 2, b"")
     edge, mark = re.escape(delimiter), re.escape(quote)
     # It begins with the quote itself, which is what the search can look for quickly.
+    inside = rb"(?:[^" + mark + rb"]++|" + mark * 2 + rb")*+"
     field = re.compile(
-        mark + rb"(?<=[\n" + edge + rb"]" + mark + rb")[^" + mark + rb"]*" + mark + rb"(?=[\r\n" + edge + rb"]|\Z)"
+        mark + rb"(?<=[\n" + edge + rb"]" + mark + rb")" + inside + mark + rb"(?=[\r\n" + edge + rb"]|\Z)"
     )
-    return len(field.findall(single)) * 2 == single.count(quote)
+    return b"".join(field.findall(b"\n" + data)).count(quote) == data.count(quote)
 
 
 def records(load: Load, block: Block) -> Iterator[Record]:
