@@ -1,5 +1,6 @@
 """PostgreSQL from the wheel: a cluster of its own in a folder, reached by a Unix socket, gone with this process."""
 
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -8,6 +9,7 @@ import socket
 import stat
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -18,17 +20,19 @@ from local_cloud.lifeline import remove_tree
 SUPERUSER = "rdsdb"
 NOBODY = 65534
 _PORT = 5432  # only a part of the socket's name
-_START_SECONDS = 60.0
+_LONGEST_SOCKET = 100  # bytes; 103 on macOS, 107 on Linux
+_START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
 
-# Ends PostgreSQL at once when standard input reaches its end, that is when this process is gone, however it ended; and
-# removes the folder that nobody else knows of then.
+# Runs a command and ends it at once when standard input reaches its end, that is when this process is gone, however it
+# ended. Then it also removes the folder that nobody else knows of.
 _KEEPER = """
-"$@" </dev/null & pid=$!
-read -r _
-kill -QUIT $pid 2>/dev/null
-wait $pid
-[ -z "$LOCAL_CLOUD_REMOVE" ] || rm -rf "$LOCAL_CLOUD_REMOVE"
+exec 3<&0
+"$@" </dev/null 3<&- & pid=$!
+( read -r _ <&3; kill -QUIT $pid ) 2>/dev/null & watch=$!
+wait $pid; code=$?
+kill $watch 2>/dev/null || [ -z "$LOCAL_CLOUD_HOME" ] || rm -rf "$LOCAL_CLOUD_HOME"
+exit $code
 """
 
 _SETTINGS = {
@@ -36,7 +40,6 @@ _SETTINGS = {
     "max_connections": "200",
     # A test database: durability ends with the machine.
     "fsync": "off",
-    "synchronous_commit": "off",
     "full_page_writes": "off",
     "wal_level": "minimal",
     "max_wal_senders": "0",
@@ -88,21 +91,26 @@ def _readable_copy(installed: Path, folder: Path) -> Path:
     return package / installed.name
 
 
-def _home_of_nobody() -> Path:
-    """A new folder that nobody, the account, owns and may enter.
+def _socket_in(folder: Path) -> Path:
+    return folder / f".s.PGSQL.{_PORT}"
+
+
+def _home_apart() -> Path:
+    """A new folder with a short path, which every account may reach.
 
     Raises:
         LocalCloudError: there is no place for it.
     """
     for place in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"):  # noqa: S108 - a folder with a random name
         folder = Path(place).resolve()
-        if folder.is_dir() and all(parent.stat().st_mode & stat.S_IXOTH for parent in (folder, *folder.parents)):
-            home = Path(tempfile.mkdtemp(prefix="local-cloud-", dir=folder))
-            os.chown(home, NOBODY, NOBODY)
-            return home
+        is_reached = folder.is_dir() and all(
+            parent.stat().st_mode & stat.S_IXOTH for parent in (folder, *folder.parents)
+        )
+        if is_reached and len(bytes(_socket_in(folder / "local-cloud-12345678"))) <= _LONGEST_SOCKET:
+            return Path(tempfile.mkdtemp(prefix="local-cloud-", dir=folder))
     raise LocalCloudError(
-        "PostgreSQL refuses to run as root and there is no folder for temporary files that every account may enter: "
-        "set TMPDIR to one, or run as another user"
+        "PostgreSQL of the local Redshift needs a folder for temporary files with a short path that every account may "
+        "enter: set TMPDIR to one"
     )
 
 
@@ -114,13 +122,13 @@ def _give_to_nobody(folder: Path, *, files: bool) -> None:
 
 
 class Postgres:
-    """A running PostgreSQL 16.
+    """A PostgreSQL 16, once it is started.
 
     Guarantees: no account is made and no permission of what was there is changed; it ends when `stop` is called or
     when this process ends in any way, and then nothing of it is left but what `data_dir` is to keep.
 
     As root, which PostgreSQL refuses, it runs as the account nobody, in a folder for temporary files of its own. Kept
-    data are copied there at the start and back by `stop`.
+    data are copied there at the start and back by `stop`. A long path of `run_dir` also asks for such a folder.
 
     Attributes:
         socket: the path of its Unix socket, which takes any user without a password.
@@ -129,42 +137,41 @@ class Postgres:
     Args:
         run_dir: a folder for temporary files, removed by its owner at the end.
         data_dir: keeps the cluster from run to run.
-
-    Raises:
-        LocalCloudError: PostgreSQL is not installed or does not start, with what it said.
     """
 
     def __init__(self, run_dir: Path, data_dir: Path | None = None) -> None:
         self._kept = data_dir / "cluster" if data_dir else None
         self._is_root = os.geteuid() == 0
+        # As root not even in a folder of root's, which nobody may not enter.
+        self._is_apart = self._is_root or len(bytes(_socket_in(run_dir))) > _LONGEST_SOCKET
+        self._home = _home_apart() if self._is_apart else run_dir
+        self._cluster = self._kept if self._kept and not self._is_root else self._home / "cluster"
+        self.socket = _socket_in(self._home)
+        self.is_new = True
+        self._lock = threading.Lock()
+        self._is_ending = False
+        self._keeper: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Make the cluster if there is none, and start PostgreSQL.
+
+        Raises:
+            LocalCloudError: PostgreSQL is not installed or does not start.
+        """
         installed = _installed()
-        self._child: dict[str, Any] = {"cwd": "/", "env": {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}}
         if self._is_root:
-            home = _home_of_nobody()
-            installed = _readable_copy(installed, home)
-            self._cluster = home / "cluster"
+            os.chown(self._home, NOBODY, NOBODY)
+            installed = _readable_copy(installed, self._home)
             if self._kept and self._kept.exists():
                 shutil.copytree(self._kept, self._cluster)
                 self._cluster.chmod(0o700)
-            _give_to_nobody(home / "postgres", files=False)
+            _give_to_nobody(self._home / "postgres", files=False)
             _give_to_nobody(self._cluster, files=True)
-            self._child |= {"user": NOBODY, "group": NOBODY, "extra_groups": []}
-            self._child["env"]["LOCAL_CLOUD_REMOVE"] = str(home)
-        else:
-            home = run_dir
-            self._cluster = self._kept or run_dir / "cluster"
-            self._cluster.parent.mkdir(parents=True, exist_ok=True)
-        self._binaries = installed / "bin"
-        self.socket = home / f".s.PGSQL.{_PORT}"
+        self._cluster.parent.mkdir(parents=True, exist_ok=True)
         self.is_new = not (self._cluster / "PG_VERSION").exists()
-        self._keeper: subprocess.Popen[bytes] | None = None
-        try:
-            if self.is_new:
-                self._initialise()
-            self._start()
-        except BaseException:
-            self.stop()
-            raise
+        if self.is_new:
+            self._initialise(installed / "bin" / "initdb")
+        self._serve(installed / "bin" / "postgres")
 
     @property
     def conninfo(self) -> str:
@@ -179,20 +186,23 @@ class Postgres:
 
     def stop(self) -> None:
         """End PostgreSQL, sessions included, and wait for it; what is kept is left as after a clean shutdown."""
-        if self._keeper is None:
-            if self._is_root:
-                remove_tree(self.socket.parent)
-            return
-        assert self._keeper.stdin is not None
-        if self._kept and (pid := self._postmaster()):
-            os.kill(pid, signal.SIGINT)
-            deadline = time.monotonic() + _STOP_SECONDS
-            while self._postmaster() and time.monotonic() < deadline:
-                time.sleep(0.01)
+        with self._lock:
+            self._is_ending = True
+        if self._kept and self._keeper and (pid := self._postmaster()):
+            # First the clean end: when the keeper's input ends, so does the cluster that is to be saved.
+            for number in (signal.SIGINT, signal.SIGQUIT):
+                os.kill(pid, number)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._keeper.wait(_STOP_SECONDS)
+                    break
             if self._is_root:
                 self._save(self._kept)
-        self._keeper.stdin.close()
-        self._keeper.wait()
+        if self._keeper is not None:
+            assert self._keeper.stdin is not None
+            self._keeper.stdin.close()
+            self._keeper.wait()
+        if self._is_apart:
+            remove_tree(self._home)
 
     def _save(self, kept: Path) -> None:
         """Put the cluster where it is kept, at once in place of the one that was there."""
@@ -210,31 +220,38 @@ class Postgres:
         except (OSError, ValueError):
             return None
 
-    def _initialise(self) -> None:
-        made = subprocess.run(
-            [*self._command("initdb", "-D", self._cluster, "-U", SUPERUSER, "-A", "trust", "-E", "UTF8"),
-             "--locale=C", "--no-sync", "--no-instructions"],
-            capture_output=True,
-            text=True,
-            check=False,
-            **self._child,
-        )  # fmt: skip
-        if made.returncode:
-            raise LocalCloudError(f"initdb of the local Redshift failed: {made.stderr.strip()}")
+    def _initialise(self, initdb: Path) -> None:
+        options = ["-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"]
+        if self._keep(initdb, "-D", self._cluster, *options).wait():
+            raise LocalCloudError("initdb of the local Redshift failed")
 
-    def _start(self) -> None:
-        settings = _SETTINGS | {"unix_socket_directories": str(self.socket.parent)}
+    def _serve(self, postgres: Path) -> None:
+        settings = _SETTINGS | {"unix_socket_directories": str(self._home)}
         options = [f"--{name}={value}" for name, value in settings.items()]
-        self._keeper = subprocess.Popen(
-            ["/bin/sh", "-c", _KEEPER, "sh", *self._command("postgres", "-D", self._cluster, *options)],
-            stdin=subprocess.PIPE,
-            **self._child,
-        )
+        keeper = self._keep(postgres, "-D", self._cluster, *options)
         deadline = time.monotonic() + _START_SECONDS
         while not self._answers():
-            if self._keeper.poll() is not None or time.monotonic() > deadline:
+            if keeper.poll() is not None or time.monotonic() > deadline:
                 raise LocalCloudError("PostgreSQL of the local Redshift did not start")
             time.sleep(0.02)
+
+    def _keep(self, *command: str | Path) -> "subprocess.Popen[bytes]":
+        """Start a command that ends with this process."""
+        # Neither the caller's locale nor a folder that the account may not enter.
+        env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "LOCAL_CLOUD_HOME": str(self._home) * self._is_apart}
+        account: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if self._is_root else {}
+        with self._lock:
+            if self._is_ending:
+                raise LocalCloudError("PostgreSQL was stopped while it started")
+            self._keeper = subprocess.Popen(
+                ["/bin/sh", "-c", _KEEPER, "sh", *map(str, command)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                cwd="/",
+                env=env,
+                **account,
+            )
+        return self._keeper
 
     def _answers(self) -> bool:
         import psycopg
@@ -244,6 +261,3 @@ class Postgres:
         except psycopg.OperationalError:
             return False
         return True
-
-    def _command(self, program: str, *arguments: str | Path) -> list[str]:
-        return [str(self._binaries / program), *map(str, arguments)]
