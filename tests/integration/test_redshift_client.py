@@ -205,6 +205,11 @@ class TestTables:
             True,
         )
 
+    def test_grants_to_nobody(self, connect: Connect, client: Redshift) -> None:
+        with pytest.raises(ConfigError, match="'?nobody_at_all.*does not exist; check the setting grants"):
+            migrate.prepare_table(connect(grants={"select": ["nobody_at_all"]}), "orders", ORDERS)
+        assert client.table("orders") is None
+
     def test_it_is_made_once_by_many_at_once(self, connect: Connect, client: Redshift) -> None:
         clients = [connect() for _ in range(6)]
         with ThreadPoolExecutor(6) as pool:

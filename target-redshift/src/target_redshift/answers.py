@@ -99,8 +99,13 @@ def _text(value: object) -> str:
     return "" if value is None else str(value).strip()
 
 
-def mapped(error: BaseException, what: str) -> SingerArrowError:
+def mapped(error: BaseException, what: str, text: str = "") -> SingerArrowError:
     """Our error for one of the driver, of AWS or of the network.
+
+    Args:
+        error: Theirs.
+        what: What was being done.
+        text: The statement, if it was one.
 
     Returns:
         `SessionLostError` if the session is of no use any more, `ServiceError` if another try may succeed.
@@ -112,7 +117,7 @@ def mapped(error: BaseException, what: str) -> SingerArrowError:
 
     details = error.args[0] if error.args else None
     if isinstance(details, Mapping) and "M" in details:
-        return _of_server(details, what)
+        return _of_server(details, what, sql.role_of(text))
     if isinstance(error, ClientError):
         return _of_aws(error, what)
     if isinstance(error, BotoCoreError):
@@ -134,7 +139,7 @@ def mapped(error: BaseException, what: str) -> SingerArrowError:
 _LOST = re.compile(r"BrokenPipe|connection is closed|communication error|connection time out|write to closed file")
 
 
-def _of_server(details: Mapping[str, str], what: str) -> SingerArrowError:
+def _of_server(details: Mapping[str, str], what: str, role: str | None) -> SingerArrowError:
     text = said(details)
     message = f"{what}: {text}"
     match classify(details.get("C"), text):
@@ -143,7 +148,7 @@ def _of_server(details: Mapping[str, str], what: str) -> SingerArrowError:
         case Kind.GONE:
             return SessionLostError(f"{message}; run again")
         case Kind.DENIED:
-            return CredentialsError(f"{message}; {_DENIED_HINT[_place(text)]}")
+            return CredentialsError(f"{message}; {_denied_hint(text, role)}")
         case Kind.MISSING:
             hint = "check the setting dbname" if details.get("C") == "3D000" else _hint(text)
             return NotFoundError(f"{message}; {hint}" if hint else message)
@@ -170,17 +175,15 @@ _HINTS = (
         "the file was replaced after it was looked at: run the tap again, and let nobody change its files",
     ),
 )
-_DENIED_HINT = {
-    "s3": "let the role in copy_role_arn, or the credentials in aws, read the bucket",
-    "login": "check user, password or iam",
-    "database": "grant the user what it needs: USAGE and CREATE on the schema, and its tables",
-}
 
 
-def _place(text: str) -> str:
+def _denied_hint(text: str, role: str | None) -> str:
+    """Whom to give what: the database, S3 or the server's door may be the one that said no."""
     if re.search(r"S3|Status 403|not authorized to|AccessKey|Token", text):
-        return "s3"
-    return "login" if re.search(r"authentication|password|log ?in", text, re.IGNORECASE) else "database"
+        return f"let role {role} read the bucket" if role else "let the credentials in aws read the bucket"
+    if re.search(r"authentication|password|log ?in", text, re.IGNORECASE):
+        return "check user, password or iam"
+    return "grant the user what it needs: USAGE and CREATE on the schema, and its tables"
 
 
 def said(details: Mapping[str, str]) -> str:

@@ -65,7 +65,7 @@ class Session:
             rows = [tuple(row) for row in cursor.fetchall()] if cursor.description else []
             return Answer(rows, cursor.rowcount)
         except Exception as error:  # noqa: BLE001 - all of the driver's errors pass this boundary
-            ours = answers.mapped(error, what)
+            ours = answers.mapped(error, what, text)
             self.broken = self.broken or isinstance(ours, SessionLostError)
             raise ours from None
         except BaseException:  # stopped while an answer was on its way: who comes next would read it

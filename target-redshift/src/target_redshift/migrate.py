@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pyarrow as pa
 
-from singer_arrow.errors import ConfigError, SchemaError, SingerArrowError
+from singer_arrow.errors import ConfigError, FatalError, SchemaError, SingerArrowError
 from target_redshift import sql
 from target_redshift.answers import AlreadyExistsError, Table
 from target_redshift.client import Redshift
@@ -57,7 +58,8 @@ def prepare_schema(client: Redshift) -> None:
     if not client.has_schema():
         _created(client, sql.create_schema(schema), f"Creating schema {schema}")
         for grantee in dict.fromkeys(grantee for _, grantee in client.settings.grantees):
-            client.query(sql.grant_usage(schema, grantee), what=f"Granting {grantee} the use of schema {schema}")
+            with _granting():
+                client.query(sql.grant_usage(schema, grantee), what=f"Granting {grantee} the use of schema {schema}")
     if client.table(LEDGER) is None:
         _created(client, sql.create_ledger(client.quoted(LEDGER)), f"Creating table {client.path(LEDGER)}")
 
@@ -173,9 +175,20 @@ def _create(client: Redshift, stream: str, name: str, schema: pa.Schema) -> None
             session.execute(sql.comment(quoted, OWNER + stream_label(stream)), what=what)
             for privilege, grantee in client.settings.grantees:
                 granting = f"Granting {grantee} {privilege} on table {client.path(name)}"
-                session.execute(sql.grant(privilege, quoted, grantee), what=granting)
+                with _granting():
+                    session.execute(sql.grant(privilege, quoted, grantee), what=granting)
 
     client.retried(create)
+
+
+@contextmanager
+def _granting() -> Iterator[None]:
+    """Tell where a grant that Redshift refuses comes from."""
+    try:
+        yield
+    except FatalError as error:
+        msg = f"{error}; check the setting grants"
+        raise ConfigError(msg) from None
 
 
 def _fit(client: Redshift, stream: str, table: Table, schema: pa.Schema) -> Destination | None:

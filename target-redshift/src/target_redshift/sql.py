@@ -23,6 +23,7 @@ ROW = "_sdc_row"
 SOURCE = "_sdc_source"
 """What a query calls the table that it takes rows from; no stream's table is named so."""
 _CODECS = {None: "", "gzip": " GZIP", "bzip2": " BZIP2", "zstd": " ZSTD"}
+_ROLE = re.compile(r"\bIAM_ROLE '([^'\\]*)'")
 _SECRET = re.compile(r"(CREDENTIALS\s+)'(?:[^'\\]|''|\\.)*'", re.IGNORECASE | re.DOTALL)
 
 BEGIN, COMMIT, ROLLBACK = "BEGIN", "COMMIT", "ROLLBACK"
@@ -237,6 +238,12 @@ def _text(compression: str | None, region: str | None) -> str:
     where = f" REGION AS {literal(region)}" if region else ""
     formats = "DATEFORMAT 'auto' TIMEFORMAT 'auto'"
     return f"{_CODECS[compression]} MANIFEST {formats} COMPUPDATE OFF STATUPDATE OFF{where}"
+
+
+def role_of(text: str) -> str | None:
+    """The role that a COPY reads with; None if it has keys, or is no COPY."""
+    match = _ROLE.search(text) if text.startswith("COPY ") else None
+    return match[1] if match else None
 
 
 def masked(text: str) -> str:

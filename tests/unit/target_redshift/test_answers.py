@@ -20,6 +20,7 @@ from singer_arrow.errors import (
     ServiceError,
     SingerArrowError,
 )
+from target_redshift import sql
 from target_redshift.answers import (
     AlreadyExistsError,
     BadValue,
@@ -128,8 +129,13 @@ def test_what_a_role_may_not_read_is_said_in_one_line() -> None:
     said = str(mapped(server("XX000", "S3ServiceException", D=S3_DETAIL), "Loading"))
     assert "Access Denied,Status 403" in said
     assert "prefix=redshift/1.manifest" in said
-    assert "copy_role_arn" in said
+    assert "the credentials in aws read the bucket" in said
     assert "padbmaster" not in said
+    role = "arn:aws:iam::123456789012:role/copy"
+    text = sql.copy_parquet('"t"', "s3://b/m", sql.Access(role=role))
+    assert f"let role {role} read the bucket" in str(
+        mapped(server("XX000", "S3ServiceException", D=S3_DETAIL), "L", text)
+    )
 
 
 def test_another_region_is_told_with_what_to_do() -> None:

@@ -114,7 +114,7 @@ def test_every_text_has_an_example() -> None:
         if (inspect.isfunction(value) and value.__module__ == sql.__name__ and not name.startswith("_"))
         or (isinstance(value, str) and name.isupper() and " " in value)
     }
-    not_statements = {"quoted", "literal", "masked", "ORDER"}
+    not_statements = {"quoted", "literal", "masked", "role_of", "ORDER"}
     assert made - not_statements <= {e.name for e in texts(docs.Names())} | {"PRIVILEGES"}
 
 
@@ -155,6 +155,8 @@ class TestSecrets:
     def test_a_role_is_no_secret(self) -> None:
         text = sql.copy_parquet('"t"', "s3://b/m", Access(role="arn:aws:iam::123456789012:role/r"))
         assert sql.masked(text) == text
+        assert sql.role_of(text) == "arn:aws:iam::123456789012:role/r"
+        assert sql.role_of('SELECT 1 AS "IAM_ROLE x"') is None
         assert " IAM_ROLE 'arn:aws:iam::123456789012:role/r' " in text
 
     def test_the_clusters_own_role_is_a_word(self) -> None:
