@@ -250,7 +250,7 @@ def test_killed_while_the_job_runs(
 ) -> None:
     caplog.set_level("INFO")
     run = some(batch)
-    fail_jobs({"job": "load", "match": dataset, "delay_s": 3})
+    fail_jobs({"job": "load", "match": dataset, "delay_s": 8})
     victim = start(run)
     victim.close()
     wait_until(lambda: [j for j in load_jobs(bq, dataset) if j.state == "RUNNING"])
