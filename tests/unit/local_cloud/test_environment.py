@@ -20,10 +20,12 @@ def test_the_loopback_needs_no_proxy() -> None:
 
 
 def test_the_contract() -> None:
-    names = set(environment.aws("u", "q")) | set(environment.bigquery("u", "g"))
+    redshift = environment.redshift("127.0.0.1", 5439, "demo", "dev", tls=False)
+    names = set(environment.aws("u", "q")) | set(environment.bigquery("u", "g")) | set(redshift)
     assert names >= {
         "AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION",
         "AWS_EC2_METADATA_DISABLED", "LOCAL_CLOUD_SOURCE_BUCKET", "LOCAL_CLOUD_STAGE_BUCKET",
         "LOCAL_CLOUD_SQS_QUEUE_URL", "TARGET_BIGQUERY_PROJECT", "TARGET_BIGQUERY_DATASET",
-        "TARGET_BIGQUERY_API_ENDPOINT",
+        "TARGET_BIGQUERY_API_ENDPOINT", "TARGET_REDSHIFT_HOST", "TARGET_REDSHIFT_PORT", "TARGET_REDSHIFT_USER",
+        "TARGET_REDSHIFT_PASSWORD", "TARGET_REDSHIFT_DBNAME", "TARGET_REDSHIFT_S3_STAGE", "TARGET_REDSHIFT_SSL",
     }  # fmt: skip
