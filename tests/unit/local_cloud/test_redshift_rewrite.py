@@ -194,3 +194,23 @@ def test_merge_keeps_its_clauses(settings: Settings) -> None:
     assert made.startswith('MERGE INTO "s"."t" USING "#new" n ON "t" . id = n . id and n . kind = 1 WHEN MATCHED THEN')
     assert "case when n . a > 1 then n . a else 0 end" in made
     assert made.endswith("WHEN NOT MATCHED THEN insert ( id, a) values ( n . id, coalesce ( n . a, 0))")
+
+
+def test_many_plain_rows_are_passed_on_as_they_are(settings: Settings) -> None:
+    row = "(1, -2.5e3, 'it''s \\\\ \\' (x); returning', null, TRUE, $1)"
+    rows = ", ".join([row] * 1000)
+    assert sql(f'insert into "T" (A, "B") values {rows};', settings) == f'insert into "t" (A, "b") values {rows};'
+
+
+@pytest.mark.parametrize(
+    ("value", "made"),
+    [("'2'::decimal", "'2'::numeric(18,0)"), ("sysdate", "(transaction_timestamp() AT TIME ZONE 'UTC')")],
+)
+def test_one_value_that_is_not_plain_among_many(settings: Settings, value: str, made: str) -> None:
+    rows = "(1, 'x'), " * 2000
+    assert sql(f"insert into t values {rows}(1, {value})", settings) == f"insert into t values {rows}(1, {made})"
+    with pytest.raises(RedshiftError):
+        rewrite(f"insert into t values {rows}(1, 'x') returning a", settings)
+    with pytest.raises(RedshiftError):
+        rewrite(f"insert into t values {rows}(1, E'x')", settings)
+    assert len(rewrite(f"insert into t values {rows}(1, 'x'); select 1", settings)) == 2

@@ -35,6 +35,14 @@ _SETTINGS = re.compile(
     r"downcase_delimited_identifier|mv_enable_aqmv_for_session|navigate_super_null_on_error|parse_super_null_on_error|"
     r"spectrum_\w+|stored_proc_log_min_messages|use_fips_ssl|error_on_nondeterministic_update|max_cursor_result_set_size)"
 )
+# Rows of plain values, in which there is nothing to rewrite: reading megabytes of them word by word would take seconds.
+_INSERT = re.compile(r"\s*insert\s+into\s[^'()$;]*(?:\([^'()$;]*\)\s*)?values\s*(?=\()", re.IGNORECASE)
+_ROWS = re.compile(
+    r"(?:[\s(),]|'(?:[^'\\]|''|\\.)*+'(?!')|[+-]?\d[\d.]*+(?:e[+-]?\d+)?(?!\w)|\$\d++"
+    r"|(?<!\w)(?:null|true|false|default)(?!\w))++;?\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+_MANY = 10_000  # characters
 # What Redshift does not have, by how the statement begins.
 _ABSENT = {
     ("create", "index"): "CREATE INDEX",
@@ -65,6 +73,8 @@ def rewrite(text: str, settings: Settings) -> list[Statement]:
     Raises:
         RedshiftError: Redshift would refuse one of them before doing anything.
     """
+    if len(text) > _MANY and (head := _INSERT.match(text)) and _ROWS.fullmatch(text, head.end()):
+        return [Plain(text, rewritten(named(tokens(head[0]), settings)) + text[head.end() :])]
     parts: list[list[Token]] = [[]]
     for token in tokens(text):
         if token.kind == "operator" and token.text == ";":
