@@ -24,6 +24,7 @@ from singer_arrow.singer.declare import (
     text,
 )
 from singer_arrow.urls import Url
+from target_redshift.nuls import CHOICES, REPLACE
 from target_redshift.sql import PRIVILEGES
 from target_redshift.types import MAX_VARCHAR
 
@@ -101,6 +102,12 @@ SETTINGS: dict[str, Any] = {
         **number("Most bytes that a VARCHAR column may grow to; a longer text is an error.", MAX_VARCHAR, minimum=1),
         "maximum": MAX_VARCHAR,
     },
+    "nul_text": choice(
+        "What becomes of NUL characters in text, which Redshift does not take: replace puts the symbol \u2400 in their "
+        "place, remove takes them out, both say so; fail ends the run.",
+        REPLACE,
+        *CHOICES,
+    ),
     "grants": {
         "type": ["object", "null"],
         "description": "Who may use new tables: an object from privileges (select, insert, ...) to lists of users, "
@@ -142,6 +149,7 @@ class Settings(LoadSettings):
     dist_key: Any = None
     sort_keys: Any = None
     varchar_max: int = MAX_VARCHAR
+    nul_text: str = REPLACE
     grants: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -189,7 +197,7 @@ class Settings(LoadSettings):
 
 _PLAIN = (
     *("host", "port", "user", "password", "ssl", "copy_role_arn", "load_format", "slices"),
-    *("dist_key", "sort_keys", "varchar_max"),
+    *("dist_key", "sort_keys", "varchar_max", "nul_text"),
 )
 
 

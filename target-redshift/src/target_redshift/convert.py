@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 from singer_arrow.batch import conversion
 from singer_arrow.errors import DataError
 from singer_arrow.schema import is_json
+from target_redshift import nuls
+from target_redshift.nuls import FAIL, Nuls
 from target_redshift.types import MAX_VARBYTE, MAX_VARCHAR, Column, read_schema, upload_schema
 
 
@@ -30,7 +32,12 @@ class Conversion(conversion.Conversion[Column]):
 
 MAX_JSON = 4 << 20
 """Bytes of a row of JSON Lines that COPY takes, so also of a value."""
+_NUL_HINT = "Remove it in the tap, or set nul_text to replace or remove"
 _SHORTEN = "Shorten it or leave the column out in the tap"
+
+
+class NulError(DataError):
+    """Text holds a NUL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +47,18 @@ class Misfit:
     row: int
     reason: str
     hint: str
+    kind: type[DataError] = DataError
 
     def error(self, url: str, column: str, before: int, file_format: str) -> DataError:
         """The error for a value of a file; so many rows came before those that were looked at."""
         number = before + self.row + 1
         if file_format == "jsonl":
-            return DataError(self.reason, url=url, line=number, column=column, hint=self.hint)
-        return DataError(f"row {number}: {self.reason}", url=url, column=column, hint=self.hint)
+            return self.kind(self.reason, url=url, line=number, column=column, hint=self.hint)
+        return self.kind(f"row {number}: {self.reason}", url=url, column=column, hint=self.hint)
+
+    def place(self, column: str, before: int, file_format: str) -> str:
+        """Where the value is in its file."""
+        return f"{'line' if file_format == 'jsonl' else 'row'} {before + self.row + 1}, column {column!r}"
 
 
 def checked(
@@ -57,6 +69,8 @@ def checked(
     file_format: str = "parquet",
     varchar_max: int = MAX_VARCHAR,
     upload_format: str = "parquet",
+    nul_text: str = FAIL,
+    found: Nuls | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The batches of one file, looked at before Redshift does, which would say less.
 
@@ -67,17 +81,31 @@ def checked(
         file_format: Of the file.
         varchar_max: The most bytes that VARCHAR columns get, unless they have more already.
         upload_format: What they are uploaded as.
+        nul_text: What becomes of NULs: one of `nuls.CHOICES`.
+        found: Told of the NULs that were replaced or removed.
 
     Raises:
         DataError: Text is too long, no UTF-8 or holds a NUL, or bytes are too many; names file, row and column.
     """
     before = 0
-    wanted = {c.source: limit(c, varchar_max, upload_format) for c in columns}
+    limits = {c.source: (limit(c, varchar_max, upload_format), c.kind == "SUPER") for c in columns}
+    wanted = {name: (most, is_json) for name, (most, is_json) in limits.items() if most}
     for batch in batches:
-        for name, array in zip(batch.schema.names, batch.columns, strict=True):
-            if (most := wanted.get(name)) and (bad := misfit(array, most)):
+        fit = batch
+        for index, (name, array) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
+            if name not in wanted:
+                continue
+            most, is_json = wanted[name]
+            bad = misfit(array, most, is_json=is_json)
+            if bad and bad.kind is NulError and nul_text != FAIL:
+                if found is not None:
+                    found.note(nuls.count(array, is_json=is_json), url, bad.place(name, before, file_format))
+                without = nuls.replaced(array, nul_text, is_json=is_json)
+                fit = fit.set_column(index, batch.schema.field(index), without)
+                bad = misfit(without, most, is_json=is_json)
+            if bad:
                 raise bad.error(url, name, before, file_format)
-        yield batch
+        yield fit
         before += batch.num_rows
 
 
@@ -103,11 +131,13 @@ def has_long_json(batch: pa.RecordBatch) -> bool:
     return any((pc.max(pc.binary_length(a)).as_py() or 0) > MAX_VARCHAR for a in texts)
 
 
-def misfit(array: pa.Array, most: int) -> Misfit | None:
+def misfit(array: pa.Array, most: int, *, is_json: bool = False) -> Misfit | None:
     """The first value of text or bytes that is longer than `most` bytes, or text that is no UTF-8 or holds a NUL."""
     is_text = pa.types.is_string(array.type)
     if is_text and (row := _not_utf8(array)) is not None:
         return Misfit(row, "the text is no UTF-8", "Mend it in the tap, or read the column as binary")
+    if is_text and (row := nuls.first_row(array, is_json=is_json)) is not None:
+        return Misfit(row, "the text holds a NUL character, which Redshift does not take", _NUL_HINT, NulError)
     lengths = pc.binary_length(array)
     if (pc.max(lengths).as_py() or 0) > most:
         row = pc.index(pc.greater(lengths, most), True).as_py()
@@ -116,11 +146,6 @@ def misfit(array: pa.Array, most: int) -> Misfit | None:
             return Misfit(row, f"the value {reason}", _SHORTEN)
         hint = _SHORTEN if most >= MAX_VARCHAR else f"{_SHORTEN}, or raise varchar_max"
         return Misfit(row, f"the text {reason}", hint)
-    if is_text:
-        has_nul = pc.match_substring(array, "\0")
-        if pc.any(has_nul).as_py():
-            row = pc.index(has_nul, True).as_py()
-            return Misfit(row, "the text holds a NUL character, which Redshift does not take", "Remove it in the tap")
     return None
 
 

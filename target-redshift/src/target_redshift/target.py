@@ -68,6 +68,7 @@ class TargetRedshift(WarehouseTarget):
             self.temporary,
             upload_format=settings.upload_format,
             varchar_max=settings.varchar_max,
+            nul_text=settings.nul_text,
         )
 
     @cached_property

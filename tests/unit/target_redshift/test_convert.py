@@ -12,6 +12,7 @@ import pytest
 from singer_arrow.errors import DataError
 from singer_arrow.schema import is_json, json_field
 from target_redshift.convert import Conversion, checked, limit
+from target_redshift.nuls import Nuls
 from target_redshift.types import Column, columns_of, existing
 
 TEXT = pa.schema([("id", pa.int64()), ("s", pa.string())])
@@ -123,3 +124,24 @@ def test_text_that_is_no_utf8() -> None:
         list(checked([rows], columns_of(TEXT), "u"))
     with pytest.raises(DataError, match=r"u, line 2, column 's': the text is no UTF-8"):
         list(checked([rows], columns_of(TEXT), "u", file_format="jsonl"))
+
+
+@pytest.mark.parametrize(("choice", "symbol"), [("replace", "␀"), ("remove", "")])
+def test_nuls_are_replaced_or_removed_and_noted(choice: str, symbol: str) -> None:
+    columns = columns_of(TEXT, [existing("id", "bigint"), existing("s", "character varying", 5)])
+    batches = [
+        batch(TEXT, {"id": 1, "s": "fits"}, {"id": 2, "s": None}),
+        batch(TEXT, {"id": 3, "s": None}, {"id": 4, "s": "a\0\0"}, {"id": 5, "s": "\0"}),
+    ]
+    found = Nuls()
+    looked = list(checked(iter(batches), columns, "s3://b/x", varchar_max=7, nul_text=choice, found=found))
+    assert looked[0] is batches[0]
+    assert looked[1].column("s").to_pylist() == [None, f"a{symbol * 2}", symbol]
+    assert (found.count, found.url, found.place) == (3, "s3://b/x", "row 4, column 's'")
+
+
+def test_text_that_is_too_long_once_its_nuls_are_replaced() -> None:
+    columns = columns_of(TEXT, [existing("id", "bigint"), existing("s", "character varying", 5)])
+    looked = checked([batch(TEXT, {"id": 1, "s": "\0\0"})], columns, "s3://b/x", varchar_max=5, nul_text="replace")
+    with pytest.raises(DataError, match="row 1: the text has 6 bytes"):
+        list(looked)

@@ -9,7 +9,10 @@ from dataclasses import asdict, dataclass
 
 @dataclass(slots=True)
 class Counts:
-    """Of one stream: BATCH messages and files read, load jobs run, rows and bytes loaded, and what was left out."""
+    """Of one stream: BATCH messages and files read, load jobs run, rows and bytes loaded, and what was left out.
+
+    `nul_characters` counts those that were replaced or removed; most runs have none and do not tell.
+    """
 
     batches: int = 0
     records: int = 0
@@ -18,6 +21,7 @@ class Counts:
     rows: int = 0
     bytes: int = 0
     skipped: int = 0
+    nul_characters: int = 0
 
 
 class Tally:
@@ -48,7 +52,8 @@ class Tally:
     def counts(self) -> dict[str, int]:
         """All counts by name, at this moment."""
         with self._lock:
-            return asdict(self._counts)
+            counts = asdict(self._counts)
+        return counts if counts["nul_characters"] else {k: v for k, v in counts.items() if k != "nul_characters"}
 
     def line(self) -> str:
         """The closing line: `flights: batches=12 records=0 files=12 load_jobs=1 rows=... seconds=4.2`."""

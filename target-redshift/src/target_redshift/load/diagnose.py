@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from singer_arrow.batch.decode import read_file
 from singer_arrow.errors import DataError, LoadError, SingerArrowError
+from singer_arrow.schema import json_field
 from singer_arrow.storage import Storage
 from target_redshift import answers, staging
 from target_redshift.client import Redshift
@@ -29,7 +30,7 @@ def failed_copy(client: Redshift, session: Session, lot: Lot, storage: Storage, 
     Redshift's tables of load errors name file, line and column. Of text that does not fit they tell little, and of
     columnar files too; then the texts of the files are looked at.
     """
-    texts = [c.column for c in lot.layout.columns if c.column and c.type == staging.TEXT]
+    texts = [c.column for c in lot.layout.columns if c.column and (c.type == staging.TEXT or c.column.kind == "SUPER")]
     told = client.load_errors(session)
     if told and not any(_ABOUT_TEXT.search(bad.reason) for bad in told):
         return answers.failed_copy(error, told)
@@ -43,37 +44,41 @@ def failed_copy(client: Redshift, session: Session, lot: Lot, storage: Storage, 
 def long_text(lots: Sequence[Lot], columns: Sequence[Column], storage: Storage, most: int) -> DataError | None:
     """The first text in files that are loaded as they are, that has more bytes than a column may have, or a NUL."""
 
-    def look(array: pa.Array) -> Misfit | None:
-        return misfit(array, most)
+    def look(array: pa.Array, column: Column) -> Misfit | None:
+        return misfit(array, most, is_json=column.kind == "SUPER")
 
-    return _first(lots, columns, storage, pa.string(), look)
+    return _first(lots, columns, storage, _as_text, look)
 
 
 def null_key(lots: Sequence[Lot], columns: Sequence[Column], storage: Storage) -> DataError | None:
     """The first null in key columns of files that are loaded as they are."""
 
-    def look(array: pa.Array) -> Misfit | None:
+    def look(array: pa.Array, column: Column) -> Misfit | None:  # noqa: ARG001 - as all that look
         row = pc.index(array.is_null(), True).as_py()
         hint = "Set other key_properties, or load_method: append-only"
         return None if row < 0 else Misfit(row, "a key property is null", hint)
 
-    return _first(lots, columns, storage, None, look)
+    return _first(lots, columns, storage, lambda c: pa.field(c.source, c.arrow), look)
+
+
+def _as_text(column: Column) -> pa.Field:
+    return json_field(column.source) if column.kind == "SUPER" else pa.field(column.source, pa.string())
 
 
 def _first(
     lots: Iterable[Lot],
     columns: Sequence[Column],
     storage: Storage,
-    arrow: pa.DataType | None,
-    look: Callable[[pa.Array], Misfit | None],
+    field: Callable[[Column], pa.Field],
+    look: Callable[[pa.Array, Column], Misfit | None],
 ) -> DataError | None:
-    schema = pa.schema([pa.field(c.source, arrow or c.arrow) for c in columns])
+    schema = pa.schema([field(c) for c in columns])
     for lot in lots:
         for file in [] if lot.is_ours or not columns else lot.files:
             before = 0
             for batch in read_file(storage, file.url, format=lot.layout.file_format, schema=schema):
-                for name, array in zip(schema.names, batch.columns, strict=True):
-                    if bad := look(array):
-                        return bad.error(file.url, name, before, lot.layout.file_format)
+                for column, array in zip(columns, batch.columns, strict=True):
+                    if bad := look(array, column):
+                        return bad.error(file.url, column.source, before, lot.layout.file_format)
                 before += batch.num_rows
     return None

@@ -7,9 +7,10 @@ of JSON Lines the first bytes. Everything else is read and converted; its rows w
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from target_redshift.convert import Conversion, checked, has_long_json
 from target_redshift.load import spool
 from target_redshift.load.spool import Spool
 from target_redshift.load.stage import CopyFile
+from target_redshift.nuls import FAIL, Nuls
 from target_redshift.staging import StagingColumn, Unfit
 from target_redshift.types import Column
 
@@ -69,8 +71,8 @@ class Layout:
 class Part:
     """An item that is ready: files that COPY reads where they are, or converted rows on local disk.
 
-    `has_long_json` says that some JSON of it is too long to be staged as text; `skipped`, that its batch was loaded
-    before, and there is nothing to load.
+    `has_long_json` says that some JSON of it is too long to be staged as text; `nuls`, which characters were replaced
+    or removed; `skipped`, that its batch was loaded before, and there is nothing to load.
     """
 
     item: Item
@@ -79,6 +81,7 @@ class Part:
     files: tuple[tuple[Layout, CopyFile], ...] = ()
     spool: Spool | None = None
     has_long_json: bool = False
+    nuls: Nuls = field(default_factory=Nuls)
     skipped: bool = False
 
 
@@ -90,13 +93,22 @@ class Files:
         temporary: A new name for a temporary file, by its suffix.
         upload_format: What converted rows are uploaded as.
         varchar_max: The most bytes that VARCHAR columns get.
+        nul_text: What becomes of NUL characters.
     """
 
     def __init__(
-        self, storage: Storage, temporary: Callable[[str], Path], *, upload_format: str, varchar_max: int
+        self,
+        storage: Storage,
+        temporary: Callable[[str], Path],
+        *,
+        upload_format: str,
+        varchar_max: int,
+        nul_text: str = FAIL,
     ) -> None:
         self.storage, self._temporary = storage, temporary
-        self._upload_format, self._varchar_max = upload_format, varchar_max
+        self._upload_format, self._varchar_max, self.nul_text = upload_format, varchar_max, nul_text
+        self._with_nuls: set[str] = set()
+        self._lock = threading.Lock()
 
     def prepare(self, item: Item, keys: Sequence[str] = ()) -> Part:
         """Make an item ready to be loaded.
@@ -122,11 +134,11 @@ class Files:
             NotFoundError: A file does not exist.
             DataError: As `prepare`.
         """
-        path, is_long = self._temporary(".arrow"), False
+        path, is_long, nuls = self._temporary(".arrow"), False, Nuls()
 
         def noted() -> Iterator[pa.RecordBatch]:
             nonlocal is_long
-            for batch in self._converted(item):
+            for batch in self._converted(item, nuls):
                 is_long = is_long or has_long_json(batch)
                 yield batch
 
@@ -134,7 +146,14 @@ class Files:
         if item.is_temporary:
             for url in item.urls:
                 Url.parse(url).local_path().unlink(missing_ok=True)
-        return Part(item, written.rows, written.bytes, spool=written, has_long_json=is_long)
+        return Part(item, written.rows, written.bytes, spool=written, has_long_json=is_long, nuls=nuls)
+
+    def is_first_nul(self, stream: str) -> bool:
+        """Whether nobody asked for this stream before: a run says once that there are NULs."""
+        with self._lock:
+            is_first = stream not in self._with_nuls
+            self._with_nuls.add(stream)
+        return is_first
 
     def discard(self, *parts: Part) -> None:
         """Remove temporary files."""
@@ -189,7 +208,7 @@ class Files:
             return Unfit("its compression is unknown")
         return Layout("jsonl", (*columns, *added), compression), CopyFile(url, fetched.info.size, item.rows)
 
-    def _converted(self, item: Item) -> Iterator[pa.RecordBatch]:
+    def _converted(self, item: Item, nuls: Nuls) -> Iterator[pa.RecordBatch]:
         conversion = item.conversion
         read = conversion.read_schema
 
@@ -202,6 +221,8 @@ class Files:
                 file_format=item.file_format,
                 varchar_max=self._varchar_max,
                 upload_format=self._upload_format,
+                nul_text=self.nul_text,
+                found=nuls,
             )
 
         return conversion.all_batches((url, rows(url)) for url in item.urls)

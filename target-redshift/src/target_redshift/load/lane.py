@@ -21,6 +21,7 @@ from singer_arrow.errors import LoadError, RetriableError
 from singer_arrow.singer import lane
 from singer_arrow.singer.retries import pauses
 from target_redshift.client import Redshift
+from target_redshift.convert import NulError
 from target_redshift.ledger import MARK, StreamLedger
 from target_redshift.load import diagnose
 from target_redshift.load.encodings import ENCODINGS
@@ -29,6 +30,7 @@ from target_redshift.load.lots import Lot, StagingTables
 from target_redshift.load.replacement import Replacement
 from target_redshift.load.stage import CopyFile, Stage
 from target_redshift.migrate import Destination
+from target_redshift.nuls import FAIL, REMOVE, REPLACE, SYMBOL
 from target_redshift.staging import upload_columns, upload_schema
 
 DEADLINE_SECONDS = 600.0
@@ -91,7 +93,7 @@ class Lane(lane.Lane[Way, Part]):
 
     def make_ready(self, item: Item) -> Part:
         """See the base."""
-        return self.way.files.prepare(item, self.way.keys if self.merges else ())
+        return self._told(self.way.files.prepare(item, self.way.keys if self.merges else ()))
 
     def nothing(self, item: Item) -> Part:
         """See the base."""
@@ -177,11 +179,41 @@ class Lane(lane.Lane[Way, Part]):
             try:
                 for lot in group.lots:
                     self._copy(lot, tables)
+            except NulError:
+                tables.close()
+                if self.way.files.nul_text == FAIL:
+                    raise
+                self.convert(group, "its files hold NUL characters")
+                return self.staged(group)
             except BaseException:
                 tables.close()
                 raise
             group.tables = tables
         return group.tables
+
+    def convert(self, group: Group, why: str) -> None:
+        """Read and upload also those files that COPY was to take as they are."""
+        self.way.logger.info("Stream %r: %s, so they are read and uploaded", self.way.stream, why)
+        parts = [self._told(self.way.files.convert(p.item)) if p.files else p for p in group.parts]
+        self.forget(group)
+        group.parts = parts
+        self.upload(group)
+
+    def _told(self, part: Part) -> Part:
+        """The part, and a word of what became of NUL characters."""
+        if part.nuls.count:
+            of, files = self.way.stream, self.way.files
+            if files.is_first_nul(of):
+                self.way.logger.warning(
+                    "Stream %r: %s, %s holds a NUL character, which Redshift does not take; such characters are %s, "
+                    "set nul_text to choose otherwise",
+                    of,
+                    "RECORD messages" if part.item.is_temporary else part.nuls.url,
+                    part.nuls.place,
+                    {REPLACE: f"replaced by {SYMBOL}", REMOVE: "removed"}[files.nul_text],
+                )
+            self.way.tally.add(nul_characters=part.nuls.count)
+        return part
 
     def _copy(self, lot: Lot, tables: StagingTables) -> None:
         try:

@@ -45,7 +45,7 @@ class Upsert(Lane):
             return tables
         is_ordered = all(lot.layout.is_ordered for lot in group.lots)
         if not is_ordered and self._has_duplicates(tables):
-            self._convert(group)
+            self.convert(group, "a key stands twice in its files")
             tables, is_ordered = self.staged(group), True
         name, columns = tables.name(), self.way.destination.columns
         text = sql.create_merged(name, tables.columns, columns, self.way.keys, ordered=is_ordered)
@@ -70,14 +70,6 @@ class Upsert(Lane):
     def _has_duplicates(self, tables: StagingTables) -> bool:
         text = sql.duplicate_key(tables.columns, self.way.destination.columns, self.way.keys)
         return bool(tables.session.execute(text, what=self.what).rows)
-
-    def _convert(self, group: Group) -> None:
-        """Give also those rows their place that were taken as they are."""
-        self.way.logger.info("Stream %r: a key stands twice in a load, so its files are read", self.way.stream)
-        parts = [self.way.files.convert(p.item) if p.files else p for p in group.parts]
-        self.forget(group)
-        group.parts = parts
-        self.upload(group)
 
     def _refuse_null_keys(self, name: str, group: Group, tables: StagingTables) -> None:
         keys = [c for c in self.way.destination.columns if c.name in self.way.keys]
