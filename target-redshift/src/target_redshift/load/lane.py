@@ -285,7 +285,8 @@ class Lane(lane.Lane[Way, Part]):
             except RetriableError as error:
                 if pause is None:
                     raise
-                self.way.logger.info("Stream %r: %s; loading again", self.way.stream, error)
+                said = str(error).removesuffix("; run again")
+                self.way.logger.info("Stream %r: %s; loading again", self.way.stream, said)
                 if group.tables and group.tables.session.broken:
                     group.tables.close()
                     group.tables = None
