@@ -195,3 +195,8 @@ def test_each_bad_byte_is_replaced_by_one_character(data: bytes) -> None:
 def test_super_must_be_json(text: str) -> None:
     with pytest.raises(BadValue):
         values.exact(parse(f"COPY t FROM 's3://b/k' {ROLE} CSV"), Column("v", "super"))(text)
+
+
+@pytest.mark.parametrize("text", ['"\\\\u0000"', '{"a": " \\\\u0000 \\\\u0041"}'])
+def test_a_backslash_before_letters_is_no_escape(text: str) -> None:
+    assert values.exact(parse(f"COPY t FROM 's3://b/k' {ROLE} CSV"), Column("v", "super"))(text) == text

@@ -217,7 +217,7 @@ def _json(file: File, column: Column, values: pa.Array) -> pa.Array:
             15001, f"column {column.name} holds {error}, which SERIALIZETOJSON cannot write. File name: {file.url}"
         ) from None
     bad = invalid_text(text)
-    if bad is not None or pc.any(pc.match_substring(text, "\\u0000")).as_py():
+    if bad is not None or pc.any(pc.match_substring_regex(text, r"(^|[^\\])(\\\\)*\\u0000")).as_py():
         raise spectrum(15001, f"Invalid text inside column {column.name}: {bad or 'NUL'}. File name: {file.url}")
     longest = pc.max(pc.binary_length(text)).as_py() or 0
     if longest > 16 << 20:

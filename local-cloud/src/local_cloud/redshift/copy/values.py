@@ -287,8 +287,11 @@ def _no_constant(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # and no backslash before some letters
+
+
 def _check_escapes(text: str) -> None:
     """Refuse NUL and lone surrogates, which no text of a database can hold."""
     plain = json.dumps(json.loads(text), ensure_ascii=False)
-    if "\\u0000" in plain or any("\ud800" <= character <= "\udfff" for character in plain):
+    if _NUL.search(plain) or any("\ud800" <= character <= "\udfff" for character in plain):
         raise BadValue(errors.UTF8, "String contains invalid or unsupported UTF8 codepoints")
