@@ -1,4 +1,4 @@
-"""The SDK's standard target tests, against the local BigQuery, for each load method."""
+"""The SDK's standard target tests, against the local warehouses, for each load method."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ from singer_sdk.testing import get_target_test_class
 
 from local_cloud import Cloud
 from target_bigquery.target import TargetBigQuery
+from target_redshift.target import TargetRedshift
 
 
 @pytest.fixture(autouse=True)
-def environment(cloud: Cloud, dataset: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the target reads its settings from."""
-    for name, value in (cloud.environ() | {"TARGET_BIGQUERY_DATASET": dataset}).items():
-        if name.startswith("TARGET_BIGQUERY_"):
+def environment(cloud: Cloud, dataset: str, schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the targets read their settings from."""
+    own = {"TARGET_BIGQUERY_DATASET": dataset, "TARGET_REDSHIFT_DEFAULT_TARGET_SCHEMA": schema}
+    for name, value in (cloud.environ() | own).items():
+        if name.startswith(("AWS_", "TARGET_BIGQUERY_", "TARGET_REDSHIFT_")):
             monkeypatch.setenv(name, value)
 
 
 TestAppend = get_target_test_class(TargetBigQuery, config={})
 TestUpsert = get_target_test_class(TargetBigQuery, config={"load_method": "upsert", "add_record_metadata": True})
 TestOverwrite = get_target_test_class(TargetBigQuery, config={"load_method": "overwrite", "nested": "json"})
+
+TestRedshiftAppend = get_target_test_class(TargetRedshift, config={})
+TestRedshiftUpsert = get_target_test_class(
+    TargetRedshift, config={"load_method": "upsert", "add_record_metadata": True, "load_format": "jsonl"}
+)
+TestRedshiftOverwrite = get_target_test_class(TargetRedshift, config={"load_method": "overwrite", "load_format": "csv"})

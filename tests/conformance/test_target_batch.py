@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import gzip
 import importlib.resources
-import io
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from singer_sdk.exceptions import MissingKeyPropertiesError, RecordsWithoutSchemaException
 from singer_sdk.testing import target_test_streams
+from warehouses import Warehouse
 
-from local_cloud import Cloud
 from singer_arrow.batch.decode import read_file
 from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.formats import WRITABLE
 from singer_arrow.schema import from_json_schema
 from singer_arrow.storage import Storage
-from target_bigquery.target import TargetBigQuery
 
 STREAMS = sorted(p.name for p in importlib.resources.files(target_test_streams).iterdir() if p.name.endswith(".singer"))
 REFUSED: dict[str, tuple[type[Exception], ...]] = {
@@ -37,8 +36,19 @@ REFUSED: dict[str, tuple[type[Exception], ...]] = {
 
 STRICTER = {"record_missing_required_property.singer": "the SDK checks `required` record by record, nobody in batches"}
 """Streams whose twin differs, and why."""
-FORMATS = {"append-only": ("jsonl", "parquet"), "upsert": ("parquet",), "overwrite": ("jsonl",)}
-"""Load methods, and the formats of the twins that are loaded with each."""
+TWINS: dict[str, dict[str, list[tuple[str, str]]]] = {
+    "bigquery": {
+        "append-only": [("jsonl", "disk"), ("parquet", "disk")],
+        "upsert": [("parquet", "disk")],
+        "overwrite": [("jsonl", "disk")],
+    },
+    "redshift": {
+        "append-only": [("jsonl", "disk"), ("parquet", "disk"), ("jsonl", "s3"), ("parquet", "s3")],
+        "upsert": [("parquet", "s3")],
+        "overwrite": [("jsonl", "disk")],
+    },
+}
+"""Of each target: load methods, and the formats and places of the twins that are loaded with each."""
 
 
 def messages(name: str) -> list[dict[str, Any]]:
@@ -47,93 +57,96 @@ def messages(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 
-def twin(name: str, file_format: str, folder: Path) -> Iterator[dict[str, Any]]:
+class Files:
+    """Makes the batch files of twins: on disk, or on S3 as tap-s3-files leaves them there.
+
+    Args:
+        file_format: jsonl or parquet.
+        folder: where the files are written.
+        put: puts a file on S3 and gives its URL; absent: they stay on disk.
+    """
+
+    def __init__(self, file_format: str, folder: Path, put: Callable[[Path], str] | None = None) -> None:
+        self._format, self._folder, self._put = file_format, folder, put
+
+    def batch(self, stream: str, records: list[dict[str, Any]], schema: dict[str, Any] | None) -> dict[str, Any]:
+        """The BATCH message of one new file."""
+        path = self._folder / f"{uuid.uuid4().hex}.jsonl.gz"
+        path.write_bytes(gzip.compress("".join(json.dumps(r) + "\n" for r in records).encode()))
+        encoding = {"format": "jsonl", "compression": "gzip"}
+        if schema is not None and (self._format == "parquet" or self._put):
+            path = self._written(path, from_json_schema(schema))
+            encoding = encoding if self._format == "jsonl" else {"format": "parquet"}
+        message = {"type": "BATCH", "stream": stream, "encoding": encoding, "manifest": [path.as_uri()]}
+        if not self._put:
+            return message
+        ours = {"batch_id": path.stem, "row_count": len(records), "byte_count": path.stat().st_size}
+        return message | ours | {"manifest": [self._put(path)]}
+
+    def _written(self, path: Path, schema: Any) -> Path:
+        """The rows as the tap writes them."""
+        target = path.with_name(f"ours-{path.name.partition('.')[0]}.{FILE_NAMES[self._format]}")
+        rows = read_file(Storage(), str(path), format="jsonl", schema=schema)
+        WRITABLE[self._format].write(rows, schema, target)
+        return target
+
+
+FILE_NAMES = {"jsonl": "jsonl.gz", "parquet": "parquet"}
+
+
+def twin(name: str, files: Files) -> Iterator[dict[str, Any]]:
     """The messages with batches in the place of records."""
     schemas: dict[str, Any] = {}
-    numbers = itertools.count()
     for (kind, stream), group in itertools.groupby(messages(name), key=lambda m: (m["type"], m.get("stream"))):
-        if kind != "RECORD":
-            for message in group:
-                if kind == "SCHEMA":
-                    schemas[stream] = message["schema"]
-                yield message
+        if kind == "RECORD":
+            yield files.batch(stream, [m["record"] for m in group], schemas.get(stream))
             continue
-        path = folder / f"{next(numbers)}.jsonl.gz"
-        path.write_bytes(gzip.compress("".join(json.dumps(m["record"]) + "\n" for m in group).encode()))
-        encoding = {"format": "jsonl", "compression": "gzip"}
-        if file_format == "parquet" and stream in schemas:
-            path, encoding = as_parquet(path, schemas[stream]), {"format": "parquet"}
-        yield {"type": "BATCH", "stream": stream, "encoding": encoding, "manifest": [path.as_uri()]}
-
-
-def as_parquet(path: Path, schema: dict[str, Any]) -> Path:
-    arrow = from_json_schema(schema)
-    target = path.with_suffix(".parquet")
-    WRITABLE["parquet"].write(read_file(Storage(), str(path), format="jsonl", schema=arrow), arrow, target)
-    return target
-
-
-def load(lines: Iterable[dict[str, Any]], config: dict[str, Any]) -> None:
-    """Run the target in this process."""
-    target = TargetBigQuery(config=dict(config))
-    try:
-        target.process_lines(io.StringIO("".join(json.dumps(m) + "\n" for m in lines)))
-        target.process_endofpipe()
-    finally:
-        target.abandon()
-        target.close()
+        for message in group:
+            if kind == "SCHEMA":
+                schemas[stream] = message["schema"]
+            yield message
 
 
 @pytest.fixture
-def config(cloud: Cloud, dataset: str) -> dict[str, Any]:
-    """Settings for the local BigQuery."""
-    env = cloud.environ()
-    return {
-        "project": env["TARGET_BIGQUERY_PROJECT"],
-        "dataset": dataset,
-        "api_endpoint": env["TARGET_BIGQUERY_API_ENDPOINT"],
-    }
+def place(s3: Any, bucket: str) -> dict[str, Callable[[Path], str] | None]:
+    """How a file gets to each place."""
+
+    def put(path: Path) -> str:
+        s3.upload_file(str(path), bucket, path.name)
+        return f"s3://{bucket}/{path.name}"
+
+    return {"disk": None, "s3": put}
 
 
-def contents(bq: Any, dataset: str) -> dict[str, Any]:
-    """Columns and rows of all tables of a dataset."""
-    tables = {}
-    for item in bq.list_tables(dataset):
-        if item.table_id == "_sdc_batches":
-            continue
-        table = bq.get_table(item.reference)
-        rows = sorted(json.dumps(dict(r), default=str, sort_keys=True) for r in bq.list_rows(table))
-        tables[item.table_id] = ([f.to_api_repr() for f in table.schema], rows)
-    return tables
+CASES = [(warehouse, method) for warehouse, methods in TWINS.items() for method in methods]
 
 
-@pytest.mark.parametrize("method", FORMATS)
+@pytest.mark.parametrize(("warehouse", "method"), CASES, indirect=["warehouse"])
 @pytest.mark.parametrize("name", [s for s in STREAMS if s not in REFUSED and s not in STRICTER])
 def test_twin(
-    name: str, method: str, config: dict[str, Any], bq: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, method: str, warehouse: Warehouse, place: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config["load_method"] = method
-    load(messages(name), config)
+    warehouse.load(messages(name), load_method=method)
     states = capsys.readouterr().out.splitlines()
-    expected = contents(bq, config["dataset"])
+    expected = warehouse.contents()
     assert expected
-    for file_format in FORMATS[method]:
-        other = f"{config['dataset']}_{file_format}"
+    for file_format, where in TWINS[warehouse.name][method]:
+        other = f"{warehouse.schema}_{file_format}_{where}"
         try:
-            load(twin(name, file_format, tmp_path), config | {"dataset": other})
-            assert contents(bq, other) == expected
+            lines = twin(name, Files(file_format, tmp_path, place[where]))
+            warehouse.load(lines, load_method=method, default_target_schema=other)
+            assert warehouse.contents(other) == expected
             assert capsys.readouterr().out.splitlines()[-1:] == states[-1:]
         finally:
-            bq.delete_dataset(other, delete_contents=True, not_found_ok=True)
+            warehouse.drop(other)
 
 
 @pytest.mark.parametrize("file_format", ["jsonl", "parquet"])
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(
-    name: str, file_format: str, config: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, file_format: str, warehouse: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config["load_method"] = "upsert"
-    for lines in (twin(name, file_format, tmp_path), messages(name)):
+    for lines in (twin(name, Files(file_format, tmp_path)), messages(name)):
         with pytest.raises(REFUSED[name]):
-            load(lines, config)
+            warehouse.load(lines, load_method="upsert")
         assert capsys.readouterr().out == ""
