@@ -148,13 +148,12 @@ class Backend:
             Closed: either side is gone.
         """
         while True:
+            self._poll.modify(self._client, select.POLLIN if self._client.held < _MOST_AHEAD else 0)
             for number, _ in self._poll.poll():
                 if number == self._stream.fileno():
                     self._stream.fill()
                     return
                 self._client.fill()
-                if self._client.held > _MOST_AHEAD:
-                    self._poll.unregister(self._client)
 
     # -- for the proxy itself, while PostgreSQL is idle
 

@@ -10,7 +10,8 @@ from typing import Any, Literal
 from local_cloud.redshift.errors import RedshiftError
 
 RuleDict = dict[str, Any]
-_LOG_LENGTH = 20_000
+_LOG_LENGTH = 20_000  # statements
+_LOGGED = 20_000  # characters of each
 _SECRET = re.compile(
     r"(?is)\b(access_key_id|secret_access_key|session_token|credentials|password|master_symmetric_key)"
     r"(\s+(?:as\s+)?)'(?:[^'\\]|''|\\.)*'"
@@ -117,8 +118,8 @@ class Statements:
         self._texts: deque[str] = deque(maxlen=_LOG_LENGTH)
 
     def add(self, text: str) -> None:
-        """Keep one, without its credentials."""
-        self._texts.append(masked(text))
+        """Keep one, without its credentials; of a very long one the beginning."""
+        self._texts.append(masked(text)[:_LOGGED])
 
     def all(self) -> list[str]:
         """All that are kept."""
