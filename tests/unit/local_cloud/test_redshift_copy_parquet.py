@@ -185,6 +185,12 @@ def test_nested_values_are_json(copied: Any) -> None:
     assert _values(copied, SUPER, pa.array(['{"a": 1}']), "SERIALIZETOJSON") == ['"{\\"a\\": 1}"']
 
 
+def test_nul_inside_nested_values(copied: Any) -> None:
+    assert _values(copied, SUPER, pa.array([["\\u0000"]]), "SERIALIZETOJSON") == ['["\\\\u0000"]']
+    found = copied("FORMAT PARQUET SERIALIZETOJSON", [SUPER], _file(pa.array([["\0"]])))
+    assert "Invalid text inside column v: NUL" in found.failed.message
+
+
 def test_nested_values_need_serializetojson(copied: Any) -> None:
     found = copied("FORMAT PARQUET", [SUPER], _file(pa.array([[1]])))
     assert "requires SERIALIZETOJSON" in found.failed.message
