@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 SCHEMES = ("s3", "gs", "az", "file")
+_PAGE = 1000  # objects that a service tells of in one answer
 _PART = 16 << 20  # bytes of one part of a multipart upload
 # `read_timeout` ends a stalled body; `timeout` bounds a whole one, so obstore's default of 30 s would end slow ones.
 _CLIENT = {"connect_timeout": "10s", "read_timeout": "20s", "timeout": "600s"}
@@ -78,18 +79,29 @@ class Storage:
         self._stores: dict[tuple[str, str], ObjectStore] = {}
         self._lock = threading.Lock()
 
-    def list(self, prefix: Url) -> Iterator[ObjectInfo]:
+    def list(self, prefix: Url, *, after: str = "") -> Iterator[ObjectInfo]:
         """Every object whose key begins with the prefix, in no promised order; folder markers are left out.
+
+        Args:
+            prefix: What keys begin with.
+            after: Only objects with keys after this one, in the order of their bytes. Where the service lists in that
+                order (see `lists_in_order`), it is not asked for others.
 
         Raises:
             NotFoundError: The bucket does not exist.
         """
-        folder, _, _ = prefix.key.rpartition("/")
+        folder, _, name = prefix.key.rpartition("/")
+        ordered = lists_in_order(prefix)
+        begin = max(after, prefix.key[:-1] if name and ordered else "")
         with _mapped(prefix):
-            for page in self._store(prefix).list(folder or None):
+            for page in self._store(prefix).list(folder or None, offset=begin or None, chunk_size=_PAGE):
                 for meta in page:
-                    if meta["path"].startswith(prefix.key):
-                        yield _info(Url(prefix.scheme, prefix.bucket, meta["path"]), meta)
+                    key = meta["path"]
+                    if key.startswith(prefix.key):
+                        if key > after:
+                            yield _info(Url(prefix.scheme, prefix.bucket, key), meta)
+                    elif ordered and key > prefix.key:
+                        return
 
     def head(self, url: Url) -> ObjectInfo:
         """Size, ETag and time of an object.
@@ -270,6 +282,11 @@ class Storage:
             client_options=cast("Any", client),
             credential_provider=cast("Any", provider),
         )
+
+
+def lists_in_order(url: Url) -> bool:
+    """Whether a service lists keys in the order of their bytes: all do, but S3's directory buckets."""
+    return url.scheme in ("s3", "gs", "az") and not url.bucket.endswith("--x-s3")
 
 
 def _info(url: Url, meta: Any) -> ObjectInfo:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +16,8 @@ from singer_arrow.schema import is_json, json_field, merge_all, to_json_schema
 from singer_arrow.singer.settings import nearest
 from singer_arrow.storage import ObjectInfo
 from tap_s3_files.config import StreamSettings
-from tap_s3_files.plan import in_order, in_window
+from tap_s3_files.listing import Listing
+from tap_s3_files.plan import in_window, position
 
 METADATA = pa.schema(
     [
@@ -67,18 +69,22 @@ def parse_type(column: str, text: str) -> pa.Field:
 
 
 def sample(
-    objects: Iterable[ObjectInfo], count: int, *, start: datetime | None = None, end: datetime | None = None
+    objects: Collection[ObjectInfo] | Listing, count: int, *, start: datetime | None = None, end: datetime | None = None
 ) -> list[ObjectInfo]:
     """The objects that a schema is inferred from: the newest and the oldest that hold a byte, within the window.
 
     If none lies within the window, all are looked at: the stream then has nothing to read, but a schema still.
     """
-    filled = in_order(o for o in objects if o.size)
-    chosen = [o for o in filled if in_window(o, start, end)] or filled
-    if len(chosen) <= count:
-        return chosen
-    oldest = count // 2
-    return [*chosen[:oldest], *chosen[oldest - count :]]
+
+    def filled(*, anywhen: bool) -> Iterator[ObjectInfo]:
+        return (o for o in objects if o.size and (anywhen or in_window(o, start, end)))
+
+    anywhen = next(filled(anywhen=False), None) is None
+    newest = heapq.nlargest(count, filled(anywhen=anywhen), key=position)
+    if len(newest) < count:
+        return newest[::-1]
+    oldest = heapq.nsmallest(count // 2, filled(anywhen=anywhen), key=position)
+    return [*oldest, *newest[: count - len(oldest)][::-1]]
 
 
 def source_schema(inferred: Sequence[pa.Schema], stream: StreamSettings) -> pa.Schema:

@@ -157,6 +157,15 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
                     "still be read. Needs a plan root (see `plan_root`)."
                 ),
             ),
+            th.Property(
+                "keys_ascend",
+                th.BooleanType,
+                default=False,
+                description=(
+                    "For polling: keys of later objects come after those of earlier ones, as with dates in them, "
+                    "and none is overwritten. A listing then begins where the last run ended."
+                ),
+            ),
             _text("queue_url", "For sqs: URL of the queue."),
             th.Property(
                 "visibility_timeout",
@@ -280,6 +289,7 @@ class Settings:
     batch: BatchSettings | None
     plan_root: Url | None
     overlap: timedelta
+    keys_ascend: bool
     sqs: SqsSettings | None
     metadata_columns: bool
     aws: AwsOptions
@@ -317,6 +327,7 @@ class Settings:
             batch=batch,
             plan_root=root,
             overlap=timedelta(minutes=float(replication.get("overlap_minutes", 10))),
+            keys_ascend=replication.get("keys_ascend", False),
             sqs=sqs,
             metadata_columns=config.get("metadata_columns", True),
             aws=AwsOptions.from_config(config.get("aws")),

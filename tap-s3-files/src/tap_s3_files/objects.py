@@ -5,19 +5,47 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 
 from singer_arrow.errors import NotFoundError
 from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url, glob_match, glob_prefix, has_glob
 
+_CHOICE = re.compile(r"\{([^{}\[\]*?]*,[^{}\[\]*?]*)\}")
 _OWN_NAME = re.compile(r"--[0-9a-f]{32}-\d+-\d+\.(parquet|jsonl)(\.gz)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Where some of a stream's objects are listed: those whose keys begin with `prefix`, and of them what `path` names.
+
+    `exact` is the object itself where the path is no pattern and no folder; nothing is listed then.
+    """
+
+    path: Url
+    prefix: Url
+    exact: ObjectInfo | None = None
+
+    def holds(self, url: Url) -> bool:
+        """Whether an object is one of the path's."""
+        if self.exact is not None:
+            return url == self.exact.url
+        if (url.scheme, url.bucket) != (self.path.scheme, self.path.bucket):
+            return False
+        return glob_match(self.path.key, url.key) if has_glob(self.path.key) else url.key.startswith(self.prefix.key)
+
+
+def parts(storage: Storage, paths: Iterable[Url]) -> list[Part]:
+    """Where the objects of paths are listed. Alternatives before the first other wildcard are places of their own.
+
+    A path with wildcards is a pattern; one that ends with a slash, or that is no object but a folder, means all objects
+    below it.
+    """
+    return [_part(storage, path) for path in dict.fromkeys(p for path in paths for p in _alternatives(path))]
 
 
 def find(storage: Storage, paths: Iterable[Url], *, own: Iterable[Url] = ()) -> Iterator[ObjectInfo]:
     """The objects that any of the paths names, each once, in no promised order.
-
-    A path with wildcards is a pattern; one that ends with a slash, or that is no object but a folder, means all objects
-    below it.
 
     Args:
         storage: Where they are.
@@ -27,27 +55,36 @@ def find(storage: Storage, paths: Iterable[Url], *, own: Iterable[Url] = ()) -> 
     Raises:
         NotFoundError: A bucket does not exist.
     """
-    seen: set[Url] = set()
+    earlier: list[Part] = []
     roots = list(own)
-    for path in dict.fromkeys(paths):
-        for info in _find(storage, path):
-            if info.url not in seen and not any(_is_own(info.url, root) for root in roots):
-                seen.add(info.url)
-                yield info
+    for part in parts(storage, paths):
+        listed = [part.exact] if part.exact else storage.list(part.prefix)
+        yield from (info for info in listed if wanted(info.url, part, earlier, roots))
+        earlier.append(part)
 
 
-def _find(storage: Storage, path: Url) -> Iterator[ObjectInfo]:
+def wanted(url: Url, part: Part, earlier: Iterable[Part], own: Iterable[Url]) -> bool:
+    """Whether an object that was listed for a part is the stream's, and was not found by an earlier part."""
+    return part.holds(url) and not any(p.holds(url) for p in earlier) and not any(_is_own(url, root) for root in own)
+
+
+def _part(storage: Storage, path: Url) -> Part:
     if has_glob(path.key):
-        for info in storage.list(Url(path.scheme, path.bucket, glob_prefix(path.key))):
-            if glob_match(path.key, info.url.key):
-                yield info
-        return
+        return Part(path, Url(path.scheme, path.bucket, glob_prefix(path.key)))
     if path.key and not path.key.endswith("/"):
-        with suppress(NotFoundError):  # it may be a folder; a missing bucket is met again below
-            yield storage.head(path)
-            return
+        with suppress(NotFoundError):  # it may be a folder; a missing bucket is met again when that is listed
+            return Part(path, path, storage.head(path))
     folder = path.key.rstrip("/") + "/" if path.key else ""
-    yield from storage.list(Url(path.scheme, path.bucket, folder))
+    return Part(path, Url(path.scheme, path.bucket, folder))
+
+
+def _alternatives(path: Url) -> list[Url]:
+    """A path for each choice of its alternatives `{a,b}`, as long as these come before any other wildcard."""
+    found = _CHOICE.search(path.key)
+    if found is None or has_glob(path.key[: found.start()]):
+        return [path]
+    keys = [path.key[: found.start()] + choice + path.key[found.end() :] for choice in found[1].split(",")]
+    return [p for key in keys for p in _alternatives(Url(path.scheme, path.bucket, key))]
 
 
 def belongs(url: Url, paths: Iterable[Url], *, own: Iterable[Url] = ()) -> bool:

@@ -78,7 +78,7 @@ def in_order(objects: Iterable[ObjectInfo]) -> list[ObjectInfo]:
 
 
 def make_tasks(
-    objects: Sequence[ObjectInfo], ends: Sequence[Watermark] = (), *, target_bytes: int = BUNDLE_BYTES
+    objects: Iterable[ObjectInfo], ends: Sequence[Watermark] = (), *, target_bytes: int = BUNDLE_BYTES
 ) -> Iterator[Task]:
     """Small objects that follow each other are bundled, so that thousands of them become a few batch files.
 
@@ -107,7 +107,7 @@ def make_tasks(
 
 
 def make_segments(
-    objects: Sequence[ObjectInfo],
+    objects: Iterable[ObjectInfo],
     *,
     stream: str,
     fingerprint: str,

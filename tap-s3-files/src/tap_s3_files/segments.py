@@ -262,7 +262,7 @@ def _chain(
 
 def extend(
     store: SegmentStore | None,
-    objects: Sequence[ObjectInfo],
+    objects: Iterable[ObjectInfo],
     *,
     stream: str,
     fingerprint: str,
@@ -272,24 +272,26 @@ def extend(
 ) -> Iterator[Segment]:
     """Plan new segments for objects in order; each is durable before it is yielded, if there is a store."""
     before = history.until
-    while objects:
-        for segment in make_segments(
-            objects,
+    rest: Iterable[ObjectInfo] | None = objects
+    while rest is not None:
+        plan = make_segments(
+            rest,
             stream=stream,
             fingerprint=fingerprint,
             number=number,
             before=before,
             target_bytes=target_bytes,
             ends=history.ends,
-        ):
+        )
+        rest = None
+        for segment in plan:
             planned = store.write(segment) if store else segment
             yield planned
             number, before = planned.number + 1, planned.after
             if planned != segment:  # a twin came first: what it took is not ours to plan
                 taken = {(o.url, o.etag) for o in planned.objects}
-                objects = [o for o in objects if (o.url, o.etag) not in taken]
+                rest = [o for s in (segment, *plan) for o in s.objects if (o.url, o.etag) not in taken]
                 break
-            objects = objects[len(list(segment.objects)) :]
 
 
 def _to_json(segment: Segment) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from tap_s3_files.convert import Job, Worker, convert, read
 from tap_s3_files.plan import Segment, Task, after_task, fingerprint
 from tap_s3_files.progress import Progress
 from tap_s3_files.replication.intake import Claim, Receiver
-from tap_s3_files.replication.polling import new_objects
+from tap_s3_files.replication.polling import known_key, new_objects
 from tap_s3_files.segments import SegmentStore, extend, resume, without_plan
 
 if TYPE_CHECKING:
@@ -184,7 +184,8 @@ def plan_of(
 
     def segments() -> Iterator[Segment]:
         yield from start.segments
-        found = tap.listing(stream)
+        begin = known_key(start.history) if settings.keys_ascend and not full_table else None
+        found = tap.listing(stream, begin=begin)
         if not found and start.history.until is None:
             raise no_match(stream)
         yield from extend(

@@ -23,6 +23,8 @@ from tap_s3_files.bookmarks import Bookmark
 from tap_s3_files.catalog import catalog_schema, sample, source_schema
 from tap_s3_files.config import CONFIG_JSONSCHEMA, Settings, StreamSettings
 from tap_s3_files.convert import format_of
+from tap_s3_files.lister import list_objects
+from tap_s3_files.listing import Listing
 from tap_s3_files.objects import find
 from tap_s3_files.preview import ReadOnlyStore, Row, table
 from tap_s3_files.replication.intake import Intake
@@ -129,11 +131,15 @@ class TapS3Files(ArrowTap):
         return Budget(fetched=self.settings.memory_bytes // 4, decoded=self.settings.memory_bytes // 4)
 
     @cached_property
-    def _listings(self) -> dict[str, list[ObjectInfo]]:
+    def _listings(self) -> dict[str, Listing]:
         return {}
 
-    def listing(self, stream: StreamSettings) -> list[ObjectInfo]:
+    def listing(self, stream: StreamSettings, *, begin: Url | None = None) -> Listing:
         """All objects of a stream; listed once for discovery and for the run that follows it.
+
+        Args:
+            stream: Which.
+            begin: Where the listing may begin, see `list_objects`.
 
         Raises:
             NotFoundError: The bucket does not exist.
@@ -141,7 +147,7 @@ class TapS3Files(ArrowTap):
         known = self._listings.pop(stream.name, None)
         if known is not None:
             return known
-        return list(find(self.storage, stream.paths, own=self.own_roots))
+        return list_objects(self.storage, stream.paths, own=self.own_roots, begin=begin)
 
     def discover_streams(self) -> Sequence[FileStream]:
         """The streams of the settings; those that a given catalog holds have its schemas, and no object is read."""
@@ -165,7 +171,7 @@ class TapS3Files(ArrowTap):
         samples: dict[str, list[ObjectInfo]] = {}
         for stream in settings.streams:
             if settings.sqs:  # a bucket that is too large to be listed has a queue
-                listed = list(islice(find(self.storage, stream.paths, own=self.own_roots), MOST_LISTED))
+                listed = Listing(islice(find(self.storage, stream.paths, own=self.own_roots), MOST_LISTED))
             else:
                 listed = self._listings[stream.name] = self.listing(stream)
             samples[stream.name] = sample(listed, settings.sample_files, start=settings.start, end=settings.end)
@@ -178,7 +184,7 @@ class TapS3Files(ArrowTap):
             if schemas or stream.types:
                 yield stream, schemas
 
-    def _check_found(self, stream: StreamSettings, listed: list[ObjectInfo], filled: list[ObjectInfo]) -> None:
+    def _check_found(self, stream: StreamSettings, listed: Listing, filled: list[ObjectInfo]) -> None:
         bookmark = Bookmark.from_state(self.given_state(stream.name), stream.name)
         if not listed and not self.settings.sqs and not (bookmark and bookmark.watermark):
             raise no_match(stream)

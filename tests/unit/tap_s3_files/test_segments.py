@@ -14,6 +14,7 @@ from singer_arrow.urls import Url
 from tap_s3_files import plan
 from tap_s3_files.bookmarks import Bookmark
 from tap_s3_files.history import History
+from tap_s3_files.listing import Listing
 from tap_s3_files.plan import Segment, Task, after_task
 from tap_s3_files.replication.polling import new_objects
 from tap_s3_files.segments import SegmentStore, Start, extend, resume, safe_name, without_plan
@@ -33,7 +34,7 @@ def store(tmp_path: Path) -> SegmentStore:
 def planned(store: SegmentStore, objects: list[ObjectInfo], start: Start, fingerprint: str = "f") -> list[Segment]:
     new = extend(
         store,
-        new_objects(objects, start.history, start=None, end=None),
+        new_objects(Listing(objects), start.history, start=None, end=None),
         stream="orders",
         fingerprint=fingerprint,
         number=start.next_number,

@@ -1,0 +1,93 @@
+"""A listing gives back what was put in, in order, and a million objects fit into little memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from singer_arrow.storage import ObjectInfo
+from singer_arrow.urls import Url
+from tap_s3_files import listing
+from tap_s3_files.listing import Listing
+from tap_s3_files.plan import in_order
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+objects = st.builds(
+    ObjectInfo,
+    st.builds(
+        Url, st.just("s3"), st.sampled_from(["a", "a-b", "b"]), st.text("ab/é\U0001f600", min_size=1, max_size=4)
+    ),
+    st.integers(0, 5 << 40),
+    st.none() | st.text('x-"é', min_size=1, max_size=18) | st.just(f'"{"0a" * 16}"'),
+    st.builds(lambda us: START + timedelta(microseconds=us), st.integers(0, 5)),
+)
+
+
+@given(st.lists(objects, unique_by=lambda o: o.url, max_size=30), st.integers(0, 6))
+def test_what_is_put_in_comes_out_in_order(some: list[ObjectInfo], since: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(listing, "CHUNK", 4)
+        patch.setattr(listing, "BLOCK", 3)
+        made = Listing(some)
+        assert len(made) == len(some)
+        assert bool(made) == bool(some)
+        assert set(made) == set(some)
+        assert list(made.in_order()) == in_order(some)
+        begin = START + timedelta(microseconds=since)
+        assert list(made.in_order(since=begin)) == in_order(o for o in some if o.modified >= begin)
+        assert list(made.in_order(lambda o: o.size % 2 == 0)) == in_order(o for o in some if o.size % 2 == 0)
+
+
+MILLION = """
+import bisect, resource
+from datetime import UTC, datetime, timedelta
+from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.urls import Url
+from tap_s3_files.history import History
+from tap_s3_files.lister import list_objects
+from tap_s3_files.plan import fingerprint
+from tap_s3_files.replication.polling import new_objects
+from tap_s3_files.segments import extend
+from tap_s3_files.catalog import sample
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+class Keys:
+    def __len__(self):
+        return 1_000_000
+
+    def __getitem__(self, n):
+        return f"events/day={n // 1000:04d}/region=eu-west-1/part-{n:07d}-0a1b2c3d4e5f.snappy.parquet"
+
+class Lister(Storage):
+    def list(self, prefix, *, after=""):
+        keys = Keys()
+        for n in range(max(bisect.bisect_left(keys, prefix.key), bisect.bisect_right(keys, after)), len(keys)):
+            if not keys[n].startswith(prefix.key):
+                return
+            etag = f'"{n * 7919 % 2**128:032x}"'
+            at = START + timedelta(seconds=n * 7919 % 1_000_000)
+            yield ObjectInfo(Url("s3", "bucket-of-events", keys[n]), n, etag, at)
+
+listed = list_objects(Lister(), [Url("s3", "bucket-of-events", "events/**/*.parquet")])
+assert len(listed) == 1_000_000
+assert len(sample(listed, 5)) == 5
+new = new_objects(listed, History(), start=None, end=None)
+planned = extend(None, new, stream="s", fingerprint="f", number=0, history=History(), target_bytes=1 << 27)
+assert sum(len(t.objects) for s in planned for t in s.tasks) == 1_000_000
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def test_a_million_keys_are_listed_ordered_and_planned_within_300_mb(tmp_path: Path) -> None:
+    program = tmp_path / "million.py"
+    program.write_text(MILLION)
+    ran = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False, timeout=280)
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) < 300, ran.stdout  # megabytes of the whole process, at the most
