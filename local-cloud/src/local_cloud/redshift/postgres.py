@@ -29,9 +29,10 @@ _STOP_SECONDS = 5.0
 _KEEPER = """
 exec 3<&0
 "$@" </dev/null 3<&- & pid=$!
-( read -r _ <&3; kill -QUIT $pid ) 2>/dev/null & watch=$!
+( read -r _ <&3; [ -z "$LOCAL_CLOUD_HOME" ] || : >"$LOCAL_CLOUD_HOME/ended"; kill -QUIT $pid ) 2>/dev/null & watch=$!
 wait $pid; code=$?
-kill $watch 2>/dev/null || [ -z "$LOCAL_CLOUD_HOME" ] || rm -rf "$LOCAL_CLOUD_HOME"
+kill $watch 2>/dev/null
+[ -z "$LOCAL_CLOUD_HOME" ] || [ ! -e "$LOCAL_CLOUD_HOME/ended" ] || rm -rf "$LOCAL_CLOUD_HOME"
 exit $code
 """
 
