@@ -205,6 +205,9 @@ def test_varchar_is_widened_outside_of_transactions_only(connect: Open, sql: Cli
         ("json_serialize(json_parse('[1.10,null]'))", "[1.10, null]"),
         ("json_extract_path_text('{\"a\":{\"b\":\"c\"}}', 'a', 'b')", "c"),
         ("can_json_parse('{')", False),
+        ("dateadd(month, 1, '2024-01-31'::timestamp)", dt.datetime(2024, 2, 29)),  # noqa: DTZ001 - has no zone
+        ("datediff(day, '2024-01-01 23:00'::timestamp, '2024-01-03 01:00'::timestamp)", 2),
+        ("datediff(month, '2023-12-31'::timestamp, '2024-02-01'::timestamp)", 2),
         ("sha2('a', 256)", hashlib.sha256(b"a").hexdigest()),
         ("'2024-01-01 12:00:00'::timestamp at time zone 'UTC'", dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)),
         ("(select listagg(n, '-') within group (order by n desc) from (select 1 n union all select 2) x)", "2-1"),

@@ -127,6 +127,15 @@ CREATE FUNCTION pg_catalog.convert_timezone(text, timestamp) RETURNS timestamp L
     $$ SELECT $2 AT TIME ZONE 'UTC' AT TIME ZONE $1 $$;
 CREATE FUNCTION pg_catalog.convert_timezone(text, text, timestamp) RETURNS timestamp LANGUAGE sql IMMUTABLE STRICT AS
     $$ SELECT $3 AT TIME ZONE $1 AT TIME ZONE $2 $$;
+CREATE FUNCTION pg_catalog.dateadd(text, bigint, timestamp) RETURNS timestamp LANGUAGE sql IMMUTABLE STRICT AS
+    $$ SELECT $3 + cast($2 || ' ' || $1 AS interval) $$;
+-- The boundaries of the part between both, as Redshift counts.
+CREATE FUNCTION pg_catalog.datediff(text, timestamp, timestamp) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT AS $$
+    SELECT CASE WHEN $1 IN ('year', 'years') THEN extract(year FROM $3) - extract(year FROM $2)
+        WHEN $1 IN ('month', 'months') THEN 12 * (extract(year FROM $3) - extract(year FROM $2))
+            + extract(month FROM $3) - extract(month FROM $2)
+        ELSE extract(epoch FROM date_trunc($1, $3) - date_trunc($1, $2))
+            / extract(epoch FROM cast('1 ' || $1 AS interval)) END::bigint $$;
 
 -- currval fails before a session's first COPY.
 CREATE FUNCTION local_cloud.last_of(sequence text, otherwise bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$

@@ -8,7 +8,7 @@ from local_cloud.redshift.reading import Reader, spelled
 from local_cloud.redshift.tokens import Token, closing, significant, split_commas
 from local_cloud.redshift.types import read_type
 
-_DATE_PARTS = ("dateadd", "date_add", "datediff", "date_diff")
+_DATE_PARTS = ("dateadd", "datediff")
 _LONGEST_TYPE = 16
 _JSON_OPERATORS = ("->", "->>", "@>", "<@", "#>", "#>>")
 
