@@ -1,0 +1,142 @@
+"""kill -9 at random moments while a queue tells of the objects, then a rerun: the rows are exact, append-only.
+
+The messages of all objects come twice, in another order. Some reruns have lost the STATE. One object is large and
+makes several batch files.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from warehouses import Warehouse
+
+from local_cloud.programs import Programs
+
+OBJECTS, ROWS_EACH, LARGE = 200, 10, 9000
+ROWS = OBJECTS * ROWS_EACH + LARGE
+INVISIBLE = 3
+"""Seconds after which the messages of a killed run come again."""
+KILLS = [
+    ("bigquery", "tap", 0, False),
+    ("bigquery", "target", 2, True),
+    ("redshift", "tap", 3, False),
+    ("redshift", "target", 4, True),
+]
+
+
+@pytest.fixture(scope="module")
+def source(s3: Any) -> str:
+    """A bucket of objects, shared by the tests, which only read it."""
+    name = f"kill-{uuid.uuid4().hex[:12]}"
+    s3.create_bucket(Bucket=name)
+
+    def upload(number: int) -> None:
+        first = number * ROWS_EACH
+        rows = range(first, first + (ROWS_EACH if number < OBJECTS else LARGE))
+        lines = "".join(f"{i},text of row {i},{i / 4}\n" for i in rows)
+        s3.put_object(Bucket=name, Key=f"in/{number:05d}.csv", Body=f"id,name,score\n{lines}".encode())
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(upload, range(OBJECTS + 1)))
+    return name
+
+
+@pytest.fixture
+def queue(sqs: Any, source: str) -> Iterator[str]:
+    """A queue with two messages for each object, in no order."""
+    url = sqs.create_queue(QueueName=f"kill-{uuid.uuid4().hex}")["QueueUrl"]
+    keys = [f"in/{n:05d}.csv" for n in range(OBJECTS + 1)] * 2
+    random.Random(7).shuffle(keys)
+    for first in range(0, len(keys), 10):
+        entries = [{"Id": str(n), "MessageBody": event(source, key)} for n, key in enumerate(keys[first : first + 10])]
+        sqs.send_message_batch(QueueUrl=url, Entries=entries)
+    yield url
+    sqs.delete_queue(QueueUrl=url)
+
+
+def event(bucket: str, key: str) -> str:
+    told = {"bucket": {"name": bucket}, "object": {"key": key}}
+    return json.dumps({"Records": [{"eventName": "ObjectCreated:Put", "s3": told}]})
+
+
+class Pipeline:
+    """`tap-s3-files | target-...`, with the last STATE kept as Meltano keeps it."""
+
+    def __init__(self, run: Programs, program: str, source: str, queue: str, stage: str, folder: Path) -> None:
+        self._run, self._program, self._out = run, program, folder / "target-stdout"
+        self._tap = {
+            "streams": [{"name": "rows", "path": f"s3://{source}/in/*.csv"}],
+            "batch_config": {
+                "encoding": {"format": "parquet"},
+                "storage": {"root": f"s3://{stage}/batches"},
+                "target_file_mb": 0.05,
+            },
+            "replication": {
+                "method": "sqs",
+                "queue_url": queue,
+                "visibility_timeout": INVISIBLE,
+                "max_wait_seconds": INVISIBLE + 1,
+            },
+        }
+        self._target = {"max_batch_age_seconds": 0.3, "max_batch_mb": 0.2}
+        self.state: dict[str, Any] | None = None
+
+    def run(self, *, state: bool, kill: str = "", after: float = 0) -> None:
+        """Run both to their end, or kill one after so many seconds."""
+        known = {"state": self.state} if state and self.state else {}
+        tap = self._start(self._run.command("tap-s3-files", config=self._tap, **known), stdin=subprocess.DEVNULL)
+        command = self._run.command(self._program, config=["ENV", self._target])
+        with self._out.open("wb") as out:
+            target = self._start(command, stdin=tap.stdout, stdout=out)
+        assert tap.stdout is not None
+        tap.stdout.close()
+        if kill:
+            time.sleep(after)
+            (tap if kill == "tap" else target).kill()
+        with ThreadPoolExecutor(2) as pool:
+            said = [e.decode(errors="replace") for e in pool.map(lambda p: p.stderr.read(), (tap, target))]
+        codes = (tap.wait(60), target.wait(60))
+        for process in (tap, target):
+            assert process.stderr is not None
+            process.stderr.close()
+        assert kill or codes == (0, 0), "\n".join(said)[-8000:]
+        for line in self._out.read_text().splitlines(keepends=True):
+            if line.endswith("\n"):
+                self.state = json.loads(line)
+
+    def _start(self, command: list[str], **streams: Any) -> subprocess.Popen[bytes]:
+        streams = {"stdout": subprocess.PIPE, **streams}
+        return subprocess.Popen(command, stderr=subprocess.PIPE, env=self._run.env, **streams)
+
+
+@pytest.mark.parametrize(("warehouse", "victim", "moment", "state"), KILLS, indirect=["warehouse"])
+def test_kill_and_rerun(
+    victim: str,
+    moment: int,
+    state: bool,
+    run: Programs,
+    source: str,
+    queue: str,
+    bucket: str,
+    sqs: Any,
+    warehouse: Warehouse,
+    tmp_path: Path,
+) -> None:
+    pipeline = Pipeline(run, warehouse.program, source, queue, bucket, tmp_path)
+    pipeline.run(state=state, kill=victim, after=random.Random(moment).uniform(0.8, 4.0))
+    pipeline.run(state=state)
+    exact = warehouse.one("SELECT COUNT(*) AS n, COUNT(DISTINCT id) AS ids, SUM(score * 4) AS total FROM {rows}")
+    expected = sum(range(OBJECTS * ROWS_EACH)) + sum(range(OBJECTS * ROWS_EACH, OBJECTS * ROWS_EACH + LARGE))
+    assert exact == (ROWS, ROWS, expected)
+    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+    left = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=names)["Attributes"]
+    assert [int(left[n]) for n in names] == [0, 0]
