@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -57,6 +58,32 @@ def test_empty_text_and_null_stay_apart(redshift: Loads) -> None:
         name = f"rows{number}"
         redshift.run([schema(name), redshift.batch(content, stream=name)], load_format=load_format)
         assert redshift.table(name) == content
+
+
+@pytest.mark.parametrize("method", ["append-only", "upsert", "overwrite"])
+def test_long_text_goes_into_super(method: str, redshift: Loads) -> None:
+    settings = {"load_method": method, "long_text": "super", "sort_keys": ["sorted"]}
+    columns = pa.schema([("id", pa.string()), ("sorted", pa.string()), ("t", pa.string())])
+    texts = ["é" * 100_000, "123", "null", "", None, '{"a": [1]}']
+    content = [{"id": f"{n}", "sorted": "s", "t": t} for n, t in enumerate(texts)]
+    batches = [
+        redshift.batch(content[:2], columns=columns),
+        redshift.batch(content[2:3], columns=columns, file_format="jsonl", batch_id="a"),
+        redshift.batch(content[3:5], columns=columns, where="local"),
+    ]
+    redshift.run([schema(columns=columns), *batches, record(**content[5])], **settings)
+    assert redshift.columns() == {"id": "VARCHAR(256)", "sorted": "VARCHAR(256)", "t": "SUPER"}
+    found = [None if r["t"] is None else json.loads(r["t"]) for r in redshift.table()]
+    assert found == texts
+    redshift.run([schema(columns=columns), record(id="6", sorted="s", t="later")], load_method="append-only")
+    assert json.loads(redshift.table()[-1]["t"]) == "later"  # such a table takes text whatever is set
+
+
+def test_long_text_leaves_existing_columns_alone(redshift: Loads) -> None:
+    redshift.run([schema(), redshift.batch(rows(0, 2))])
+    redshift.run([schema(), redshift.batch(rows(2, 2))], long_text="super")
+    assert redshift.table() == rows(0, 4)
+    assert redshift.columns()["name"] == "VARCHAR(256)"
 
 
 # Columns

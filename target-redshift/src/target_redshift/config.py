@@ -102,6 +102,13 @@ SETTINGS: dict[str, Any] = {
         **number("Most bytes that a VARCHAR column may grow to; a longer text is an error.", MAX_VARCHAR, minimum=1),
         "maximum": MAX_VARCHAR,
     },
+    "long_text": choice(
+        "What becomes of texts with more bytes: fail ends the run and says where the text is; super makes new columns "
+        "of text SUPER, which takes up to 4 MB, but not those of keys; Parquet files with text are then converted.",
+        "fail",
+        "fail",
+        "super",
+    ),
     "nul_text": choice(
         "What becomes of NUL characters in text, which Redshift does not take: replace puts the symbol \u2400 in their "
         "place, remove takes them out, both say so; fail ends the run.",
@@ -149,6 +156,7 @@ class Settings(LoadSettings):
     dist_key: Any = None
     sort_keys: Any = None
     varchar_max: int = MAX_VARCHAR
+    long_text: str = "fail"
     nul_text: str = REPLACE
     grants: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -197,7 +205,7 @@ class Settings(LoadSettings):
 
 _PLAIN = (
     *("host", "port", "user", "password", "ssl", "copy_role_arn", "load_format", "slices"),
-    *("dist_key", "sort_keys", "varchar_max", "nul_text"),
+    *("dist_key", "sort_keys", "varchar_max", "long_text", "nul_text"),
 )
 
 

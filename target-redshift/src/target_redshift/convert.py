@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from singer_arrow.batch import conversion
 from singer_arrow.errors import DataError
+from singer_arrow.formats.json_values import json_texts
 from singer_arrow.schema import is_json
 from target_redshift import nuls
 from target_redshift.nuls import FAIL, Nuls
@@ -28,6 +29,12 @@ class Conversion(conversion.Conversion[Column]):
     def upload_field(self, column: Column) -> pa.Field:
         """See the base."""
         return upload_schema([column]).field(0)
+
+    def array(self, array: pa.Array, column: Column) -> pa.Array:
+        """See the base."""
+        if column.is_quoted:
+            return pc.if_else(array.is_valid(), json_texts(array, pa.field("", pa.string())), None)
+        return conversion.Conversion.array(self, array, column)
 
 
 MAX_JSON = 4 << 20
@@ -88,7 +95,7 @@ def checked(
         DataError: Text is too long, no UTF-8 or holds a NUL, or bytes are too many; names file, row and column.
     """
     before = 0
-    limits = {c.source: (limit(c, varchar_max, upload_format), c.kind == "SUPER") for c in columns}
+    limits = {c.source: (limit(c, varchar_max, upload_format), holds_json(c)) for c in columns}
     wanted = {name: (most, is_json) for name, (most, is_json) in limits.items() if most}
     for batch in batches:
         fit = batch
@@ -107,6 +114,11 @@ def checked(
                 raise bad.error(url, name, before, file_format)
         yield fit
         before += batch.num_rows
+
+
+def holds_json(column: Column) -> bool:
+    """Whether a column is read as JSON text."""
+    return column.kind == "SUPER" and not column.is_quoted
 
 
 def limit(column: Column, varchar_max: int = MAX_VARCHAR, upload_format: str = "parquet") -> int | None:

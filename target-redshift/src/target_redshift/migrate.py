@@ -64,18 +64,25 @@ def prepare_schema(client: Redshift) -> None:
         _created(client, sql.create_ledger(client.quoted(LEDGER)), f"Creating table {client.path(LEDGER)}")
 
 
-def prepare_table(client: Redshift, stream: str, schema: pa.Schema) -> Destination:
+def prepare_table(client: Redshift, stream: str, schema: pa.Schema, keys: Sequence[str] = ()) -> Destination:
     """Make sure that the stream's table exists and has a column for each property.
+
+    Args:
+        client: The database.
+        stream: Name of the stream.
+        schema: What its SCHEMA means.
+        keys: Its key properties, whose columns can be compared.
 
     Raises:
         SchemaError: The table has a column of another type, or one that must not be null and that the stream lacks.
     """
+    texts = _super_texts(client, stream, schema, keys)
     for _ in range(_TRIES):
         name, table = _owned_table(client, stream)
         try:
             if table is None:
-                _create(client, stream, name, schema)
-            elif (destination := _fit(client, stream, table, schema)) is not None:
+                _create(client, stream, name, schema, texts)
+            elif (destination := _fit(client, stream, table, schema, texts)) is not None:
                 return destination
         except AlreadyExistsError:
             logger.debug("Somebody else changed table %s; looking again", name)
@@ -159,8 +166,17 @@ def _owned_table(client: Redshift, stream: str) -> tuple[str, Table | None]:
     return name, client.table(name)
 
 
-def _create(client: Redshift, stream: str, name: str, schema: pa.Schema) -> None:
-    columns = columns_of(schema, varchar_max=client.settings.varchar_max)
+def _super_texts(client: Redshift, stream: str, schema: pa.Schema, keys: Sequence[str]) -> frozenset[str]:
+    """The properties whose text goes into SUPER columns: none of those that rows are compared, spread or sorted by."""
+    settings = client.settings
+    if settings.long_text != "super":
+        return frozenset()
+    plain = {name.lower() for name in (*keys, settings.distribution(stream) or "", *settings.sorting(stream))}
+    return frozenset(name for name in schema.names if name.lower() not in plain)
+
+
+def _create(client: Redshift, stream: str, name: str, schema: pa.Schema, texts: frozenset[str]) -> None:
+    columns = columns_of(schema, varchar_max=client.settings.varchar_max, super_texts=texts)
     quoted, what = client.quoted(name), f"Creating table {client.path(name)}"
     text = sql.create_table(
         quoted,
@@ -191,10 +207,10 @@ def _granting() -> Iterator[None]:
         raise ConfigError(msg) from None
 
 
-def _fit(client: Redshift, stream: str, table: Table, schema: pa.Schema) -> Destination | None:
+def _fit(client: Redshift, stream: str, table: Table, schema: pa.Schema, texts: frozenset[str]) -> Destination | None:
     """The table as a destination; None if columns were added just now, and it must be read again."""
     try:
-        columns = columns_of(schema, table.columns, varchar_max=client.settings.varchar_max)
+        columns = columns_of(schema, table.columns, varchar_max=client.settings.varchar_max, super_texts=texts)
     except SchemaError as error:
         msg = f"Table {client.path(table.name)}: {error}"
         raise SchemaError(msg) from None

@@ -23,7 +23,9 @@ class RedshiftSink(WarehouseSink):
 
     def prepare_table(self) -> Sequence[Column]:
         """See the base."""
-        self.destination = migrate.prepare_table(self.target.client, self.stream_name, self.given)
+        self.destination = migrate.prepare_table(
+            self.target.client, self.stream_name, self.given, tuple(self.key_properties)
+        )
         return self.destination.columns
 
     def make_lane(self, load_method: str, keys: tuple[str, ...]) -> Lane:

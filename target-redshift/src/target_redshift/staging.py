@@ -216,7 +216,7 @@ def _staged(t: pa.DataType, column: Column | None, name: str) -> StagingColumn |
         return StagingColumn(name, made)
     if made == TEXT:
         if column.kind == "SUPER":
-            return StagingColumn(name, made, column, Change.JSON)
+            return None if column.is_quoted else StagingColumn(name, made, column, Change.JSON)
         return StagingColumn(name, made, column) if column.kind == "VARCHAR" else None
     if made == "TIMESTAMP":
         return StagingColumn(name, made, column, Change.UTC) if column.kind == "TIMESTAMPTZ" else None

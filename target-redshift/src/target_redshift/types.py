@@ -21,7 +21,7 @@ A new VARCHAR column begins with 256 bytes and grows as its values do (`wider_le
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -114,6 +114,7 @@ class Column:
         precision: Digits of a DECIMAL.
         scale: Those of them that are after the point.
         becomes_text: Whether its values are text in the table alone: JSON, or decimals of many digits.
+        is_quoted: Whether its values are text that a SUPER column holds, as JSON text.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Column:
     precision: int | None = None
     scale: int | None = None
     becomes_text: bool = False
+    is_quoted: bool = False
 
     def __str__(self) -> str:
         return ddl_type(self)
@@ -177,7 +179,11 @@ def existing(
 
 
 def columns_of(
-    schema: pa.Schema, existing: Sequence[Existing] = (), *, varchar_max: int = MAX_VARCHAR
+    schema: pa.Schema,
+    existing: Sequence[Existing] = (),
+    *,
+    varchar_max: int = MAX_VARCHAR,
+    super_texts: Collection[str] = (),
 ) -> tuple[Column, ...]:
     """The columns of a stream's table, in the order of the schema.
 
@@ -185,6 +191,7 @@ def columns_of(
         schema: The Arrow schema that SCHEMA means.
         existing: The columns that the table has; theirs are the names and types where values fit them.
         varchar_max: The most bytes that a VARCHAR column gets.
+        super_texts: Properties whose text new columns hold as SUPER, which has room for more.
 
     Raises:
         SchemaError: A type has no counterpart, a column has a type that its values do not fit, or there are too many.
@@ -192,7 +199,14 @@ def columns_of(
     have = {e.name: e for e in existing}
     names = column_names(schema.names, have)
     columns = [_column(f, names[f.name], varchar_max) for f in schema]
-    fitted = tuple(_fitted(c, schema.field(c.source), have[c.name]) if c.name in have else c for c in columns)
+    fitted = tuple(
+        _fitted(c, schema.field(c.source), have[c.name])
+        if c.name in have
+        else _in_super(c)
+        if c.source in super_texts and pt.is_string(schema.field(c.source).type) and c.kind == "VARCHAR"
+        else c
+        for c in columns
+    )
     if (count := len(have.keys() | set(names.values()))) > MAX_COLUMNS:
         msg = f"The table would have {count} columns, and Redshift takes {MAX_COLUMNS}; leave some out by selection"
         raise SchemaError(msg)
@@ -237,6 +251,8 @@ def _upload_field(column: Column) -> pa.Field:
 
 
 def _read_field(column: Column, given: pa.Field) -> pa.Field:
+    if column.is_quoted:
+        return pa.field(column.source, pa.string())
     if column.kind == "SUPER" or (column.kind == "VARCHAR" and (is_json(given) or pt.is_nested(given.type))):
         return json_field(column.source)
     if pt.is_null(given.type) or not (pt.is_timestamp(given.type) or pt.is_time(given.type)):
@@ -268,6 +284,11 @@ def _text(field: pa.Field, name: str, varchar_max: int) -> Column:
     return Column(name, field.name, "VARCHAR", pa.string(), length=min(VARCHAR_STEPS[0], varchar_max))
 
 
+def _in_super(column: Column) -> Column:
+    """A column for text as one for SUPER."""
+    return replace(column, kind="SUPER", length=None, is_quoted=True)
+
+
 def _decimal(field: pa.Field, name: str, varchar_max: int) -> Column:
     precision, scale = decimal_digits(field.type)
     if precision > MAX_DIGITS or scale > MAX_SCALE:
@@ -287,6 +308,8 @@ def decimal_digits(t: pa.DataType) -> tuple[int, int]:
 
 def _fitted(column: Column, field: pa.Field, have: Existing) -> Column:
     """The column with the type that the table's own has."""
+    if have.kind == "SUPER" and column.kind == "VARCHAR" and pt.is_string(field.type):
+        return _in_super(column)
     sized = replace(column, kind=have.kind, length=have.length, precision=have.precision, scale=have.scale)
     if column.kind == "SUPER" and have.kind == "VARCHAR":
         sized = replace(sized, becomes_text=True)

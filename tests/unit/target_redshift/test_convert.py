@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -145,3 +146,20 @@ def test_text_that_is_too_long_once_its_nuls_are_replaced() -> None:
     looked = checked([batch(TEXT, {"id": 1, "s": "\0\0"})], columns, "s3://b/x", varchar_max=5, nul_text="replace")
     with pytest.raises(DataError, match="row 1: the text has 6 bytes"):
         list(looked)
+
+
+def test_text_in_super_is_quoted_whatever_it_looks_like() -> None:
+    columns = columns_of(TEXT, super_texts={"s"})
+    texts = ["123", "null", '{"a": 1}', 'é"\\ \n', "", None]
+    rows = pa.RecordBatch.from_pylist([{"id": n, "s": t} for n, t in enumerate(texts)], schema=TEXT)
+    (out,) = Conversion(columns, TEXT).batches(checked([rows], columns, "u"), "u")
+    assert [None if v is None else json.loads(v) for v in out.column("s").to_pylist()] == texts
+    assert is_json(out.schema.field("s"))
+
+
+@pytest.mark.parametrize(("length", "upload_format"), [(4 << 20, "parquet"), (65535, "csv")])
+def test_text_in_super_has_bounds_too(length: int, upload_format: str) -> None:
+    columns = columns_of(TEXT, super_texts={"s"})
+    assert list(checked([batch(TEXT, {"s": "x" * length})], columns, "u", upload_format=upload_format))
+    with pytest.raises(DataError, match=f"has {length + 1:,} bytes, and Redshift's column takes {length:,}"):
+        list(checked([batch(TEXT, {"s": "x" * (length + 1)})], columns, "u", upload_format=upload_format))

@@ -156,7 +156,6 @@ def test_values_that_fit_a_tables_own_column(arrow: pa.DataType, data_type: str,
         (pa.float64(), "real"),
         (pa.string(), "bigint"),
         (pa.string(), "character(10)"),
-        (pa.string(), "super"),
         (pa.bool_(), "character varying(10)"),
         (UTC, "timestamp without time zone"),
         (pa.date32(), "timestamp with time zone"),
@@ -170,6 +169,22 @@ def test_values_that_do_not_fit(arrow: pa.DataType, data_type: str) -> None:
     assert "'c'" in str(caught.value)
     assert str(have) in str(caught.value)
     assert "in the table" in str(caught.value)
+
+
+def test_text_goes_into_super_where_that_is_wanted_or_there_already() -> None:
+    schema = pa.schema([("id", pa.string()), ("t", pa.string()), ("n", pa.null()), ("d", pa.decimal256(50, 2))])
+    columns = columns_of(schema, super_texts={"t", "n", "d"})
+    assert [(c.kind, c.is_quoted) for c in columns] == [
+        ("VARCHAR", False),
+        ("SUPER", True),
+        ("VARCHAR", False),
+        ("VARCHAR", False),
+    ]
+    assert read_schema(columns, schema).field("t") == pa.field("t", pa.string())
+    [there] = columns_of(pa.schema([("t", pa.string())]), [existing("t", "super")])
+    assert (there.kind, there.is_quoted) == ("SUPER", True)
+    [kept] = columns_of(pa.schema([("t", pa.string())]), [existing("t", "character varying", 9)], super_texts={"t"})
+    assert (kept.kind, kept.length, kept.is_quoted) == ("VARCHAR", 9, False)
 
 
 def test_what_a_table_lacks_and_requires() -> None:

@@ -16,7 +16,7 @@ from singer_arrow.storage import Storage
 from target_redshift import answers, staging
 from target_redshift.client import Redshift
 from target_redshift.connection import Session
-from target_redshift.convert import Misfit, misfit
+from target_redshift.convert import Misfit, holds_json, misfit
 from target_redshift.load.lots import Lot
 from target_redshift.types import MAX_VARCHAR, Column
 
@@ -45,7 +45,7 @@ def long_text(lots: Sequence[Lot], columns: Sequence[Column], storage: Storage, 
     """The first text in files that are loaded as they are, that has more bytes than a column may have, or a NUL."""
 
     def look(array: pa.Array, column: Column) -> Misfit | None:
-        return misfit(array, most, is_json=column.kind == "SUPER")
+        return misfit(array, most, is_json=holds_json(column))
 
     return _first(lots, columns, storage, _as_text, look)
 
@@ -62,7 +62,7 @@ def null_key(lots: Sequence[Lot], columns: Sequence[Column], storage: Storage) -
 
 
 def _as_text(column: Column) -> pa.Field:
-    return json_field(column.source) if column.kind == "SUPER" else pa.field(column.source, pa.string())
+    return json_field(column.source) if holds_json(column) else pa.field(column.source, pa.string())
 
 
 def _first(

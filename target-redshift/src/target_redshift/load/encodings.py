@@ -77,7 +77,8 @@ ENCODINGS: dict[str, type[Parquet] | type[JsonLines] | type[Csv]] = {
 def fitted(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The batches in exactly that schema, column by column."""
     for batch in batches:
-        arrays = [fit(array, field) for array, field in zip(batch.columns, schema, strict=True)]
+        pairs = zip(batch.columns, schema, strict=True)
+        arrays = [array if array.type == field.type else fit(array, field) for array, field in pairs]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
