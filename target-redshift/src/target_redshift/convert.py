@@ -156,7 +156,8 @@ def misfit(array: pa.Array, most: int, *, is_json: bool = False) -> Misfit | Non
         reason = f"has {lengths[row].as_py():,} bytes, and Redshift's column takes {most:,}"
         if not is_text:
             return Misfit(row, f"the value {reason}", _SHORTEN)
-        hint = _SHORTEN if most >= MAX_VARCHAR else f"{_SHORTEN}, or raise varchar_max"
+        other = "set long_text: super and load into a new table" if most >= MAX_VARCHAR else "raise varchar_max"
+        hint = _SHORTEN if is_json or most > MAX_VARCHAR else f"{_SHORTEN}, or {other}"
         return Misfit(row, f"the text {reason}", hint)
     return None
 
