@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from singer_arrow.compression import strip_suffix
+from singer_arrow.formats.arrow import Arrow
 from singer_arrow.formats.avro import Avro
 from singer_arrow.formats.csv import Csv
 from singer_arrow.formats.jsonl import JsonLines
+from singer_arrow.formats.orc import Orc
 from singer_arrow.formats.parquet import Parquet
 from singer_arrow.formats.protocol import Format, ReadOptions, WritableFormat
 
 __all__ = ["FORMATS", "WRITABLE", "Format", "ReadOptions", "WritableFormat", "detect_format"]
 
 _WRITABLE: tuple[WritableFormat, ...] = (JsonLines(), Parquet(), Avro())
-_ALL: tuple[Format, ...] = (Csv(), *_WRITABLE)
+_ALL: tuple[Format, ...] = (
+    Csv(),
+    *_WRITABLE,
+    Orc(),
+    Arrow(),
+)
 
 FORMATS: dict[str, Format] = {f.name: f for f in _ALL}
 WRITABLE: dict[str, WritableFormat] = {f.name: f for f in _WRITABLE}

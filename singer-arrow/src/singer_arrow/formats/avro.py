@@ -14,10 +14,10 @@ from singer_arrow.errors import DataError
 from singer_arrow.formats import avro_write
 from singer_arrow.formats.avro_container import Header, read_blocks, read_header, repack
 from singer_arrow.formats.avro_schema import from_avro_schema
-from singer_arrow.formats.cast import fit
+from singer_arrow.formats.cast import fit_batch
 from singer_arrow.formats.json_values import json_text
 from singer_arrow.formats.protocol import ReadOptions
-from singer_arrow.formats.values import BadValueError
+from singer_arrow.reading.files import ChunkFile
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.schema import is_json
 
@@ -51,7 +51,7 @@ class Avro:
                 msg = f"its rows are not as its header says ({' '.join(str(error).split())[:200]})"
                 raise DataError(msg, url=reader.url) from None
             for batch in table.to_batches(max_chunksize=options.batch_rows):
-                yield _fitted(batch, schema, reader.url)
+                yield fit_batch(batch, schema, reader.url)
 
     def write(
         self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path, *, compression: str | None = None
@@ -61,34 +61,11 @@ class Avro:
         return avro_write.write(batches, schema, path, codec=codec)
 
 
-class _Chunks:
-    """Chunks of bytes as something to read from."""
-
-    def __init__(self, chunks: Iterable[Any]) -> None:
-        self._chunks = iter(chunks)
-        self._data, self._at = memoryview(b""), 0
-
-    def read(self, n: int) -> bytes:
-        """The next `n` bytes, or fewer at the end."""
-        out: list[memoryview] = []
-        while n:
-            if self._at == len(self._data):
-                chunk = next(self._chunks, None)
-                if chunk is None:
-                    break
-                self._data, self._at = memoryview(chunk), 0
-            piece = self._data[self._at : self._at + n]
-            self._at += len(piece)
-            n -= len(piece)
-            out.append(piece)
-        return b"".join(out)
-
-
-def _source(reader: ObjectReader, options: ReadOptions) -> _Chunks:
+def _source(reader: ObjectReader, options: ReadOptions) -> ChunkFile:
     codec = options.compression
     if codec == "auto":
         codec = detect(reader.url.name, bytes(reader.head_bytes(8)))
-    return _Chunks(decompress(reader.chunks(), codec, url=reader.url))
+    return ChunkFile(decompress(reader.chunks(), codec, url=reader.url))
 
 
 def _groups(blocks: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
@@ -173,14 +150,3 @@ def _decode_slow(header: Header, blocks: list[tuple[int, bytes]], ours: pa.Schem
 
 def _value(value: Any, field: pa.Field) -> Any:
     return json_text(value) if is_json(field) and value is not None else value
-
-
-def _fitted(batch: pa.RecordBatch, schema: pa.Schema, url: object) -> pa.RecordBatch:
-    columns = []
-    for field in schema:
-        at = batch.schema.get_field_index(field.name)
-        try:
-            columns.append(pa.nulls(batch.num_rows, field.type) if at < 0 else fit(batch.column(at), field))
-        except BadValueError as error:
-            raise DataError(str(error), url=url, column=field.name) from None
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from singer_arrow.errors import DataError
-from singer_arrow.formats.cast import fit
+from singer_arrow.formats.cast import fit_batch
 from singer_arrow.formats.parquet_write import ParquetWriting
 from singer_arrow.formats.protocol import ReadOptions
-from singer_arrow.formats.values import BadValueError
 from singer_arrow.reading.files import RangeFile, random_access
 from singer_arrow.reading.objects import CONNECTIONS, ObjectReader, Part
 from singer_arrow.reading.ranges import Span, part_size, plan
@@ -111,12 +110,18 @@ def _rows(
     wanted = [name for name in schema.names if name in present]
     groups = [_spans(footer, g, wanted) for g in range(footer.metadata.num_row_groups)]
     for group, file in enumerate(_groups(reader, footer, groups)):
+        due = footer.metadata.row_group(group).num_rows
+        rows = 0
         try:
             for batch in file.iter_batches(batch_rows, [group], wanted, use_threads=True):
-                yield _fit(batch, schema, url, group)
+                rows += batch.num_rows
+                yield fit_batch(batch, schema, url, row_group=group)
         except (pa.ArrowException, OSError) as error:
             reason = f"its data is broken ({_line(error)})"
             raise DataError(reason, url=url, row_group=group, hint="Upload the file again") from None
+        if rows != due:
+            reason = f"its footer tells of {due} rows, there are {rows}"
+            raise DataError(reason, url=url, row_group=group, hint="Upload the file again")
 
 
 def _groups(reader: ObjectReader, footer: Footer, groups: list[list[Span]]) -> Iterator[pq.ParquetFile]:
@@ -152,22 +157,6 @@ def _spans(footer: Footer, group: int, wanted: Sequence[str]) -> list[Span]:
         if start < limit:
             spans.append((start, min(start + column.total_compressed_size, limit)))
     return spans
-
-
-def _fit(batch: pa.RecordBatch, schema: pa.Schema, url: object, group: int) -> pa.RecordBatch:
-    columns = []
-    for field in schema:
-        index = batch.schema.get_field_index(field.name)
-        if index < 0:
-            columns.append(pa.nulls(batch.num_rows, field.type))
-            continue
-        try:
-            columns.append(fit(batch.column(index), field))
-        except BadValueError as error:
-            raise DataError(str(error), url=url, row_group=group, column=field.name) from None
-    if not columns:
-        return batch
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _line(error: Exception) -> str:

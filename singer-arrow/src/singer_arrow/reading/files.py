@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -9,8 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from singer_arrow.errors import ConfigError
 from singer_arrow.reading.objects import ObjectReader, Part
-from singer_arrow.reading.ranges import Span
+from singer_arrow.reading.ranges import SMALL_OBJECT, Span
 from singer_arrow.temporary import temporary_folder
 from singer_arrow.urls import Url
 
@@ -67,6 +69,83 @@ class RangeFile:
 
     def close(self) -> None:
         """Nothing to do: the parts live as long as somebody uses them."""
+
+
+class ChunkFile:
+    """Chunks of bytes as the file that is read in order.
+
+    Args:
+        chunks: The bytes, cut anywhere.
+        longest: Bytes of one read, at most; more are refused, as no sound file asks for them.
+    """
+
+    closed = False
+
+    def __init__(self, chunks: Iterable[Any], *, longest: int = sys.maxsize) -> None:
+        self._chunks, self._longest = iter(chunks), longest
+        self._data, self._at = memoryview(b""), 0
+
+    def read(self, n: int) -> bytes:
+        """The next `n` bytes, or fewer at the end.
+
+        Raises:
+            OSError: More bytes are asked for than allowed.
+        """
+        if n > self._longest:
+            msg = f"it asks for {n} bytes at once, more than {self._longest >> 20} MiB"
+            raise OSError(msg)
+        out: list[memoryview] = []
+        while n:
+            if self._at == len(self._data):
+                chunk = next(self._chunks, None)
+                if chunk is None:
+                    break
+                self._data, self._at = memoryview(chunk).cast("B"), 0
+            piece = self._data[self._at : self._at + n]
+            self._at += len(piece)
+            n -= len(piece)
+            out.append(piece)
+        return b"".join(out)
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+@contextmanager
+def local_copy(reader: ObjectReader) -> Iterator[pa.NativeFile]:
+    """The whole object, of one version, as a file that is read at any place: in memory below 8 MiB, else on local disk.
+
+    For formats whose readers ask for many small ranges.
+
+    Raises:
+        EmptyObjectError: The object holds no byte.
+        ConfigError: There is no room on the local disk.
+    """
+    chunks, held, size = reader.chunks(), list[Any](), 0
+    for chunk in chunks:
+        held.append(chunk)
+        size += len(chunk)
+        if size > SMALL_OBJECT:
+            break
+    else:
+        yield pa.BufferReader(b"".join(held))
+        return
+    with temporary_folder("object-") as folder:
+        path = folder / "object"
+        try:
+            with path.open("wb") as file:
+                file.writelines(held)
+                held.clear()
+                file.writelines(chunks)
+        except OSError as error:
+            msg = f"{reader.url} cannot be copied to {folder}: {error.strerror}; make room, or set TMPDIR elsewhere"
+            raise ConfigError(msg) from None
+        with pa.OSFile(str(path)) as source:
+            yield source
 
 
 @contextmanager

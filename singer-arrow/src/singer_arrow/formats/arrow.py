@@ -1,0 +1,89 @@
+"""Arrow IPC: files (Feather version 2 too) and streams, read in order, one record batch at a time.
+
+A file is a stream between two marks, and is read as such; its end mark must be there. The format has no checksums, and
+a stream may end without an end mark: one that was cut between two batches cannot be told from a whole one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from singer_arrow.compression import decompress, detect
+from singer_arrow.errors import DataError
+from singer_arrow.formats.cast import fit_batch
+from singer_arrow.formats.protocol import ReadOptions
+from singer_arrow.reading.files import ChunkFile
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.schema import canonical
+
+_MAGIC = b"ARROW1"
+_MARK = 8
+"""Bytes of the mark and its padding at the beginning of a file."""
+_LONGEST_BATCH = 1 << 30
+_AGAIN = "Upload the file again, or set the stream's format"
+
+
+class Arrow:
+    """See the module."""
+
+    name = "arrow"
+    suffixes = (".arrow", ".arrows", ".ipc", ".feather")
+
+    def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
+        """The schema that the file begins with, in canonical types."""
+        source, _ = _source(reader, options)
+        try:
+            return canonical(pa.ipc.open_stream(pa.PythonFile(source, "r")).schema)
+        except (pa.ArrowException, OSError, EOFError) as error:
+            raise _broken(error, reader.url) from None
+
+    def read(self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+        """See `Format.read`; a record batch of more than 1 GiB is refused."""
+        source, is_file = _source(reader, options)
+        try:
+            names = pa.ipc.open_stream(pa.PythonFile(source, "r")).schema.names
+            wanted = [i for i, name in enumerate(names) if name in set(schema.names)]
+            source, is_file = _source(reader, options)
+            read = pa.ipc.IpcReadOptions(included_fields=wanted or [0])
+            for batch in pa.ipc.open_stream(pa.PythonFile(source, "r"), options=read):
+                batch.validate(full=True)  # Arrow trusts what it maps
+                for start in range(0, batch.num_rows, options.batch_rows):
+                    yield fit_batch(batch.slice(start, options.batch_rows), schema, reader.url)
+        except (pa.ArrowException, OSError, EOFError) as error:
+            raise _broken(error, reader.url) from None
+        if is_file and not _ends_well(source):
+            raise DataError("it ends before its end mark", url=reader.url, hint="Upload the file again")
+
+
+def _source(reader: ObjectReader, options: ReadOptions) -> tuple[ChunkFile, bool]:
+    """The stream, and whether it stands in a file, at whose mark it is then past."""
+    head = bytes(reader.head_bytes(16))  # kept: the schema is read twice and fetched once
+    codec = detect(reader.url.name, head) if options.compression == "auto" else options.compression
+    chunks = decompress(reader.chunks(), codec, url=reader.url)
+    first = b""
+    for chunk in chunks:
+        first += bytes(chunk)
+        if len(first) >= _MARK:
+            break
+    is_file = first.startswith(_MAGIC)
+    source = ChunkFile(_chain(first[_MARK:] if is_file else first, chunks), longest=_LONGEST_BATCH)
+    return source, is_file
+
+
+def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest
+
+
+def _ends_well(source: ChunkFile) -> bool:
+    end = b""
+    while data := source.read(1 << 20):
+        end = (end + data)[-len(_MAGIC) :]
+    return end == _MAGIC
+
+
+def _broken(error: Exception, url: object) -> DataError:
+    reason = f"not an Arrow IPC file or stream, or it is broken ({' '.join(str(error).split())[:200]})"
+    return DataError(reason, url=url, hint=_AGAIN)
