@@ -11,13 +11,14 @@ from typing import Any
 from singer_sdk import typing as th
 
 from singer_arrow.aws import AwsOptions
+from singer_arrow.compression import CODECS
 from singer_arrow.errors import ConfigError
 from singer_arrow.executors import default_workers
+from singer_arrow.formats import FORMATS
 from singer_arrow.singer.declare import AWS
 from singer_arrow.urls import Url
 
-FORMATS = ("auto", "csv", "jsonl", "parquet", "avro")
-COMPRESSIONS = ("auto", "none", "gzip", "bzip2", "zstd", "xz")
+COMPRESSIONS = ("auto", *CODECS)
 BATCH_COMPRESSIONS = {"parquet": ("zstd", "snappy", "gzip", "none"), "jsonl": ("gzip", "none")}
 """What batch files may be compressed with; the first is the default."""
 METHODS = ("polling", "sqs")
@@ -67,7 +68,7 @@ _STREAM = th.ObjectType(
     _text(
         "format",
         "Format of the objects; `auto`: told by each object's name.",
-        allowed_values=[*FORMATS],
+        allowed_values=["auto", *FORMATS],
         default="auto",
     ),
     _text(
