@@ -113,3 +113,56 @@ def test_many_folders_are_listed_at_once_and_no_object_is_lost(
     assert sorted(found) == sorted([*keys, "in/flat.csv", "in/day=9.csv"])
     paths = [r["path"] for r in s3_faults.requests("GET")]
     assert sum("prefix=in%2Fday%3D03%2F" in p for p in paths) >= 1
+
+
+# Dates in paths ------------------------------------------------------------------------------------------------------
+
+
+def test_only_the_places_of_the_wanted_dates_are_listed(source: Source, s3_faults: FaultProxy) -> None:
+    for day in range(1, 6):
+        source.put(f"logs/2024/05/0{day}/a.csv", day)
+        source.put(f"logs/2024/05/0{day}/deep/b.csv", 10 * day)
+    path = "logs/{date:%Y/%m/%d}/**/*.csv"
+    env = {"AWS_ENDPOINT_URL": s3_faults.url}
+    ran = source.run(path, start_date="2024-05-02", end_date="2024-05-04", env=env)
+    assert ids(ran) == [2, 3, 20, 30]
+    listings = [r["path"] for r in s3_faults.requests("GET") if "prefix=logs" in r["path"]]
+    assert listings
+    assert all("2024%2F05%2F02" in p or "2024%2F05%2F03" in p for p in listings)
+    rest = source.run(path, start_date="2024-05-04", plan_root=f"s3://{source.bucket}/other", end_date="2024-05-10")
+    assert ids(rest) == [4, 5, 40, 50]
+    assert ids(source.run(path, plan_root=f"s3://{source.bucket}/all")) == [1, 2, 3, 4, 5, 10, 20, 30, 40, 50]
+    rows = source.run(path, start_date="2024-05-02", end_date="2024-05-04", plan=True).check().stdout.splitlines()
+    assert rows[1].split()[1] == "4"
+
+
+def test_a_date_without_objects_is_no_error(source: Source) -> None:
+    source.put("logs/2024/05/01/a.csv", 1)
+    ran = source.run("logs/{date:%Y/%m/%d}/*", start_date="2023-01-01", end_date="2023-01-02")
+    assert ids(ran) == []
+
+
+def test_a_plan_for_other_dates_is_dropped(source: Source) -> None:
+    for day in (1, 2):
+        source.put(f"logs/2024-05-0{day}.csv", day)
+    path = "logs/{date:%Y-%m-%d}.csv"
+    assert ids(source.run(path, start_date="2024-05-01", end_date="2024-05-02")) == [1]
+    assert ids(source.run(path, start_date="2024-05-02", end_date="2024-05-03")) == [2]
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "words"),
+    [
+        ("l/{date:%d}/*", {}, "Setting 'streams[0].path': s3://"),
+        (
+            "l/{date:%Y/%m/%d}/*",
+            {"start_date": "2024-05-01T10:00:00Z"},
+            "Setting 'start_date': 2024-05-01T10:00:00+00:00",
+        ),
+    ],
+)
+def test_dates_that_make_no_sense_are_told(path: str, more: dict[str, Any], words: str, source: Source) -> None:
+    ran = source.run(path, **more)
+    assert ran.code == 1
+    assert words in ran.stderr
+    assert "Traceback" not in ran.stderr

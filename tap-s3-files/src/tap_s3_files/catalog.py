@@ -69,7 +69,7 @@ def parse_type(column: str, text: str) -> pa.Field:
 
 
 def sample(
-    objects: Collection[ObjectInfo] | Listing, count: int, *, start: datetime | None = None, end: datetime | None = None
+    objects: Collection[ObjectInfo] | Listing, count: int, start: datetime | None = None, end: datetime | None = None
 ) -> list[ObjectInfo]:
     """The objects that a schema is inferred from: the newest and the oldest that hold a byte, within the window.
 

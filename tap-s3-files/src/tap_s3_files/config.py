@@ -17,6 +17,7 @@ from singer_arrow.executors import default_workers
 from singer_arrow.formats import FORMATS
 from singer_arrow.singer.declare import AWS
 from singer_arrow.urls import Url
+from tap_s3_files.dates import check, check_moment, dated, has_date
 
 COMPRESSIONS = ("auto", *CODECS)
 BATCH_COMPRESSIONS = {"parquet": ("zstd", "snappy", "gzip", "none"), "jsonl": ("gzip", "none")}
@@ -62,7 +63,8 @@ _STREAM = th.ObjectType(
         required=True,
         description=(
             "Which objects: a URL with wildcards (`*`, `**`, `?`, `[abc]`, `{a,b}`), or a list of such. "
-            "`s3://`, `gs://`, `az://`, or a local path. A path that ends with `/` means all objects below it."
+            "`s3://`, `gs://`, `az://`, or a local path. A path that ends with `/` means all objects below it. "
+            "`{date:%Y/%m/%d}` stands for the dates from `start_date` to `end_date`."
         ),
     ),
     _text(
@@ -258,6 +260,11 @@ class StreamSettings:
     columns: tuple[str, ...] | None = None
     csv: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_dated(self) -> bool:
+        """Whether its paths have dates in them, which `start_date` and `end_date` then bound."""
+        return has_date(self.paths[0])
+
 
 @dataclass(frozen=True, slots=True)
 class BatchSettings:
@@ -299,6 +306,23 @@ class Settings:
     sample_files: int
     sample_bytes: int
 
+    def window(self, stream: StreamSettings) -> tuple[datetime | None, datetime | None]:
+        """When objects of a stream must have been changed; dates in its paths bound them already."""
+        return (None, None) if stream.is_dated else (self.start, self.end)
+
+    def paths(self, stream: StreamSettings, *, begin: Url | None = None) -> list[Url]:
+        """Where the objects of a stream are, as of now; see `dated`."""
+        return dated(stream.paths, self.start, self.end, datetime.now(UTC), begin=begin)
+
+    def is_backfill(self, stream: StreamSettings) -> bool:
+        """Whether only places of some dates are listed: that there is none is no mistake then."""
+        return stream.is_dated and self.start is not None
+
+    def identity(self, stream: StreamSettings) -> list[str]:
+        """What a plan of a stream was made for: its paths, and the dates in them."""
+        dates = [str(self.start), str(self.end)] if stream.is_dated else []
+        return [*(str(p) for p in stream.paths), *dates]
+
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Settings:
         """Read a configuration that the JSON Schema has found valid.
@@ -317,6 +341,10 @@ class Settings:
         if start and end and start >= end:
             msg = "Setting 'start_date' must be before 'end_date'"
             raise ConfigError(msg)
+        for stream in (s for s in streams if s.is_dated):
+            for path in stream.paths:
+                check_moment(path, start, "start_date")
+                check_moment(path, end, "end_date")
         batch = _batch(_given(config["batch_config"])) if "batch_config" in config else None
         root = Url.parse(config["plan_root"]) if "plan_root" in config else batch.root if batch else None
         replication = _given(config.get("replication", {}))
@@ -360,13 +388,20 @@ def _stream(config: Mapping[str, Any], number: int) -> StreamSettings:
     if not config["name"] or not paths or not all(paths):
         msg = f"Settings '{where}name' and '{where}path' must not be empty"
         raise ConfigError(msg)
+    urls = tuple(Url.parse(p) for p in paths)
+    for url in urls:
+        if has_date(url) != has_date(urls[0]):
+            msg = f"Setting '{where}path': either all paths of a stream have a date in them or none, {url} differs"
+            raise ConfigError(msg)
+        if has_date(url):
+            check(url, f"{where}path")
     columns = config.get("columns")
     if columns is not None and not columns:
         msg = f"Setting '{where}columns' is empty; leave it out to read all columns"
         raise ConfigError(msg)
     return StreamSettings(
         name=config["name"],
-        paths=tuple(Url.parse(p) for p in paths),
+        paths=urls,
         format=config.get("format", "auto"),
         compression=config.get("compression", "auto"),
         key_properties=tuple(config.get("key_properties", ())),

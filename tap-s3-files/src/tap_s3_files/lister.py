@@ -56,6 +56,7 @@ def list_objects(
 class _Lister:
     def __init__(self, storage: Storage, all_parts: Sequence[Part], own: Sequence[Url], begin: Url | None) -> None:
         self._storage, self._parts, self._own, self._begin = storage, all_parts, own, begin
+        self._earlier = [[p for p in all_parts[:n] if p.meets(part)] for n, part in enumerate(all_parts)]
         self._listing = Listing()
         self._waiting: list[Future[None]] = []
         self._failed = threading.Event()
@@ -98,7 +99,7 @@ class _Lister:
                 left = MANY
 
     def _take(self, number: int, block: Sequence[ObjectInfo]) -> None:
-        part, earlier = self._parts[number], self._parts[:number]
+        part, earlier = self._parts[number], self._earlier[number]
         self._listing.add(info for info in block if wanted(info.url, part, earlier, self._own))
 
     def _folders(self, place: _Place, key: str) -> list[_Place]:

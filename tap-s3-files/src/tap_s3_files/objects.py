@@ -30,9 +30,15 @@ class Part:
         """Whether an object is one of the path's."""
         if self.exact is not None:
             return url == self.exact.url
-        if (url.scheme, url.bucket) != (self.path.scheme, self.path.bucket):
+        place = self.prefix
+        if (url.scheme, url.bucket) != (place.scheme, place.bucket) or not url.key.startswith(place.key):
             return False
-        return glob_match(self.path.key, url.key) if has_glob(self.path.key) else url.key.startswith(self.prefix.key)
+        return not has_glob(self.path.key) or glob_match(self.path.key, url.key)
+
+    def meets(self, other: Part) -> bool:
+        """Whether an object might be of both."""
+        mine, theirs = self.prefix.key, other.prefix.key
+        return mine.startswith(theirs) or theirs.startswith(mine)
 
 
 def parts(storage: Storage, paths: Iterable[Url]) -> list[Part]:
@@ -96,7 +102,7 @@ def _names(path: Url, url: Url) -> bool:
     if (path.scheme, path.bucket) != (url.scheme, url.bucket):
         return False
     if has_glob(path.key):
-        return glob_match(path.key, url.key)
+        return url.key.startswith(glob_prefix(path.key)) and glob_match(path.key, url.key)
     folder = path.key.rstrip("/") + "/" if path.key else ""
     return url.key.startswith(folder) or (url.key == path.key and not path.key.endswith("/"))
 

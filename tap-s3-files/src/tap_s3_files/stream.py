@@ -161,7 +161,7 @@ def receiver_of(tap: TapS3Files, stream: StreamSettings, store: SegmentStore, ta
 
 def claim_of(tap: TapS3Files, stream: StreamSettings) -> Claim:
     """Which objects that a queue tells of are a stream's."""
-    return Claim(stream.name, stream.paths, tuple(tap.own_roots), (tap.settings.start, tap.settings.end))
+    return Claim(stream.name, tuple(tap.settings.paths(stream)), tuple(tap.own_roots), tap.settings.window(stream))
 
 
 def plan_of(
@@ -178,19 +178,19 @@ def plan_of(
     """
     settings = tap.settings
     state = None if full_table else Bookmark.from_state(tap.given_state(stream.name), stream.name)
-    paths = fingerprint(str(p) for p in stream.paths)
-    window = (settings.start, settings.end)
+    paths = fingerprint(settings.identity(stream))
+    window = settings.window(stream)
     start = resume(store, state, paths, settings.overlap, window) if store else without_plan(state)
 
     def segments() -> Iterator[Segment]:
         yield from start.segments
         begin = known_key(start.history) if settings.keys_ascend and not full_table else None
         found = tap.listing(stream, begin=begin)
-        if not found and start.history.until is None:
+        if not found and start.history.until is None and not settings.is_backfill(stream):
             raise no_match(stream)
         yield from extend(
             store,
-            new_objects(found, start.history, start=settings.start, end=settings.end),
+            new_objects(found, start.history, start=window[0], end=window[1]),
             stream=stream.name,
             fingerprint=paths,
             number=start.next_number,

@@ -147,7 +147,7 @@ class TapS3Files(ArrowTap):
         known = self._listings.pop(stream.name, None)
         if known is not None:
             return known
-        return list_objects(self.storage, stream.paths, own=self.own_roots, begin=begin)
+        return list_objects(self.storage, self.settings.paths(stream, begin=begin), own=self.own_roots, begin=begin)
 
     def discover_streams(self) -> Sequence[FileStream]:
         """The streams of the settings; those that a given catalog holds have its schemas, and no object is read."""
@@ -171,10 +171,12 @@ class TapS3Files(ArrowTap):
         samples: dict[str, list[ObjectInfo]] = {}
         for stream in settings.streams:
             if settings.sqs:  # a bucket that is too large to be listed has a queue
-                listed = Listing(islice(find(self.storage, stream.paths, own=self.own_roots), MOST_LISTED))
+                listed = Listing(
+                    islice(find(self.storage, self.settings.paths(stream), own=self.own_roots), MOST_LISTED)
+                )
             else:
                 listed = self._listings[stream.name] = self.listing(stream)
-            samples[stream.name] = sample(listed, settings.sample_files, start=settings.start, end=settings.end)
+            samples[stream.name] = sample(listed, settings.sample_files, *settings.window(stream))
             self._check_found(stream, listed, samples[stream.name])
         tasks = (partial(self._infer, s, info) for s in settings.streams for info in samples[s.name])
         results = ordered_results(self.pool, tasks, 2 * settings.max_workers)
@@ -186,10 +188,11 @@ class TapS3Files(ArrowTap):
 
     def _check_found(self, stream: StreamSettings, listed: Listing, filled: list[ObjectInfo]) -> None:
         bookmark = Bookmark.from_state(self.given_state(stream.name), stream.name)
-        if not listed and not self.settings.sqs and not (bookmark and bookmark.watermark):
+        may_be_empty = self.settings.sqs or self.settings.is_backfill(stream)
+        if not listed and not may_be_empty and not (bookmark and bookmark.watermark):
             raise no_match(stream)
         if not filled and not stream.types:
-            nothing = "no object matches its path" if self.settings.sqs else "its objects are gone"
+            nothing = "no object matches its path" if may_be_empty else "its objects are gone"
             why = "all its objects are empty" if listed else nothing
             self.logger.warning("Stream %r is left out of this run: %s, so its columns are unknown", stream.name, why)
 
