@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local_cloud.redshift.copy import Column, nested
-from local_cloud.redshift.copy.parquet import fits, hexadecimal
+from local_cloud.redshift.copy.parquet import _repeating, fits, hexadecimal
 
 SUPER = Column("v", "super")
 
@@ -272,3 +272,14 @@ def test_any_double_arrives(copied: Any, values: list[float | None]) -> None:
 def test_any_moment_arrives(copied: Any, values: list[datetime.datetime | None]) -> None:
     found = _values(copied, Column("v", "timestamp"), pa.array(values, pa.timestamp("us")))
     assert [None if text is None else datetime.datetime.fromisoformat(text) for text in found] == values
+
+
+def test_text_that_repeats_is_looked_at_once_a_value(copied: Any) -> None:
+    texts = ["tab\t", "back\\slash", None, "é", "\\N", ""] * 2000
+    column = Column("a", "varchar", 12)
+    array = pa.array(texts)
+    file = _file(array)
+
+    assert _repeating(pq.read_metadata(io.BytesIO(file))) == ["c0"]
+    assert _repeating(pq.read_metadata(io.BytesIO(_file(pa.array([f"text {n}" for n in range(2000)]))))) == []
+    assert _values(copied, column, array) == texts

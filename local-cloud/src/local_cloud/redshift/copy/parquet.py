@@ -18,7 +18,7 @@ from local_cloud.redshift.copy.pieces import Load, Piece, piece
 from local_cloud.redshift.copy.sources import File
 from local_cloud.redshift.copy.utf8 import invalid_text, mended
 
-_BATCH_BYTES, _BATCH_ROWS = 16 << 20, 1 << 16
+_BATCH_BYTES, _BATCH_ROWS = 16 << 20, 1 << 14
 _YEAR_1 = {"date": -719162, "timestamp": -62135596800000000}
 # 294276-12-31, the last day of both, and 4713-11-24 BC, the first.
 _RANGES = {"date": (-2440588, 106751990), "timestamp": (-210866803200000000, 9223371331199999999)}
@@ -47,7 +47,9 @@ def pieces(load: Load, file: File) -> Iterator[Piece]:
         data = pa.py_buffer(stream.read())
     try:
         # INT96 is a timestamp of whatever unit one likes; as microseconds it differs from one of nanoseconds.
-        reader = pq.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us")
+        source = pa.BufferReader(data)
+        repeating = _repeating(pq.read_metadata(source))
+        reader = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", read_dictionary=repeating)
         schema = reader.schema_arrow
     except (pa.ArrowException, OSError) as error:
         raise spectrum(15001, f"File '{file.url}' has an invalid version number or is no Parquet: {error}") from None
@@ -65,6 +67,18 @@ def pieces(load: Load, file: File) -> Iterator[Piece]:
                 yield found
     except (pa.ArrowException, OSError) as error:
         raise spectrum(15001, f"File '{file.url}' cannot be read: {error}") from None
+
+
+def _repeating(metadata: pq.FileMetaData) -> list[str]:
+    """Text columns that are smaller than the lengths of their values would be: they hold a few, many times."""
+    found = []
+    for place in range(metadata.num_columns):
+        column = metadata.schema.column(place)
+        chunks = [metadata.row_group(group).column(place) for group in range(metadata.num_row_groups)]
+        is_text = column.logical_type.type == "STRING" and "." not in column.path
+        if is_text and all(chunk.total_uncompressed_size < 4 * chunk.num_values for chunk in chunks):
+            found.append(column.path)
+    return found
 
 
 def _rows_of(metadata: pq.FileMetaData) -> int:
@@ -126,6 +140,9 @@ def _text(load: Load, file: File, column: Column, values: pa.Array) -> pa.Array:
     if values.null_count and not column.nullable:
         raise spectrum(15001, f"NULL in column {column.name}, which is NOT NULL. File name: {file.url}")
     if pa.types.is_dictionary(values.type):
+        if column.type in TEXT:
+            known = _characters(load, file, column, values.dictionary)
+            return pa.DictionaryArray.from_arrays(values.indices, known)
         values = values.dictionary_decode()
     if column.type in TEXT:
         return _characters(load, file, column, values)

@@ -42,32 +42,42 @@ class Piece:
 
 
 def piece(columns: Sequence[Column], texts: Sequence[pa.Array]) -> Piece | None:
-    """The rows of columns of large_string, each value as PostgreSQL spells it; None if there are no rows."""
+    """The rows of columns of large_string, each value as PostgreSQL spells it; None if there are no rows.
+
+    A column may be a dictionary of such values, which are then looked at once each.
+    """
     rows = len(texts[0])
     if not rows:
         return None
-    cells = [
-        _escaped(text) if column.type in _ESCAPED_TYPES else text for column, text in zip(columns, texts, strict=True)
-    ]
+    cells = [_cell(column, text) for column, text in zip(columns, texts, strict=True)]
     lines = pc.binary_join_element_wise(*cells, _one("\t"), null_handling="replace", null_replacement=NULL)
     ended = pc.binary_join_element_wise(lines, _one(""), _one("\n"))
-    return Piece(_data(ended), rows)
+    return Piece(data_of(ended), rows)
 
 
 def _one(text: str) -> pa.Scalar:
     return pa.scalar(text, pa.large_string())
 
 
+def _cell(column: Column, text: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(text.type):
+        return _cell(column, text.dictionary).take(text.indices)
+    return _escaped(text) if column.type in _ESCAPED_TYPES else text
+
+
 def _escaped(text: pa.Array) -> pa.Array:
     """Backslash what separates values and rows. Most columns hold none of it, and looking is cheap."""
+    data = data_of(text)
     for special, escaped in _SPECIAL.items():
-        if pc.any(pc.match_substring(text, special)).as_py():
+        if special.encode() in data:
             text = pc.replace_substring(text, special, escaped)
     return text
 
 
-def _data(text: pa.Array) -> bytes:
-    """All values of a large_string array without nulls, one after the other."""
+def data_of(text: pa.Array) -> bytes:
+    """All values of a large_string array, one after the other; what stands for its nulls may be among them."""
+    if not len(text):
+        return b""
     _, offsets, data = text.buffers()
     ends = memoryview(offsets).cast("q")
     start, end = ends[text.offset], ends[text.offset + len(text)]
