@@ -9,7 +9,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 from singer_lines import Batches, Message, activate, record, schema, state
-from warehouses import Redshift, Warehouse
+from warehouses import Warehouse
 
 from local_cloud import Cloud
 from singer_arrow.errors import FatalError
@@ -106,16 +106,17 @@ def test_names(method: str, warehouse: Warehouse, batch: Batches) -> None:
     names = [text for text in HOSTILE if text]
     columns = pa.schema([(names[0], pa.int64()), *((name, pa.string()) for name in names[1:])])
     rows = [{names[0]: n, **{name: f"{name} {n}" for name in names[1:]}} for n in range(3)]
+    messages = []
     for stream in names:
-        messages = [
+        messages += [
             schema(stream, columns, keys=(names[0],)),
             batch(rows[:1], stream=stream, columns=columns, batch_id=f"{stream} 1", version=2),
             batch(rows[1:2], stream=stream, columns=columns, file_format="jsonl", version=2),
             record(stream, version=2, **rows[2]),
             activate(2, stream),
-            state(1),
         ]
-        warehouse.load(messages, load_method=method, hard_delete=True)
+    layout = {"dist_key": names[0], "sort_keys": [names[1], names[0]]}
+    warehouse.load([*messages, state(1)], load_method=method, hard_delete=True, **layout)
     found = warehouse.contents()
     assert len(found) == len(names)
     for table, (kinds, lines) in found.items():
@@ -138,32 +139,53 @@ def refusal(warehouse: Warehouse, messages: list[Message], settings: dict[str, A
 
 
 @pytest.mark.parametrize("name", [text for text in HOSTILE if text.strip()])
-def test_settings(name: str, warehouse: Warehouse, cloud: Cloud, batch: Batches, s3: Any, bucket: str) -> None:
+def test_settings(name: str, warehouse: Warehouse, batch: Batches, bucket: str) -> None:
     """Each is either taken as the name that it is, or refused in one line."""
-    messages = [schema(), batch(content(0), batch_id="a"), state(1)]
-    attempts: list[dict[str, Any]] = [
-        {"default_target_schema": name},
-        {"s3_stage": f"s3://{bucket}/{name}"},
-        {"dist_key": name},
-        {"sort_keys": [name]},
-        {"grants": {"select": [name]}},
-        {"copy_role_arn": name},
-        {"user": name},
-        {"dbname": name},
-    ]
-    schemas = {warehouse.schema}
-    for settings in attempts:
-        schemas.add(str(settings.get("default_target_schema", warehouse.schema)).lower())
-        said = refusal(warehouse, messages, settings)
+    attempts: dict[str, Any] = {
+        "default_target_schema": name,
+        "s3_stage": f"s3://{bucket}/{name}",
+        "dist_key": {"*": name},
+        "sort_keys": {"*": [name]},
+        "grants": {"select": [name]},
+        "copy_role_arn": name,
+        "user": name,
+        "dbname": name,
+    }
+    taken = set()
+    for setting, value in attempts.items():
+        stream = f"rows_{setting}"
+        messages = [schema(stream), batch(content(0), stream=stream, batch_id="a"), state(1)]
+        said = refusal(warehouse, messages, {setting: value})
         assert "\n" not in said
         assert warehouse.config["password"] not in said
-    assert isinstance(warehouse, Redshift)
-    for found in sorted(schemas):
-        if warehouse.tables(found):
-            assert sorted(warehouse.tables(found)) == ["_sdc_batches", "rows"]
-            assert warehouse.run(f"SELECT * FROM {warehouse.quoted('rows', found)} ORDER BY id") == content(0)
-            if found != warehouse.schema:
-                warehouse.drop(found)
+        where = name.lower() if setting == "default_target_schema" else warehouse.schema
+        if not said:
+            taken.add(setting)
+            got = warehouse.run(f"SELECT * FROM {warehouse.quoted(stream, where)} ORDER BY id")
+            assert got == content(0)
+    if name.lower() != warehouse.schema:
+        warehouse.drop(name.lower())
+    assert taken == ({"default_target_schema", "s3_stage"} if name.isprintable() else set())
+
+
+def test_grants_to_those_whose_names_are_hostile(
+    warehouse: Warehouse, batch: Batches, rs: psycopg.Connection[Any], cloud: Cloud
+) -> None:
+    user, group, password = 'u"; DROP TABLE sentinel.x; --', "g'); DROP TABLE sentinel.x; --", "Hostile-1"
+    quoted, table = user.replace('"', '""'), warehouse.quoted("rows")
+    rs.execute(f"CREATE USER \"{quoted}\" PASSWORD '{password}'")
+    rs.execute(f'CREATE GROUP "{group}"')
+    try:
+        grants = {"select": [user, f"group:{group}"], "delete": [f"group:{group}"]}
+        warehouse.load([schema(), batch(content(0)), state(1)], grants=grants)
+        with cloud.redshift_connection(user=user.lower(), password=password) as theirs:
+            assert theirs.execute(f"SELECT COUNT(*) FROM {table}").fetchone() == (len(HOSTILE),)
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                theirs.execute(f"DELETE FROM {table}")
+    finally:
+        warehouse.drop()
+        rs.execute(f'DROP USER "{quoted}"')
+        rs.execute(f'DROP GROUP "{group}"')
 
 
 def test_columns_that_redshift_would_not_tell_apart(warehouse: Warehouse, batch: Batches) -> None:
