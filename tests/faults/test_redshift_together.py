@@ -17,9 +17,12 @@ pytestmark = pytest.mark.parametrize("warehouse", ["redshift"], indirect=True)
 ONE_EACH = {"max_batch_mb": 0.000001}  # many loads
 
 
-def at_once(run: Programs, inputs: Sequence[list[Message]], **settings: Any) -> list[list[Any]]:
+def at_once(
+    run: Programs, inputs: Sequence[list[Message]], methods: Sequence[str] = (), **settings: Any
+) -> list[list[Any]]:
     """Feed as many targets at once; the STATEs that each wrote."""
-    started = [run.start("target-redshift", config=["ENV", settings]) for _ in inputs]
+    own = [{"load_method": method} for method in methods] or [{}] * len(inputs)
+    started = [run.start("target-redshift", config=["ENV", settings | more]) for more in own]
     for process, messages in zip(started, inputs, strict=True):
         assert process.stdin
         process.stdin.write(lines(messages).encode())
@@ -75,3 +78,20 @@ def test_the_same_table_widened(run: Programs, warehouse: Warehouse, batch: Batc
     at_once(run, inputs)
     assert [len(r["name"]) for r in warehouse.table()] == [3000, 60_000, 500]
     assert warehouse.columns("rows")["name"] == "varchar(65535)"
+
+
+def test_one_replaces_the_table_while_others_load_it(run: Programs, warehouse: Warehouse, batch: Batches) -> None:
+    warehouse.load([schema(), batch(rows(0, 3), batch_id="before")])
+    methods = ["overwrite", "append-only", "upsert", "overwrite"]
+    inputs = [
+        [schema(), *(m for i in range(3) for m in (batch(rows(100 * n + i, 1), batch_id=f"{n}-{i}"), state(i)))]
+        for n in range(1, 5)
+    ]
+    states = at_once(run, inputs, methods, **ONE_EACH)
+    assert [sent[-1] for sent in states] == [2] * 4
+    found = [r["id"] for r in warehouse.table()]
+    assert len(found) == len(set(found))
+    whole = {n: {100 * n + i for i in range(3)} for n in range(5)}
+    replaced = [n for n in (1, 4) if whole[n] <= set(found)]
+    assert len(replaced) == 1  # that of the run that came last, as a whole, and what others added after it
+    assert set(found) <= whole[replaced[0]] | whole[2] | whole[3]
