@@ -22,7 +22,7 @@ from tap_s3_files.dates import check, check_moment, dated, has_date
 COMPRESSIONS = ("auto", *CODECS)
 BATCH_COMPRESSIONS = {"parquet": ("zstd", "snappy", "gzip", "none"), "jsonl": ("gzip", "none")}
 """What batch files may be compressed with; the first is the default."""
-METHODS = ("polling", "sqs")
+METHODS = ("polling", "sqs", "inventory")
 MIB = 1 << 20
 
 _LATER = {
@@ -147,7 +147,8 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
         th.ObjectType(
             _text(
                 "method",
-                "How new objects are found. `polling`: by listing. `sqs`: by the events that S3 sends to a queue.",
+                "How new objects are found. `polling`: by listing. `sqs`: by the events that S3 sends to a queue. "
+                "`inventory`: in the lists that S3 Inventory writes.",
                 allowed_values=[*METHODS],
                 default="polling",
             ),
@@ -156,8 +157,8 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
                 th.NumberType(minimum=0),
                 default=10,
                 description=(
-                    "For polling: how many minutes after its time of last change an object may appear in listings and "
-                    "still be read. Needs a plan root (see `plan_root`)."
+                    "For polling and inventory: how many minutes after its time of last change an object may appear in "
+                    "listings and still be read. Needs a plan root (see `plan_root`)."
                 ),
             ),
             th.Property(
@@ -168,6 +169,11 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
                     "For polling: keys of later objects come after those of earlier ones, as with dates in them, "
                     "and none is overwritten. A listing then begins where the last run ended."
                 ),
+            ),
+            _text(
+                "manifest_url",
+                "For inventory: URL of a `manifest.json` of S3 Inventory, or of the folder of an inventory's "
+                "configuration, which ends with `/`: then the newest one below it counts.",
             ),
             _text("queue_url", "For sqs: URL of the queue."),
             th.Property(
@@ -298,6 +304,7 @@ class Settings:
     plan_root: Url | None
     overlap: timedelta
     keys_ascend: bool
+    manifest: Url | None
     sqs: SqsSettings | None
     metadata_columns: bool
     aws: AwsOptions
@@ -357,6 +364,7 @@ class Settings:
             plan_root=root,
             overlap=timedelta(minutes=float(replication.get("overlap_minutes", 10))),
             keys_ascend=replication.get("keys_ascend", False),
+            manifest=_manifest(replication, streams),
             sqs=sqs,
             metadata_columns=config.get("metadata_columns", True),
             aws=AwsOptions.from_config(config.get("aws")),
@@ -428,6 +436,23 @@ def _batch(config: Mapping[str, Any]) -> BatchSettings:
         compression=compression,
         target_bytes=max(1, int(config.get("target_file_mb", 128) * MIB)),
     )
+
+
+def _manifest(config: Mapping[str, Any], streams: Sequence[StreamSettings]) -> Url | None:
+    wanted = config.get("method", "polling") == "inventory"
+    if wanted != ("manifest_url" in config):
+        msg = (
+            "Setting 'replication.manifest_url' is missing: the URL of a manifest.json of S3 Inventory"
+            if wanted
+            else "Setting 'replication.manifest_url' is for the method inventory; set replication.method to inventory"
+        )
+        raise ConfigError(msg)
+    if wanted and (elsewhere := next((p for s in streams for p in s.paths if p.scheme != "s3"), None)):
+        msg = (
+            f"Setting 'replication.method' is inventory, which tells of objects on S3 alone; {elsewhere} needs polling"
+        )
+        raise ConfigError(msg)
+    return Url.parse(config["manifest_url"]) if wanted else None
 
 
 def _sqs(config: Mapping[str, Any], streams: Sequence[StreamSettings], root: Url | None) -> SqsSettings | None:

@@ -41,10 +41,9 @@ class Listing:
         self.add(objects)
 
     def add(self, objects: Iterable[ObjectInfo]) -> None:
-        """Add objects; those of one call are kept in memory as they are until it ends."""
-        some = list(objects)
+        """Add objects, which are taken one by one while no other thread adds any."""
         with self._lock:
-            for info in some:
+            for info in objects:
                 place = self._places.setdefault((info.url.scheme, info.url.bucket), len(self._places))
                 at = (info.modified - _EPOCH) // _MICROSECOND
                 self._rows.append((at, place, info.url.key, info.etag, info.size))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import click
 import pyarrow as pa
 
-from singer_arrow.errors import EmptyObjectError
+from singer_arrow.errors import EmptyObjectError, ObjectChangedError
 from singer_arrow.executors import ordered_results, threads
 from singer_arrow.formats import FORMATS
 from singer_arrow.reading.budget import Budget
@@ -25,9 +25,10 @@ from tap_s3_files.config import CONFIG_JSONSCHEMA, Settings, StreamSettings
 from tap_s3_files.convert import format_of
 from tap_s3_files.lister import list_objects
 from tap_s3_files.listing import Listing
-from tap_s3_files.objects import find
+from tap_s3_files.objects import belongs, find
 from tap_s3_files.preview import ReadOnlyStore, Row, table
 from tap_s3_files.replication.intake import Intake
+from tap_s3_files.replication.inventory import read_inventory
 from tap_s3_files.replication.queue import Queue
 from tap_s3_files.segments import SegmentStore
 from tap_s3_files.stream import (
@@ -134,6 +135,14 @@ class TapS3Files(ArrowTap):
     def _listings(self) -> dict[str, Listing]:
         return {}
 
+    @cached_property
+    def _inventory(self) -> Listing:
+        """What the inventory tells of that may be a stream's; it is read once for all of them."""
+        assert self.settings.manifest is not None
+        paths = [p for s in self.settings.streams for p in self.settings.paths(s)]
+        told = read_inventory(self.storage, self.settings.manifest, self.budget)
+        return Listing(o for o in told if belongs(o.url, paths))
+
     def listing(self, stream: StreamSettings, *, begin: Url | None = None) -> Listing:
         """All objects of a stream; listed once for discovery and for the run that follows it.
 
@@ -147,6 +156,9 @@ class TapS3Files(ArrowTap):
         known = self._listings.pop(stream.name, None)
         if known is not None:
             return known
+        if self.settings.manifest:
+            paths = self.settings.paths(stream)
+            return Listing(o for o in self._inventory if belongs(o.url, paths, own=self.own_roots))
         return list_objects(self.storage, self.settings.paths(stream, begin=begin), own=self.own_roots, begin=begin)
 
     def discover_streams(self) -> Sequence[FileStream]:
@@ -202,4 +214,7 @@ class TapS3Files(ArrowTap):
         try:
             return kind.infer(reader, read_options(stream), sample_bytes=self.settings.sample_bytes)
         except EmptyObjectError:
+            return None
+        except ObjectChangedError:
+            self.logger.warning("%s was replaced or deleted since it was listed; it is no sample", info.url)
             return None

@@ -37,6 +37,7 @@ def test_defaults() -> None:
         plan_root=None,
         overlap=timedelta(minutes=10),
         keys_ascend=False,
+        manifest=None,
         sqs=None,
         metadata_columns=True,
         aws=AwsOptions(),
@@ -102,6 +103,7 @@ def test_everything_set() -> None:
         plan_root=Url("s3", "plans", "x"),
         overlap=timedelta(seconds=30),
         keys_ascend=False,
+        manifest=None,
         sqs=None,
         metadata_columns=False,
         aws=AwsOptions(profile="p"),
@@ -134,6 +136,15 @@ def test_the_default_compression(kind: str, compression: str) -> None:
     [
         ({"passthrough": True}, "'passthrough': True is not available yet; use false"),
         ({"executor": "dask"}, "'executor': 'dask' is not available yet; use threads"),
+        ({"replication": {"method": "inventory"}}, "'replication.manifest_url' is missing"),
+        ({"replication": {"manifest_url": "s3://b/m"}}, "'replication.manifest_url' is for the method inventory"),
+        (
+            {
+                "replication": {"method": "inventory", "manifest_url": "s3://b/m"},
+                "streams": [{"name": "a", "path": "x"}],
+            },
+            "'replication.method' is inventory, which tells of objects on S3 alone",
+        ),
         ({"replication": {"queue_url": QUEUE}}, "'replication.queue_url' is for the method sqs"),
         ({"replication": SQS}, "'replication.method' is sqs: it needs 'plan_root'"),
         ({"replication": {"method": "sqs"}, "plan_root": "s3://p"}, "'replication.queue_url' is missing: the URL"),
