@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +105,34 @@ def test_an_orc_file_too_large_to_be_held(source: Source) -> None:
     assert len(out.getvalue()) > 16 << 20
     source.put("in/a.orc", out.getvalue())
     assert source.batch_rows().equals(large)
+
+
+# Formats of text ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_document_that_is_a_list(indent: int | None, source: Source) -> None:
+    source.put("in/a.json", json.dumps(TABLE.to_pylist(), indent=indent, ensure_ascii=False).encode())
+    source.put("in/b.json.gz", gzip.compress(b'{"id": 5001, "name": "a line"}\n'))
+    assert source.records() == [*TABLE.to_pylist(), {"id": 5001, "name": "a line"}]
+    source.put("in/c.json", b'[{"id": 1},\n{"id": "x"}]')
+    assert "in/c.json, line 2, column 'id': expected an integer" in source.error(schema={"id": "integer"})
+
+
+def test_plain_lines(source: Source) -> None:
+    source.put("in/a.log", b"one\n\nthree")
+    source.put("in/b.txt", "vier".encode("utf-16"))
+    assert source.records(path=f"s3://{source.bucket}/in/*.log") == [{"line": t} for t in ("one", "", "three")]
+    given = {"format": "lines", "csv": {"encoding": "utf-16"}, "path": f"s3://{source.bucket}/in/*.txt"}
+    assert source.records(**given) == [{"line": "vier"}]
+
+
+def test_fixed_width(source: Source) -> None:
+    source.put("in/a.txt", b"   1Anna  \n  22Bert  \n")
+    widths = [{"name": "id", "start": 1, "width": 4}, {"name": "name", "start": 5, "width": 6}]
+    given = {"format": "fixed_width", "fixed_width": widths}
+    assert source.records(**given) == [{"id": 1, "name": "Anna"}, {"id": 22, "name": "Bert"}]
+    source.put("in/b.txt", b"   1Anna\n   xBert\n")
+    line = source.error(**given, schema={"id": "integer"})
+    assert line == f"s3://{source.bucket}/in/b.txt, line 2, column 'id': 'x' is not an integer"
+    assert "needs the stream's setting 'fixed_width'" in source.error(format="fixed_width")

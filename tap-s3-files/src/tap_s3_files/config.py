@@ -14,7 +14,7 @@ from singer_arrow.aws import AwsOptions
 from singer_arrow.compression import CODECS
 from singer_arrow.errors import ConfigError
 from singer_arrow.executors import default_workers
-from singer_arrow.formats import FORMATS
+from singer_arrow.formats import FORMATS, FixedColumn
 from singer_arrow.singer.declare import AWS
 from singer_arrow.urls import Url
 from tap_s3_files.dates import check, check_moment, dated, has_date
@@ -90,6 +90,17 @@ _STREAM = th.ObjectType(
     ),
     th.Property("columns", th.ArrayType(th.StringType), description="Read these columns only."),
     th.Property("csv", _CSV, description="How CSV files are written."),
+    th.Property(
+        "fixed_width",
+        th.ArrayType(
+            th.ObjectType(
+                _text("name", "Name of the column.", required=True),
+                th.Property("start", th.IntegerType(minimum=1), required=True, description="Its first character."),
+                th.Property("width", th.IntegerType(minimum=1), required=True, description="How many it has."),
+            )
+        ),
+        description="Where the columns of files of fixed width stand on each line, in characters; the first is 1.",
+    ),
     _text("on_bad_row", "What happens to a row that cannot be read. Only `fail` is available yet.", default="fail"),
     _text(
         "on_drift",
@@ -415,8 +426,13 @@ def _stream(config: Mapping[str, Any], number: int) -> StreamSettings:
         key_properties=tuple(config.get("key_properties", ())),
         types=config.get("schema", {}),
         columns=tuple(columns) if columns else None,
-        csv=_given(config.get("csv", {})),
+        csv=_given(config.get("csv", {})) | _fixed_width(config),
     )
+
+
+def _fixed_width(config: Mapping[str, Any]) -> dict[str, Any]:
+    columns = config.get("fixed_width")
+    return {"fixed_width": tuple(FixedColumn(**c) for c in columns)} if columns else {}
 
 
 def _batch(config: Mapping[str, Any]) -> BatchSettings:

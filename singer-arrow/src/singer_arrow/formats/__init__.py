@@ -6,12 +6,14 @@ from singer_arrow.compression import strip_suffix
 from singer_arrow.formats.arrow import Arrow
 from singer_arrow.formats.avro import Avro
 from singer_arrow.formats.csv import Csv
+from singer_arrow.formats.fixed_width import FixedWidth
 from singer_arrow.formats.jsonl import JsonLines
+from singer_arrow.formats.lines import Lines
 from singer_arrow.formats.orc import Orc
 from singer_arrow.formats.parquet import Parquet
-from singer_arrow.formats.protocol import Format, ReadOptions, WritableFormat
+from singer_arrow.formats.protocol import FixedColumn, Format, ReadOptions, WritableFormat
 
-__all__ = ["FORMATS", "WRITABLE", "Format", "ReadOptions", "WritableFormat", "detect_format"]
+__all__ = ["FORMATS", "WRITABLE", "FixedColumn", "Format", "ReadOptions", "WritableFormat", "detect_format"]
 
 _WRITABLE: tuple[WritableFormat, ...] = (JsonLines(), Parquet(), Avro())
 _ALL: tuple[Format, ...] = (
@@ -19,6 +21,8 @@ _ALL: tuple[Format, ...] = (
     *_WRITABLE,
     Orc(),
     Arrow(),
+    Lines(),
+    FixedWidth(),
 )
 
 FORMATS: dict[str, Format] = {f.name: f for f in _ALL}

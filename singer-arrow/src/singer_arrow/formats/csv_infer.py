@@ -47,10 +47,13 @@ def infer_columns(
         raise problem.error(url, lines_before)
     assert parsed.batch is not None
     nulls = pa.array(sorted({*null_values, ""}), pa.string())
-    return pa.schema([(name, _infer(column, nulls)) for name, column in zip(names, parsed.batch.columns, strict=True)])
+    return pa.schema(
+        [(name, infer_type(column, nulls)) for name, column in zip(names, parsed.batch.columns, strict=True)]
+    )
 
 
-def _infer(column: pa.Array, nulls: pa.Array) -> pa.DataType:
+def infer_type(column: pa.Array, nulls: pa.Array) -> pa.DataType:
+    """The type of a column of text; values among `nulls` are left out."""
     values = column.filter(pc.fill_null(pc.invert(pc.is_in(column, nulls)), False)).drop_null()
     if len(values) == 0:
         return pa.null()

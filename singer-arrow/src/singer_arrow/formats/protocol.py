@@ -14,6 +14,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class FixedColumn:
+    """Where a column stands on a line: `width` characters from the character `start`, of which the first is 1."""
+
+    name: str
+    start: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReadOptions:
     """How files of a stream are read. What does not concern a format is ignored by it.
 
@@ -27,6 +36,7 @@ class ReadOptions:
         skip_rows: Lines to skip before the header, or before the data if there is none.
         null_values: Unquoted fields that mean null; in columns other than text, quoted ones and empty ones too.
         comment: Lines that begin with this character are skipped.
+        fixed_width: The columns of files of fixed width.
         loose_text: Numbers, booleans, arrays and objects of JSON are taken as their JSON text where the schema says
             text, as for a schema that allows several kinds; else they are an error.
         batch_rows: Rows of a batch, at most, in formats of columns.
@@ -43,6 +53,7 @@ class ReadOptions:
     skip_rows: int = 0
     null_values: tuple[str, ...] = ("",)
     comment: str | None = None
+    fixed_width: tuple[FixedColumn, ...] = ()
     loose_text: bool = False
     batch_rows: int = 1 << 17
     block_bytes: int = 4 << 20
