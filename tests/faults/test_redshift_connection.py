@@ -87,7 +87,7 @@ def test_terminated_at_random_moments(method: str, cloud: Cloud, warehouse: Ware
         query = "SELECT pg_terminate_backend(process) FROM stv_sessions WHERE process <> ALL(%s)"
         while not is_over.wait(chance.uniform(0.05, 0.4)):
             ended.extend(killer.execute(query, [spared]).fetchall())
-            if len(ended) > 12:
+            if len(ended) > 8:
                 return
 
     with cloud.redshift_connection() as killer:
@@ -95,12 +95,12 @@ def test_terminated_at_random_moments(method: str, cloud: Cloud, warehouse: Ware
         thread = threading.Thread(target=terminate)
         thread.start()
         try:
-            warehouse.load(some(batch, count=25), load_method=method, **ONE_EACH)
+            warehouse.load(some(batch, count=15), load_method=method, **ONE_EACH)
         finally:
             is_over.set()
             thread.join()
     assert len(ended) > 2
-    assert warehouse.table() == rows(0, 50)
+    assert warehouse.table() == rows(0, 30)
 
 
 @ONLY

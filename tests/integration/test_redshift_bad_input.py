@@ -162,7 +162,7 @@ OTHERS = [
     ("CREATE TABLE {rows} (id VARCHAR(20), name VARCHAR(256))", ["'id'", "VARCHAR", "BIGINT"]),
     ("CREATE TABLE {rows} (id SMALLINT, name VARCHAR(256))", ["'id'", "SMALLINT", "BIGINT"]),
     ("CREATE TABLE {rows} (id BIGINT, name BIGINT)", ["'name'", "VARCHAR", "BIGINT"]),
-    ("CREATE TABLE {rows} (id BIGINT, name SUPER)", ["'name'", "SUPER"]),
+    ("CREATE TABLE {rows} (id BIGINT, name DATE)", ["'name'", "DATE", "VARCHAR"]),
     ("CREATE TABLE {rows} (id BIGINT, must BIGINT NOT NULL)", ["'must'"]),
     ("CREATE VIEW {rows} AS SELECT 1::BIGINT AS id, 'x'::VARCHAR(256) AS name", ["view"]),
 ]
