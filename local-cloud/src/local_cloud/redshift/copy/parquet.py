@@ -18,7 +18,7 @@ from local_cloud.redshift.copy.pieces import Load, Piece, piece
 from local_cloud.redshift.copy.sources import File
 from local_cloud.redshift.copy.utf8 import invalid_text, mended
 
-_BATCH_BYTES, _BATCH_ROWS = 16 << 20, 1 << 14
+_BATCH_BYTES, _BATCH_ROWS = 16 << 20, 1 << 12
 _YEAR_1 = {"date": -719162, "timestamp": -62135596800000000}
 # 294276-12-31, the last day of both, and 4713-11-24 BC, the first.
 _RANGES = {"date": (-2440588, 106751990), "timestamp": (-210866803200000000, 9223371331199999999)}
