@@ -87,14 +87,22 @@ def sample(
     return [*oldest, *newest[: count - len(oldest)][::-1]]
 
 
-def source_schema(inferred: Sequence[pa.Schema], stream: StreamSettings) -> pa.Schema:
+def source_schema(
+    inferred: Sequence[pa.Schema], stream: StreamSettings, partitions: Iterable[pa.Field] = ()
+) -> pa.Schema:
     """The columns that a stream's files give: those of the samples, merged, with the settings' types and selection.
+
+    Args:
+        inferred: Of the samples.
+        stream: Whose settings hold.
+        partitions: Columns that folders give; they come before those of files with the same names.
 
     Raises:
         ConfigError: The settings name a column that is not there, or a type that does not exist.
         SchemaError: The files have no column.
     """
     merged = {f.name: f for f in merge_all(inferred)}
+    merged |= {f.name: f for f in partitions}
     for column, text in stream.types.items():
         merged[column] = parse_type(column, text)
     if stream.columns is not None:
@@ -151,16 +159,17 @@ def catalog_schema(source: pa.Schema, stream: StreamSettings, *, metadata_column
         raise SchemaError(msg) from None
 
 
-def split(schema: pa.Schema, *, metadata_columns: bool) -> pa.Schema:
-    """What of a selected schema is read from files: all but the metadata columns.
+def split(schema: pa.Schema, *, metadata_columns: bool, constants: Collection[str] = ()) -> pa.Schema:
+    """What of a selected schema is read from files: all but the metadata columns, and what is known without reading.
 
     Raises:
         ConfigError: Nothing is.
     """
     own = METADATA.names if metadata_columns else []
-    fields = [f for f in schema if f.name not in own]
+    fields = [f for f in schema if f.name not in own and f.name not in constants]
     if not fields:
-        msg = "Only metadata columns are selected; select at least one column of the files"
+        kinds = "Only metadata and partition columns" if constants else "Only metadata columns"
+        msg = f"{kinds} are selected; select at least one column of the files"
         raise ConfigError(msg)
     return pa.schema(fields)
 

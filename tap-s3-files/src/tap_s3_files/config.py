@@ -30,7 +30,6 @@ _LATER = {
     "executor": "threads",
     "on_bad_row": "fail",
     "on_drift": "evolve",
-    "partition_columns": False,
 }
 """Settings of which one value is available yet."""
 
@@ -112,7 +111,10 @@ _STREAM = th.ObjectType(
         "partition_columns",
         th.BooleanType,
         default=False,
-        description="Columns from Hive-style keys: not available yet.",
+        description=(
+            "Add a column for each folder such as `year=2024` in the keys: an integer, a date or text, if `schema` "
+            "does not say another type."
+        ),
     ),
 )
 
@@ -277,6 +279,8 @@ class StreamSettings:
     columns: tuple[str, ...] | None = None
     csv: Mapping[str, Any] = field(default_factory=dict)
 
+    partition_columns: bool = False
+
     @property
     def is_dated(self) -> bool:
         """Whether its paths have dates in them, which `start_date` and `end_date` then bound."""
@@ -427,6 +431,7 @@ def _stream(config: Mapping[str, Any], number: int) -> StreamSettings:
         types=config.get("schema", {}),
         columns=tuple(columns) if columns else None,
         csv=_given(config.get("csv", {})) | _fixed_width(config),
+        partition_columns=config.get("partition_columns", False),
     )
 
 

@@ -7,7 +7,7 @@ import json
 import logging
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
 from tap_s3_files.catalog import split
 from tap_s3_files.config import BatchSettings
+from tap_s3_files.partitions import values
 from tap_s3_files.plan import Task
 from tap_s3_files.progress import CountedStorage, Progress
 from tap_s3_files.segments import safe_name
@@ -47,6 +48,7 @@ class Job:
     format: str
     options: ReadOptions
     version: int | None = None
+    partition_columns: bool = False
 
 
 def format_of(wanted: str, url: Url) -> str:
@@ -83,7 +85,6 @@ def read(job: Job, task: Task, worker: Worker) -> Iterator[pa.RecordBatch]:
         ObjectChangedError: An object was replaced after some of its rows were given.
         DataError: A file does not fit the schema; names object, line or row group, and column.
     """
-    source = split(job.schema, metadata_columns=job.metadata_columns)
     storage = CountedStorage(worker.storage, worker.progress)
     for info in task.objects:
         if info.size == 0:  # whatever its name: `_SUCCESS` and other marks have no format
@@ -91,7 +92,9 @@ def read(job: Job, task: Task, worker: Worker) -> Iterator[pa.RecordBatch]:
             worker.progress.add(skipped=1)
             continue
         rows = 0
-        origin = _Origin(job, info)
+        constants = values(info.url, job.schema) if job.partition_columns else {}
+        source = split(job.schema, metadata_columns=job.metadata_columns, constants=constants)
+        origin = _Origin(job, info, constants)
         reader = ObjectReader(storage, info.url, info=info, budget=worker.budget)
         try:
             for batch in FORMATS[format_of(job.format, info.url)].read(reader, source, job.options):
@@ -115,29 +118,30 @@ def read(job: Job, task: Task, worker: Worker) -> Iterator[pa.RecordBatch]:
 
 
 class _Origin:
-    """The metadata columns of one object's rows."""
+    """The metadata columns and partition columns of one object's rows."""
 
-    def __init__(self, job: Job, info: ObjectInfo) -> None:
+    def __init__(self, job: Job, info: ObjectInfo, constants: Mapping[str, Any]) -> None:
         self._job = job
         self._rows = 0
         self._columns: dict[str, pa.Array] = {}
-        self._values = {
+        metadata = {
             "_sdc_source_bucket": info.url.bucket,
             "_sdc_source_file": info.url.key,
             "_sdc_source_modified_at": info.modified,
             "_sdc_source_etag": info.etag,
         }
+        self._values = {**(metadata if job.metadata_columns else {}), **constants}
 
     def add_to(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The next batch of the object, with its metadata columns where the job's schema has them."""
-        if not self._job.metadata_columns:
+        """The next batch of the object, with its metadata and partition columns where the job's schema has them."""
+        if not self._values:
             return batch
         count = batch.num_rows
         columns = []
         for field in self._job.schema:
             if field.name in self._values:
                 columns.append(self._constant(field, count))
-            elif field.name == "_sdc_source_lineno":
+            elif field.name == "_sdc_source_lineno" and self._job.metadata_columns:
                 columns.append(pc.cumulative_sum(pa.repeat(pa.scalar(1, field.type), count), self._rows))
             else:
                 columns.append(batch.column(field.name))

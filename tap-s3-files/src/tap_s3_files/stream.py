@@ -131,6 +131,7 @@ class FileStream(ArrowStream):
             format=self.settings.format,
             options=read_options(self.settings),
             version=self.version,
+            partition_columns=self.settings.partition_columns,
         )
 
     def _worker(self, stop: threading.Event) -> Worker:

@@ -26,6 +26,7 @@ from tap_s3_files.convert import format_of
 from tap_s3_files.lister import list_objects
 from tap_s3_files.listing import Listing
 from tap_s3_files.objects import belongs, find
+from tap_s3_files.partitions import infer
 from tap_s3_files.preview import ReadOnlyStore, Row, table
 from tap_s3_files.replication.intake import Intake
 from tap_s3_files.replication.inventory import read_inventory
@@ -172,15 +173,20 @@ class TapS3Files(ArrowTap):
             return [FileStream(self, s, known.get(s.name, nothing)) for s in self.settings.streams]
         return [
             FileStream(
-                self, s, catalog_schema(source_schema(inferred, s), s, metadata_columns=self.settings.metadata_columns)
+                self,
+                s,
+                catalog_schema(
+                    source_schema(inferred, s, partitions), s, metadata_columns=self.settings.metadata_columns
+                ),
             )
-            for s, inferred in self._inferred()
+            for s, inferred, partitions in self._inferred()
         ]
 
-    def _inferred(self) -> Iterator[tuple[StreamSettings, list[pa.Schema]]]:
-        """Each stream that has objects, with the schemas of its samples."""
+    def _inferred(self) -> Iterator[tuple[StreamSettings, list[pa.Schema], list[pa.Field]]]:
+        """Each stream that has objects, with the schemas of its samples, and its partition columns."""
         settings = self.settings
         samples: dict[str, list[ObjectInfo]] = {}
+        folders: dict[str, list[pa.Field]] = {}
         for stream in settings.streams:
             if settings.sqs:  # a bucket that is too large to be listed has a queue
                 listed = Listing(
@@ -189,6 +195,7 @@ class TapS3Files(ArrowTap):
             else:
                 listed = self._listings[stream.name] = self.listing(stream)
             samples[stream.name] = sample(listed, settings.sample_files, *settings.window(stream))
+            folders[stream.name] = infer(o.url for o in listed) if stream.partition_columns else []
             self._check_found(stream, listed, samples[stream.name])
         tasks = (partial(self._infer, s, info) for s in settings.streams for info in samples[s.name])
         results = ordered_results(self.pool, tasks, 2 * settings.max_workers)
@@ -196,7 +203,7 @@ class TapS3Files(ArrowTap):
             found = [next(results) for _ in samples[stream.name]]
             schemas = [schema for schema in found if schema is not None]
             if schemas or stream.types:
-                yield stream, schemas
+                yield stream, schemas, folders[stream.name]
 
     def _check_found(self, stream: StreamSettings, listed: Listing, filled: list[ObjectInfo]) -> None:
         bookmark = Bookmark.from_state(self.given_state(stream.name), stream.name)

@@ -1,0 +1,100 @@
+"""Columns from folders of keys, in every kind of message, with a catalog and without."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from local_cloud import Cloud
+from local_cloud.programs import Programs, Ran
+
+
+class Source:
+    """A bucket, and the tap over what is put there."""
+
+    def __init__(self, cloud: Cloud, s3: Any, bucket: str, folder: Path) -> None:
+        self.s3, self.bucket = s3, bucket
+        self.tap = Programs(cloud.environ(), folder)
+
+    def put(self, key: str, body: str) -> None:
+        self.s3.put_object(Bucket=self.bucket, Key=key, Body=body.encode())
+
+    def run(self, *, stream: dict[str, Any] | None = None, batches: bool = False, **more: Any) -> Ran:
+        options = {k: more.pop(k) for k in ("catalog", "discover") if k in more}
+        path = f"s3://{self.bucket}/in/**/*.csv"
+        batch = {"encoding": {"format": "parquet"}, "storage": {"root": f"s3://{self.bucket}/stage"}}
+        config = {
+            "streams": [{"name": "rows", "path": path, "partition_columns": True, **(stream or {})}],
+            "metadata_columns": False,
+            **({"batch_config": batch} if batches else {}),
+            **more,
+        }
+        return self.tap("tap-s3-files", config=config, **options)
+
+    def rows(self, ran: Ran) -> list[dict[str, Any]]:
+        found = [m["record"] for m in ran.check().of_type("RECORD")]
+        for url in (url for m in ran.of_type("BATCH") for url in m["manifest"]):
+            body = self.s3.get_object(Bucket=self.bucket, Key=url.removeprefix(f"s3://{self.bucket}/"))["Body"].read()
+            found += [json.loads(json.dumps(r, default=str)) for r in pq.read_table(io.BytesIO(body)).to_pylist()]
+        return sorted(found, key=lambda r: r["id"])
+
+
+@pytest.fixture
+def source(cloud: Cloud, s3: Any, bucket: str, tmp_path: Path) -> Source:
+    made = Source(cloud, s3, bucket, tmp_path)
+    made.put("in/year=2024/month=05/day=2024-05-01/a.csv", "id\n1\n2\n")
+    made.put("in/year=2023/month=12/day=__HIVE_DEFAULT_PARTITION__/b c.csv", "id\n3\n")
+    return made
+
+
+ROWS = [
+    {"id": 1, "year": 2024, "month": "05", "day": "2024-05-01"},
+    {"id": 2, "year": 2024, "month": "05", "day": "2024-05-01"},
+    {"id": 3, "year": 2023, "month": "12", "day": None},
+]
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_folders_become_typed_columns(batches: bool, source: Source) -> None:
+    ran = source.run(batches=batches)
+    assert source.rows(ran) == ROWS
+    columns = ran.of_type("SCHEMA")[0]["schema"]["properties"]
+    assert [columns[n].get("format", columns[n]["type"][0]) for n in ROWS[0]] == [
+        "integer",
+        "integer",
+        "string",
+        "date",
+    ]
+
+
+def test_a_catalog_and_settings_say_which_and_as_what(source: Source) -> None:
+    catalog = json.loads(source.run(discover=True).check().stdout)
+    for place in catalog["streams"][0]["metadata"]:
+        place["metadata"]["selected"] = place["breadcrumb"] in ([], ["properties", "id"], ["properties", "month"])
+    assert source.rows(source.run(catalog=catalog)) == [{"id": r["id"], "month": r["month"]} for r in ROWS]
+    typed = source.run(stream={"schema": {"month": "integer"}, "columns": ["id", "month"], "key_properties": ["month"]})
+    assert source.rows(typed) == [{"id": r["id"], "month": int(str(r["month"]))} for r in ROWS]
+
+
+def test_with_metadata_columns_and_in_files_that_have_the_column_themselves(source: Source) -> None:
+    source.put("in/year=2022/c.csv", "id,year\n4,1\n")
+    (row,) = [r for r in source.rows(source.run(metadata_columns=True)) if r["id"] == 4]
+    assert (row["year"], row["month"], row["day"]) == (2022, None, None)
+    assert (row["_sdc_source_file"], row["_sdc_source_lineno"]) == ("in/year=2022/c.csv", 1)
+
+
+def test_without_the_setting_folders_are_no_columns(source: Source) -> None:
+    assert source.rows(source.run(stream={"partition_columns": False})) == [{"id": 1}, {"id": 2}, {"id": 3}]
+
+
+def test_a_folder_that_does_not_fit_the_schema_is_told(source: Source) -> None:
+    source.put("in/year=soon/d.csv", "id\n5\n")
+    ran = source.run(stream={"schema": {"year": "integer"}})
+    assert ran.code == 1
+    line = ran.stderr.splitlines()[-1]
+    assert f"s3://{source.bucket}/in/year=soon/d.csv, column 'year': its folder says 'soon', which is no int64" in line
