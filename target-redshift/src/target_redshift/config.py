@@ -24,7 +24,8 @@ from singer_arrow.singer.declare import (
     text,
 )
 from singer_arrow.urls import Url
-from target_redshift.nuls import CHOICES, REPLACE
+from target_redshift import nuls
+from target_redshift.long_texts import CHOICES, FAIL
 from target_redshift.sql import PRIVILEGES
 from target_redshift.types import MAX_VARCHAR
 
@@ -103,17 +104,18 @@ SETTINGS: dict[str, Any] = {
         "maximum": MAX_VARCHAR,
     },
     "long_text": choice(
-        "What becomes of texts with more bytes: fail ends the run and says where the text is; super makes new columns "
-        "of text SUPER, which takes up to 4 MB, but not those of keys; Parquet files with text are then converted.",
-        "fail",
-        "fail",
-        "super",
+        "What becomes of texts with more bytes: fail ends the run and says where the text is; rescue puts them whole "
+        "into the SUPER column `_sdc_long_text` of their row; super makes new columns of text SUPER, and Parquet files "
+        "with text are then converted. SUPER takes up to 4 MB, but more than 65,535 bytes of a text only if the "
+        "cluster's enable_large_strings_opt_in is on. Keys are never long.",
+        FAIL,
+        *CHOICES,
     ),
     "nul_text": choice(
         "What becomes of NUL characters in text, which Redshift does not take: replace puts the symbol \u2400 in their "
         "place, remove takes them out, both say so; fail ends the run.",
-        REPLACE,
-        *CHOICES,
+        nuls.REPLACE,
+        *nuls.CHOICES,
     ),
     "grants": {
         "type": ["object", "null"],
@@ -156,8 +158,8 @@ class Settings(LoadSettings):
     dist_key: Any = None
     sort_keys: Any = None
     varchar_max: int = MAX_VARCHAR
-    long_text: str = "fail"
-    nul_text: str = REPLACE
+    long_text: str = FAIL
+    nul_text: str = nuls.REPLACE
     grants: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,8 +12,9 @@ from singer_arrow.batch import conversion
 from singer_arrow.errors import DataError
 from singer_arrow.formats.json_values import json_texts
 from singer_arrow.schema import is_json
-from target_redshift import nuls
-from target_redshift.nuls import FAIL, Nuls
+from target_redshift import long_texts, nuls
+from target_redshift.found import Found
+from target_redshift.nuls import FAIL
 from target_redshift.types import MAX_VARBYTE, MAX_VARCHAR, Column, read_schema, upload_schema
 
 
@@ -21,6 +22,12 @@ class Conversion(conversion.Conversion[Column]):
     """See the base."""
 
     __slots__ = ()
+
+    @property
+    def read_schema(self) -> pa.Schema:
+        """See the base; `checked` adds the column of long texts."""
+        wanted = (c for c in self.columns if c.source not in self.constants and not c.holds_long_texts)
+        return pa.schema([self.read_field(c) for c in wanted])
 
     def read_field(self, column: Column) -> pa.Field:
         """See the base."""
@@ -45,6 +52,10 @@ _SHORTEN = "Shorten it or leave the column out in the tap"
 
 class NulError(DataError):
     """Text holds a NUL."""
+
+
+class LongTextError(DataError):
+    """Text is too long for its column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +88,8 @@ def checked(
     varchar_max: int = MAX_VARCHAR,
     upload_format: str = "parquet",
     nul_text: str = FAIL,
-    found: Nuls | None = None,
+    found: Found | None = None,
+    rescued: Found | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The batches of one file, looked at before Redshift does, which would say less.
 
@@ -90,19 +102,21 @@ def checked(
         upload_format: What they are uploaded as.
         nul_text: What becomes of NULs: one of `nuls.CHOICES`.
         found: Told of the NULs that were replaced or removed.
+        rescued: Told of the long texts that went into the column for them, which is added where it is a column.
 
     Raises:
         DataError: Text is too long, no UTF-8 or holds a NUL, or bytes are too many; names file, row and column.
     """
     before = 0
-    limits = {c.source: (limit(c, varchar_max, upload_format), holds_json(c)) for c in columns}
-    wanted = {name: (most, is_json) for name, (most, is_json) in limits.items() if most}
+    limits = {c.source: (c, limit(c, varchar_max, upload_format)) for c in columns}
+    wanted = {name: (column, most, holds_json(column)) for name, (column, most) in limits.items() if most}
+    rescues = any(c.holds_long_texts for c in columns)
     for batch in batches:
-        fit = batch
+        fit, long = batch, {}
         for index, (name, array) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
             if name not in wanted:
                 continue
-            most, is_json = wanted[name]
+            column, most, is_json = wanted[name]
             bad = misfit(array, most, is_json=is_json)
             if bad and bad.kind is NulError and nul_text != FAIL:
                 if found is not None:
@@ -110,10 +124,38 @@ def checked(
                 without = nuls.replaced(array, nul_text, is_json=is_json)
                 fit = fit.set_column(index, batch.schema.field(index), without)
                 bad = misfit(without, most, is_json=is_json)
+            if bad and bad.kind is LongTextError and column.is_rescued:
+                short, long[column] = long_texts.parted(fit.column(index), most)
+                fit = fit.set_column(index, fit.schema.field(index), short)
+                if rescued is not None:
+                    count = len(short) - long[column].null_count
+                    rescued.note(count, url, bad.place(name, before, file_format))
+                continue
             if bad:
-                raise bad.error(url, name, before, file_format)
+                raise _explained(bad, column, rescues=rescues).error(url, name, before, file_format)
+        if rescues:
+            texts = long_texts.objects(batch.num_rows, {c.name: a for c, a in long.items()})
+            if too_much := _too_long_a_row(fit, texts):
+                at = next(c.source for c, a in long.items() if a[too_much.row].is_valid)
+                raise too_much.error(url, at, before, file_format)
+            fit = fit.append_column(long_texts.COLUMN, texts)
         yield fit
         before += batch.num_rows
+
+
+def _explained(bad: Misfit, column: Column, *, rescues: bool) -> Misfit:
+    """What is wrong, with a hint that says why a long text was not rescued where others are."""
+    if not rescues or bad.kind is not LongTextError or column.kind != "VARCHAR":
+        return bad
+    return replace(bad, hint="A key, or a column that must not be null, is not rescued; shorten it in the tap")
+
+
+def _too_long_a_row(batch: pa.RecordBatch, texts: pa.Array) -> Misfit | None:
+    """The first row that, with its long texts, is more than COPY takes of JSON Lines."""
+    for row in pc.indices_nonzero(texts.is_valid()).to_pylist():
+        if (size := long_texts.json_bytes(batch, row, texts[row].as_py())) > MAX_JSON:
+            return Misfit(row, f"the row has {size:,} bytes with its long texts, and COPY takes {MAX_JSON:,}", _SHORTEN)
+    return None
 
 
 def holds_json(column: Column) -> bool:
@@ -156,9 +198,9 @@ def misfit(array: pa.Array, most: int, *, is_json: bool = False) -> Misfit | Non
         reason = f"has {lengths[row].as_py():,} bytes, and Redshift's column takes {most:,}"
         if not is_text:
             return Misfit(row, f"the value {reason}", _SHORTEN)
-        other = "set long_text: super and load into a new table" if most >= MAX_VARCHAR else "raise varchar_max"
+        other = "set long_text: rescue" if most >= MAX_VARCHAR else "raise varchar_max"
         hint = _SHORTEN if is_json or most > MAX_VARCHAR else f"{_SHORTEN}, or {other}"
-        return Misfit(row, f"the text {reason}", hint)
+        return Misfit(row, f"the text {reason}", hint, LongTextError)
     return None
 
 

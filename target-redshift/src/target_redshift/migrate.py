@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TypedDict
 
 import pyarrow as pa
 
@@ -15,6 +16,7 @@ from singer_arrow.errors import ConfigError, FatalError, SchemaError, SingerArro
 from target_redshift import sql
 from target_redshift.answers import AlreadyExistsError, Table
 from target_redshift.client import Redshift
+from target_redshift.long_texts import RESCUE, SUPER
 from target_redshift.names import LEDGER, distinct_table_name, staging_name, stream_label, table_name
 from target_redshift.types import Column, columns_of, ddl_type, missing_required, new_columns, wider_length
 
@@ -76,7 +78,7 @@ def prepare_table(client: Redshift, stream: str, schema: pa.Schema, keys: Sequen
     Raises:
         SchemaError: The table has a column of another type, or one that must not be null and that the stream lacks.
     """
-    texts = _super_texts(client, stream, schema, keys)
+    texts = _text_columns(client, stream, schema, keys)
     for _ in range(_TRIES):
         name, table = _owned_table(client, stream)
         try:
@@ -166,17 +168,29 @@ def _owned_table(client: Redshift, stream: str) -> tuple[str, Table | None]:
     return name, client.table(name)
 
 
-def _super_texts(client: Redshift, stream: str, schema: pa.Schema, keys: Sequence[str]) -> frozenset[str]:
-    """The properties whose text goes into SUPER columns: none of those that rows are compared, spread or sorted by."""
+class _Texts(TypedDict, total=False):
+    """What becomes of text, as `columns_of` takes it."""
+
+    super_texts: frozenset[str]
+    rescued_texts: frozenset[str]
+
+
+def _text_columns(client: Redshift, stream: str, schema: pa.Schema, keys: Sequence[str]) -> _Texts:
+    """The properties whose text goes into SUPER columns, or does so where it is too long for its own column.
+
+    None of those that rows are compared by goes there; none of those that they are spread or sorted by becomes SUPER.
+    """
     settings = client.settings
-    if settings.long_text != "super":
-        return frozenset()
+    if settings.long_text == RESCUE:
+        return {"rescued_texts": frozenset(schema.names) - frozenset(keys)}
+    if settings.long_text != SUPER:
+        return {}
     plain = {name.lower() for name in (*keys, settings.distribution(stream) or "", *settings.sorting(stream))}
-    return frozenset(name for name in schema.names if name.lower() not in plain)
+    return {"super_texts": frozenset(name for name in schema.names if name.lower() not in plain)}
 
 
-def _create(client: Redshift, stream: str, name: str, schema: pa.Schema, texts: frozenset[str]) -> None:
-    columns = columns_of(schema, varchar_max=client.settings.varchar_max, super_texts=texts)
+def _create(client: Redshift, stream: str, name: str, schema: pa.Schema, texts: _Texts) -> None:
+    columns = columns_of(schema, varchar_max=client.settings.varchar_max, **texts)
     quoted, what = client.quoted(name), f"Creating table {client.path(name)}"
     text = sql.create_table(
         quoted,
@@ -207,10 +221,10 @@ def _granting() -> Iterator[None]:
         raise ConfigError(msg) from None
 
 
-def _fit(client: Redshift, stream: str, table: Table, schema: pa.Schema, texts: frozenset[str]) -> Destination | None:
+def _fit(client: Redshift, stream: str, table: Table, schema: pa.Schema, texts: _Texts) -> Destination | None:
     """The table as a destination; None if columns were added just now, and it must be read again."""
     try:
-        columns = columns_of(schema, table.columns, varchar_max=client.settings.varchar_max, super_texts=texts)
+        columns = columns_of(schema, table.columns, varchar_max=client.settings.varchar_max, **texts)
     except SchemaError as error:
         msg = f"Table {client.path(table.name)}: {error}"
         raise SchemaError(msg) from None

@@ -5,8 +5,6 @@ In JSON text a NUL is the escape `\\u0000`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,21 +16,6 @@ _INSTEAD = {REPLACE: SYMBOL, REMOVE: ""}
 _JSON_INSTEAD = {REPLACE: r"\\u2400", REMOVE: ""}
 _ESCAPE = r"(^|[^\\])((?:\\\\)*)\\u0000"
 """The escape, but not `\\\\u0000`, which is a backslash and some letters."""
-
-
-@dataclass(slots=True)
-class Nuls:
-    """What was done about the NULs of an item: how many there were, and where the first was."""
-
-    count: int = 0
-    url: str = ""
-    place: str = ""
-
-    def note(self, count: int, url: str, place: str) -> None:
-        """Count those of a column of a file, of which the first is at the place."""
-        if not self.count:
-            self.url, self.place = url, place
-        self.count += count
 
 
 def first_row(array: pa.Array, *, is_json: bool = False) -> int | None:

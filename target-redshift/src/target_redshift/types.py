@@ -21,7 +21,7 @@ A new VARCHAR column begins with 256 bytes and grows as its values do (`wider_le
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -29,6 +29,7 @@ from pyarrow import types as pt
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema import JSON_METADATA, is_json, json_field
+from target_redshift.long_texts import COLUMN as LONG_TEXTS
 from target_redshift.names import column_names
 
 TIMESTAMP = pa.timestamp("us", "UTC")
@@ -115,6 +116,8 @@ class Column:
         scale: Those of them that are after the point.
         becomes_text: Whether its values are text in the table alone: JSON, or decimals of many digits.
         is_quoted: Whether its values are text that a SUPER column holds, as JSON text.
+        is_rescued: Whether texts that are too long for it go into the column of long texts.
+        holds_long_texts: Whether it is that column.
     """
 
     name: str
@@ -126,6 +129,8 @@ class Column:
     scale: int | None = None
     becomes_text: bool = False
     is_quoted: bool = False
+    is_rescued: bool = False
+    holds_long_texts: bool = False
 
     def __str__(self) -> str:
         return ddl_type(self)
@@ -184,6 +189,7 @@ def columns_of(
     *,
     varchar_max: int = MAX_VARCHAR,
     super_texts: Collection[str] = (),
+    rescued_texts: Collection[str] | None = None,
 ) -> tuple[Column, ...]:
     """The columns of a stream's table, in the order of the schema.
 
@@ -192,6 +198,8 @@ def columns_of(
         existing: The columns that the table has; theirs are the names and types where values fit them.
         varchar_max: The most bytes that a VARCHAR column gets.
         super_texts: Properties whose text new columns hold as SUPER, which has room for more.
+        rescued_texts: Properties whose texts go into the column of long texts when they are too long for their own,
+            where that may be null; None if there is no such column.
 
     Raises:
         SchemaError: A type has no counterpart, a column has a type that its values do not fit, or there are too many.
@@ -207,10 +215,32 @@ def columns_of(
         else c
         for c in columns
     )
-    if (count := len(have.keys() | set(names.values()))) > MAX_COLUMNS:
+    if rescued_texts is not None:
+        fitted = _with_long_texts(fitted, have, rescued_texts)
+    if (count := len(have.keys() | {c.name for c in fitted})) > MAX_COLUMNS:
         msg = f"The table would have {count} columns, and Redshift takes {MAX_COLUMNS}; leave some out by selection"
         raise SchemaError(msg)
     return fitted
+
+
+def _with_long_texts(
+    columns: Sequence[Column], have: Mapping[str, Existing], rescued: Collection[str]
+) -> tuple[Column, ...]:
+    """The columns, and the one that texts go into that are too long for theirs."""
+    if taken := next((c for c in columns if c.name == LONG_TEXTS), None):
+        msg = (
+            f"Property {taken.source!r} has the name of the column that long_text: rescue puts long texts into; "
+            "rename the property by stream_maps, or set long_text: fail"
+        )
+        raise SchemaError(msg)
+    holder = Column(LONG_TEXTS, LONG_TEXTS, "SUPER", pa.string(), holds_long_texts=True)
+    if LONG_TEXTS in have and have[LONG_TEXTS].kind != "SUPER":
+        raise _misfit(holder, have[LONG_TEXTS])
+    may_be_null = {c.name for c in columns if c.name not in have or have[c.name].nullable}
+    marked = (
+        replace(c, is_rescued=c.kind == "VARCHAR" and c.source in rescued and c.name in may_be_null) for c in columns
+    )
+    return (*marked, holder)
 
 
 def new_columns(columns: Sequence[Column], existing: Sequence[Existing]) -> list[Column]:

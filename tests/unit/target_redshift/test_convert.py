@@ -13,7 +13,7 @@ import pytest
 from singer_arrow.errors import DataError
 from singer_arrow.schema import is_json, json_field
 from target_redshift.convert import Conversion, checked, limit
-from target_redshift.nuls import Nuls
+from target_redshift.found import Found
 from target_redshift.types import Column, columns_of, existing
 
 TEXT = pa.schema([("id", pa.int64()), ("s", pa.string())])
@@ -134,7 +134,7 @@ def test_nuls_are_replaced_or_removed_and_noted(choice: str, symbol: str) -> Non
         batch(TEXT, {"id": 1, "s": "fits"}, {"id": 2, "s": None}),
         batch(TEXT, {"id": 3, "s": None}, {"id": 4, "s": "a\0\0"}, {"id": 5, "s": "\0"}),
     ]
-    found = Nuls()
+    found = Found()
     looked = list(checked(iter(batches), columns, "s3://b/x", varchar_max=7, nul_text=choice, found=found))
     assert looked[0] is batches[0]
     assert looked[1].column("s").to_pylist() == [None, f"a{symbol * 2}", symbol]

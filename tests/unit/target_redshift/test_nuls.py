@@ -5,7 +5,8 @@ import json
 import pyarrow as pa
 import pytest
 
-from target_redshift.nuls import REMOVE, REPLACE, Nuls, count, first_row, replaced
+from target_redshift.found import Found
+from target_redshift.nuls import REMOVE, REPLACE, count, first_row, replaced
 
 TEXTS = ["plain", None, "a\0b\0", "", "\0"]
 
@@ -61,7 +62,7 @@ def test_json(value: object, choice: str, symbol: str) -> None:
 
 
 def test_nuls_keep_the_first_place() -> None:
-    nuls = Nuls()
+    nuls = Found()
     nuls.note(2, "a.parquet", "row 1")
     nuls.note(1, "b.parquet", "row 7")
     assert (nuls.count, nuls.url, nuls.place) == (3, "a.parquet", "row 1")

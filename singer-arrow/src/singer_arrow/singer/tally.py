@@ -6,12 +6,15 @@ import threading
 import time
 from dataclasses import asdict, dataclass
 
+_RARE = ("nul_characters", "long_texts")
+
 
 @dataclass(slots=True)
 class Counts:
     """Of one stream: BATCH messages and files read, load jobs run, rows and bytes loaded, and what was left out.
 
-    `nul_characters` counts those that were replaced or removed; most runs have none and do not tell.
+    `nul_characters` counts those that were replaced or removed, `long_texts` those that were put elsewhere; most runs
+    have none and do not tell.
     """
 
     batches: int = 0
@@ -22,6 +25,7 @@ class Counts:
     bytes: int = 0
     skipped: int = 0
     nul_characters: int = 0
+    long_texts: int = 0
 
 
 class Tally:
@@ -53,7 +57,7 @@ class Tally:
         """All counts by name, at this moment."""
         with self._lock:
             counts = asdict(self._counts)
-        return counts if counts["nul_characters"] else {k: v for k, v in counts.items() if k != "nul_characters"}
+        return {name: count for name, count in counts.items() if count or name not in _RARE}
 
     def line(self) -> str:
         """The closing line: `flights: batches=12 records=0 files=12 load_jobs=1 rows=... seconds=4.2`."""

@@ -22,8 +22,7 @@ class AppendOnly(Lane):
     def make_fit(self, group: Group) -> StagingTables:
         """See the base."""
         tables = self.staged(group)
-        columns = {name: [c.name for c in staged if c.constant is None] for name, staged in tables.columns.items()}
-        fit_texts(self.way, tables.session, columns, group.lots)
+        fit_texts(self.way, tables.session, tables.staged, group.lots)
         return tables
 
     def bring(self, tables: StagingTables) -> None:

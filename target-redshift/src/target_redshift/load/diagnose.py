@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,11 +17,11 @@ from singer_arrow.storage import Storage
 from target_redshift import answers, staging
 from target_redshift.client import Redshift
 from target_redshift.connection import Session
-from target_redshift.convert import Misfit, holds_json, misfit
+from target_redshift.convert import LongTextError, Misfit, holds_json, misfit
 from target_redshift.load.lots import Lot
 from target_redshift.types import MAX_VARCHAR, Column
 
-_ABOUT_TEXT = re.compile(r"UTF-?8|length exceeds|NUL|too long", re.IGNORECASE)
+_ABOUT_TEXT = re.compile(r"UTF-?8|length exceeds|NUL|too long|longer than", re.IGNORECASE)
 logger = logging.getLogger("target-redshift")
 
 
@@ -42,10 +43,16 @@ def failed_copy(client: Redshift, session: Session, lot: Lot, storage: Storage, 
 
 
 def long_text(lots: Sequence[Lot], columns: Sequence[Column], storage: Storage, most: int) -> DataError | None:
-    """The first text in files that are loaded as they are, that has more bytes than a column may have, or a NUL."""
+    """The first text in files that are loaded as they are, that has more bytes than a column may have, or a NUL.
+
+    A `LongTextError` says that it has a place when the file is converted: among the long texts, or as JSON.
+    """
 
     def look(array: pa.Array, column: Column) -> Misfit | None:
-        return misfit(array, most, is_json=holds_json(column))
+        bad = misfit(array, most, is_json=holds_json(column))
+        if bad and bad.kind is LongTextError and not (column.is_rescued or holds_json(column)):
+            return replace(bad, kind=DataError)
+        return bad
 
     return _first(lots, columns, storage, _as_text, look)
 

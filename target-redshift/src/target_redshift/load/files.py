@@ -25,10 +25,11 @@ from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from target_redshift import staging
 from target_redshift.convert import Conversion, checked, has_long_json
+from target_redshift.found import Found
 from target_redshift.load import spool
 from target_redshift.load.spool import Spool
 from target_redshift.load.stage import CopyFile
-from target_redshift.nuls import FAIL, Nuls
+from target_redshift.nuls import FAIL
 from target_redshift.staging import StagingColumn, Unfit
 from target_redshift.types import Column
 
@@ -72,7 +73,8 @@ class Part:
     """An item that is ready: files that COPY reads where they are, or converted rows on local disk.
 
     `has_long_json` says that some JSON of it is too long to be staged as text; `nuls`, which characters were replaced
-    or removed; `skipped`, that its batch was loaded before, and there is nothing to load.
+    or removed; `long_texts`, which texts were rescued; `skipped`, that its batch was loaded before, and there is
+    nothing to load.
     """
 
     item: Item
@@ -81,7 +83,8 @@ class Part:
     files: tuple[tuple[Layout, CopyFile], ...] = ()
     spool: Spool | None = None
     has_long_json: bool = False
-    nuls: Nuls = field(default_factory=Nuls)
+    nuls: Found = field(default_factory=Found)
+    long_texts: Found = field(default_factory=Found)
     skipped: bool = False
 
 
@@ -107,7 +110,7 @@ class Files:
     ) -> None:
         self.storage, self._temporary = storage, temporary
         self._upload_format, self._varchar_max, self.nul_text = upload_format, varchar_max, nul_text
-        self._with_nuls: set[str] = set()
+        self._told: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
     def prepare(self, item: Item, keys: Sequence[str] = ()) -> Part:
@@ -134,11 +137,11 @@ class Files:
             NotFoundError: A file does not exist.
             DataError: As `prepare`.
         """
-        path, is_long, nuls = self._temporary(".arrow"), False, Nuls()
+        path, is_long, nuls, long_texts = self._temporary(".arrow"), False, Found(), Found()
 
         def noted() -> Iterator[pa.RecordBatch]:
             nonlocal is_long
-            for batch in self._converted(item, nuls):
+            for batch in self._converted(item, nuls, long_texts):
                 is_long = is_long or has_long_json(batch)
                 yield batch
 
@@ -146,13 +149,21 @@ class Files:
         if item.is_temporary:
             for url in item.urls:
                 Url.parse(url).local_path().unlink(missing_ok=True)
-        return Part(item, written.rows, written.bytes, spool=written, has_long_json=is_long, nuls=nuls)
+        return Part(
+            item,
+            written.rows,
+            written.bytes,
+            spool=written,
+            has_long_json=is_long,
+            nuls=nuls,
+            long_texts=long_texts,
+        )
 
-    def is_first_nul(self, stream: str) -> bool:
-        """Whether nobody asked for this stream before: a run says once that there are NULs."""
+    def is_first(self, stream: str, what: str) -> bool:
+        """Whether nobody asked for this stream before: a run says once that there are NULs, or long texts."""
         with self._lock:
-            is_first = stream not in self._with_nuls
-            self._with_nuls.add(stream)
+            is_first = (stream, what) not in self._told
+            self._told.add((stream, what))
         return is_first
 
     def discard(self, *parts: Part) -> None:
@@ -208,7 +219,7 @@ class Files:
             return Unfit("its compression is unknown")
         return Layout("jsonl", (*columns, *added), compression), CopyFile(url, fetched.info.size, item.rows)
 
-    def _converted(self, item: Item, nuls: Nuls) -> Iterator[pa.RecordBatch]:
+    def _converted(self, item: Item, nuls: Found, long_texts: Found) -> Iterator[pa.RecordBatch]:
         conversion = item.conversion
         read = conversion.read_schema
 
@@ -223,6 +234,7 @@ class Files:
                 upload_format=self._upload_format,
                 nul_text=self.nul_text,
                 found=nuls,
+                rescued=long_texts,
             )
 
         return conversion.all_batches((url, rows(url)) for url in item.urls)
@@ -230,7 +242,7 @@ class Files:
 
 def _parted(conversion: Conversion) -> tuple[list[Column], list[StagingColumn]]:
     """The columns that files may have, and those that are added to them."""
-    wanted = [c for c in conversion.columns if c.source not in conversion.constants]
+    wanted = [c for c in conversion.columns if c.source not in conversion.constants and not c.holds_long_texts]
     return wanted, staging.constant_columns(conversion.columns, conversion.constants)
 
 

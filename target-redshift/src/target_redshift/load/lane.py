@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from singer_arrow.errors import LoadError, RetriableError
 from singer_arrow.singer import lane
 from singer_arrow.singer.retries import pauses
+from target_redshift import long_texts
 from target_redshift.client import Redshift
-from target_redshift.convert import NulError
+from target_redshift.convert import LongTextError, NulError
 from target_redshift.ledger import MARK, StreamLedger
 from target_redshift.load import diagnose
 from target_redshift.load.encodings import ENCODINGS
@@ -33,8 +34,11 @@ from target_redshift.migrate import Destination
 from target_redshift.nuls import FAIL, REMOVE, REPLACE, SYMBOL
 from target_redshift.staging import upload_columns, upload_schema
 
+_LONG = "its files hold texts that are too long for their columns"
 DEADLINE_SECONDS = 600.0
 """How long a group is tried again and again."""
+_LONGEST_PAUSE = 8.0
+"""Seconds; whoever waits keeps later groups of the stream waiting too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +165,7 @@ class Lane(lane.Lane[Way, Part]):
         if not spools:
             return
         file_format, columns = self.way.upload_format, self.way.destination.columns
-        if file_format == "parquet" and any(part.has_long_json for part in group.parts):
+        if any(part.has_long_json for part in group.parts):
             file_format = "jsonl"  # COPY parses its objects itself, and takes some megabytes of them
         encoding = ENCODINGS[file_format](upload_schema(columns, file_format, ordered=self.merges))
         uploaded = self.way.place.upload(spools, encoding)
@@ -185,6 +189,10 @@ class Lane(lane.Lane[Way, Part]):
                     raise
                 self.convert(group, "its files hold NUL characters")
                 return self.staged(group)
+            except LongTextError:
+                tables.close()
+                self.convert(group, _LONG)
+                return self.staged(group)
             except BaseException:
                 tables.close()
                 raise
@@ -200,10 +208,10 @@ class Lane(lane.Lane[Way, Part]):
         self.upload(group)
 
     def _told(self, part: Part) -> Part:
-        """The part, and a word of what became of NUL characters."""
+        """The part, and a word of what became of NUL characters and long texts."""
         if part.nuls.count:
             of, files = self.way.stream, self.way.files
-            if files.is_first_nul(of):
+            if files.is_first(of, "NUL"):
                 self.way.logger.warning(
                     "Stream %r: %s, %s holds a NUL character, which Redshift does not take; such characters are %s, "
                     "set nul_text to choose otherwise",
@@ -213,6 +221,18 @@ class Lane(lane.Lane[Way, Part]):
                     {REPLACE: f"replaced by {SYMBOL}", REMOVE: "removed"}[files.nul_text],
                 )
             self.way.tally.add(nul_characters=part.nuls.count)
+        if part.long_texts.count:
+            of = self.way.stream
+            if self.way.files.is_first(of, "long texts"):
+                self.way.logger.warning(
+                    "Stream %r: %s, %s holds a text that is too long for its column; such texts are null there, and "
+                    "stand in column %s of their row",
+                    of,
+                    "RECORD messages" if part.item.is_temporary else part.long_texts.url,
+                    part.long_texts.place,
+                    long_texts.COLUMN,
+                )
+            self.way.tally.add(long_texts=part.long_texts.count)
         return part
 
     def _copy(self, lot: Lot, tables: StagingTables) -> None:
@@ -222,9 +242,18 @@ class Lane(lane.Lane[Way, Part]):
             way = self.way
             raise diagnose.failed_copy(way.client, tables.session, lot, way.files.storage, error) from None
 
+    def _fit(self, group: Group) -> StagingTables:
+        try:
+            return self.make_fit(group)
+        except LongTextError:
+            if all(p.spool for p in group.parts):
+                raise
+            self.convert(group, _LONG)
+            return self.make_fit(group)
+
     def _publish(self, group: Group) -> None:
         while group.parts:
-            theirs = self._bring(group, self.make_fit(group))
+            theirs = self._bring(group, self._fit(group))
             if not theirs:
                 rows, size = sum(lot.rows for lot in group.lots), sum(lot.bytes for lot in group.lots)
                 self.way.tally.add(load_jobs=len(group.lots), rows=rows, bytes=size)
@@ -279,7 +308,7 @@ class Lane(lane.Lane[Way, Part]):
 
     def _until_done(self, group: Group, step: Callable[[], object]) -> None:
         """Take a step of a group, again and again while Redshift is busy or breaks the connection."""
-        for pause in pauses(DEADLINE_SECONDS):
+        for pause in pauses(DEADLINE_SECONDS, most=_LONGEST_PAUSE):
             try:
                 step()
             except RetriableError as error:

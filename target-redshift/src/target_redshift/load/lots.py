@@ -55,6 +55,11 @@ class StagingTables:
         """The quoted name of the table that has the rows of all of them, for `upsert`."""
         self._made: list[str] = []
 
+    @property
+    def staged(self) -> dict[str, list[str]]:
+        """The names of the columns of each table that COPY filled."""
+        return {name: [c.name for c in staged if c.constant is None] for name, staged in self.columns.items()}
+
     def name(self) -> str:
         """The quoted name of one more temporary table of this session, which goes when this is closed."""
         name = sql.quoted(f"{STAGING}{uuid.uuid4().hex}")

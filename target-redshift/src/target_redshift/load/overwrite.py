@@ -5,6 +5,8 @@ from __future__ import annotations
 from target_redshift import sql
 from target_redshift.load.lane import Group, Lane
 from target_redshift.load.lots import StagingTables
+from target_redshift.load.widths import needed_bytes
+from target_redshift.types import MAX_VARCHAR
 
 
 class Overwrite(Lane):
@@ -18,9 +20,12 @@ class Overwrite(Lane):
         return self.way.client.quoted(self.way.replacement.staging(self.way.destination))
 
     def make_fit(self, group: Group) -> StagingTables:
-        """See the base; all texts fit into the staging table."""
+        """See the base; all texts fit into the staging table, but perhaps not into the table."""
         self.way.replacement.staging(self.way.destination)
-        return self.staged(group)
+        tables = self.staged(group)
+        if self.way.client.settings.varchar_max < MAX_VARCHAR:
+            needed_bytes(self.way, tables.session, tables.staged, group.lots)
+        return tables
 
     def bring(self, tables: StagingTables) -> None:
         """See the base."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from singer_arrow.errors import DataError
 from target_redshift import migrate, sql
+from target_redshift.convert import LongTextError
 from target_redshift.load import diagnose
 from target_redshift.load.lots import Lot
 from target_redshift.types import MAX_VARCHAR
@@ -28,6 +29,18 @@ def fit_texts(way: Way, session: Session, staged: Mapping[str, Sequence[str]], l
     Raises:
         DataError: A text is longer than its column may get; names file, row and column.
     """
+    migrate.widen(way.client, way.destination, needed_bytes(way, session, staged, lots))
+
+
+def needed_bytes(
+    way: Way, session: Session, staged: Mapping[str, Sequence[str]], lots: Sequence[Lot]
+) -> dict[str, int]:
+    """The bytes of the longest text that was staged for each column that is not as wide as can be.
+
+    Raises:
+        LongTextError: A text is longer than its column may get, and goes elsewhere when its file is converted.
+        DataError: As `fit_texts`.
+    """
     destination = way.destination
     growing = [name for name in destination.texts if destination.lengths.get(name, 0) < MAX_VARCHAR]
     needed: dict[str, int] = {}
@@ -42,11 +55,13 @@ def fit_texts(way: Way, session: Session, staged: Mapping[str, Sequence[str]], l
         most = max(way.client.settings.varchar_max, destination.lengths.get(name, 0))
         if length > most:
             raise _too_long(way, name, length, most, lots)
-    migrate.widen(way.client, destination, needed)
+    return needed
 
 
 def _too_long(way: Way, name: str, length: int, most: int, lots: Sequence[Lot]) -> DataError:
     column = next(c for c in way.destination.columns if c.name == name)
+    if column.is_rescued:
+        return LongTextError(f"a text has {length:,} bytes", column=column.source)
     found = diagnose.long_text(lots, [column], way.files.storage, most)
     reason = f"a text has {length:,} bytes, and Redshift's column takes {most:,}"
     hint = "Shorten it or leave the column out in the tap"
