@@ -85,7 +85,7 @@ def test_terminated_at_random_moments(method: str, cloud: Cloud, warehouse: Ware
 
     def terminate() -> None:
         query = "SELECT pg_terminate_backend(process) FROM stv_sessions WHERE process <> ALL(%s)"
-        while not is_over.wait(chance.uniform(0.05, 0.4)):
+        while not is_over.wait(chance.uniform(0.02, 0.3)):
             ended.extend(killer.execute(query, [spared]).fetchall())
             if len(ended) > 8:
                 return
@@ -94,13 +94,15 @@ def test_terminated_at_random_moments(method: str, cloud: Cloud, warehouse: Ware
         spared = [session.execute("SELECT pg_backend_pid()").fetchone()[0] for session in (rs, killer)]
         thread = threading.Thread(target=terminate)
         thread.start()
+        done = 0
         try:
-            warehouse.load(some(batch, count=15), load_method=method, **ONE_EACH)
+            while done < 10 or len(ended) < 3:
+                warehouse.load(some(batch, done, 5), load_method=method, **ONE_EACH)
+                done += 5
         finally:
             is_over.set()
             thread.join()
-    assert len(ended) > 2
-    assert warehouse.table() == rows(0, 30)
+    assert warehouse.table() == rows(0, 2 * done)
 
 
 @ONLY
