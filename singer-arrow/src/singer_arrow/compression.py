@@ -1,7 +1,8 @@
 """Compressed streams: which codec one is, and its bytes without it.
 
 Streams of several members or frames (`cat a.gz b.gz`, bgzip, pbzip2, pzstd) are read to their end. What comes out is
-cut to pieces of at most 4 MiB, however well the input compresses.
+cut to pieces of at most 4 MiB, however well the input compresses. The members of zip archives are files of their own:
+see `formats.zipped`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Protocol
 
 from isal import igzip_lib
 
+from singer_arrow import snappy
 from singer_arrow.errors import ConfigError, DataError
 
 SUFFIXES = {
@@ -23,14 +25,19 @@ SUFFIXES = {
     ".zstd": "zstd",
     ".xz": "xz",
     ".lz4": "lz4",
+    ".sz": "snappy",
+    ".snappy": "snappy",
+    ".zip": "zip",
 }
-CODECS = ("none", *dict.fromkeys(SUFFIXES.values()))
+CODECS = ("none", *dict.fromkeys(SUFFIXES.values()), "hadoop_snappy", "raw_snappy")
 _MAGIC = (
     (b"\x1f\x8b", "gzip"),
     (b"\x28\xb5\x2f\xfd", "zstd"),
     (b"\xfd7zXZ\x00", "xz"),
     (b"\x04\x22\x4d\x18", "lz4"),
+    (b"\xff\x06\x00\x00sNaPpY", "snappy"),
 )
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # of the first member, and of an archive without any
 _BZIP2_BLOCKS = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")  # of data, and of the end of an empty stream
 _IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub says an instance
 _PIECE = 4 << 20  # bytes out at a time
@@ -51,7 +58,11 @@ def detect(name: str, head: bytes = b"") -> str:
         return SUFFIXES.get(_suffix(name), "none")
     if head[:3] == b"BZh" and head[4:10] in _BZIP2_BLOCKS:
         return "bzip2"
-    return next((codec for magic, codec in _MAGIC if head.startswith(magic)), "none")
+    found = next((codec for magic, codec in _MAGIC if head.startswith(magic)), "none")
+    by_name = SUFFIXES.get(_suffix(name), "none")
+    if found == "none" and by_name == "snappy":  # what Hadoop writes begins with no mark
+        return "hadoop_snappy"
+    return "zip" if head.startswith(_ZIP) and by_name == "zip" else found
 
 
 def strip_suffix(name: str) -> str:
@@ -79,6 +90,11 @@ def decompress(chunks: Iterable[Any], codec: str, *, url: object = None) -> Iter
         return _by_arrow(chunks, codec, url)
     if codec in _MEMBERS:
         return _by_members(chunks, codec, url)
+    if codec in snappy.CODECS:
+        return _snappy(chunks, codec, url)
+    if codec == "zip":
+        reason = "a zip archive stands where its members are wanted"
+        raise DataError(reason, url=url, hint="This format cannot be read from archives; extract it first")
     msg = f"compression {codec!r} is not known; use one of {', '.join(CODECS)}"
     raise ConfigError(msg)
 
@@ -181,6 +197,15 @@ def _by_arrow(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]
         if not piece:
             return
         yield piece
+
+
+def _snappy(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]:
+    try:
+        yield from snappy.decompress(chunks, codec)
+    except EOFError:
+        raise _truncated(codec, url) from None
+    except ValueError as error:
+        raise _corrupt(codec, str(error), url) from None
 
 
 def _truncated(codec: str, url: object) -> TruncatedStreamError:

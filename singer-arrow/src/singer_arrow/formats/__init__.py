@@ -12,6 +12,7 @@ from singer_arrow.formats.lines import Lines
 from singer_arrow.formats.orc import Orc
 from singer_arrow.formats.parquet import Parquet
 from singer_arrow.formats.protocol import FixedColumn, Format, ReadOptions, WritableFormat
+from singer_arrow.formats.zipped import Zipped
 
 __all__ = ["FORMATS", "WRITABLE", "FixedColumn", "Format", "ReadOptions", "WritableFormat", "detect_format"]
 
@@ -25,7 +26,7 @@ _ALL: tuple[Format, ...] = (
     FixedWidth(),
 )
 
-FORMATS: dict[str, Format] = {f.name: f for f in _ALL}
+FORMATS: dict[str, Format] = {f.name: Zipped(f) for f in _ALL}
 WRITABLE: dict[str, WritableFormat] = {f.name: f for f in _WRITABLE}
 
 

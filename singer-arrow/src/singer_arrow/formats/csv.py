@@ -56,6 +56,8 @@ class Csv:
             if whole or (start and end > start.bytes) or sample_bytes >= _LONGEST_SAMPLE:
                 break
             sample_bytes *= 4
+        if start is None and not whole:
+            raise _endless_header(reader.url)
         if start is None:
             return pa.schema([])
         data = text[start.bytes : max(end, start.bytes)]
@@ -119,8 +121,7 @@ def _take_start(
         if start is not None or final:
             return start, chain([memoryview(held)[start.bytes if start else len(held) :]], chunks)
         if want >= LONGEST_RECORD:
-            reason = f"the header is longer than {LONGEST_RECORD >> 20} MiB, or a quote in it is never closed"
-            raise DataError(reason, url=url, line=1)
+            raise _endless_header(url)
         want *= 4
 
 
@@ -154,6 +155,11 @@ def _find_start(text: bytes, dialect: Dialect, options: ReadOptions, url: object
         reason = f"the header names the column {twice[0]!r} twice"
         raise DataError(reason, url=url, line=line, hint="Rename it, or set csv.header to false and csv.skip_rows to 1")
     return _Start(names, at + record.end, skipped + record.line - 1 + count_lines(raw))
+
+
+def _endless_header(url: object) -> DataError:
+    reason = f"the header is longer than {LONGEST_RECORD >> 20} MiB, or a quote in it is never closed"
+    return DataError(reason, url=url, line=1)
 
 
 def _numbered(names: Iterable[str]) -> list[str]:

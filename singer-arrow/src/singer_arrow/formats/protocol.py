@@ -27,7 +27,7 @@ class ReadOptions:
     """How files of a stream are read. What does not concern a format is ignored by it.
 
     Attributes:
-        compression: A codec (`none`, `gzip`, `bzip2`, `zstd`, `xz`, `lz4`), or `auto`: told by the first bytes.
+        compression: One of `compression.CODECS`, or `auto`: told by the first bytes; zip archives by their names.
         delimiter: One ASCII character between fields; by default a tab in `.tsv` files, `|` in `.psv`, else a comma.
         quote: The character around quoted fields, doubled within them; None or empty: fields are never quoted.
         escape: A character that makes the next one literal, in quoted fields and elsewhere.

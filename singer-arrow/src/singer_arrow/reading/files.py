@@ -56,7 +56,11 @@ class RangeFile:
 
     def seek(self, position: int, whence: int = 0) -> int:
         """As of any file."""
-        self._position = position + (0, self._position, self._size)[whence]
+        moved = position + (0, self._position, self._size)[whence]
+        if moved < 0:
+            msg = "a place before the beginning of the file"
+            raise OSError(msg)
+        self._position = moved
         return self._position
 
     def tell(self) -> int:

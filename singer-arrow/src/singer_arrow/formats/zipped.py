@@ -1,0 +1,224 @@
+"""Any format in zip archives: each member is a file of its own, with its own header or footer.
+
+The directory at the archive's end tells the members; each is then read as a stream, so that memory is bounded whatever
+it claims to become. Folders, members without a byte, and what macOS adds (`__MACOSX/`) are left out. An archive is told
+by its name or by the option `compression`, not by its first bytes: formats of columns are read from the end of a file.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import struct
+import zipfile
+import zlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from isal import igzip_lib
+
+from singer_arrow.compression import SUFFIXES
+from singer_arrow.errors import ConfigError, DataError, EmptyObjectError
+from singer_arrow.formats.protocol import Format, ReadOptions
+from singer_arrow.reading.files import ChunkFile, RangeFile, random_access
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.reading.ranges import SMALL_OBJECT
+from singer_arrow.schema import merge_all
+from singer_arrow.urls import Url
+
+_TAIL = 128 << 10
+_PIECE = 1 << 20
+_LOCAL_HEADER = struct.Struct("<4s22xHH")  # what is needed of it: its mark, and the lengths of what follows it
+_ENCRYPTED = 0x1 | 0x40 | 0x2000
+_STORED = 0
+_METHODS: dict[int, Callable[[], Any]] = {
+    8: lambda: igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_DEFLATE),
+    12: bz2.BZ2Decompressor,
+    95: lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ),
+}
+_IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub says an instance
+_SAMPLED = 5
+"""How many members a schema is inferred from."""
+
+
+class Zipped:
+    """A format, in zip archives too.
+
+    Args:
+        inner: The format of the members.
+    """
+
+    def __init__(self, inner: Format) -> None:
+        self._inner = inner
+        self.name, self.suffixes = inner.name, inner.suffixes
+
+    def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
+        """See `Format.infer`; of an archive, what its first five members have, merged."""
+        if not _is_archive(reader, options):
+            return self._inner.infer(reader, options, sample_bytes=sample_bytes)
+        own = replace(options, compression="auto")
+        with random_access(reader) as archive:
+            first = islice(_members(archive, reader.url), _SAMPLED)
+            schemas = [self._inner.infer(member, own, sample_bytes=sample_bytes) for member in first]
+        if not schemas:
+            raise _nothing(reader.url)
+        return merge_all(schemas)
+
+    def read(self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+        """See `Format.read`; of an archive, the rows of its members in the order of its directory."""
+        if not _is_archive(reader, options):
+            yield from self._inner.read(reader, schema, options)
+            return
+        own, found = replace(options, compression="auto"), False
+        with random_access(reader) as archive:
+            for member in _members(archive, reader.url):
+                found = True
+                yield from self._inner.read(member, schema, own)
+        if not found:
+            raise _nothing(reader.url)
+
+
+def _is_archive(reader: ObjectReader, options: ReadOptions) -> bool:
+    by_name = SUFFIXES.get(Path(reader.url.name.lower()).suffix) == "zip"
+    return options.compression == "zip" or (options.compression == "auto" and by_name)
+
+
+def _members(archive: ObjectReader, url: Url) -> Iterator[MemberReader]:
+    """The members that hold a byte.
+
+    Raises:
+        DataError: It is no zip archive.
+    """
+    start, data = archive.tail(_TAIL)
+    size = start + len(data)
+    if size <= SMALL_OBJECT:
+        archive.head_bytes(size)  # kept, so that its members need no requests
+    file: Any = RangeFile(size, [(start, data)], lambda span: archive.fetch([span])[0])
+    try:
+        directory = zipfile.ZipFile(file)
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error) as error:
+        reason = f"not a zip archive, or its directory is broken ({error})"
+        raise DataError(reason, url=url, hint="Upload the object again, or set the stream's compression") from None
+    infos = directory.infolist()
+    ends = sorted({*(i.header_offset for i in infos), directory.start_dir, size})
+    for info in infos:
+        if not info.is_dir() and info.file_size and not info.filename.startswith("__MACOSX/"):
+            end = ends[bisect_right(ends, info.header_offset)]
+            yield MemberReader(archive, _Place(info, end), Url(url.scheme, url.bucket, f"{url.key}!/{info.filename}"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A member, and where the next thing in its archive begins."""
+
+    info: zipfile.ZipInfo
+    end: int
+
+
+class MemberReader(ObjectReader):
+    """A member of an archive, as an object that is read in order."""
+
+    def __init__(self, archive: ObjectReader, place: _Place, url: Url) -> None:
+        super().__init__(archive.storage, url, budget=archive.budget)
+        self.ranged = False
+        self._archive, self._place = archive, place
+
+    @property
+    def size(self) -> int:
+        """Bytes of the member, as the directory tells."""
+        return self._place.info.file_size
+
+    def download(self, path: Path) -> int:
+        """Write the member to a local file."""
+        try:
+            with path.open("wb") as file:
+                file.writelines(self._data())
+        except OSError as error:
+            msg = f"{self.url} cannot be copied to {path.parent}: {error.strerror}; make room, or set TMPDIR elsewhere"
+            raise ConfigError(msg) from None
+        return self.size
+
+    def _sequential(self, start: int, end: int | None) -> Iterator[bytes]:
+        position = 0
+        for data in self._data():
+            if chunk := data[max(0, start - position) : None if end is None else max(0, end - position)]:
+                yield chunk
+            position += len(data)
+
+    def _first(self, n: int) -> bytes:
+        held = b""
+        for data in self._data():
+            held += data
+            if len(held) >= n:
+                break
+        return held[:n]
+
+    def _data(self) -> Iterator[bytes]:
+        """The member's bytes, checked against the size and the checksum that the directory tells."""
+        due, size, checksum = self._place.info, 0, 0
+        for data in self._unpacked():
+            size += len(data)
+            checksum = zlib.crc32(data, checksum)
+            if size > due.file_size:
+                raise self._error(f"it holds more than the {due.file_size} bytes that the archive tells of")
+            yield data
+        if (size, checksum) != (due.file_size, due.CRC):
+            raise self._error("its size or its checksum is not as the archive tells")
+
+    def _unpacked(self) -> Iterator[bytes]:
+        info, end = self._place.info, self._place.end
+        if info.flag_bits & _ENCRYPTED:
+            hint = "Extract it, and upload it without a password"
+            raise DataError("it is encrypted, which cannot be read", url=self.url, hint=hint)
+        if info.compress_type not in (_STORED, *_METHODS):
+            reason = f"it is compressed by method {info.compress_type}, which cannot be read"
+            raise DataError(reason, url=self.url, hint="Compress it by deflate")
+        source = ChunkFile(self._archive.chunks(info.header_offset, end))
+        header = source.read(_LOCAL_HEADER.size)
+        if len(header) < _LOCAL_HEADER.size or header[:4] != b"PK\x03\x04":
+            raise self._error("it does not stand where the archive tells")
+        _, name_size, extra_size = _LOCAL_HEADER.unpack(header)
+        source.read(name_size + extra_size)
+        if info.header_offset + _LOCAL_HEADER.size + name_size + extra_size + info.compress_size > end:
+            raise self._error("it overlaps what stands after it")
+        packed = _limited(source, info.compress_size)
+        if info.compress_type == _STORED:
+            yield from packed
+            return
+        try:
+            yield from _unpack(packed, _METHODS[info.compress_type]())
+        except (OSError, ValueError, EOFError, lzma.LZMAError, _IsalError) as error:
+            raise self._error(str(error)) from None
+
+    def _error(self, reason: str) -> DataError:
+        return DataError(f"corrupt member of a zip archive ({reason})", url=self.url, hint="Upload the archive again")
+
+
+def _limited(source: ChunkFile, size: int) -> Iterator[bytes]:
+    while size > 0 and (data := source.read(min(size, _PIECE))):
+        size -= len(data)
+        yield data
+
+
+def _unpack(packed: Iterable[bytes], unpacker: Any) -> Iterator[bytes]:
+    """What comes out is cut to pieces, however well it compressed."""
+    for piece in packed:
+        data = piece
+        while not unpacker.eof:
+            if out := unpacker.decompress(data, _PIECE):
+                yield out
+            if unpacker.needs_input:
+                break
+            data = b""
+    if not unpacker.eof:
+        msg = "it ends before its end"
+        raise EOFError(msg)
+
+
+def _nothing(url: object) -> EmptyObjectError:
+    return EmptyObjectError(f"{url} is empty: no file in it holds a byte")

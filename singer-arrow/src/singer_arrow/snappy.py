@@ -1,0 +1,134 @@
+"""The three ways in which Snappy stands in files: framed, as Hadoop writes it, and raw.
+
+Snappy itself only makes a block smaller; a file of blocks needs a frame. That of the Snappy project has checksums,
+CRC-32C, which are not verified here; lengths are. What Hadoop writes are blocks of known length, each of one or several
+parts. A raw file is one block, which is held whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+CODECS = ("snappy", "hadoop_snappy", "raw_snappy")
+_MARK = b"\xff\x06\x00\x00sNaPpY"
+_FRAME = 65_536
+"""Bytes of a frame's data, at most, before compression."""
+_COMPRESSED, _PLAIN, _FIRST_SKIPPABLE = 0x00, 0x01, 0x80
+_CHECKSUM = 4
+_LONGEST_BLOCK = 64 << 20
+"""Bytes of a block that are held, at most."""
+_PIECE = 4 << 20
+
+
+def decompress(chunks: Iterable[Any], codec: str) -> Iterator[bytes]:
+    """The bytes without their compression.
+
+    Raises:
+        EOFError: They end before their end.
+        ValueError: They are corrupt, or of another kind.
+    """
+    source = _Source(chunks)
+    if codec == "raw_snappy":
+        data = source.up_to(_LONGEST_BLOCK + 1)
+        if len(data) > _LONGEST_BLOCK:
+            msg = f"it is one block of more than {_LONGEST_BLOCK >> 20} MiB"
+            raise ValueError(msg)
+        return _pieces(_block(data, _LONGEST_BLOCK))
+    return _framed(source) if codec == "snappy" else _hadoop(source)
+
+
+class _Source:
+    def __init__(self, chunks: Iterable[Any]) -> None:
+        self._chunks, self._held = iter(chunks), memoryview(b"")
+
+    def up_to(self, n: int) -> bytes:
+        """The next `n` bytes, or fewer at the end."""
+        found: list[memoryview] = []
+        while n:
+            if not self._held:
+                chunk = next(self._chunks, None)
+                if chunk is None:
+                    break
+                self._held = memoryview(chunk).cast("B")
+            found.append(self._held[:n])
+            self._held = self._held[n:]
+            n -= len(found[-1])
+        return b"".join(found)
+
+    def exactly(self, n: int) -> bytes:
+        """The next `n` bytes."""
+        data = self.up_to(n)
+        if len(data) < n:
+            raise EOFError
+        return data
+
+
+def _framed(source: _Source) -> Iterator[bytes]:
+    if source.exactly(len(_MARK)) != _MARK:
+        msg = "it does not begin with the mark of framed Snappy; is it hadoop_snappy or raw_snappy?"
+        raise ValueError(msg)
+    while head := source.up_to(4):
+        if len(head) < 4:
+            raise EOFError
+        kind, size = head[0], int.from_bytes(head[1:], "little")
+        data = source.exactly(size)
+        if kind == _COMPRESSED:
+            yield _block(data[_CHECKSUM:], _FRAME)
+        elif kind == _PLAIN:
+            yield data[_CHECKSUM:]
+        elif kind < _FIRST_SKIPPABLE or (kind == _MARK[0] and data != _MARK[4:]):
+            msg = f"a frame is of the unknown kind 0x{kind:02x}"
+            raise ValueError(msg)
+
+
+def _hadoop(source: _Source) -> Iterator[bytes]:
+    while head := source.up_to(4):
+        if len(head) < 4:
+            raise EOFError
+        due = int.from_bytes(head, "big")
+        if due > _LONGEST_BLOCK:
+            msg = f"a block claims {due} bytes; is it another kind of Snappy?"
+            raise ValueError(msg)
+        while due:
+            size = int.from_bytes(source.exactly(4), "big")
+            if size > _LONGEST_BLOCK:
+                msg = f"a part of a block claims {size} bytes; is it another kind of Snappy?"
+                raise ValueError(msg)
+            data = _block(source.exactly(size), due)
+            if not data:
+                msg = "a part of a block is empty"
+                raise ValueError(msg)
+            due -= len(data)
+            yield from _pieces(data)
+
+
+def _block(data: bytes, limit: int) -> bytes:
+    """A block's data, of which there may be `limit` bytes."""
+    import pyarrow as pa
+
+    size = _length(data)
+    if size > limit:
+        msg = f"a block claims {size} bytes where at most {limit} may be"
+        raise ValueError(msg)
+    try:
+        plain: bytes = pa.decompress(data, size, codec="snappy", asbytes=True)
+    except (OSError, pa.ArrowException) as error:
+        raise ValueError(str(error)) from None
+    return plain
+
+
+def _length(data: bytes) -> int:
+    """The number that a block begins with: seven bits a byte, the lowest first."""
+    size = 0
+    for i, byte in enumerate(data[:5]):
+        size |= (byte & 0x7F) << (7 * i)
+        if byte < 0x80:
+            return size
+    msg = "a block does not begin with its length"
+    raise ValueError(msg)
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    for start in range(0, len(data), _PIECE):
+        yield data[start : start + _PIECE]
