@@ -28,7 +28,7 @@ class TargetRedshift(WarehouseTarget):
     name = "target-redshift"
     config_jsonschema: ClassVar[dict[str, Any]] = {
         "type": "object",
-        "properties": SETTINGS,
+        "properties": dict(SETTINGS),  # to which the SDK adds its own
         "required": list(REQUIRED),
     }
     default_sink_class = RedshiftSink
