@@ -100,14 +100,18 @@ SETTINGS: dict[str, Any] = {
         "additionalProperties": {"type": "array", "items": {"type": "string"}},
     },
     "varchar_max": {
-        **number("Most bytes that a VARCHAR column may grow to; a longer text is an error.", MAX_VARCHAR, minimum=1),
+        **number(
+            "Most bytes that a VARCHAR column may grow to; what becomes of longer texts, long_text says.",
+            MAX_VARCHAR,
+            minimum=1,
+        ),
         "maximum": MAX_VARCHAR,
     },
     "long_text": choice(
         "What becomes of texts with more bytes: fail ends the run and says where the text is; rescue puts them whole "
         "into the SUPER column `_sdc_long_text` of their row; super makes new columns of text SUPER, and Parquet files "
         "with text are then converted. SUPER takes up to 4 MB, but more than 65,535 bytes of a text only if the "
-        "cluster's enable_large_strings_opt_in is on. Keys are never long.",
+        "cluster's enable_large_strings_opt_in is on. A key that is too long is always an error.",
         FAIL,
         *CHOICES,
     ),

@@ -14,7 +14,7 @@ from __future__ import annotations
 import abc
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from singer_arrow.errors import LoadError, RetriableError
@@ -154,31 +154,48 @@ class Lane(lane.Lane[Way, Part]):
         """Bring what was staged into the table; within the transaction."""
 
     def upload(self, group: Group) -> None:
-        """Put the group's rows where COPY finds them, and write its manifests."""
+        """Put the group's rows where COPY finds them, and write its manifests: all of it, or nothing."""
+        lots: list[Lot] = []
+        try:
+            for lot in self._lots(group.parts):
+                lots.append(lot)  # noqa: PERF402 - what was made before an error must be known
+        except BaseException:
+            self._remove(lots)
+            raise
+        group.lots = lots
+
+    def _lots(self, parts: Sequence[Part]) -> Iterator[Lot]:
         by_layout: dict[Layout, tuple[Layout, list[CopyFile]]] = {}
-        for part in group.parts:
+        for part in parts:
             for layout, file in part.files:
                 by_layout.setdefault(layout.key, (layout, []))[1].append(file)
         for layout, files in by_layout.values():
-            group.lots.append(Lot(layout, tuple(files), self.way.place.put_manifest(files), is_ours=False))
-        spools = [part.spool for part in group.parts if part.spool]
+            yield Lot(layout, tuple(files), self.way.place.put_manifest(files), is_ours=False)
+        spools = [part.spool for part in parts if part.spool]
         if not spools:
             return
         file_format, columns = self.way.upload_format, self.way.destination.columns
-        if any(part.has_long_json for part in group.parts):
+        if any(part.has_long_json for part in parts):
             file_format = "jsonl"  # COPY parses its objects itself, and takes some megabytes of them
         encoding = ENCODINGS[file_format](upload_schema(columns, file_format, ordered=self.merges))
-        uploaded = self.way.place.upload(spools, encoding)
         layout = Layout(
             file_format,
             tuple(upload_columns(columns, file_format, ordered=self.merges)),
             None if file_format == "parquet" else "gzip",
         )
-        group.lots.append(Lot(layout, uploaded, self.way.place.put_manifest(uploaded), is_ours=True))
+        uploaded = self.way.place.upload(spools, encoding)
+        try:
+            manifest = self.way.place.put_manifest(uploaded)
+        except BaseException:
+            self.way.place.remove([file.url for file in uploaded])
+            raise
+        yield Lot(layout, uploaded, manifest, is_ours=True)
 
     def staged(self, group: Group) -> StagingTables:
         """The group's staging tables; COPY fills them, unless it has."""
         if group.tables is None:
+            if not group.lots:  # they were to be made again, and that failed
+                self.upload(group)
             tables = StagingTables(self.way.client)
             try:
                 for lot in group.lots:
@@ -226,7 +243,8 @@ class Lane(lane.Lane[Way, Part]):
             if self.way.files.is_first(of, "long texts"):
                 self.way.logger.warning(
                     "Stream %r: %s, %s holds a text that is too long for its column; such texts are null there, and "
-                    "stand in column %s of their row",
+                    "stand in column %s of their row; of more than 65,535 bytes it takes them only where the cluster's "
+                    "enable_large_strings_opt_in is on",
                     of,
                     "RECORD messages" if part.item.is_temporary else part.long_texts.url,
                     part.long_texts.place,
@@ -265,6 +283,9 @@ class Lane(lane.Lane[Way, Part]):
     def _bring(self, group: Group, tables: StagingTables) -> set[str]:
         """Load, unless somebody else has loaded some of the batches meanwhile: those."""
         ledger, session = self.way.ledger, tables.session
+        if (staged := sum(lot.rows for lot in group.lots)) != group.rows:
+            msg = f"{self.what}: {staged} rows are staged, and the batches have {group.rows}; nothing is loaded, run again"
+            raise LoadError(msg)
         batches = {p.item.batch_id: p.rows for p in group.parts if p.item.batch_id} if self.keeps_ledger else {}
         needs_mark = not self.leaves_out_loaded or any(p.item.batch_id is None for p in group.parts)
         with session.transaction(self.what):
@@ -273,7 +294,8 @@ class Lane(lane.Lane[Way, Part]):
             if group.mark in known:
                 return set()  # the answer to its COMMIT was lost
             if theirs := known & batches.keys() if self.leaves_out_loaded else set():
-                return set() if group.may_be_committed and theirs == batches.keys() else theirs
+                is_ours = group.may_be_committed and not needs_mark and theirs == batches.keys()
+                return set() if is_ours else theirs
             self.bring(tables)
             ledger.add(session, {**batches, **({group.mark: group.rows} if needs_mark else {})})
             if needs_mark and not self._has_swept:
@@ -299,8 +321,11 @@ class Lane(lane.Lane[Way, Part]):
             if tables:
                 tables.close()
         finally:
-            ours = [file.url for lot in lots if lot.is_ours for file in lot.files]
-            self.way.place.remove([*ours, *(lot.manifest for lot in lots)])
+            self._remove(lots)
+
+    def _remove(self, lots: Sequence[Lot]) -> None:
+        ours = [file.url for lot in lots if lot.is_ours for file in lot.files]
+        self.way.place.remove([*ours, *(lot.manifest for lot in lots)])
 
     def _discard(self, group: Group) -> None:
         self.forget(group)
