@@ -284,7 +284,7 @@ class Lane(lane.Lane[Way, Part]):
         """Load, unless somebody else has loaded some of the batches meanwhile: those."""
         ledger, session = self.way.ledger, tables.session
         if (staged := sum(lot.rows for lot in group.lots)) != group.rows:
-            msg = f"{self.what}: {staged} rows are staged, and the batches have {group.rows}; nothing is loaded, run again"
+            msg = f"{self.what}: {staged} rows are staged of {group.rows}; nothing of them is loaded, run again"
             raise LoadError(msg)
         batches = {p.item.batch_id: p.rows for p in group.parts if p.item.batch_id} if self.keeps_ledger else {}
         needs_mark = not self.leaves_out_loaded or any(p.item.batch_id is None for p in group.parts)
