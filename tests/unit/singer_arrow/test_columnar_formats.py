@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import UTC, date, datetime
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather, orc
 
@@ -222,3 +224,26 @@ def test_the_schema_of_an_orc_file_takes_its_end_alone(objects: Any) -> None:
 def test_formats_are_told_by_suffixes() -> None:
     found = {n: detect_format(n) for n in ("a.orc", "a.arrow", "a.arrows", "a.ipc", "a.FEATHER", "a.arrow.gz")}
     assert found == {"a.orc": "orc"} | dict.fromkeys(list(found)[1:], "arrow")
+
+
+def _varint(n: int) -> bytes:
+    out = b""
+    while n >= 0x80:
+        out, n = out + bytes([n & 0x7F | 0x80]), n >> 7
+    return out + bytes([n])
+
+
+@pytest.mark.parametrize("claimed", [2**31, 100_004])
+def test_a_parquet_file_that_claims_more_rows_than_it_has_is_refused(objects: Any, claimed: int) -> None:
+    out = io.BytesIO()
+    pq.write_table(pa.table({"id": range(100_003)}), out, store_schema=False)
+    data = out.getvalue()
+    size = int.from_bytes(data[-8:-4], "little")
+    footer = data[-8 - size : -8].replace(_varint(2 * 100_003), _varint(2 * claimed))  # as Thrift writes numbers
+    forged = data[: -8 - size] + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+    assert pq.read_metadata(io.BytesIO(forged)).num_rows == claimed
+    reader = objects.reader(forged, "a.parquet")
+    with pytest.raises(
+        DataError, match=rf"row group 0: (its footer tells of {claimed} rows, there are 100003|its data is)"
+    ):
+        list(FORMATS["parquet"].read(reader, pa.schema([("id", pa.int64())]), ReadOptions()))
