@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
+import contextlib
 import gzip
 import io
 import json
+import lzma
+import resource
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +141,172 @@ def test_fixed_width(source: Source) -> None:
     line = source.error(**given, schema={"id": "integer"})
     assert line == f"s3://{source.bucket}/in/b.txt, line 2, column 'id': 'x' is not an integer"
     assert "needs the stream's setting 'fixed_width'" in source.error(format="fixed_width")
+
+
+# Compressions -------------------------------------------------------------------------------------------------------
+
+CSV = b"id,name\n" + b"".join(b"%d,some name %d\n" % (n, n * 7919) for n in range(20_000))
+ROWS = [{"id": n, "name": f"some name {n * 7919}"} for n in range(20_000)]
+
+
+def by_arrow(codec: str) -> bytes:
+    out = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(out, codec) as stream:
+        stream.write(CSV)
+    return bytes(out.getvalue())
+
+
+def raw_snappy(data: bytes) -> bytes:
+    packed: bytes = pa.compress(data, codec="snappy", asbytes=True)
+    return packed
+
+
+def framed_snappy() -> bytes:
+    frames = [b"\xff\x06\x00\x00sNaPpY"]
+    for start in range(0, len(CSV), 65_536):
+        body = b"crc!" + raw_snappy(CSV[start : start + 65_536])
+        frames.append(b"\x00" + len(body).to_bytes(3, "little") + body)
+    return b"".join(frames)
+
+
+def hadoop_snappy() -> bytes:
+    packed = raw_snappy(CSV)
+    return len(CSV).to_bytes(4, "big") + len(packed).to_bytes(4, "big") + packed
+
+
+def zipped(members: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return out.getvalue()
+
+
+COMPRESSED = {
+    "a.csv.gz": lambda: gzip.compress(CSV[:300_000]) + gzip.compress(CSV[300_000:]),
+    "a.csv.bz2": lambda: bz2.compress(CSV[:300_000]) + bz2.compress(CSV[300_000:]),
+    "a.csv.xz": lambda: lzma.compress(CSV),
+    "a.csv.zst": lambda: by_arrow("zstd"),
+    "a.csv.lz4": lambda: by_arrow("lz4"),
+    "a.csv.sz": framed_snappy,
+    "a.csv.snappy": hadoop_snappy,
+    "a.csv.zip": lambda: zipped({"1.csv": CSV[:8] + CSV[CSV.index(b"9999,") :], "2.csv": CSV[: CSV.index(b"9999,")]}),
+}
+
+
+@pytest.mark.parametrize("name", COMPRESSED)
+def test_compressed_objects(name: str, source: Source) -> None:
+    source.put(f"in/{name}", COMPRESSED[name]())
+    assert sorted(source.records(), key=lambda r: r["id"]) == ROWS
+    source.put(f"in/{name}", COMPRESSED[name]()[:-100])
+    line = source.error(schema={"id": "integer", "name": "string"})
+    assert line.startswith(f"s3://{source.bucket}/in/{name}")
+
+
+def test_compressions_that_are_told_by_settings(source: Source) -> None:
+    source.put("in/a.csv", raw_snappy(CSV))
+    assert source.records(compression="raw_snappy") == ROWS
+    source.put("in/a.csv", zipped({"1.csv": CSV}))
+    assert source.records(compression="zip") == ROWS
+
+
+def test_zip_archives_that_are_refused(source: Source) -> None:
+    source.put("in/a.csv.zip", zipped({"x.csv": b"id\n1\n", "y.csv": b"id\nx\n"}))
+    where = f"s3://{source.bucket}/in/a.csv.zip"
+    assert f"{where}!/y.csv, line 2, column 'id'" in source.error(schema={"id": "integer"})
+    locked = bytearray(zipped({"x.csv": b"id\n1\n"}))
+    locked[6] |= 1
+    locked[locked.index(b"PK\x01\x02") + 8] |= 1
+    source.put("in/a.csv.zip", bytes(locked))
+    assert f"{where}!/x.csv: it is encrypted, which cannot be read" in source.error()
+
+
+# Bad input ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["gz", "zip"])
+def test_a_bomb_stays_within_bounded_memory(kind: str, source: Source) -> None:
+    out = io.BytesIO()
+    with contextlib.ExitStack() as stack:
+        if kind == "gz":
+            file: Any = stack.enter_context(gzip.GzipFile(fileobj=out, mode="wb"))
+        else:
+            archive = stack.enter_context(zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED))
+            file = stack.enter_context(archive.open("a.csv", "w"))
+        file.write(b"id,name\n")
+        for _ in range(1000):
+            file.write((b"1," + b"x" * 10_000 + b"\n") * 100)
+    assert len(out.getvalue()) < 4 << 20
+    source.put(f"in/a.csv.{kind}", out.getvalue())
+    ran = source.run(batches=True).check()
+    assert sum(m["row_count"] for m in ran.of_type("BATCH")) == 100_000
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10  # of any program so far
+    assert peak < 900 << 20  # of 1 GB of text
+
+
+def test_a_line_of_json_beyond_the_limit(source: Source) -> None:
+    source.put("in/a.jsonl", b'{"id": 1}\n{"id": 2, "text": "' + b"x" * (100 << 20) + b'"}\n')
+    line = source.error()
+    assert line.startswith(f"s3://{source.bucket}/in/a.jsonl, line 2: the line is longer than 64 MiB")
+    source.put("in/a.jsonl", b'{"id": 2, "text": "' + b"x" * (100 << 20) + b'"}\n')
+    assert "in/a.jsonl, line 1: the line is longer than 64 MiB" in source.error()
+
+
+def test_a_quote_that_never_closes(source: Source) -> None:
+    source.put("in/a.csv", b'id,name\n1,a\n2,"b\n' + b"3,some more text\n" * 6_000_000)
+    line = source.error(schema={"id": "integer", "name": "string"})
+    assert line.startswith(f"s3://{source.bucket}/in/a.csv, line 3: ")
+    assert "a quote in it is never closed" in line
+
+
+def test_columns_of_one_name(source: Source) -> None:
+    source.put("in/a.csv", b"id,name,id\n1,a,2\n")
+    assert "in/a.csv, line 1: the header names the column 'id' twice" in source.error()
+    source.s3.delete_object(Bucket=source.bucket, Key="in/a.csv")
+    out = io.BytesIO()
+    pq.write_table(pa.table([[1], [2]], names=["id", "id"]), out)
+    source.put("in/a.parquet", out.getvalue())
+    assert "Column 'id' stands twice" in source.error()
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_names_that_differ_in_case_alone_are_columns_of_their_own(name: str, source: Source) -> None:
+    table = pa.table({"id": [1], "ID": [2], "Id": [3]})
+    out = io.BytesIO()
+    pq.write_table(table, out)
+    source.put(
+        f"in/{name}",
+        {"a.csv": b"id,ID,Id\n1,2,3\n", "a.jsonl": b'{"id":1,"ID":2,"Id":3}\n', "a.parquet": out.getvalue()}[name],
+    )
+    assert source.records() == [{"id": 1, "ID": 2, "Id": 3}]
+    assert source.batch_rows().to_pydict() == table.to_pydict()
+
+
+def test_encrypted_parquet_is_refused(source: Source) -> None:
+    source.put("in/a.parquet", b"PARE" + bytes(200) + b"\x64\x00\x00\x00PARE")
+    assert "in/a.parquet: its footer is encrypted, which cannot be read. Decrypt the file first" in source.error()
+
+
+@pytest.mark.parametrize(
+    ("given", "text", "encoding"),
+    [
+        ({"encoding": "utf-16"}, "id,name\n1,né\n", "utf-16"),
+        ({"encoding": "latin-1"}, "id,name\n1,né\n", "latin-1"),
+        ({"encoding": "cp1252"}, "id,name\n1,€é\n", "cp1252"),
+        ({}, "id,name\n1,né\n", "utf-8-sig"),
+        ({"delimiter": ";", "quote": "'", "skip_rows": 2, "comment": "#"}, "x\ny\n#z\nid;name\n1;'a;b'\n", "utf-8"),
+        ({"escape": "\\"}, 'id,name\n1,"a \\"b\\" c"\n', "utf-8"),
+    ],
+)
+def test_dialects_and_encodings(given: dict[str, Any], text: str, encoding: str, source: Source) -> None:
+    source.put("in/a.csv", text.encode(encoding))
+    names = {"cp1252": "€é", "utf-8": "a;b" if "quote" in given else 'a "b" c'}
+    assert source.records(csv=given) == [{"id": 1, "name": names.get(encoding, "né")}]
+
+
+def test_no_header(source: Source) -> None:
+    source.put("in/a.csv", b"1,a\n2,b\n")
+    assert source.records(csv={"header": False}) == [
+        {"column_1": 1, "column_2": "a"},
+        {"column_1": 2, "column_2": "b"},
+    ]
