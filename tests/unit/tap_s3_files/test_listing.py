@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singer_arrow.storage import ObjectInfo
@@ -29,6 +29,7 @@ objects = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(objects, unique_by=lambda o: o.url, max_size=30), st.integers(0, 6))
 def test_what_is_put_in_comes_out_in_order(some: list[ObjectInfo], since: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
