@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import pyarrow as pa
@@ -383,3 +384,31 @@ class TestLedger:
         with pytest.raises(LoadError):
             run()
         assert rows(client, LEDGER) == []
+
+
+def test_close_ends_sessions_in_use(connect: Connect) -> None:
+    client, watcher = connect(), connect()
+    stack = ExitStack()
+    idle = stack.enter_context(client.session())
+    busy = stack.enter_context(client.session())
+    ids = [idle.id, busy.id]
+
+    def count() -> int:
+        text = f"SELECT COUNT(*) FROM pg_stat_activity WHERE pid IN ({ids[0]}, {ids[1]})"
+        return int(watcher.query(text, what="Looking for sessions").value)
+
+    assert count() == 2
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(busy.execute, "SELECT pg_sleep(5)", what="Waiting")
+        time.sleep(0.3)
+        began = time.monotonic()
+        client.close()
+        with pytest.raises(SessionLostError):
+            waiting.result()
+        assert time.monotonic() - began < 3
+    stack.close()
+    assert idle.broken
+    end = time.monotonic() + 10
+    while count() and time.monotonic() < end:
+        time.sleep(0.1)
+    assert count() == 0

@@ -44,6 +44,7 @@ class Session:
         self.in_transaction = False
         self.statements = 0
         self.idle_since = time.monotonic()
+        self._in_use = threading.Lock()
 
     def execute(self, text: str, params: Sequence[Any] = (), *, what: str) -> Answer:
         """Run one statement.
@@ -59,6 +60,10 @@ class Session:
             SingerArrowError: It was refused.
         """
         self.statements += 1
+        with self._in_use:
+            return self._execute(text, params, what)
+
+    def _execute(self, text: str, params: Sequence[Any], what: str) -> Answer:
         try:
             cursor = self._driver.cursor()
             cursor.execute(text, list(params) or None)
@@ -104,12 +109,19 @@ class Session:
             self.broken = True  # the error that led here is the one to tell
 
     def close(self) -> None:
-        """End the session."""
+        """End the session; a statement that another thread is waiting for is lost."""
         self.broken = True
+        is_free = self._in_use.acquire(blocking=False)
         try:
-            self._driver.close()
+            if is_free:
+                self._driver.close()
+            else:  # which would wait for the answer; the thread that gets none closes it
+                self._driver._usock.shutdown(socket.SHUT_RDWR)
         except Exception:  # noqa: BLE001 - it is of no use any more, whatever is wrong with it
             return
+        finally:
+            if is_free:
+                self._in_use.release()
 
 
 class Connection:
@@ -118,6 +130,8 @@ class Connection:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._idle: list[Session] = []
+        self._sessions: set[Session] = set()
+        self._is_ending = False
         self._lock = threading.Lock()
         self._was_reached = False
 
@@ -134,7 +148,7 @@ class Connection:
             yield session
         finally:
             if session.broken or session.in_transaction or session.statements >= MOST_STATEMENTS:
-                session.close()
+                self._end(session)
             else:
                 session.idle_since = time.monotonic()
                 with self._lock:
@@ -155,17 +169,18 @@ class Connection:
             try:
                 return function()
             except ServiceError:
-                if pause is None or not self._was_reached:
+                if pause is None or not self._was_reached or self._is_ending:
                     raise
                 time.sleep(pause)
         raise AssertionError
 
     def close(self) -> None:
-        """End the sessions of the pool."""
+        """End all sessions, those in use too; what is asked from now on is tried only once."""
+        self._is_ending = True
         with self._lock:
-            sessions, self._idle = self._idle, []
+            sessions, self._idle = set(self._sessions), []
         for session in sessions:
-            session.close()
+            self._end(session)
 
     def access(self) -> sql.Access:
         """By what right COPY reads files: the role that is set, or fresh credentials of `aws`.
@@ -199,18 +214,27 @@ class Connection:
             self._idle = [s for s in self._idle if s.idle_since >= oldest]
             session = self._idle.pop() if self._idle else None
         for old in stale:
-            old.close()
+            self._end(old)
         return session
+
+    def _end(self, session: Session) -> None:
+        with self._lock:
+            self._sessions.discard(session)
+        session.close()
 
     def _open(self) -> Session:
         deadline = DEADLINE_SECONDS if self._was_reached else 0.0
         for pause in pauses(deadline):
             try:
-                return self._connect()
+                session = self._connect()
             except ServiceError:
-                if pause is None:
+                if pause is None or self._is_ending:
                     raise
                 time.sleep(pause)
+            else:
+                with self._lock:
+                    self._sessions.add(session)
+                return session
         raise AssertionError
 
     def _connect(self) -> Session:
@@ -228,7 +252,11 @@ class Connection:
         driver._usock.settimeout(None)  # a COPY may take hours, and the driver offers no other way to tell it so
         driver.autocommit = True
         session = Session(driver)
-        session.execute(sql.SET_UTC, what=what)
+        try:
+            session.execute(sql.SET_UTC, what=what)
+        except SingerArrowError:
+            session.close()
+            raise
         self._was_reached = True
         return session
 

@@ -109,7 +109,11 @@ class TargetRedshift(WarehouseTarget):
         """See `LoadTarget.close`."""
         if "workers" in self.__dict__:
             self.workers.stop()
-        for name in ("place", "client"):
-            if name in self.__dict__:
-                self.__dict__[name].close()
+        if "place" in self.__dict__:
+            self.place.close()
+        if "client" in self.__dict__:
+            self.client.close()  # a load that is still running would keep staging tables from being dropped
+            for replacement in self._replacements.values():
+                replacement.close()
+            self.client.close()
         super().close()

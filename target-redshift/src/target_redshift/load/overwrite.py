@@ -39,4 +39,4 @@ class Overwrite(Lane):
 
     def finish(self) -> None:
         """Replace the table's rows; batches that were appended to its former ones count no more."""
-        self.way.replacement.replace(self.way.destination, self.way.ledger)
+        self.way.replacement.replace(self.way.ledger)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import uuid
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from singer_arrow.errors import SingerArrowError
 from target_redshift import migrate, sql
+from target_redshift.answers import AlreadyExistsError
 from target_redshift.client import Redshift
 from target_redshift.ledger import MARK, StreamLedger
 from target_redshift.migrate import Destination
 from target_redshift.names import staging_name
 from target_redshift.types import MAX_VARCHAR, Column
+
+logger = logging.getLogger("target-redshift")
 
 
 class Replacement:
@@ -27,10 +33,13 @@ class Replacement:
         self._lock = threading.Lock()
         self._name: str | None = None
         self._columns: dict[str, Column] = {}
+        self._newest: Destination | None = None
 
     def staging(self, destination: Destination) -> str:
         """The name of the staging table, which has all columns that the stream fills now, with room for any text."""
         with self._lock:
+            if self._newest is None or destination.lengths.keys() > self._newest.lengths.keys():
+                self._newest = destination  # loads of older ones may come later
             columns = {c.name: roomy(c) for c in destination.columns}
             if self._name is None:
                 migrate.remove_leftovers(self._client, destination.name)
@@ -41,30 +50,47 @@ class Replacement:
             assert self._name
             return self._name
 
-    def replace(self, destination: Destination, ledger: StreamLedger) -> None:
+    def replace(self, ledger: StreamLedger) -> None:
         """Put the rows of the staging table in the place of the table's, if there is a staging table."""
         with self._lock:
-            if self._name is None:
+            if self._name is None or self._newest is None:
                 return
+            destination = self._newest
             mark = f"{MARK}{uuid.uuid4().hex}"
             self._widen(destination, self._name)
             staging = self._client.quoted(self._name)
             self._client.retried(lambda: self._swap(destination, ledger, staging, mark))
             self._client.drop_table(self._name)
-            self._name, self._columns = None, {}
+            self._name, self._columns, self._newest = None, {}, None
+
+    def close(self) -> None:
+        """Drop the staging table of a run that failed; if that fails too, a later run does it."""
+        with self._lock:
+            name, self._name = self._name, None
+        if name is None:
+            return
+        try:
+            self._client.drop_table(name)
+        except SingerArrowError as error:
+            logger.warning("%s; a run of the stream drops it when it is a day old", error)
 
     def _create(self, destination: Destination, columns: dict[str, Column]) -> None:
         now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ").lower()
         name = staging_name(destination.name, now, uuid.uuid4().hex[:12])
         text = sql.create_table(self._client.quoted(name), list(columns.values()))
-        self._client.query(text, what=f"Creating table {self._client.path(name)}")
+        self._done(text, f"Creating table {self._client.path(name)}")
         self._name = name
 
     def _add(self, columns: list[Column]) -> None:
         for column in columns:
             assert self._name
             what = f"Adding column {column.name!r} to table {self._client.path(self._name)}"
-            self._client.query(sql.add_column(self._client.quoted(self._name), column), what=what)
+            self._done(sql.add_column(self._client.quoted(self._name), column), what)
+
+    def _done(self, text: str, what: str) -> None:
+        """Run a statement; nobody else knows the table, so what exists came of it when its answer was lost."""
+        with suppress(AlreadyExistsError):
+            self._client.query(text, what=what)
 
     def _widen(self, destination: Destination, staging: str) -> None:
         names = [name for name, c in self._columns.items() if c.kind == "VARCHAR"]
