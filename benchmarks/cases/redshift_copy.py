@@ -1,10 +1,10 @@
 """What a COPY reads, and how long it takes: text as it is, under gzip, in one file or one for each slice; our default.
 
 {rows:,} events of 21 columns, 516 bytes each as JSON and 205 between delimiters, forty of a session together. All are
-loaded into the same table of the local Redshift with {slices} slices, each run into a new one, with COMPUPDATE and
-STATUPDATE off where they can be. "Ours" are the very files that target-redshift with its defaults staged for these
-events when they came as a gzip JSON Lines batch on local disk: Parquet. Wall and CPU seconds are those of the client, a
-Python process that connects and waits.
+loaded into temporary tables of the same columns, as target-redshift does, in a local Redshift of {slices} slices, with
+COMPUPDATE and STATUPDATE off where they can be. "Ours" are the very files that target-redshift with its defaults staged
+for these events when they came as a gzip JSON Lines batch on local disk: Parquet. Wall and CPU seconds are those of the
+client, a Python process that connects and waits.
 
 The local Redshift is PostgreSQL with COPY in front of it: most of its seconds are PostgreSQL's, and the same for every
 format, where a real cluster is limited by the bytes that it reads. So bytes count more than seconds here.

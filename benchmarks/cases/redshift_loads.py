@@ -5,7 +5,8 @@ are the target's alone. Parquet on S3 is loaded as it is; files on local disk go
 
 The stock target is the Singer SDK's sink for SQL: it decodes a whole batch file to records and inserts them, many rows
 a statement. It takes part in one round with a tenth of the rows, in one file; compare it by rows a second. The CPU is
-that of the targets; the local Redshift's own is not counted, and it shares the machine with them.
+that of the targets; the seconds are mostly those of the local Redshift, PostgreSQL that takes 15 million values on the
+same machine, and they say little of the real one.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def build(bench: Workbench) -> Case:
                 facts(rows),
             ),
         ],
-        goals=[Goal("rows a second, Parquet on S3 over stock", "rows_per_s", ON_S3, STOCK, at_least=10)],
+        goals=[Goal("rows a CPU second, Parquet on S3 over stock", "rows_per_cpu_s", ON_S3, STOCK, at_least=10)],
         columns=COLUMNS,
         rounds=3,
     )

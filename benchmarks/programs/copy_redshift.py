@@ -1,4 +1,4 @@
-"""One COPY of events into a new table, as a client of Redshift sends it, by redshift_connector.
+"""One COPY of events into a new temporary table, as a client of Redshift sends it, by redshift_connector.
 
 Usage: python -m benchmarks.programs.copy_redshift URL OPTIONS
 
@@ -18,7 +18,7 @@ from benchmarks.generators.events import REDSHIFT, TYPES
 
 
 def main() -> None:
-    """Create the table, COPY, count, drop the table."""
+    """Create the table, COPY, count."""
     url, options = sys.argv[1:]
     host, port, user, password, database = (
         os.environ[f"TARGET_REDSHIFT_{name}"] for name in ("HOST", "PORT", "USER", "PASSWORD", "DBNAME")
@@ -32,13 +32,12 @@ def main() -> None:
     )
     connection.autocommit = True
     with connection, connection.cursor() as cursor:
-        cursor.execute(f"CREATE TABLE {table} ({columns})")
+        cursor.execute(f"CREATE TEMP TABLE {table} ({columns})")
         started = time.perf_counter()
         cursor.execute(f"COPY {table} FROM '{url}' CREDENTIALS '{credentials}' {options}")
         seconds = time.perf_counter() - started
         cursor.execute(f"SELECT COUNT(*) FROM {table}")
         ((rows,),) = cursor.fetchall()
-        cursor.execute(f"DROP TABLE {table}")
     print(json.dumps({"copy_s": seconds, "rows": rows}))
 
 
