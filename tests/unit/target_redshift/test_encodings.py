@@ -108,3 +108,18 @@ def test_csv_refuses_the_text_that_would_become_null(tmp_path: Path) -> None:
     encoding = ENCODINGS["csv"](schema)
     with pytest.raises(DataError, match="stands for null in CSV"):
         encoding.write([pa.RecordBatch.from_pylist([{"s": NULL_TEXT}], schema=schema)], tmp_path / "x")
+
+
+@pytest.mark.parametrize("file_format", ["csv", "jsonl"])
+@pytest.mark.parametrize(("precision", "scale"), [(38, 0), (38, 10), (38, 37), (18, 18), (1, 0)])
+def test_decimals_are_written_in_plain_digits(precision: int, scale: int, file_format: str, tmp_path: Path) -> None:
+    digits = [(0,), (1,), (9,) * precision, (1,) + (0,) * (precision - 1)]
+    content = [Decimal((sign, d, -scale)) for d in digits for sign in (0, 1) if sign == 0 or any(d)]
+    given = pa.schema([("n", pa.decimal128(precision, scale))])
+    encoding = ENCODINGS[file_format](staging.upload_schema(columns_of(given), file_format))
+    batch = pa.record_batch([pa.array([*content, None], given.field("n").type)], schema=given)
+    path = tmp_path / "file"
+    encoding.write([batch], path)
+    found = gzip.decompress(path.read_bytes()).decode().splitlines()
+    texts = found if file_format == "csv" else [json.loads(line)["n"] for line in found]
+    assert texts == [*(f"{n:f}" for n in content), NULL_TEXT if file_format == "csv" else None]

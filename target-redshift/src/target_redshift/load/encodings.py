@@ -83,11 +83,20 @@ def fitted(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.
 
 
 def _spelled(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with floats as text, in which infinity is a whole word."""
+    """The batch with numbers as text: in that of floats infinity is a whole word, in that of decimals all digits are.
+
+    Arrow writes small decimals with an exponent, which COPY does not take.
+    """
+    import polars as pl
+
     for i, array in enumerate(batch.columns):
         if pt.is_floating(array.type):
             text = pc.replace_substring(array.cast(pa.string()), "inf", "Infinity")
-            batch = batch.set_column(i, batch.schema.field(i).with_type(pa.string()), text)
+        elif pt.is_decimal(array.type):
+            text = pl.Series(pl.from_arrow(array)).cast(pl.String).to_arrow().cast(pa.string())
+        else:
+            continue
+        batch = batch.set_column(i, batch.schema.field(i).with_type(pa.string()), text)
     return batch
 
 
@@ -110,7 +119,7 @@ def _csv(batch: pa.RecordBatch) -> Any:
 
 
 def _printable(column: pa.Array) -> pa.Array:
-    """Decimals and dates as Arrow prints them; instants without their zone, which is UTC.
+    """Dates as Arrow prints them; instants without their zone, which is UTC.
 
     Raises:
         DataError: A text is what stands for null.
@@ -118,7 +127,7 @@ def _printable(column: pa.Array) -> pa.Array:
     if pt.is_string(column.type) and pc.any(pc.equal(column, NULL_TEXT)).as_py():
         reason = f"a text is {NULL_TEXT!r}, which stands for null in CSV"
         raise DataError(reason, hint="Set load_format: auto")
-    if pt.is_decimal(column.type) or pt.is_date(column.type):
+    if pt.is_date(column.type):
         return column.cast(pa.string())
     if pt.is_timestamp(column.type):
         return column.cast(pa.timestamp("us"))

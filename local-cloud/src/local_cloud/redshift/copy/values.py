@@ -22,6 +22,7 @@ Exact = Callable[[str], str | None]
 _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 _SHOWN = {"smallint": "Short", "integer": "Integer", "bigint": "Long"}
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+_DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)")  # COPY takes exponents for doubles alone
 _LARGEST = {"real": 3.4028235677973366e38, "double precision": float("inf")}
 _SMALLEST = {"real": 7.006492321624085e-46, "double precision": 0.0}
 
@@ -230,7 +231,7 @@ def _float(kind: str, text: str) -> str:
 
 
 def _numeric(column: Column, text: str, *, rounded: bool) -> str:
-    if not _NUMBER.fullmatch(text):
+    if not _DECIMAL.fullmatch(text):
         raise _digit(text, "Decimal")
     precision, scale = column.precision or 18, column.scale or 0
     way = decimal.ROUND_HALF_UP if rounded else decimal.ROUND_DOWN
