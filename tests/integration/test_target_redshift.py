@@ -170,3 +170,20 @@ def test_every_type_arrives_exactly(load_format: str, only: str, redshift: Loads
         for name, _, values, kind in types:
             assert as_python(kind, got[n][name]) == AS_READ.get(name, values)[n], name
     assert {n: v for n, v in got[2].items() if v is not None} == {"id": 2}
+
+
+@pytest.mark.parametrize("method", ["append-only", "upsert", "overwrite"])
+@pytest.mark.parametrize("where", ["s3", "local"])
+def test_many_bytes_in_a_table_that_exists(method: str, where: str, redshift: Loads) -> None:
+    columns = pa.schema([("id", pa.int64()), ("y", pa.binary())])
+    for number, size in enumerate([1, 70_000, 1_024_000]):
+        content = [{"id": number, "y": b"y" * size}]
+        redshift.run(
+            [schema(columns=columns), redshift.batch(content, columns=columns, where=where)], load_method=method
+        )
+        assert redshift.sql("SELECT OCTET_LENGTH(y) FROM {rows} ORDER BY id DESC LIMIT 1") == [(size,)]
+    sizes = redshift.sql(
+        "SELECT character_maximum_length FROM svv_columns WHERE column_name = 'y' AND table_schema = %s",
+        redshift.schema,
+    )
+    assert sizes == [(None,)]  # as Redshift's catalog may have it

@@ -185,6 +185,8 @@ def _from_parquet(column: Column) -> StagingColumn:
             return StagingColumn(column.name, TEXT, column, Change.JSON)
         case "VARCHAR":
             return StagingColumn(column.name, TEXT, column)
+        case "VARBYTE":  # without a length it would take 64,000 bytes
+            return StagingColumn(column.name, BYTES, column)
     return StagingColumn(column.name, ddl_type(column), column)
 
 

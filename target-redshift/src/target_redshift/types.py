@@ -179,7 +179,10 @@ def existing(
         digits = int(first) if first else precision or 18
         return Existing(name, kind, None, digits, int(second or 0) if first else scale or 0, nullable, is_filled)
     if kind in ("VARCHAR", "VARBYTE", "CHAR"):
-        return Existing(name, kind, int(first) if first else length, nullable=nullable, is_filled=is_filled)
+        size = int(first) if first else length
+        if size is None and kind == "VARBYTE":
+            size = MAX_VARBYTE  # the catalog does not tell, and what does not fit COPY or INSERT refuse
+        return Existing(name, kind, size, nullable=nullable, is_filled=is_filled)
     return Existing(name, kind, nullable=nullable, is_filled=is_filled)
 
 

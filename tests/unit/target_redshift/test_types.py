@@ -108,6 +108,7 @@ def test_columns_are_named_in_lower_case_and_differ() -> None:
         ("timestamp without time zone", None, None, None, "TIMESTAMP"),
         ("time without time zone", None, None, None, "TIME"),
         ("binary varying", 1024, None, None, "VARBYTE(1024)"),
+        ("binary varying", None, None, None, "VARBYTE(1024000)"),
         ("super", None, None, None, "SUPER"),
         ("boolean", None, None, None, "BOOLEAN"),
         ("character", 3, None, None, "CHAR(3)"),
