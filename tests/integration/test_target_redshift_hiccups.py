@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from redshift_lines import Loads
 from singer_lines import record, rows, schema, state
 
-from singer_arrow.errors import ServiceError
+from singer_arrow.errors import CredentialsError, ServiceError
 from target_redshift import sql
 from target_redshift.answers import SessionLostError
-from target_redshift.connection import Session
+from target_redshift.connection import Connection, Session
 from target_redshift.load.stage import Stage
 
 
@@ -94,3 +95,29 @@ def test_what_a_twin_left_is_staged_again(redshift: Loads, failing_once: Any, mo
     redshift.run([schema(), theirs, ours, state(2)])
     assert redshift.ids() == [0, 10, 11, 12, 20, 21, 22]
     assert dict(redshift.ledger()) == {"first": 1, "b1": 3, "b2": 3}
+
+
+EXPIRED = "S3ServiceException:The provided token has expired.,Status 400,Error ExpiredToken"
+
+
+def test_credentials_that_expire_are_asked_for_anew(
+    redshift: Loads, redshift_faults: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redshift_faults({"match": "^COPY ", "action": "error", "code": "XX000", "message": EXPIRED, "times": 1})
+    real, given = Connection.access, []
+
+    def access(self: Connection) -> sql.Access:
+        given.append(replace(real(self), session_token=f"token {len(given)}"))
+        return given[-1]
+
+    monkeypatch.setattr(Connection, "access", access)
+    redshift.run([schema(), redshift.batch(rows(0, 3), batch_id="A")])
+    assert redshift.ids() == [0, 1, 2]
+    assert len(given) == 3  # of the COPY, to see whether there are others, and of the COPY that follows
+
+
+def test_credentials_that_have_expired_for_good_are_said_at_once(redshift: Loads, redshift_faults: Any) -> None:
+    redshift_faults({"match": "^COPY ", "action": "error", "code": "XX000", "message": EXPIRED})
+    with pytest.raises(CredentialsError, match="has expired.*renew the credentials in aws"):
+        redshift.run([schema(), redshift.batch(rows(0, 3), batch_id="A")])
+    assert redshift.ids() == []

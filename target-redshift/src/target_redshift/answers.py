@@ -29,6 +29,10 @@ class AlreadyExistsError(SingerArrowError):
     """What was to be created is there already."""
 
 
+class ExpiredError(CredentialsError):
+    """The credentials that a COPY was given, or those of its role, have expired."""
+
+
 class SessionLostError(ServiceError):
     """The session ended before it answered: what was sent may have been done, or not."""
 
@@ -147,6 +151,9 @@ def _of_server(details: Mapping[str, str], what: str, role: str | None) -> Singe
             return ServiceError(f"{message}; run again")
         case Kind.GONE:
             return SessionLostError(f"{message}; run again")
+        case Kind.EXPIRED:
+            renewed = "run again" if role else "renew the credentials in aws, then run again"
+            return ExpiredError(f"{message}; {renewed}")
         case Kind.DENIED:
             return CredentialsError(f"{message}; {_denied_hint(text, role)}")
         case Kind.MISSING:

@@ -11,6 +11,7 @@ class Kind(Enum):
 
     RETRY = "another try may succeed, in a new transaction"
     GONE = "another try may succeed, in a new session"
+    EXPIRED = "another try may succeed, with other credentials"
     DENIED = "credentials or permissions"
     MISSING = "something does not exist"
     EXISTS = "something exists already"
@@ -51,10 +52,8 @@ _BY_TEXT = (
     (re.compile(r"during (?:a )?(?:cluster )?resize|in read-?only mode|is in maintenance", re.IGNORECASE), Kind.RETRY),
     (re.compile(r"Status (?:500|502|503|504)\b|SlowDown|RequestTimeout|InternalError\b"), Kind.RETRY),
     (re.compile(r"connection limit|terminating connection|the database system is", re.IGNORECASE), Kind.GONE),
-    (
-        re.compile(r"AccessDenied|Access ?Denied|Status 403\b|not authorized to|InvalidAccessKeyId|ExpiredToken"),
-        Kind.DENIED,
-    ),
+    (re.compile(r"ExpiredToken|\btoken\b[^.;]{0,60}\bexpired", re.IGNORECASE), Kind.EXPIRED),
+    (re.compile(r"AccessDenied|Access ?Denied|Status 403\b|not authorized to|InvalidAccessKeyId"), Kind.DENIED),
     (
         re.compile(r"NoSuchBucket|NoSuchKey|Status 404\b|(?:prefix|key|bucket) .*does not exist", re.IGNORECASE),
         Kind.MISSING,

@@ -20,6 +20,8 @@ from target_redshift.retries import Kind, classify
         (None, "terminating connection because of crash of another server process", Kind.GONE),
         ("42501", "", Kind.DENIED),
         ("XX000", "S3ServiceException:Access Denied,Status 403,Error AccessDenied", Kind.DENIED),
+        ("XX000", "S3ServiceException:The provided token has expired.,Status 400,Error ExpiredToken", Kind.EXPIRED),
+        ("XX000", "The security token included in the request is expired", Kind.EXPIRED),
         ("XX000", "must be owner of relation orders", Kind.DENIED),
         ("42P01", "", Kind.MISSING),
         ("XX000", "The specified S3 prefix 'x' does not exist", Kind.MISSING),

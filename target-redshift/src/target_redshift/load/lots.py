@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from singer_arrow.errors import LoadError, RetriableError
+from singer_arrow.errors import LoadError, RetriableError, ServiceError
 from singer_arrow.urls import Url
 from target_redshift import sql, staging
+from target_redshift.answers import ExpiredError
 from target_redshift.client import Redshift
 from target_redshift.connection import Session
 from target_redshift.load.files import Layout
@@ -71,15 +72,25 @@ class StagingTables:
 
         Raises:
             LoadError: Redshift refuses the files, or takes another number of rows.
+            ServiceError: It could not just now, or credentials expired meanwhile and there are new ones.
         """
         name = self.name()
         self.session.execute(sql.create_staging(name, lot.layout.columns), what=what)
-        self.session.execute(copy_text(name, lot, self._client.access()), what=what)
+        self._copy(name, lot, what)
         rows = int(self.session.execute(sql.COPIED_ROWS, what=what).value)
         if rows != lot.rows:
             msg = f"{what}: COPY took {rows} of {lot.rows} rows from {lot.files[0].url}; run the tap again"
             raise LoadError(msg)
         self.columns[name] = lot.layout.columns
+
+    def _copy(self, name: str, lot: Lot, what: str) -> None:
+        access = self._client.access()
+        try:
+            self.session.execute(copy_text(name, lot, access), what=what)
+        except ExpiredError as error:
+            if access.role is None and self._client.access() == access:
+                raise  # there are no newer ones
+            raise ServiceError(str(error)) from None
 
     def close(self) -> None:
         """Remove the tables, and give the session back."""
