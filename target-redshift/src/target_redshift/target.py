@@ -69,6 +69,7 @@ class TargetRedshift(WarehouseTarget):
             upload_format=settings.upload_format,
             varchar_max=settings.varchar_max,
             nul_text=settings.nul_text,
+            parallel=self.cores,
         )
 
     @cached_property

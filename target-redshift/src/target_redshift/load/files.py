@@ -97,6 +97,7 @@ class Files:
         upload_format: What converted rows are uploaded as.
         varchar_max: The most bytes that VARCHAR columns get.
         nul_text: What becomes of NUL characters.
+        parallel: How many items are converted at once; to look at files that stay as they are is mostly waiting.
     """
 
     def __init__(
@@ -107,11 +108,13 @@ class Files:
         upload_format: str,
         varchar_max: int,
         nul_text: str = FAIL,
+        parallel: int = 1,
     ) -> None:
         self.storage, self._temporary = storage, temporary
         self._upload_format, self._varchar_max, self.nul_text = upload_format, varchar_max, nul_text
         self._told: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
+        self._converting = threading.BoundedSemaphore(parallel)
 
     def prepare(self, item: Item, keys: Sequence[str] = ()) -> Part:
         """Make an item ready to be loaded.
@@ -145,7 +148,8 @@ class Files:
                 is_long = is_long or has_long_json(batch)
                 yield batch
 
-        written = spool.write(noted(), item.conversion.upload_schema, path)
+        with self._converting:
+            written = spool.write(noted(), item.conversion.upload_schema, path)
         if item.is_temporary:
             for url in item.urls:
                 Url.parse(url).local_path().unlink(missing_ok=True)
