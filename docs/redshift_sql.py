@@ -165,6 +165,7 @@ class Examples:
         for access in (role, names.access):
             yield _call("copy_csv", self.staging, names.stage, access)
         yield _constant("COPIED_ROWS")
+        yield _constant("TABLE_ID")
         yield _constant("LOAD_ERRORS")
         yield _constant("OLD_LOAD_ERRORS")
 

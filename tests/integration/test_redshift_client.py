@@ -412,3 +412,20 @@ def test_close_ends_sessions_in_use(connect: Connect) -> None:
     while count() and time.monotonic() < end:
         time.sleep(0.1)
     assert count() == 0
+
+
+def test_load_errors_are_those_of_one_copy(client: Redshift, cloud: Cloud, s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="bad.csv", Body=b"many\n")
+    access = sql.Access(
+        access_key_id=cloud.env["AWS_ACCESS_KEY_ID"], secret_access_key=cloud.env["AWS_SECRET_ACCESS_KEY"]
+    )
+    with client.session() as session:
+        for name in ("bad", "good"):
+            session.execute(f"CREATE TEMP TABLE {name} (id INTEGER)", what="Creating")
+        text = f"COPY bad FROM 's3://{bucket}/bad.csv' {access.clause} FORMAT AS CSV"
+        with pytest.raises(LoadError):
+            session.execute(text, what="Copying")
+        (bad,) = client.load_errors(session, "bad")
+        assert (bad.line, bad.column, bad.value) == (1, "id", "many")
+        assert client.load_errors(session, "good") == []
+        assert client.load_errors(session, "missing") == []

@@ -231,8 +231,9 @@ def copies(scenario: Scenario, put: Any) -> None:
     put(parquet(examples.file), "f.parquet")
     with pytest.raises(Exception, match="SERIALIZETOJSON|SUPER|column"):
         scenario.run("copy_parquet", 0)  # there is a list in it
-    scenario.run("LOAD_ERRORS", params=(scenario.session.id,))
-    scenario.run("OLD_LOAD_ERRORS", params=(scenario.session.id,))
+    which = (scenario.session.id, scenario.run("TABLE_ID", params=(examples.names.staging,)).value)
+    scenario.run("LOAD_ERRORS", params=which)
+    scenario.run("OLD_LOAD_ERRORS", params=which)
     scenario.run("copy_parquet", 3)
     assert scenario.run("COPIED_ROWS").value == 2
     assert scenario.run("longest_texts").rows == [(0,)]

@@ -79,22 +79,30 @@ class Redshift(Connection):
         """Remove a table; nothing happens if there is none."""
         self.query(sql.drop_table(self.quoted(name)), what=f"Dropping table {self.path(name)}")
 
-    def load_errors(self, session: Session) -> list[BadValue]:
-        """What the system tables say of the session's last COPY that failed, the newest first.
+    def load_errors(self, session: Session, table: str) -> list[BadValue]:
+        """What the system tables say of a COPY into a temporary table of the session, the newest first.
+
+        The numbers of sessions come again, and a session has many a COPY; each has a table of its own.
 
         `sys_load_error_detail` is for everybody but knows no values; `stl_load_errors` knows them, but is not for
         everybody, and serverless does not have it.
         """
-        told = self._bad_values(sql.LOAD_ERRORS, session)
-        if any(bad.value for bad in told):
-            return told
-        return self._bad_values(sql.OLD_LOAD_ERRORS, session) or told
-
-    def _bad_values(self, text: str, failed: Session) -> list[BadValue]:
+        what = "Reading load errors"
         try:
-            with self.session() as session:
-                rows = session.execute(text, [failed.id], what="Reading load errors").rows
+            which = [session.id, session.execute(sql.TABLE_ID, [table], what=what).value]
         except SingerArrowError as error:
             logger.debug("%s", error)  # the error of the COPY is the one to tell
+            return []
+        told = self._bad_values(sql.LOAD_ERRORS, which)
+        if any(bad.value for bad in told):
+            return told
+        return self._bad_values(sql.OLD_LOAD_ERRORS, which) or told
+
+    def _bad_values(self, text: str, which: list[int]) -> list[BadValue]:
+        try:
+            with self.session() as session:
+                rows = session.execute(text, which, what="Reading load errors").rows
+        except SingerArrowError as error:
+            logger.debug("%s", error)
             return []
         return [answers.bad_value(row) for row in rows]

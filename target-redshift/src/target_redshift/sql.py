@@ -406,14 +406,16 @@ NOW = "SELECT SYSDATE"
 # Why a COPY failed
 
 
+TABLE_ID = "SELECT oid FROM pg_class WHERE relname = %s"
+"""The number by which system tables know a temporary table; its name is the only one of its kind."""
 LOAD_ERRORS = (
     "SELECT TRIM(file_name), line_number, TRIM(column_name), CAST(NULL AS VARCHAR(1)), TRIM(error_message) "
-    "FROM sys_load_error_detail WHERE session_id = %s ORDER BY start_time DESC LIMIT 5"
+    "FROM sys_load_error_detail WHERE session_id = %s AND table_id = %s ORDER BY start_time DESC LIMIT 5"
 )
-"""File, line, column, no value and reason of the newest load errors of session %s."""
+"""File, line, column, no value and reason of the newest load errors of session %s and table %s."""
 OLD_LOAD_ERRORS = (
     "SELECT TRIM(filename), line_number, TRIM(colname), TRIM(raw_field_value), TRIM(err_reason) FROM stl_load_errors "
-    "WHERE session = %s ORDER BY starttime DESC LIMIT 5"
+    "WHERE session = %s AND tbl = %s ORDER BY starttime DESC LIMIT 5"
 )
 """The same with values, from a table that not everybody may read and that serverless does not have."""
 

@@ -16,23 +16,24 @@ from singer_arrow.schema import json_field
 from singer_arrow.storage import Storage
 from target_redshift import answers, staging
 from target_redshift.client import Redshift
-from target_redshift.connection import Session
 from target_redshift.convert import LongTextError, Misfit, holds_json, misfit
-from target_redshift.load.lots import Lot
+from target_redshift.load.lots import Lot, StagingTables
 from target_redshift.types import MAX_VARCHAR, Column
 
 _ABOUT_TEXT = re.compile(r"UTF-?8|length exceeds|NUL|too long|longer than", re.IGNORECASE)
 logger = logging.getLogger("target-redshift")
 
 
-def failed_copy(client: Redshift, session: Session, lot: Lot, storage: Storage, error: LoadError) -> SingerArrowError:
-    """The error of a COPY, with what can be found out about it.
+def failed_copy(
+    client: Redshift, tables: StagingTables, lot: Lot, storage: Storage, error: LoadError
+) -> SingerArrowError:
+    """The error of the last COPY into staging tables, with what can be found out about it.
 
     Redshift's tables of load errors name file, line and column. Of text that does not fit they tell little, and of
     columnar files too; then the texts of the files are looked at.
     """
     texts = [c.column for c in lot.layout.columns if c.column and (c.type == staging.TEXT or c.column.kind == "SUPER")]
-    told = client.load_errors(session)
+    told = client.load_errors(tables.session, tables.last)
     if told and not any(_ABOUT_TEXT.search(bad.reason) for bad in told):
         return answers.failed_copy(error, told)
     try:

@@ -258,7 +258,7 @@ class Lane(lane.Lane[Way, Part]):
             tables.copy(lot, self.what)
         except LoadError as error:
             way = self.way
-            raise diagnose.failed_copy(way.client, tables.session, lot, way.files.storage, error) from None
+            raise diagnose.failed_copy(way.client, tables, lot, way.files.storage, error) from None
 
     def _fit(self, group: Group) -> StagingTables:
         try:

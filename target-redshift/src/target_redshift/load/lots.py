@@ -54,6 +54,8 @@ class StagingTables:
         """Of each table that COPY filled, by its quoted name."""
         self.merged: str | None = None
         """The quoted name of the table that has the rows of all of them, for `upsert`."""
+        self.last = ""
+        """The name of the table that was made last."""
         self._made: list[str] = []
 
     @property
@@ -63,7 +65,8 @@ class StagingTables:
 
     def name(self) -> str:
         """The quoted name of one more temporary table of this session, which goes when this is closed."""
-        name = sql.quoted(f"{STAGING}{uuid.uuid4().hex}")
+        self.last = f"{STAGING}{uuid.uuid4().hex}"
+        name = sql.quoted(self.last)
         self._made.append(name)
         return name
 
