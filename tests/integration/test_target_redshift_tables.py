@@ -230,3 +230,15 @@ def test_codecs_that_copy_does_not_read_are_converted(redshift: Loads) -> None:
     for number, codec in enumerate(["none", "snappy", "gzip", "zstd"]):
         redshift.run([schema(), redshift.batch(rows(number, 1), compression=codec)])
     assert redshift.ids() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("kept", ["ENCODE bytedict", "DEFAULT 'x'"])
+def test_a_column_that_redshift_does_not_widen_is_explained(kept: str, redshift: Loads) -> None:
+    redshift.sql(f'CREATE SCHEMA "{redshift.schema}"')
+    redshift.sql(f"CREATE TABLE {{rows}} (id BIGINT, name VARCHAR(10) {kept})")
+    redshift.run([schema(), redshift.batch([row(1, "short")])])
+    with pytest.raises(LoadError) as raised:
+        redshift.run([schema(), redshift.batch([row(2, "x" * 300)])])
+    for words in ("Widening column 'name' of table", ".rows to 1024 bytes", "widens no column", "BYTEDICT"):
+        assert words in str(raised.value)
+    assert redshift.table() == [row(1, "short")]

@@ -12,7 +12,7 @@ from typing import TypedDict
 
 import pyarrow as pa
 
-from singer_arrow.errors import ConfigError, FatalError, SchemaError, SingerArrowError
+from singer_arrow.errors import ConfigError, FatalError, LoadError, SchemaError, SingerArrowError
 from target_redshift import sql
 from target_redshift.answers import AlreadyExistsError, Table
 from target_redshift.client import Redshift
@@ -24,6 +24,11 @@ logger = logging.getLogger("target-redshift")
 OWNER = "singer_stream: "
 """How a table's comment begins that says which stream the table belongs to."""
 _TRIES = 20
+_FIXED = (
+    "Redshift widens no column that has a default, is a key, or is encoded as BYTEDICT, RUNLENGTH, TEXT255 or TEXT32K: "
+    "change its encoding by ALTER TABLE, or create the table anew with a wider column"
+)
+"""Why Redshift refuses to widen a column for good, and what to do."""
 _NO_KEYS = ("SUPER",)
 """Types that rows can neither be spread nor sorted nor compared by."""
 
@@ -127,9 +132,10 @@ def widen(client: Redshift, destination: Destination, needed: Mapping[str, int])
             logger.info("%s", what)
             try:
                 client.query(sql.widen_column(client.quoted(destination.name), name, wider), what=what)
-            except SingerArrowError:
+            except LoadError as error:
                 if _length(client, destination.name, name) < length:  # else somebody else was faster
-                    raise
+                    msg = f"{error}; {_FIXED}"
+                    raise LoadError(msg) from None
             destination.lengths[name] = wider
 
 

@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from local_cloud.redshift.session import Session
 
 _COLUMN = """
-SELECT t.typname, a.atttypmod - 4, a.atthasdef, k.conname
+SELECT t.typname, a.atttypmod - 4, a.atthasdef, k.conname, l.encodings ->> local_cloud.full_name(a.attname::text)
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+LEFT JOIN local_cloud.layouts l ON l.table_id = a.attrelid
 LEFT JOIN pg_constraint k ON k.conrelid = a.attrelid AND k.contype = 'c' AND k.conkey = ARRAY[a.attnum]
 WHERE a.attrelid = to_regclass({table}) AND a.attname = (parse_ident({column}))[1] AND NOT a.attisdropped
 """
+_FIXED = ("bytedict", "runlength", "text255", "text32k")
+"""Encodings of columns that cannot be altered."""
 
 
 def description(statement: Special) -> wire.Message:
@@ -116,11 +119,14 @@ def _alter_type(statement: AlterType, session: "Session") -> list[bytes] | None:
     found = backend.query(where)
     if not found:
         raise RedshiftError(f"column {statement.column} of relation {statement.table} does not exist", "42703")
-    kind, size, has_default, constraint = found[0]
+    kind, size, has_default, constraint, encoding = found[0]
     if kind != "varchar":
         raise RedshiftError(f"cannot alter column {statement.column}: only the size of VARCHAR can be altered", "0A000")
     if has_default == "t":
         raise RedshiftError(f"cannot alter type of column {statement.column}: it has a default value", "0A000")
+    if encoding in _FIXED:
+        words = f"cannot alter type of column {statement.column}: its encoding is {encoding.upper()}"
+        raise RedshiftError(words, "0A000")
     if int(size or 0) == statement.bytes:
         raise RedshiftError("target column size should be different", "0A000")
     if int(size or 0) > statement.bytes:
