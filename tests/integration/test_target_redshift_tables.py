@@ -242,3 +242,19 @@ def test_a_column_that_redshift_does_not_widen_is_explained(kept: str, redshift:
     for words in ("Widening column 'name' of table", ".rows to 1024 bytes", "widens no column", "BYTEDICT"):
         assert words in str(raised.value)
     assert redshift.table() == [row(1, "short")]
+
+
+def test_upsert_needs_a_column_for_the_order_of_rows(redshift: Loads) -> None:
+    def run(count: int, method: str) -> None:
+        columns = pa.schema([(f"c{n}", pa.bool_()) for n in range(count)])
+        given = schema(columns=columns, keys=("c0",))
+        redshift.run([given, record(**{f"c{n}": n % 2 == 0 for n in range(count)})], load_method=method)
+
+    run(1599, "upsert")
+    with pytest.raises(SchemaError, match="has 1600 columns, and upsert takes 1599"):
+        run(1600, "upsert")
+    run(1600, "append-only")
+    assert redshift.sql("SELECT c0, c1598, c1599 FROM {rows} ORDER BY c1599") == [
+        (True, True, False),
+        (True, True, None),
+    ]

@@ -18,7 +18,7 @@ from target_redshift.answers import AlreadyExistsError, Table
 from target_redshift.client import Redshift
 from target_redshift.long_texts import RESCUE, SUPER
 from target_redshift.names import LEDGER, distinct_table_name, staging_name, stream_label, table_name
-from target_redshift.types import Column, columns_of, ddl_type, missing_required, new_columns, wider_length
+from target_redshift.types import MAX_COLUMNS, Column, columns_of, ddl_type, missing_required, new_columns, wider_length
 
 logger = logging.getLogger("target-redshift")
 OWNER = "singer_stream: "
@@ -98,11 +98,17 @@ def prepare_table(client: Redshift, stream: str, schema: pa.Schema, keys: Sequen
 
 
 def check_keys(client: Redshift, destination: Destination, keys: Sequence[str]) -> None:
-    """Refuse key columns that rows cannot be compared by.
+    """Refuse key columns that rows cannot be compared by, and more columns than can be merged.
 
     Raises:
-        SchemaError: There is one.
+        SchemaError: There is such a key, or a staging table would have too many columns with that of the rows' order.
     """
+    if (count := len(destination.columns)) >= MAX_COLUMNS:
+        msg = (
+            f"Stream of table {client.path(destination.name)} has {count} columns, and upsert takes {MAX_COLUMNS - 1}; "
+            "leave some out by selection, or set load_method: append-only"
+        )
+        raise SchemaError(msg)
     for column in destination.columns:
         if column.name in keys and column.kind in _NO_KEYS:
             msg = (

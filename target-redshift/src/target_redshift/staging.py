@@ -31,7 +31,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.schema import JSON_METADATA
-from target_redshift.types import MAX_DIGITS, MAX_SCALE, MAX_VARBYTE, MAX_VARCHAR, Column, ddl_type
+from target_redshift.types import MAX_COLUMNS, MAX_DIGITS, MAX_SCALE, MAX_VARBYTE, MAX_VARCHAR, Column, ddl_type
 
 ORDER = "_sdc_order"
 """Column of staging tables that holds the place of a row among those of its group."""
@@ -92,6 +92,8 @@ def staging_columns(
     wanted = {c.source: c for c in columns}
     if len(set(file.names)) != len(file.names):
         return Unfit("a column stands in it twice")
+    if len(file) > MAX_COLUMNS:
+        return Unfit(f"it has {len(file):,} columns, and a table takes {MAX_COLUMNS:,}")
     staged: list[StagingColumn] = []
     for number, field in enumerate(file):
         column = wanted.get(field.name)

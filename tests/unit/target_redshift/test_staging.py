@@ -238,3 +238,10 @@ class TestUploads:
         found = staging_columns(schema, columns_of(schema))
         assert isinstance(found, list)
         assert [c.type for c in found][:4] == ["DECIMAL(12, 2)", "TIMESTAMP", TEXT, "VARBYTE(1024000)"]
+
+
+def test_a_file_with_more_columns_than_a_table_takes() -> None:
+    schema = pa.schema([("c0", pa.int64())])
+    wide = [pa.schema([(f"c{n}", pa.int64()) for n in range(count)]) for count in (1600, 1601)]
+    assert isinstance(staged(wide[0], schema), list)
+    assert staged(wide[1], schema) == Unfit("it has 1,601 columns, and a table takes 1,600")
