@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from singer_arrow.schema import json_field
 from target_redshift import sql
+from target_redshift.ledger import KEPT, MARK
 from target_redshift.sql import Access
 from target_redshift.staging import (
     ORDER_COLUMN,
@@ -181,7 +182,7 @@ class Examples:
         yield _call("create_merged", self.merged, {self.staging: self.file}, self.columns, self.keys, ordered=False)
         yield _call("create_merged", self.merged, self.converted, self.columns, self.keys, ordered=True)
         yield _call("lock", self.ledger)
-        yield _call("ledger_entries", self.ledger, has_parameters=True)
+        yield _call("ledger_entries", self.ledger, MARK, KEPT, has_parameters=True)
         yield _call("ledger_entries_of", self.ledger, 3, has_parameters=True)
         yield _call("insert", self.table, self.staging, self.file, self.columns)
         yield _call("insert", self.table, next(iter(self.converted)), self._as_jsonl(), self.columns)
@@ -192,7 +193,7 @@ class Examples:
         yield _call("delete_all", self.table)
         yield _call("add_ledger_entries", self.ledger, 2, has_parameters=True)
         yield _call("delete_ledger_entries", self.ledger, has_parameters=True)
-        yield _call("delete_ledger_marks", self.ledger, "_sdc_load_", has_parameters=True)
+        yield _call("delete_ledger_marks", self.ledger, MARK, has_parameters=True)
         yield _call("clear_ledger", self.ledger, has_parameters=True)
 
     def _as_jsonl(self) -> list[StagingColumn]:

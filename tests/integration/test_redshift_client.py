@@ -325,6 +325,15 @@ class TestLedger:
         assert again.loaded("c") is None
         assert self.open(client, "another").loaded("a") is None
 
+    def test_entries_that_are_not_kept_are_asked_for(self, client: Redshift, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("target_redshift.ledger.KEPT", 2)
+        for batch in "abc":
+            self.load(client, self.open(client), batch)
+        ledger = self.open(client)
+        assert [bool(ledger.loaded(batch)) for batch in "abcd"] == [True, True, True, False]
+        client.query(f"DELETE FROM {client.quoted(LEDGER)}", what="test")
+        assert [bool(ledger.loaded(batch)) for batch in "abc"] == [False, True, True]
+
     def test_two_that_load_the_same_at_once(self, connect: Connect, client: Redshift) -> None:
         """Each sees what the others have committed, though its own session began before."""
         clients = [connect() for _ in range(5)]

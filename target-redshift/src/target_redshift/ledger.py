@@ -27,6 +27,8 @@ logger = logging.getLogger("target-redshift")
 MARK = "_sdc_load_"
 """Entries of loads, as against batches, begin so: by its own entry a load knows that it was committed."""
 _MARKS_LAST = timedelta(days=1)
+KEPT = 100_000
+"""Entries of a stream that are read at once, the newest; older ones are asked for one by one."""
 _AT_ONCE = 5_000
 """Entries in one statement, which takes 32,767 values."""
 
@@ -47,13 +49,15 @@ class StreamLedger:
         self._quoted = client.quoted(LEDGER)
         self._lock = threading.Lock()
         self._entries: dict[str, datetime] | None = None
+        self._has_all = False
 
     def loaded(self, batch_id: str) -> datetime | None:
         """When the batch was loaded into the table as it is now, in UTC; None if it was not."""
         with self._lock:
             if self._entries is None:
                 self._entries = self._client.retried(self._open)
-            return self._entries.get(batch_id)
+            when = self._entries.get(batch_id)
+        return when if when or self._has_all else self._client.retried(lambda: self._ask(batch_id))
 
     def lock(self, session: Session) -> None:
         """Wait for whoever is publishing in this schema; the first statement of a transaction that publishes."""
@@ -119,9 +123,15 @@ class StreamLedger:
                 session.execute(sql.delete_ledger_entries(self._quoted), values, what=what)
 
     def _read(self) -> dict[str, datetime]:
+        """The newest entries; void ones that are older than those stay, and count for nothing."""
         what = f"Reading {self._client.path(LEDGER)}"
-        rows = self._client.query(sql.ledger_entries(self._quoted), [self._stream], what=what).rows
-        return {str(batch): at for batch, at in rows if not str(batch).startswith(MARK)}
+        rows = self._client.query(sql.ledger_entries(self._quoted, MARK, KEPT), [self._stream], what=what).rows
+        self._has_all = len(rows) < KEPT
+        return {str(batch): at for batch, at in reversed(rows)}
+
+    def _ask(self, batch_id: str) -> datetime | None:
+        with self._client.session() as session:
+            return self.loaded_meanwhile(session, [batch_id]).get(batch_id)
 
     def _is_void(self, loaded_at: datetime) -> bool:
         return self._table.created is not None and loaded_at < self._table.created

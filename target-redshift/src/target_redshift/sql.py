@@ -365,9 +365,12 @@ def lock(table: str) -> str:
     return f"LOCK TABLE {table}"
 
 
-def ledger_entries(ledger: str) -> str:
-    """All entries of stream %s."""
-    return f'SELECT "batch_id", "loaded_at" FROM {ledger} WHERE "stream" = %s'
+def ledger_entries(ledger: str, prefix: str, most: int) -> str:
+    """The newest entries of stream %s but for those that begin with a prefix, at most so many."""
+    return (
+        f'SELECT "batch_id", "loaded_at" FROM {ledger} WHERE "stream" = %s AND LEFT("batch_id", {len(prefix):d}) <> '
+        f'{literal(prefix)} ORDER BY "loaded_at" DESC LIMIT {most:d}'
+    )
 
 
 def ledger_entries_of(ledger: str, count: int) -> str:
