@@ -364,6 +364,11 @@ class Settings:
             msg = "Setting 'start_date' must be before 'end_date'"
             raise ConfigError(msg)
         for stream in (s for s in streams if s.is_dated):
+            if end and not start:
+                msg = (
+                    f"Stream {stream.name!r} has dates in its path: set 'start_date' too, the first date that there is"
+                )
+                raise ConfigError(msg)
             for path in stream.paths:
                 check_moment(path, start, "start_date")
                 check_moment(path, end, "end_date")

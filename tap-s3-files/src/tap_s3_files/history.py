@@ -114,7 +114,11 @@ def up_to(kept: History, watermark: Watermark | None, behind: Sequence[Segment],
         planned.update(kept.planned)
     if since is None or since < start:
         since = start
+        older = {v: at for v, at in planned.items() if at < start.last_modified}
         planned = {v: at for v, at in planned.items() if at >= start.last_modified}
+        if older:  # where keys ascend, listings begin there
+            edge = max(older, key=lambda v: (older[v], v))
+            planned[edge] = older[edge]
     return replace(kept, since=since, until=watermark, planned=planned)
 
 

@@ -25,6 +25,8 @@ from tap_s3_files.plan import Segment, Task, in_window, make_segments
 logger = logging.getLogger("tap-s3-files")
 VERSION = 1
 MOST_READ = 64
+TOLD = "queue"
+"""In the place of a fingerprint: a segment that a queue told of; nothing but the segment knows of its objects."""
 """How many of the segments that are removed are looked at for the history, the last ones."""
 Window = tuple[datetime | None, datetime | None]
 """The settings `start_date` and `end_date`."""
@@ -135,7 +137,11 @@ def resume(
     Segments behind the STATE are removed, and so are those that do not continue it (the stream's paths changed, or they
     are what is left of a run whose STATE is lost): their objects lie after the watermark, or there is none, so they are
     planned again. What is still needed of them goes into the history first. A segment of which no object lies within
-    the window is not followed either; one of which some do is followed whole: other bundles would have other ids.
+    the window is not followed either; one of which some do is followed whole: other bundles would have other ids. A
+    segment that a queue told of is followed in any case, since its messages are gone.
+
+    Raises:
+        ConfigError: One that a queue told of does not continue the STATE.
 
     Args:
         store: Of the stream.
@@ -150,6 +156,12 @@ def resume(
     chain = _chain(store, [n for n in numbers if n >= first], start, fingerprint, window)
     gone = [n for n in numbers if n < first or n >= first + len(chain)]
     some = [store.read(n) for n in gone[-MOST_READ:]]
+    if start.watermark and any(store.read(n).fingerprint == TOLD for n in gone if n >= first):
+        msg = (
+            "Segments that a queue told of do not continue the STATE, and nothing else knows of their objects; "
+            "run with replication.method sqs first, or with the STATE of its last run"
+        )
+        raise ConfigError(msg)
     history = up_to(kept, start.watermark, _before(start, some), overlap)
     if gone:
         history = history.without(some, gone[-1])
@@ -251,9 +263,10 @@ def _chain(
         if number != expected:
             break
         segment = store.read(number)
-        if segment.before != before or segment.fingerprint != fingerprint:
+        if segment.before != before:
             break
-        if not any(in_window(o, *window) for o in segment.objects):
+        is_wanted = segment.fingerprint == fingerprint and any(in_window(o, *window) for o in segment.objects)
+        if not is_wanted and segment.fingerprint != TOLD:
             break
         chain.append(segment)
         before = segment.after

@@ -138,3 +138,19 @@ def test_a_large_list_takes_little_memory(objects: Any) -> None:
     tracemalloc.stop()
     assert rows == 1_000_001
     assert peak < 100 << 20 < len(data)
+
+
+def test_a_list_begins_early_or_not_at_all() -> None:
+    is_list, rest = take_list(iter([b" \n" * 1000, b"[1]"]))
+    assert (is_list, b"".join(rest).strip()) == (True, b"1]")
+    taken = 0
+
+    def blanks() -> Iterator[bytes]:
+        nonlocal taken
+        for _ in range(1000):
+            taken += 1
+            yield b"\n" * 10_000
+
+    is_list, rest = take_list(blanks())
+    assert (is_list, taken < 10) == (False, True)
+    assert sum(map(len, rest)) == 10_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -11,13 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from singer_arrow.aws import AwsOptions
+from singer_arrow.errors import ConfigError
 from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
 from tap_s3_files import plan
-from tap_s3_files.bookmarks import Bookmark
+from tap_s3_files.bookmarks import Bookmark, Watermark
+from tap_s3_files.config import SqsSettings
 from tap_s3_files.plan import Task, after_task
-from tap_s3_files.replication.intake import Claim, Receiver
-from tap_s3_files.segments import SegmentStore, take_up
+from tap_s3_files.replication.intake import Claim, Intake, Receiver
+from tap_s3_files.replication.queue import Message, Queue
+from tap_s3_files.segments import SegmentStore, resume, take_up
 from tap_s3_files.stream import unsent
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -88,6 +93,58 @@ def test_segments_that_are_gone_are_said(tmp_path: Path, caplog: pytest.LogCaptu
     caplog.clear()
     assert take_up(store, Bookmark(None, 2)).numbers == ()  # an old STATE
     assert "Segments 2 to 3" in caplog.text
+
+
+def test_a_run_with_polling_follows_what_a_queue_told_of_whatever_the_paths(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    receiver(store).plan([info(1)])
+    (segment,) = resume(store, None, "other paths", window=(START + timedelta(days=9), None)).segments
+    assert [str(o.url) for o in segment.objects] == ["s3://b/in/0001"]
+    ahead = Bookmark(Watermark(START + timedelta(days=1), "s3://b/in/0009"), 0)
+    with pytest.raises(ConfigError, match="run with replication.method sqs first"):
+        resume(store, ahead, "other paths")
+    assert store.numbers() == [0]
+
+
+class Objects(Storage):
+    """Objects that all exist, each as old as the others."""
+
+    def head(self, url: Url) -> ObjectInfo:
+        return ObjectInfo(url, 1, "e", START)
+
+
+def message(name: str, *keys: str) -> Message:
+    records = [{"eventName": "ObjectCreated:Put", "s3": {"bucket": {"name": "b"}, "object": {"key": k}}} for k in keys]
+    return Message(name, "receipt", json.dumps({"Records": records}), 0)
+
+
+@pytest.mark.parametrize("unmatched", ["keep", "delete"])
+def test_a_message_goes_when_nobody_needs_it_any_more(tmp_path: Path, unmatched: str) -> None:
+    keys = AwsOptions(region="eu-west-1", access_key_id="a", secret_access_key="b")
+    queue = Queue("https://sqs.eu-west-1.amazonaws.com/1/q", keys, visibility=30)  # it is not asked
+    told = receiver(store_in(tmp_path))
+    others = [Claim("other", (Url("s3", "b", "**/*.csv"),))]
+    intake = Intake(
+        queue, {"orders": told}, others, Objects(), SqsSettings("q", delete_unmatched=unmatched == "delete")
+    )
+    found = intake._sort(
+        [
+            message("ours", "in/1.json"),
+            message("of both", "in/2.csv"),
+            message("ours and another's", "in/3.json", "out/3.csv"),
+            message("ours and nobody's", "in/4.json", "out/4.json"),
+            message("nobody's", "out/5.json"),
+            message("another's", "out/6.csv"),
+        ]
+    )
+    gone = {"ours"} | ({"ours and nobody's", "nobody's"} if unmatched == "delete" else set())
+    assert {m.id for m in found.done} == gone
+    assert [str(o.url) for o in found.new["orders"].values()] == [
+        "s3://b/in/1.json",
+        "s3://b/in/2.csv",
+        "s3://b/in/3.json",
+        "s3://b/in/4.json",
+    ]
 
 
 def test_two_runs_at_once_follow_each_other(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ _BLANK = b" \t\r\n"
 _FIRST_KEY = re.compile(rb'[ \t\r\n]*(\{[ \t\r\n]*"(?>(?:[^"\\]|\\.)*)"[ \t\r\n]*:)', re.DOTALL)
 _TOKEN = re.compile(rb'"(?>(?:[^"\\]|\\.)*)"|[\[\]{},"]', re.DOTALL)  # a quote alone: its string does not end
 _TRIES = 3
+_MOST_BLANK = 64 << 10
+"""A list begins within so many blanks; what has more of them is read in blocks, as lines."""
 _ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -33,6 +35,8 @@ def take_list(chunks: Iterator[Any]) -> tuple[bool, Iterator[Any]]:
             if text[:1] != b"[":
                 return False, chain([head], chunks)
             return True, chain([head.replace(b"[", b" ", 1)], chunks)
+        if len(head) > _MOST_BLANK:
+            return False, chain([head], chunks)
     return False, iter([head])
 
 

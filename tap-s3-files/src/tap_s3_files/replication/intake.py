@@ -21,10 +21,10 @@ from tap_s3_files.bookmarks import Bookmark
 from tap_s3_files.config import SqsSettings
 from tap_s3_files.history import History, last_marks, mark, version_of
 from tap_s3_files.objects import belongs
-from tap_s3_files.plan import Segment, fingerprint, in_order, in_window
+from tap_s3_files.plan import Segment, in_order, in_window
 from tap_s3_files.replication.events import Event, parse
 from tap_s3_files.replication.queue import LONGEST_WAIT, Message, Queue
-from tap_s3_files.segments import SegmentStore, Window, extend, take_up
+from tap_s3_files.segments import TOLD, SegmentStore, Window, extend, take_up
 
 logger = logging.getLogger("tap-s3-files")
 MOST_MESSAGES = 2000
@@ -71,7 +71,7 @@ class Receiver:
             self.store,
             in_order(objects),
             stream=self.claim.stream,
-            fingerprint=fingerprint(str(p) for p in self.claim.paths),
+            fingerprint=TOLD,
             number=self._next,
             history=History(until=self._before),
             target_bytes=self._target_bytes,
@@ -215,14 +215,15 @@ class Intake:
                 self._counts.unreadable += 1
                 found.left.append(message)
                 continue
-            settled = [self._settle(found, r, looks[e]) for e in events for r in wanted[e]]
-            if any(settled) or not events:
-                found.done.append(message)
+            settled = [[self._settle(found, r, looks[e]) for r in wanted[e]] for e in events]
+            of_others = any(claim.takes(e) for e in events for claim in self._others)
+            is_outside = any(not all(of_event) for of_event in settled)
+            of_nobody = any(not of_event for of_event in settled) and not self._settings.delete_unmatched
+            if of_others or is_outside or of_nobody:
+                self._counts.foreign += not any(map(any, settled))
+                found.left.append(message)  # what is planned of it is known when it comes again
             else:
-                self._counts.foreign += 1
-                of_nobody = not any(claim.takes(e) for e in events for claim in self._others)
-                keep = settled or not (self._settings.delete_unmatched and of_nobody)
-                (found.left if keep else found.done).append(message)
+                found.done.append(message)
         return found
 
     def _settle(self, found: _Sorted, receiver: Receiver, info: object) -> bool:

@@ -29,7 +29,9 @@ def new_objects(
 
 def known_key(history: History) -> Url | None:
     """Where keys ascend with time: the key up to which a listing need not look again."""
-    if history.until is None:
+    if history.until is None or history.since is None:
         return None
-    planned = [url for url, _ in history.planned]
-    return Url.parse(min(planned, default=history.until.key))
+    if history.since.key:
+        return Url.parse(history.since.key)
+    older = [url for (url, _), at in history.planned.items() if at < history.since.last_modified]
+    return Url.parse(max(older)) if older else None  # all that is known is recent, and late objects may come before it
