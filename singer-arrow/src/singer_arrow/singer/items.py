@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 ConversionT = TypeVar("ConversionT")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: Python 3.11 fails to make one by `Item[...](...)` of a frozen class with slots
 class Item(Generic[ConversionT]):
     """What one message brings, or a file of records: files of one format, to be converted alike.
 
