@@ -98,11 +98,16 @@ def glob_match(pattern: str, key: str) -> bool:
     Raises:
         ConfigError: It is no pattern.
     """
-    return _regex(pattern).fullmatch(key) is not None
+    return glob_regex(pattern).fullmatch(key) is not None
 
 
 @lru_cache(maxsize=1024)
-def _regex(pattern: str) -> re.Pattern[str]:
+def glob_regex(pattern: str) -> re.Pattern[str]:
+    """A regular expression that matches what `glob_match` does; other characters stand in it escaped.
+
+    Raises:
+        ConfigError: It is no pattern.
+    """
     out, i, depth = [], 0, 0
     while i < len(pattern):
         rest = pattern[i:]

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import count
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.urls import Url, glob_match, glob_prefix
+from singer_arrow.urls import Url, glob_match, glob_prefix, glob_regex, has_glob
 
 MOST_PLACES = 100_000
 _DATE = re.compile(r"\{date:([^{}]*)\}")
@@ -20,6 +22,8 @@ _DIGITS = {"Y": 4, "y": 2, "m": 2, "d": 2, "j": 3, "H": 2, "M": 2}
 _NEEDS = {"Y": "", "y": "", "m": "Y", "d": "Ym", "j": "Y", "H": "Ymd", "M": "YmdH"}
 """What must be there besides a directive, to tell one date from another."""
 _DAY = timedelta(days=1)
+_NEVER = datetime.max.replace(tzinfo=UTC)
+_MARK = "\ue000"  # of no meaning to anybody, so in no key and no pattern
 
 
 def has_date(path: Url) -> bool:
@@ -86,6 +90,50 @@ def dated(
     return found
 
 
+def names(path: Url, key: str, start: datetime | None, end: datetime | None) -> bool:
+    """Whether a key is one of a path's whose date lies in [start, end), without going through the dates.
+
+    Args:
+        path: It has a date.
+        key: Of the same bucket.
+        start: None: whatever stands in the places of the date, also what is no date.
+        end: None: without an end.
+    """
+    found = _pattern(path).fullmatch(key)
+    if found is None or start is None:
+        return found is not None
+    digits: dict[str, str] = {}
+    for group, value in found.groupdict().items():
+        if value is not None and digits.setdefault(group[0], value) != value:
+            return False
+    try:
+        moment = datetime.strptime(" ".join(digits.values()), " ".join(f"%{d}" for d in digits)).replace(tzinfo=UTC)
+    except ValueError:  # the digits are no date
+        return False
+    return all(moment.strftime(f"%{d}") == n for d, n in digits.items()) and start <= moment < (end or _NEVER)
+
+
+@lru_cache(maxsize=1024)
+def _pattern(path: Url) -> re.Pattern[str]:
+    """Matches the keys of a path; its groups are the digits of its dates: `Y0`, `m1`, ... by directive and place."""
+    places: list[str] = []
+
+    def mark(directive: re.Match[str]) -> str:
+        places.append(directive[1])
+        return _MARK
+
+    def group(_: re.Match[str]) -> str:
+        place = next(numbers)
+        return f"(?P<{places[place]}{place}>[0-9]{{{_DIGITS[places[place]]}}})"
+
+    key = _DATE.sub(lambda date: _DIRECTIVE.sub(mark, date[1]), path.key)
+    numbers = count()
+    text = re.sub(_MARK, group, glob_regex(key).pattern)
+    if not has_glob(key):
+        text += ".*" if key.endswith("/") else "(?:/.*)?"
+    return re.compile(text, re.DOTALL)
+
+
 def _is_before(place: Url, begin: Url) -> bool:
     prefix = glob_prefix(place.key)
     return prefix < begin.key and not begin.key.startswith(prefix)
@@ -96,7 +144,9 @@ def _dated(path: Url, start: datetime | None, end: datetime) -> list[Url]:
         return Url(path.scheme, path.bucket, _DATE.sub(change, path.key))
 
     if start is None:
-        return [url(lambda m: _DIRECTIVE.sub(lambda d: "[0-9]" * _DIGITS[d[1]], m[1]))]
+        wild = url(lambda m: _DIRECTIVE.sub(lambda d: "[0-9]" * _DIGITS[d[1]], m[1]))
+        below = Url(path.scheme, path.bucket, f"{wild.key.removesuffix('/')}/**")
+        return [wild] if has_glob(_DATE.sub("", path.key)) else [wild, below]
     found: list[Url] = []
     for moment in _moments(path, start.astimezone(UTC), end.astimezone(UTC)):
         found.append(url(lambda m, at=moment: _DIRECTIVE.sub(lambda d: at.strftime(d[0]), m[1])))  # type: ignore[misc]

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from singer_arrow.errors import NotFoundError
 from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url, glob_match, glob_prefix, has_glob
+from tap_s3_files.dates import has_date, names
+from tap_s3_files.plan import Window
 
 _CHOICE = re.compile(r"\{([^{}\[\]*?]*,[^{}\[\]*?]*)\}")
 _OWN_NAME = re.compile(r"--[0-9a-f]{32}-\d+-\d+\.(parquet|jsonl)(\.gz)?$")
@@ -93,18 +95,37 @@ def _alternatives(path: Url) -> list[Url]:
     return [p for key in keys for p in _alternatives(Url(path.scheme, path.bucket, key))]
 
 
-def belongs(url: Url, paths: Iterable[Url], *, own: Iterable[Url] = ()) -> bool:
-    """Whether `find` would give an object of this URL, or a folder marker at its place, if it exists."""
-    return any(_names(path, url) for path in paths) and not any(_is_own(url, root) for root in own)
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Which objects are a stream's, where they are not listed but told of.
 
+    Args:
+        stream: Its name.
+        paths: Where they are; dates in them stand for those of `dates`.
+        own: Roots below which this tap writes.
+        dates: From when on, and before when.
+        window: When an object must have been changed.
+    """
 
-def _names(path: Url, url: Url) -> bool:
-    if (path.scheme, path.bucket) != (url.scheme, url.bucket):
-        return False
-    if has_glob(path.key):
-        return url.key.startswith(glob_prefix(path.key)) and glob_match(path.key, url.key)
-    folder = path.key.rstrip("/") + "/" if path.key else ""
-    return url.key.startswith(folder) or (url.key == path.key and not path.key.endswith("/"))
+    stream: str
+    paths: tuple[Url, ...]
+    own: tuple[Url, ...] = ()
+    dates: Window = (None, None)
+    window: Window = (None, None)
+
+    def holds(self, url: Url) -> bool:
+        """Whether `find` would give an object of this URL, or a folder marker at its place, if it exists."""
+        return any(self._names(path, url) for path in self.paths) and not any(_is_own(url, root) for root in self.own)
+
+    def _names(self, path: Url, url: Url) -> bool:
+        if (path.scheme, path.bucket) != (url.scheme, url.bucket):
+            return False
+        if has_date(path):
+            return names(path, url.key, *self.dates)
+        if has_glob(path.key):
+            return url.key.startswith(glob_prefix(path.key)) and glob_match(path.key, url.key)
+        folder = path.key.rstrip("/") + "/" if path.key else ""
+        return url.key.startswith(folder) or (url.key == path.key and not path.key.endswith("/"))
 
 
 def _is_own(url: Url, root: Url) -> bool:

@@ -19,6 +19,10 @@ SEGMENT_BYTES = 4 << 30
 SEGMENT_OBJECTS = 2000
 
 
+Window = tuple[datetime | None, datetime | None]
+"""The settings `start_date` and `end_date`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """Objects that are read by one worker, in this order."""

@@ -11,6 +11,7 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,17 +20,16 @@ from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, NotFou
 from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
 from tap_s3_files.bookmarks import Bookmark, Watermark
-from tap_s3_files.history import History, from_json, marks, to_json, up_to
-from tap_s3_files.plan import Segment, Task, in_window, make_segments
+from tap_s3_files.history import MOST_MARKS, History, from_json, marks, to_json, up_to
+from tap_s3_files.plan import Segment, Task, Window, in_window, make_segments
 
 logger = logging.getLogger("tap-s3-files")
 VERSION = 1
 MOST_READ = 64
+"""How many of the segments that are removed are looked at for the history, the last ones."""
+READS_AT_ONCE = 16
 TOLD = "queue"
 """In the place of a fingerprint: a segment that a queue told of; nothing but the segment knows of its objects."""
-"""How many of the segments that are removed are looked at for the history, the last ones."""
-Window = tuple[datetime | None, datetime | None]
-"""The settings `start_date` and `end_date`."""
 _NAME = re.compile(r"(\d{6,})\.json")
 
 
@@ -212,7 +212,7 @@ def take_up(store: SegmentStore, bookmark: Bookmark | None) -> Told:
     gone, beyond = [n for n in numbers if n < first], [n for n in numbers if n >= first]
     history = kept
     if gone:
-        some = [store.read(n) for n in gone[-MOST_READ:]]
+        some = _newest(store, gone)
         history = kept.having_told(o for s in some for o in s.objects).without(some, gone[-1])
         store.write_history(history)
         store.remove(gone)
@@ -233,6 +233,17 @@ def take_up(store: SegmentStore, bookmark: Bookmark | None) -> Told:
         before = segment.after
     following = max(beyond[-1] + 1 if beyond else first + begun, history.number)
     return Told(start, tuple(beyond), following, before, known)
+
+
+def _newest(store: SegmentStore, numbers: Sequence[int]) -> list[Segment]:
+    """The last of some segments, in order: so many that their objects are as many as marks are kept."""
+    found: list[Segment] = []
+    with ThreadPoolExecutor(READS_AT_ONCE) as pool:
+        for end in range(len(numbers), 0, -MOST_READ):
+            found[:0] = pool.map(store.read, numbers[max(0, end - MOST_READ) : end])
+            if sum(1 for s in found for _ in s.objects) >= MOST_MARKS:
+                break
+    return found
 
 
 def without_plan(bookmark: Bookmark | None) -> Start:

@@ -21,9 +21,10 @@ from tap_s3_files.bookmarks import Bookmark
 from tap_s3_files.catalog import METADATA
 from tap_s3_files.config import StreamSettings
 from tap_s3_files.convert import Job, Worker, convert, read
+from tap_s3_files.objects import Claim
 from tap_s3_files.plan import Segment, Task, after_task, fingerprint
 from tap_s3_files.progress import Progress
-from tap_s3_files.replication.intake import Claim, Receiver
+from tap_s3_files.replication.intake import Receiver
 from tap_s3_files.replication.polling import known_key, new_objects
 from tap_s3_files.segments import SegmentStore, extend, resume, without_plan
 
@@ -40,11 +41,8 @@ Waves = Iterator[Iterator[Segment]]
 
 def read_options(settings: StreamSettings) -> ReadOptions:
     """How the files of a stream are read."""
-    csv = dict(settings.csv)
-    if "null_values" in csv:
-        csv["null_values"] = tuple(csv["null_values"])
     # Numbers are taken as text where the schema says text: merging the types of files may have made that of them.
-    return ReadOptions(compression=settings.compression, loose_text=True, **csv)
+    return ReadOptions(compression=settings.compression, loose_text=True, **settings.options)
 
 
 class FileStream(ArrowStream):
@@ -161,8 +159,10 @@ def receiver_of(tap: TapS3Files, stream: StreamSettings, store: SegmentStore, ta
 
 
 def claim_of(tap: TapS3Files, stream: StreamSettings) -> Claim:
-    """Which objects that a queue tells of are a stream's."""
-    return Claim(stream.name, tuple(tap.settings.paths(stream)), tuple(tap.own_roots), tap.settings.window(stream))
+    """Which of the objects that a queue or an inventory tells of are a stream's."""
+    settings = tap.settings
+    dates = (settings.start, settings.end)
+    return Claim(stream.name, stream.paths, tuple(tap.own_roots), dates, settings.window(stream))
 
 
 def plan_of(

@@ -21,11 +21,12 @@ from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
 from tap_s3_files.bookmarks import Bookmark
 from tap_s3_files.catalog import catalog_schema, sample, source_schema
-from tap_s3_files.config import CONFIG_JSONSCHEMA, Settings, StreamSettings
+from tap_s3_files.config import Settings, StreamSettings
 from tap_s3_files.convert import format_of
+from tap_s3_files.declared import CONFIG_JSONSCHEMA
 from tap_s3_files.lister import list_objects
 from tap_s3_files.listing import Listing
-from tap_s3_files.objects import belongs, find
+from tap_s3_files.objects import find
 from tap_s3_files.partitions import infer
 from tap_s3_files.preview import ReadOnlyStore, Row, table
 from tap_s3_files.replication.intake import Intake
@@ -140,9 +141,9 @@ class TapS3Files(ArrowTap):
     def _inventory(self) -> Listing:
         """What the inventory tells of that may be a stream's; it is read once for all of them."""
         assert self.settings.manifest is not None
-        paths = [p for s in self.settings.streams for p in self.settings.paths(s)]
+        claims = [claim_of(self, s) for s in self.settings.streams]
         told = read_inventory(self.storage, self.settings.manifest, self.budget)
-        return Listing(o for o in told if belongs(o.url, paths))
+        return Listing(o for o in told if any(claim.holds(o.url) for claim in claims))
 
     def listing(self, stream: StreamSettings, *, begin: Url | None = None) -> Listing:
         """All objects of a stream; listed once for discovery and for the run that follows it.
@@ -158,8 +159,8 @@ class TapS3Files(ArrowTap):
         if known is not None:
             return known
         if self.settings.manifest:
-            paths = self.settings.paths(stream)
-            return Listing(o for o in self._inventory if belongs(o.url, paths, own=self.own_roots))
+            claim = claim_of(self, stream)
+            return Listing(o for o in self._inventory if claim.holds(o.url))
         return list_objects(self.storage, self.settings.paths(stream, begin=begin), own=self.own_roots, begin=begin)
 
     def discover_streams(self) -> Sequence[FileStream]:

@@ -12,8 +12,9 @@ from singer_arrow.aws import AwsOptions
 from singer_arrow.errors import ConfigError
 from singer_arrow.formats import FORMATS, ReadOptions
 from singer_arrow.urls import Url
-from tap_s3_files import config as module
-from tap_s3_files.config import CONFIG_JSONSCHEMA, BatchSettings, Settings, SqsSettings, StreamSettings
+from tap_s3_files import declared
+from tap_s3_files.config import BatchSettings, Settings, SqsSettings, StreamSettings
+from tap_s3_files.declared import CONFIG_JSONSCHEMA
 from tap_s3_files.tap import TapS3Files
 
 STREAM = {"name": "a", "path": "s3://b/*.csv"}
@@ -94,7 +95,7 @@ def test_everything_set() -> None:
                 key_properties=("id",),
                 types={"id": "integer"},
                 columns=("id", "x"),
-                csv={"delimiter": ";", "null_values": ["", "NA"]},
+                options={"delimiter": ";", "null_values": ("", "NA")},
                 partition_columns=True,
             ),
         ),
@@ -219,8 +220,8 @@ def test_secrets_are_marked() -> None:
 
 
 def test_formats_and_options_are_those_of_the_library() -> None:
-    assert set(module.FORMATS) - {"auto"} <= set(FORMATS)
-    assert set(module._CSV.to_dict()["properties"]) <= set(ReadOptions.__dataclass_fields__)
+    assert set(declared.FORMATS) - {"auto"} <= set(FORMATS)
+    assert set(declared._CSV.to_dict()["properties"]) <= set(ReadOptions.__dataclass_fields__)
 
 
 def test_local_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

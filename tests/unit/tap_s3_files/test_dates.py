@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.urls import Url, glob_match
-from tap_s3_files.dates import check, check_moment, dated, has_date
+from singer_arrow.urls import Url, glob_match, has_glob
+from tap_s3_files.dates import check, check_moment, dated, has_date, names
 
 NOW = datetime(2024, 5, 3, 12, tzinfo=UTC)
 
@@ -105,3 +105,63 @@ def test_too_many_places_are_told() -> None:
 def test_other_braces_are_no_dates() -> None:
     assert not has_date(url("{a,b}/*"))
     assert has_date(url("{date:%Y}"))
+
+
+PATHS = (
+    "l/{date:%Y/%m/%d}/*.gz",
+    "l/{date:%Y-%m-%d}",
+    "l/{date:%Y-%m}/",
+    "y={date:%Y}/**/{date:%Y%m%d}-*.gz",
+    "{date:%Y-%j}/{a,b}/?",
+    "{a/{date:%y},b/{date:%y%m}}/*",
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(PATHS), st.data())
+def test_a_key_is_named_where_one_of_the_places_names_it(path: str, data: st.DataObject) -> None:
+    day = st.integers(0, 800).map(lambda n: at("2023-01-01") + timedelta(days=n))
+    moment, other = data.draw(day), data.draw(day)
+    key = data.draw(
+        st.sampled_from(
+            [
+                f"l/{moment:%Y/%m/%d}/a.gz",
+                f"l/{moment:%Y/%m/%d}/a/b.gz",
+                f"l/{moment:%Y-%m-%d}",
+                f"l/{moment:%Y-%m-%d}/x/y",
+                f"l/{moment:%Y-%m}",
+                f"l/{moment:%Y-%m}/x",
+                f"y={moment:%Y}/{moment:%Y%m%d}-1.gz",
+                f"y={moment:%Y}/a/b/{other:%Y%m%d}-1.gz",
+                f"{moment:%Y-%j}/b/1",
+                f"a/{moment:%y}/x",
+                f"b/{moment:%y%m}/x",
+                "l/2023/02/30/a.gz",
+                "l/9999-99-99",
+            ]
+        )
+    )
+    floor = {"month": 1, "day": 1} if "%m" not in path.replace("%y%m", "") and "%j" not in path else {"day": 1}
+    start, end = (data.draw(day).replace(**floor) for _ in range(2))
+    end += timedelta(days=366)
+    end = end.replace(**floor)
+    places = dated([url(path)], start, end, NOW)
+    folders = [p for p in places if not has_glob(p.key)]
+    named = any(glob_match(p.key, key) for p in places) or any(
+        key.startswith(p.key.removesuffix("/") + "/") for p in folders
+    )
+    if path.endswith("/"):
+        named = named and key.count("/") > 1
+    assert names(url(path), key, start, end) == named
+
+
+def test_without_a_start_every_date_is_named() -> None:
+    for key in ("l/2024-05-02", "l/2024-05-02/a.csv", "l/2024-05-02/a/b.csv"):
+        assert names(url("l/{date:%Y-%m-%d}"), key, None, None)
+        assert any(glob_match(k, key) for k in keys("l/{date:%Y-%m-%d}", None))
+    assert not names(url("l/{date:%Y-%m-%d}"), "l/2024-05-02x", None, None)
+
+
+def test_without_an_end_there_is_none() -> None:
+    assert names(url("l/{date:%Y-%m-%d}/*"), "l/2099-01-01/a", at("2024-01-01"), None)
+    assert not names(url("l/{date:%Y-%m-%d}/*"), "l/2023-12-31/a", at("2024-01-01"), None)

@@ -19,8 +19,9 @@ from singer_arrow.urls import Url
 from tap_s3_files import plan
 from tap_s3_files.bookmarks import Bookmark, Watermark
 from tap_s3_files.config import SqsSettings
+from tap_s3_files.objects import Claim
 from tap_s3_files.plan import Task, after_task
-from tap_s3_files.replication.intake import Claim, Intake, Receiver
+from tap_s3_files.replication.intake import Intake, Receiver
 from tap_s3_files.replication.queue import Message, Queue
 from tap_s3_files.segments import SegmentStore, resume, take_up
 from tap_s3_files.stream import unsent

@@ -12,38 +12,23 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from singer_arrow.errors import DataError, NotFoundError
 from singer_arrow.storage import ObjectInfo, Storage
-from singer_arrow.urls import Url
 from tap_s3_files.bookmarks import Bookmark
 from tap_s3_files.config import SqsSettings
 from tap_s3_files.history import History, last_marks, mark, version_of
-from tap_s3_files.objects import belongs
+from tap_s3_files.objects import Claim
 from tap_s3_files.plan import Segment, in_order, in_window
 from tap_s3_files.replication.events import Event, parse
 from tap_s3_files.replication.queue import LONGEST_WAIT, Message, Queue
-from tap_s3_files.segments import TOLD, SegmentStore, Window, extend, take_up
+from tap_s3_files.segments import TOLD, SegmentStore, extend, take_up
 
 logger = logging.getLogger("tap-s3-files")
 MOST_MESSAGES = 2000
 """Messages that are gathered before what they name is planned."""
 HEADS_AT_ONCE = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """Which objects are a stream's."""
-
-    stream: str
-    paths: tuple[Url, ...]
-    own: tuple[Url, ...] = ()
-    window: Window = (None, None)
-
-    def takes(self, event: Event) -> bool:
-        """Whether an event tells of a new object of the stream."""
-        return event.created and any(belongs(url, self.paths, own=self.own) for url in event.urls)
 
 
 class Receiver:
@@ -171,7 +156,7 @@ class Intake:
             self._counts.planned += len(new)
         self._queue.delete(found.done)
         self._queue.let_go(found.left)
-        self._left.update((m.id, m) for m in found.left)
+        self._left.update((m.id, replace(m, body="")) for m in found.left)
         self._counts.messages += len(messages)
         return len(self.receivers) == 1 or any(m.sent < self._began for m in messages)
 
@@ -193,7 +178,7 @@ class Intake:
         """Those that were not looked at and left before in this run."""
         again = [m for m in messages if m.id in self._left]
         self._queue.let_go(again)
-        self._left.update((m.id, m) for m in again)
+        self._left.update((m.id, replace(m, body="")) for m in again)
         return [m for m in messages if m.id not in self._left]
 
     def _sort(self, messages: Sequence[Message]) -> _Sorted:
@@ -201,7 +186,7 @@ class Intake:
         found = _Sorted()
         told = [(m, parse(m.body)) for m in messages]
         wanted = {
-            e: [r for r in self.receivers.values() if r.claim.takes(e)] for _, events in told for e in events or ()
+            e: [r for r in self.receivers.values() if _tells_of(e, r.claim)] for _, events in told for e in events or ()
         }
         with ThreadPoolExecutor(HEADS_AT_ONCE) as pool:
             taken = [event for event, receivers in wanted.items() if receivers]
@@ -216,7 +201,7 @@ class Intake:
                 found.left.append(message)
                 continue
             settled = [[self._settle(found, r, looks[e]) for r in wanted[e]] for e in events]
-            of_others = any(claim.takes(e) for e in events for claim in self._others)
+            of_others = any(_tells_of(e, claim) for e in events for claim in self._others)
             is_outside = any(not all(of_event) for of_event in settled)
             of_nobody = any(not of_event for of_event in settled) and not self._settings.delete_unmatched
             if of_others or is_outside or of_nobody:
@@ -257,3 +242,8 @@ class Intake:
         logger.warning("%s is gone since the queue told of it", event.urls[0])
         self._counts.gone += 1
         return None
+
+
+def _tells_of(event: Event, claim: Claim) -> bool:
+    """Whether an event tells of a new object of a stream."""
+    return event.created and any(claim.holds(url) for url in event.urls)
