@@ -6,6 +6,7 @@
     |   |-- CredentialsError       credentials are missing, wrong, expired or not enough
     |   |-- NotFoundError          a bucket, an object or a batch file does not exist
     |   |-- DataError              a file or a message holds what it must not hold
+    |   |   `-- DriftError         a file holds what its stream's schema cannot
     |   |-- SchemaError            a schema is unusable, or two do not fit together
     |   `-- LoadError              the warehouse refused a load
     |-- RetriableError             a second try may succeed
@@ -19,6 +20,9 @@ mapped to these at one boundary each: `storage` for object stores, a target's `c
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 
 class SingerArrowError(Exception):
@@ -79,6 +83,39 @@ class DataError(FatalError):
         return DataError(
             self.reason, url=url, line=self.line, row_group=self.row_group, column=self.column, hint=self.hint
         )
+
+
+class DriftError(DataError):
+    """A file has columns that its stream's schema lacks, or types that it cannot hold.
+
+    Args:
+        reason: Which, and both types.
+        fields: The columns (`pyarrow.Field`) that the schema needs to hold it: new ones, and wider ones.
+        url: The object.
+        line: As in DataError.
+        row_group: As in DataError.
+        column: Name of the first of them.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        fields: Sequence[Any],
+        *,
+        url: object = None,
+        line: int | None = None,
+        row_group: int | None = None,
+        column: str | None = None,
+    ) -> None:
+        super().__init__(
+            reason,
+            url=url,
+            line=line,
+            row_group=row_group,
+            column=column,
+            hint="Set the column's type in the stream's 'schema', or on_drift to evolve or rescue",
+        )
+        self.fields = tuple(fields)
 
 
 class SchemaError(FatalError):

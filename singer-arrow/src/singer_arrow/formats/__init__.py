@@ -11,10 +11,21 @@ from singer_arrow.formats.jsonl import JsonLines
 from singer_arrow.formats.lines import Lines
 from singer_arrow.formats.orc import Orc
 from singer_arrow.formats.parquet import Parquet
-from singer_arrow.formats.protocol import FixedColumn, Format, ReadOptions, WritableFormat
+from singer_arrow.formats.protocol import RESCUED, Course, FixedColumn, Format, Place, ReadOptions, WritableFormat
 from singer_arrow.formats.zipped import Zipped
 
-__all__ = ["FORMATS", "WRITABLE", "FixedColumn", "Format", "ReadOptions", "WritableFormat", "detect_format"]
+__all__ = [
+    "FORMATS",
+    "RESCUED",
+    "WRITABLE",
+    "Course",
+    "FixedColumn",
+    "Format",
+    "Place",
+    "ReadOptions",
+    "WritableFormat",
+    "detect_format",
+]
 
 _WRITABLE: tuple[WritableFormat, ...] = (JsonLines(), Parquet(), Avro())
 _ALL: tuple[Format, ...] = (

@@ -13,7 +13,7 @@ import pyarrow as pa
 from singer_arrow.compression import decompress, detect
 from singer_arrow.errors import DataError
 from singer_arrow.formats.cast import fit_batch
-from singer_arrow.formats.protocol import ReadOptions
+from singer_arrow.formats.protocol import Course, ReadOptions
 from singer_arrow.reading.files import ChunkFile
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.schema import canonical
@@ -39,8 +39,12 @@ class Arrow:
         except (pa.ArrowException, OSError, EOFError) as error:
             raise _broken(error, reader.url) from None
 
-    def read(self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`; a record batch of more than 1 GiB is refused."""
+        if course is not None:
+            course.place = None
         source, is_file = _source(reader, options)
         try:
             names = pa.ipc.open_stream(pa.PythonFile(source, "r")).schema.names

@@ -16,7 +16,7 @@ from singer_arrow.formats.avro_container import Header, read_blocks, read_header
 from singer_arrow.formats.avro_schema import from_avro_schema
 from singer_arrow.formats.cast import fit_batch
 from singer_arrow.formats.json_values import json_text
-from singer_arrow.formats.protocol import ReadOptions
+from singer_arrow.formats.protocol import Course, ReadOptions
 from singer_arrow.reading.files import ChunkFile
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.schema import is_json
@@ -38,8 +38,12 @@ class Avro:
         header = read_header(_source(reader, options), reader.url)
         return from_avro_schema(header.schema, reader.url)
 
-    def read(self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`."""
+        if course is not None:
+            course.place = None
         source = _source(reader, options)
         header = read_header(source, reader.url)
         ours = from_avro_schema(header.schema, reader.url)

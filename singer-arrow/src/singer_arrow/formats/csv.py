@@ -20,7 +20,7 @@ from singer_arrow.errors import DataError
 from singer_arrow.formats.csv_dialect import Dialect, count_lines
 from singer_arrow.formats.csv_infer import infer_columns
 from singer_arrow.formats.csv_parse import BlockParser
-from singer_arrow.formats.protocol import ReadOptions
+from singer_arrow.formats.protocol import Course, ReadOptions
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.parallel import ordered
 from singer_arrow.reading.text import LONGEST_RECORD, LongRecordError, blocks, decoded, sample
@@ -63,8 +63,12 @@ class Csv:
         data = text[start.bytes : max(end, start.bytes)]
         return infer_columns(data, start.names, dialect, options.null_values, url=reader.url, lines_before=start.lines)
 
-    def read(self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`."""
+        if course is not None:
+            course.place = None
         dialect = Dialect.of(strip_suffix(reader.url.name), options)
         text = _text(reader, options)
         start, text = _take_start(text, dialect, options, reader.url)

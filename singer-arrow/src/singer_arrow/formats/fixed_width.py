@@ -19,7 +19,7 @@ from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.formats.cast import fit_batch
 from singer_arrow.formats.csv_infer import infer_type
 from singer_arrow.formats.lines import placed, read_lines
-from singer_arrow.formats.protocol import FixedColumn, ReadOptions
+from singer_arrow.formats.protocol import Course, FixedColumn, ReadOptions
 from singer_arrow.reading.objects import ObjectReader
 
 _SAMPLE_BLOCK = 256 << 10
@@ -44,8 +44,12 @@ class FixedWidth:
             [(c.name, infer_type(sample[c.name].combine_chunks(), pa.array([], pa.string()))) for c in columns]
         )
 
-    def read(self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`."""
+        if course is not None:
+            course.place = None
         columns = [c for c in _columns(options) if c.name in set(schema.names)]
         for first_line, lines in read_lines(reader, options):
             batch, numbers = _cut(lines, columns, options)

@@ -11,7 +11,7 @@ from singer_arrow.formats.json_array import Elements, take_list
 from singer_arrow.formats.jsonl_infer import infer_lines
 from singer_arrow.formats.jsonl_parse import BlockParser
 from singer_arrow.formats.jsonl_write import JsonLinesWriting
-from singer_arrow.formats.protocol import ReadOptions
+from singer_arrow.formats.protocol import Course, ReadOptions
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.parallel import ordered
 from singer_arrow.reading.text import LONGEST_RECORD, LongRecordError, blocks, decoded, sample
@@ -40,8 +40,12 @@ class JsonLines(JsonLinesWriting):
         except DataError as error:
             raise _placed(error, elements.line_of(error.line or 1)) if is_list else error from None
 
-    def read(self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`."""
+        if course is not None:
+            course.place = None
         is_list, chunks = take_list(decoded(reader, compression=options.compression))
         elements = Elements(chunks, reader.url, size=options.block_bytes)
         text = blocks(elements if is_list else chunks, _last_line_end, size=options.block_bytes)

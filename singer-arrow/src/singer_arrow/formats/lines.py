@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats.cast import fit_batch
-from singer_arrow.formats.protocol import ReadOptions
+from singer_arrow.formats.protocol import Course, ReadOptions
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.parallel import ordered
 from singer_arrow.reading.text import LONGEST_RECORD, LongRecordError, blocks, decoded
@@ -31,8 +31,12 @@ class Lines:
         reader.head_bytes(1)  # an empty object has no schema
         return pa.schema([(COLUMN, pa.string())])
 
-    def read(self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`."""
+        if course is not None:
+            course.place = None
         for first_line, lines in read_lines(reader, options):
             batch = pa.RecordBatch.from_arrays([lines], names=[COLUMN])
             try:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats.cast import fit_batch
-from singer_arrow.formats.protocol import ReadOptions
+from singer_arrow.formats.protocol import Course, ReadOptions
 from singer_arrow.reading.files import RangeFile, local_copy, random_access
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.schema import canonical
@@ -33,8 +33,12 @@ class Orc:
             source = RangeFile(start + len(data), [(start, data)], lambda span: file.fetch([span])[0])
             return canonical(_schema(pa.PythonFile(source, "r"), reader.url))
 
-    def read(self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`."""
+        if course is not None:
+            course.place = None
         from pyarrow import dataset, orc
 
         with local_copy(reader) as source:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from singer_arrow.errors import DataError
 from singer_arrow.formats.cast import fit_batch
 from singer_arrow.formats.parquet_write import ParquetWriting
-from singer_arrow.formats.protocol import ReadOptions
+from singer_arrow.formats.protocol import Course, ReadOptions
 from singer_arrow.reading.files import RangeFile, random_access
 from singer_arrow.reading.objects import CONNECTIONS, ObjectReader, Part
 from singer_arrow.reading.ranges import Span, part_size, plan
@@ -45,8 +45,12 @@ class Parquet(ParquetWriting):
             footer = read_footer(file, reader.url)
             return canonical(_open(file, footer, []).schema_arrow)
 
-    def read(self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`; no batch spans two row groups."""
+        if course is not None:
+            course.place = None
         with random_access(reader) as file:
             footer = read_footer(file, reader.url)
             yield from _rows(file, footer, schema, options.batch_rows, reader.url)

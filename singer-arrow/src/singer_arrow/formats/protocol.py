@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,14 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from singer_arrow.errors import DataError
     from singer_arrow.reading.objects import ObjectReader
+
+logger = logging.getLogger(__name__)
+RESCUED = "_sdc_rescued"
+"""The column of JSON text that holds what of a row does not fit the schema."""
+MOST_TOLD = 10
+"""Bad rows of a file that are logged one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,12 @@ class ReadOptions:
         fixed_width: The columns of files of fixed width.
         loose_text: Numbers, booleans, arrays and objects of JSON are taken as their JSON text where the schema says
             text, as for a schema that allows several kinds; else they are an error.
+        on_bad_row: What happens to a row that cannot be read, or that holds a value which does not fit its column:
+            `fail` raises DataError, `skip` leaves it out, `rescue` keeps the row with what does not fit in `RESCUED`.
+        on_drift: What happens to columns that the schema lacks and to files whose columns are of other types: `ignore`
+            reads what the schema wants and no more, `raise` raises DriftError, `rescue` puts what does not fit into
+            `RESCUED`.
+        known: Columns that are no news though the schema lacks them. None: no column is.
         batch_rows: Rows of a batch, at most, in formats of columns.
         block_bytes: Bytes of text that become one batch, about, in formats of lines. Where batches end depends on it,
             and ids of batches depend on that: a run that repeats another needs the same.
@@ -55,8 +69,63 @@ class ReadOptions:
     comment: str | None = None
     fixed_width: tuple[FixedColumn, ...] = ()
     loose_text: bool = False
+    on_bad_row: str = "fail"
+    on_drift: str = "ignore"
+    known: frozenset[str] | None = None
     batch_rows: int = 1 << 17
     block_bytes: int = 4 << 20
+
+    @property
+    def rescues(self) -> bool:
+        """Whether `RESCUED` is filled by the reading; else it is a column like any other."""
+        return "rescue" in (self.on_bad_row, self.on_drift)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Between two rows of a file, where a reading can begin.
+
+    Attributes:
+        rows: Rows that were given before it.
+        at: Bytes of text before it, decompressed and in UTF-8; in formats of columns row groups, stripes or batches.
+        lines: Lines before it, in formats of text.
+    """
+
+    rows: int = 0
+    at: int = 0
+    lines: int = 0
+
+
+@dataclass(slots=True)
+class Course:
+    """How far the reading of one file has come, and what it left out so far.
+
+    Attributes:
+        place: Before the reading, where it begins. After each batch, where that ends; None if no reading can begin
+            there, and where the format cannot begin anywhere else than at the start.
+        skipped: Rows that were left out because they could not be read.
+        rescued: Rows of which something is in `RESCUED`.
+    """
+
+    place: Place | None = Place()
+    skipped: int = 0
+    rescued: int = 0
+
+    def skip(self, error: DataError, rows: int = 1) -> None:
+        """Count rows that are left out; the first of a file are logged."""
+        self._tell(self.skipped, "skipped", error)
+        self.skipped += rows
+
+    def rescue(self, error: DataError, rows: int = 1) -> None:
+        """Count rows of which something is in `RESCUED`; the first of a file are logged."""
+        self._tell(self.rescued, "rescued", error)
+        self.rescued += rows
+
+    @staticmethod
+    def _tell(before: int, word: str, error: DataError) -> None:
+        if before < MOST_TOLD:
+            more = "; further ones of this file are counted only" if before == MOST_TOLD - 1 else ""
+            logger.warning("A row was %s: %s%s", word, error, more)
 
 
 class Format(Protocol):
@@ -83,15 +152,25 @@ class Format(Protocol):
         """
         ...
 
-    def read(self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """The file's rows, in order, in batches of exactly `schema`.
 
-        Columns are found by name. One that the file lacks is null, one that `schema` lacks is not read. The same file
-        gives the same batches on every run. Memory is bounded by the reader's budget, not by the file.
+        Columns are found by name. One that the file lacks is null, one that `schema` lacks is as `options.on_drift`
+        says. The same file gives the same batches on every run, also to one that begins at a place of another.
+        Memory is bounded by the reader's budget, not by the file.
+
+        Args:
+            reader: The file.
+            schema: What is wanted of it.
+            options: How it is read.
+            course: Where the reading begins, and what it tells of itself; it is up to date after each batch.
 
         Raises:
             EmptyObjectError: The object holds no byte.
             DataError: A value does not fit its type; names line or row group, and column. Batches before it are good.
+            DriftError: The schema must change before the next batch, and `options.on_drift` is `raise`.
         """
         ...
 

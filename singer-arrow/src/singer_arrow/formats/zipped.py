@@ -24,7 +24,7 @@ from isal import igzip_lib
 
 from singer_arrow.compression import SUFFIXES
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError
-from singer_arrow.formats.protocol import Format, ReadOptions
+from singer_arrow.formats.protocol import Course, Format, Place, ReadOptions
 from singer_arrow.reading.files import ChunkFile, RangeFile, random_access
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.ranges import SMALL_OBJECT
@@ -69,16 +69,23 @@ class Zipped:
             raise _nothing(reader.url)
         return merge_all(schemas)
 
-    def read(self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-        """See `Format.read`; of an archive, the rows of its members in the order of its directory."""
+    def read(
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """See `Format.read`; of an archive, the rows of its members in the order of its directory.
+
+        A reading of an archive begins at its start only.
+        """
         if not _is_archive(reader, options):
-            yield from self._inner.read(reader, schema, options)
+            yield from self._inner.read(reader, schema, options, course)
             return
-        own, found = replace(options, compression="auto"), False
+        own, found, course = replace(options, compression="auto"), False, course or Course()
         with random_access(reader) as archive:
             for member in _members(archive, reader.url):
-                found = True
-                yield from self._inner.read(member, schema, own)
+                found, course.place = True, Place()
+                for batch in self._inner.read(member, schema, own, course):
+                    course.place = None
+                    yield batch
         if not found:
             raise _nothing(reader.url)
 

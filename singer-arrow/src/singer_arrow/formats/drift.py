@@ -1,0 +1,94 @@
+"""What of a file does not fit its stream's schema: new columns, other types, values to rescue. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import pyarrow as pa
+
+from singer_arrow.errors import DriftError
+from singer_arrow.formats.protocol import ReadOptions
+from singer_arrow.schema import is_json, merge_fields
+
+
+def unknown(names: Iterable[str], schema: pa.Schema, options: ReadOptions) -> list[str]:
+    """The columns of a file that are news: neither in the schema nor known to be left out."""
+    if options.known is None or options.on_drift == "ignore":
+        return []
+    known = options.known.union(schema.names)
+    return [name for name in names if name not in known]
+
+
+def refuse_new(found: Iterable[pa.Field], url: object, **where: int) -> None:
+    """Raise DriftError for columns of a file that are news, if there are any.
+
+    Args:
+        found: They, with the types that their values have.
+        url: The file.
+        where: `line` or `row_group`.
+    """
+    fields = list(found)
+    if fields:
+        told = ", ".join(f"{f.name!r} ({named(f)})" for f in fields[:5])
+        more = f" and {len(fields) - 5} more" if len(fields) > 5 else ""
+        word = "a new column" if len(fields) == 1 else "new columns"
+        raise DriftError(f"the file has {word}: {told}{more}", fields, url=url, column=fields[0].name, **where)
+
+
+def wider(field: pa.Field, found: pa.Field) -> pa.Field | None:
+    """What the schema's field must become to hold what a file has under its name; None if it holds that already."""
+    merged = merge_fields(field, found)
+    return None if merged.type == field.type and is_json(merged) == is_json(field) else merged
+
+
+def refuse_other(field: pa.Field, found: pa.Field, url: object, **where: int) -> None:
+    """Raise DriftError if a schema's field cannot hold what a file has under its name.
+
+    Args:
+        field: Of the schema.
+        found: Of the file.
+        url: The file.
+        where: `line` or `row_group`.
+    """
+    merged = wider(field, found)
+    if merged is not None:
+        reason = f"the file has it as {named(found)}, the schema as {named(field)}"
+        raise DriftError(reason, [merged], url=url, column=field.name, **where)
+
+
+def named(field: pa.Field) -> str:
+    """The type of a field, as it is told."""
+    return "json" if is_json(field) else str(field.type)
+
+
+class Rescue:
+    """What of a batch's rows does not fit, by row and column, on its way into `RESCUED`."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, dict[str, msgspec.Raw]] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, row: int, column: str, json: str | bytes) -> None:
+        """Keep a value.
+
+        Args:
+            row: Its row in the batch, from 0.
+            column: Its column in the file; `_raw` for a whole row that cannot be read, `_error` for why.
+            json: The value as JSON.
+        """
+        self._rows.setdefault(row, {})[column] = msgspec.Raw(json.encode() if isinstance(json, str) else json)
+
+    def add_text(self, row: int, values: Mapping[str, str]) -> None:
+        """Keep texts, by column."""
+        for column, value in values.items():
+            self.add(row, column, msgspec.json.encode(value))
+
+    def array(self, rows: int) -> pa.Array:
+        """The column `RESCUED` of a batch of so many rows: a JSON object, or null."""
+        found: list[str | None] = [None] * rows
+        for row, values in self._rows.items():
+            found[row] = msgspec.json.encode(values).decode()
+        return pa.array(found, pa.string())
