@@ -15,6 +15,9 @@ from singer_arrow.formats import FixedColumn
 from singer_arrow.urls import Url
 from tap_s3_files.dates import check, check_moment, dated, has_date
 from tap_s3_files.declared import BATCH_COMPRESSIONS
+from tap_s3_files.groups import check as check_groups
+from tap_s3_files.groups import names, plain
+from tap_s3_files.partitions import NO_PARTITIONS, Partitions
 
 MIB = 1 << 20
 OVERLAP_MINUTES = {"polling": 10, "sqs": 10, "inventory": 2880}
@@ -30,7 +33,7 @@ _LATER = {
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """One entry of `streams`."""
+    """One entry of `streams`. Groups of `paths` have lost their names, which `partitions` keeps."""
 
     name: str
     paths: tuple[Url, ...]
@@ -40,7 +43,7 @@ class StreamSettings:
     types: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    partition_columns: bool = False
+    partitions: Partitions = NO_PARTITIONS
 
     @property
     def is_dated(self) -> bool:
@@ -185,20 +188,21 @@ def _stream(config: Mapping[str, Any], number: int) -> StreamSettings:
             raise ConfigError(msg)
         if has_date(url):
             check(url, f"{where}path")
+    check_groups(urls, f"{where}path")
     columns = config.get("columns")
     if columns is not None and not columns:
         msg = f"Setting '{where}columns' is empty; leave it out to read all columns"
         raise ConfigError(msg)
     return StreamSettings(
         name=config["name"],
-        paths=urls,
+        paths=tuple(plain(url) for url in urls),
         format=config.get("format", "auto"),
         compression=config.get("compression", "auto"),
         key_properties=tuple(config.get("key_properties", ())),
         types=config.get("schema", {}),
         columns=tuple(columns) if columns else None,
         options=_options(config),
-        partition_columns=config.get("partition_columns", False),
+        partitions=Partitions(urls if names(urls[0]) else (), hive=config.get("partition_columns", False)),
     )
 
 

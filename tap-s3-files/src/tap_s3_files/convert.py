@@ -25,7 +25,7 @@ from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
 from tap_s3_files.catalog import split
 from tap_s3_files.config import BatchSettings
-from tap_s3_files.partitions import values
+from tap_s3_files.partitions import NO_PARTITIONS, Partitions
 from tap_s3_files.plan import Task
 from tap_s3_files.progress import CountedStorage, Progress
 from tap_s3_files.segments import safe_name
@@ -48,7 +48,7 @@ class Job:
     format: str
     options: ReadOptions
     version: int | None = None
-    partition_columns: bool = False
+    partitions: Partitions = NO_PARTITIONS
 
 
 def format_of(wanted: str, url: Url) -> str:
@@ -92,7 +92,7 @@ def read(job: Job, task: Task, worker: Worker) -> Iterator[pa.RecordBatch]:
             worker.progress.add(skipped=1)
             continue
         rows = 0
-        constants = values(info.url, job.schema) if job.partition_columns else {}
+        constants = job.partitions.values(info.url, job.schema)
         source = split(job.schema, metadata_columns=job.metadata_columns, constants=constants)
         origin = _Origin(job, info, constants)
         reader = ObjectReader(storage, info.url, info=info, budget=worker.budget)

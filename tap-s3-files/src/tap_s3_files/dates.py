@@ -31,6 +31,11 @@ def has_date(path: Url) -> bool:
     return _DATE.search(path.key) is not None
 
 
+def undated(key: str, digit: str = "[0-9]") -> str:
+    """A path's key with something in the place of each digit of its dates."""
+    return _DATE.sub(lambda date: _DIRECTIVE.sub(lambda d: digit * _DIGITS[d[1]], date[1]), key)
+
+
 def check(path: Url, setting: str) -> None:
     """Find out whether the dates of a path can be counted through.
 
@@ -144,7 +149,7 @@ def _dated(path: Url, start: datetime | None, end: datetime) -> list[Url]:
         return Url(path.scheme, path.bucket, _DATE.sub(change, path.key))
 
     if start is None:
-        wild = url(lambda m: _DIRECTIVE.sub(lambda d: "[0-9]" * _DIGITS[d[1]], m[1]))
+        wild = Url(path.scheme, path.bucket, undated(path.key))
         below = Url(path.scheme, path.bucket, f"{wild.key.removesuffix('/')}/**")
         return [wild] if has_glob(_DATE.sub("", path.key)) else [wild, below]
     found: list[Url] = []

@@ -1,12 +1,13 @@
-"""Partition columns: what folders of a key say of all rows of an object, as in `events/year=2024/region=eu/part-0.csv`.
+"""Partition columns: what the key of an object says of all its rows, as in `events/year=2024/region=eu/part-0.csv`.
 
-The names of folders are those that Hive, Spark and Athena write. Pure.
+Folders name their columns as Hive, Spark and Athena write them; the other columns are the named groups of paths. Pure.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 from urllib.parse import unquote
@@ -15,29 +16,68 @@ import pyarrow as pa
 
 from singer_arrow.errors import DataError
 from singer_arrow.urls import Url
+from tap_s3_files.groups import names, pattern
 
 _FOLDER = re.compile(r"([^=]+)=(.*)", re.DOTALL)
-_NULL = "__HIVE_DEFAULT_PARTITION__"
+_NULL = ("__HIVE_DEFAULT_PARTITION__", "")
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 
 
-def texts(url: Url) -> dict[str, str | None]:
-    """The partition columns of an object, in the order of its folders, as text."""
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """The partition columns of a stream.
+
+    Args:
+        paths: Those of the stream that have named groups.
+        hive: Whether folders such as `year=2024` are columns; a group of the same name comes before them.
+    """
+
+    paths: tuple[Url, ...] = ()
+    hive: bool = False
+
+    def texts(self, url: Url) -> dict[str, str | None]:
+        """The partition columns of an object as text: folders in their order, then groups.
+
+        Raises:
+            DataError: It is of none of the paths, so what its groups say is not known.
+        """
+        return (_folders(url) if self.hive else {}) | (self._groups(url) if self.paths else {})
+
+    def infer(self, urls: Iterable[Url]) -> list[pa.Field]:
+        """The partition columns of objects, each with the type that all its values have.
+
+        Integers and dates are told; the rest is text, also numbers with leading zeros, which would lose them.
+        """
+        found: dict[str, set[pa.DataType]] = {}
+        if self.hive or self.paths:
+            for url in urls:
+                for name, text in self.texts(url).items():
+                    found.setdefault(name, set()).update([_type_of(text)] if text is not None else [])
+        return [pa.field(name, kinds.pop() if len(kinds) == 1 else pa.string()) for name, kinds in found.items()]
+
+    def values(self, url: Url, schema: pa.Schema) -> dict[str, Any]:
+        """The values of those partition columns of an object that a schema has, as its types.
+
+        Raises:
+            DataError: A value is none of its type, or the object is of none of the paths.
+        """
+        told = self.texts(url)
+        return {field.name: _value(url, field, told[field.name]) for field in schema if field.name in told}
+
+    def _groups(self, url: Url) -> dict[str, str | None]:
+        for path in self.paths:
+            same = (path.scheme, path.bucket) == (url.scheme, url.bucket)
+            if same and (found := pattern(path).fullmatch(url.key)):
+                return {name: None if (text := found[name]) in _NULL else text for name in names(path)}
+        reason = f"it is of none of the stream's paths, so nothing tells its {', '.join(names(self.paths[0]))}"
+        hint = "A run with other paths has planned it: add the path that names it"
+        raise DataError(reason, url=url, hint=hint)
+
+
+def _folders(url: Url) -> dict[str, str | None]:
     folders = (_FOLDER.fullmatch(folder) for folder in url.key.split("/")[:-1])
     pairs = ((unquote(m[1]), unquote(m[2])) for m in folders if m)
-    return {name: None if value in (_NULL, "") else value for name, value in pairs}
-
-
-def infer(urls: Iterable[Url]) -> list[pa.Field]:
-    """The partition columns of objects, each with the type that all its values have.
-
-    Integers and dates are told; the rest is text, also numbers with leading zeros, which would lose them.
-    """
-    found: dict[str, set[pa.DataType]] = {}
-    for url in urls:
-        for name, text in texts(url).items():
-            found.setdefault(name, set()).update([_type_of(text)] if text is not None else [])
-    return [pa.field(name, kinds.pop() if len(kinds) == 1 else pa.string()) for name, kinds in found.items()]
+    return {name: None if value in _NULL else value for name, value in pairs}
 
 
 def _type_of(text: str) -> pa.DataType:
@@ -49,22 +89,16 @@ def _type_of(text: str) -> pa.DataType:
         return pa.string()
 
 
-def values(url: Url, schema: pa.Schema) -> dict[str, Any]:
-    """The values of those partition columns of an object that a schema has, as its types.
-
-    Raises:
-        DataError: A value is none of its type.
-    """
-    told = texts(url)
-    return {field.name: _value(url, field, told[field.name]) for field in schema if field.name in told}
-
-
 def _value(url: Url, field: pa.Field, text: str | None) -> Any:
     if text is None:
         return None
     try:
         return pa.scalar(text).cast(field.type).as_py()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        reason = f"its folder says {text!r}, which is no {field.type}"
+        reason = f"its key says {text!r}, which is no {field.type}"
         hint = "Set the column's type in the stream's 'schema'"
         raise DataError(reason, url=url, column=field.name, hint=hint) from None
+
+
+NO_PARTITIONS = Partitions()
+"""Of streams whose keys say nothing."""

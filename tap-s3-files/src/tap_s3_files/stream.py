@@ -129,7 +129,7 @@ class FileStream(ArrowStream):
             format=self.settings.format,
             options=read_options(self.settings),
             version=self.version,
-            partition_columns=self.settings.partition_columns,
+            partitions=self.settings.partitions,
         )
 
     def _worker(self, stop: threading.Event) -> Worker:

@@ -27,7 +27,6 @@ from tap_s3_files.declared import CONFIG_JSONSCHEMA
 from tap_s3_files.lister import list_objects
 from tap_s3_files.listing import Listing
 from tap_s3_files.objects import find
-from tap_s3_files.partitions import infer
 from tap_s3_files.preview import ReadOnlyStore, Row, table
 from tap_s3_files.replication.intake import Intake
 from tap_s3_files.replication.inventory import read_inventory
@@ -196,7 +195,7 @@ class TapS3Files(ArrowTap):
             else:
                 listed = self._listings[stream.name] = self.listing(stream)
             samples[stream.name] = sample(listed, settings.sample_files, *settings.window(stream))
-            folders[stream.name] = infer(o.url for o in listed) if stream.partition_columns else []
+            folders[stream.name] = stream.partitions.infer(o.url for o in listed)
             self._check_found(stream, listed, samples[stream.name])
         tasks = (partial(self._infer, s, info) for s in settings.streams for info in samples[s.name])
         results = ordered_results(self.pool, tasks, 2 * settings.max_workers)

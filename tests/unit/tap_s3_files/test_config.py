@@ -15,6 +15,7 @@ from singer_arrow.urls import Url
 from tap_s3_files import declared
 from tap_s3_files.config import BatchSettings, Settings, SqsSettings, StreamSettings
 from tap_s3_files.declared import CONFIG_JSONSCHEMA
+from tap_s3_files.partitions import Partitions
 from tap_s3_files.tap import TapS3Files
 
 STREAM = {"name": "a", "path": "s3://b/*.csv"}
@@ -96,7 +97,7 @@ def test_everything_set() -> None:
                 types={"id": "integer"},
                 columns=("id", "x"),
                 options={"delimiter": ";", "null_values": ("", "NA")},
-                partition_columns=True,
+                partitions=Partitions(hive=True),
             ),
         ),
         start=datetime(2024, 5, 1, tzinfo=UTC),

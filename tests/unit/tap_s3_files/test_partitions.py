@@ -10,7 +10,9 @@ import pytest
 
 from singer_arrow.errors import DataError
 from singer_arrow.urls import Url
-from tap_s3_files.partitions import infer, texts, values
+from tap_s3_files.partitions import Partitions
+
+HIVE = Partitions(hive=True)
 
 
 def url(key: str) -> Url:
@@ -18,9 +20,9 @@ def url(key: str) -> Url:
 
 
 def test_folders_are_columns_and_names_of_objects_are_not() -> None:
-    assert texts(url("in/year=2024/re%20gion=a%2Fb=c/x=1.csv")) == {"year": "2024", "re gion": "a/b=c"}
-    assert texts(url("in/a=__HIVE_DEFAULT_PARTITION__/b=/x.csv")) == {"a": None, "b": None}
-    assert texts(url("=1/plain/x.csv")) == {}
+    assert HIVE.texts(url("in/year=2024/re%20gion=a%2Fb=c/x=1.csv")) == {"year": "2024", "re gion": "a/b=c"}
+    assert HIVE.texts(url("in/a=__HIVE_DEFAULT_PARTITION__/b=/x.csv")) == {"a": None, "b": None}
+    assert HIVE.texts(url("=1/plain/x.csv")) == {}
 
 
 @pytest.mark.parametrize(
@@ -40,11 +42,11 @@ def test_folders_are_columns_and_names_of_objects_are_not() -> None:
     ],
 )
 def test_types_lose_nothing(said: list[str], kind: pa.DataType) -> None:
-    assert infer(url(f"in/k={text}/x.csv") for text in said) == [pa.field("k", kind)]
+    assert HIVE.infer(url(f"in/k={text}/x.csv") for text in said) == [pa.field("k", kind)]
 
 
 def test_columns_of_all_objects_are_found_in_order() -> None:
-    assert [f.name for f in infer([url("a=1/b=2/x"), url("c=3/a=2/x"), url("x")])] == ["a", "b", "c"]
+    assert [f.name for f in HIVE.infer([url("a=1/b=2/x"), url("c=3/a=2/x"), url("x")])] == ["a", "b", "c"]
 
 
 def test_values_are_of_the_types_of_the_schema() -> None:
@@ -53,13 +55,11 @@ def test_values_are_of_the_types_of_the_schema() -> None:
     )
     key = "a=07/b=07/c=2024-05-01/d=1.50/e=true/not_selected=1/x.csv"
     wanted = {"a": 7, "b": "07", "c": date(2024, 5, 1), "d": Decimal("1.50"), "e": True}
-    assert values(url(key), schema) == wanted
-    assert values(url("a=__HIVE_DEFAULT_PARTITION__/x"), schema) == {"a": None}
+    assert HIVE.values(url(key), schema) == wanted
+    assert HIVE.values(url("a=__HIVE_DEFAULT_PARTITION__/x"), schema) == {"a": None}
 
 
 def test_a_value_of_another_type_is_told() -> None:
     with pytest.raises(DataError) as told:
-        values(url("year=next/x.csv"), pa.schema([("year", pa.int64())]))
-    assert str(told.value).startswith(
-        "s3://b/year=next/x.csv, column 'year': its folder says 'next', which is no int64"
-    )
+        HIVE.values(url("year=next/x.csv"), pa.schema([("year", pa.int64())]))
+    assert str(told.value).startswith("s3://b/year=next/x.csv, column 'year': its key says 'next', which is no int64")
