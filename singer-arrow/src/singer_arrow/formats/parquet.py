@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from singer_arrow.errors import DataError
 from singer_arrow.formats.cast import fit_batch
 from singer_arrow.formats.parquet_write import ParquetWriting
-from singer_arrow.formats.protocol import Course, ReadOptions
+from singer_arrow.formats.protocol import Course, Place, ReadOptions
 from singer_arrow.reading.files import RangeFile, random_access
 from singer_arrow.reading.objects import CONNECTIONS, ObjectReader, Part
 from singer_arrow.reading.ranges import Span, part_size, plan
@@ -26,11 +26,12 @@ _BROKEN = "not a Parquet file, or its footer is broken"
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What a Parquet file says of itself, the bytes it was read from, and the size of the whole file."""
+    """What a Parquet file says of itself, the bytes it was read from, the size of the whole file, and its name."""
 
     metadata: pq.FileMetaData
     tail: Part
     size: int
+    url: object
 
 
 class Parquet(ParquetWriting):
@@ -48,12 +49,10 @@ class Parquet(ParquetWriting):
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """See `Format.read`; no batch spans two row groups."""
-        if course is not None:
-            course.place = None
+        """See `Format.read`; no batch spans two row groups, and those before the place are not fetched."""
         with random_access(reader) as file:
             footer = read_footer(file, reader.url)
-            yield from _rows(file, footer, schema, options.batch_rows, reader.url)
+            yield from _rows(file, footer, schema, options, course or Course())
 
 
 def read_footer(reader: ObjectReader, url: object) -> Footer:
@@ -81,7 +80,7 @@ def read_footer(reader: ObjectReader, url: object) -> Footer:
     except (pa.ArrowException, OSError) as error:
         reason = f"{_BROKEN} ({_line(error)})"
         raise DataError(reason, url=url, hint="Upload the file again") from None
-    return Footer(metadata, (start, data), size)
+    return Footer(metadata, (start, data), size, url)
 
 
 def _no_more(span: Span) -> Part:
@@ -108,24 +107,42 @@ def _open(
 
 
 def _rows(
-    reader: ObjectReader, footer: Footer, schema: pa.Schema, batch_rows: int, url: object
+    reader: ObjectReader, footer: Footer, schema: pa.Schema, options: ReadOptions, course: Course
 ) -> Iterator[pa.RecordBatch]:
+    begin, url = _begin(footer, course), footer.url
     present = set(_open(reader, footer, []).schema_arrow.names)
     wanted = [name for name in schema.names if name in present]
-    groups = [_spans(footer, g, wanted) for g in range(footer.metadata.num_row_groups)]
-    for group, file in enumerate(_groups(reader, footer, groups)):
+    groups = range(begin.at, footer.metadata.num_row_groups)
+    given = begin.rows
+    for group, file in zip(groups, _groups(reader, footer, [_spans(footer, g, wanted) for g in groups]), strict=True):
         due = footer.metadata.row_group(group).num_rows
-        rows = 0
+        rows, before = 0, begin.lines if group == begin.at else 0
         try:
-            for batch in file.iter_batches(batch_rows, [group], wanted, use_threads=True):
+            for batch in file.iter_batches(options.batch_rows, [group], wanted, use_threads=True):
                 rows += batch.num_rows
-                yield fit_batch(batch, schema, url, row_group=group)
+                if rows <= before:
+                    continue
+                fresh = batch.slice(batch.num_rows - (rows - before)) if rows - before < batch.num_rows else batch
+                fitted = fit_batch(fresh, schema, url, row_group=group)
+                given += fitted.num_rows
+                course.place = Place(given, group, rows) if rows < due else Place(given, group + 1)
+                yield fitted
         except (pa.ArrowException, OSError) as error:
             reason = f"its data is broken ({_line(error)})"
             raise DataError(reason, url=url, row_group=group, hint="Upload the file again") from None
         if rows != due:
             reason = f"its footer tells of {due} rows, there are {rows}"
             raise DataError(reason, url=url, row_group=group, hint="Upload the file again")
+
+
+def _begin(footer: Footer, course: Course) -> Place:
+    """Where the reading begins."""
+    begin, groups = course.place or Place(), footer.metadata.num_row_groups
+    due = footer.metadata.row_group(begin.at).num_rows if begin.at < groups else 0
+    if begin.at > groups or begin.lines > due:
+        reason = f"there is no row {begin.lines} of row group {begin.at} to go on after"
+        raise DataError(reason, url=footer.url, hint="Read the file from its start: it is not the one that was begun")
+    return begin
 
 
 def _groups(reader: ObjectReader, footer: Footer, groups: list[list[Span]]) -> Iterator[pq.ParquetFile]:

@@ -87,8 +87,10 @@ class Place:
 
     Attributes:
         rows: Rows that were given before it.
-        at: Bytes of text before it, decompressed and in UTF-8; in formats of columns row groups, stripes or batches.
-        lines: Lines before it, in formats of text.
+        at: Bytes of text before it, decompressed and in UTF-8. In formats of columns where the part of the file begins
+            that holds it: the number of its row group (Parquet) or record batch (Arrow), the first byte of its blocks
+            (Avro); 0 in ORC.
+        lines: Lines before it, in formats of text; in formats of columns rows of that part before it, given or not.
     """
 
     rows: int = 0
