@@ -62,6 +62,36 @@ def test_text_arrives_in_utf8(objects: Any, text: str, encoding: str, packed: bo
     assert found.decode() == text.removeprefix("\ufeff")
 
 
+@settings(deadline=None)
+@given(
+    text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
+    told=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32", "latin-1"]),
+    marked=st.booleans(),
+    packed=st.booleans(),
+    start=st.integers(0, 40),
+)
+def test_text_is_read_from_any_byte(objects: Any, text: str, told: str, marked: bool, packed: bool, start: int) -> None:
+    text = text.encode("latin-1", "replace").decode("latin-1") if told == "latin-1" else text.removeprefix("\ufeff")
+    data = text.encode(told)
+    encoding = "utf-8" if marked and told != "latin-1" else told  # where a mark tells, nobody need say it
+    reader = objects.reader(gzip.compress(data) if packed else data)
+    if not data:
+        return
+    assert b"".join(bytes(c) for c in decoded(reader, encoding=encoding, start=start)) == text.encode()[start:]
+    assert sample(reader, 1 << 20, encoding=encoding)[0] == text.encode()
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_what_stands_before_the_start_is_not_fetched(objects: Any, mark: bytes) -> None:
+    data = bytes(97 + i % 26 for i in range(1 << 20)) * 16
+    reader = objects.reader(mark + data, listed=True)
+    found = b"".join(bytes(c) for c in decoded(reader, start=12 << 20))
+    assert found == data[12 << 20 :]
+    head, *rest = objects.storage.asked
+    assert head[1] <= 1 << 20
+    assert min(start for start, _, _ in rest) == (12 << 20) + len(mark)
+
+
 def test_a_sample_asks_for_no_more_than_it_needs(objects: Any) -> None:
     data = bytes(range(256)) * (20 << 12)
     found, whole = sample(objects.reader(data, listed=True), 1 << 20)

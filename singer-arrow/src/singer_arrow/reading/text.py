@@ -13,27 +13,63 @@ from singer_arrow.reading.objects import ObjectReader
 LONGEST_RECORD = 64 << 20
 """Bytes of one record, at most."""
 Cut = Callable[[bytes], int]
+_MAGIC = 16
+_PLAIN = ("utf-8", "utf-8-sig", "ascii")
+_MARKS = (  # those of UTF-32 begin like those of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_LONGEST_MARK = 4
 
 
-def decoded(reader: ObjectReader, *, compression: str = "auto", encoding: str = "utf-8") -> Iterator[Any]:
+def decoded(
+    reader: ObjectReader, *, compression: str = "auto", encoding: str = "utf-8", start: int = 0
+) -> Iterator[Any]:
     """The object's text as bytes of UTF-8 without a byte order mark, in order, cut anywhere.
 
-    UTF-8 itself is not checked here.
+    UTF-8 itself is not checked here. Where the encoding is UTF-8 and the text begins with the mark of UTF-16 or UTF-32,
+    it is read as that.
 
     Args:
         reader: The object.
         compression: A codec, or `auto`: told by the first bytes.
         encoding: Any of Python's.
+        start: Bytes of the text to leave out; they are not fetched if the object is plain UTF-8.
 
     Raises:
         EmptyObjectError: The object holds no byte.
         DataError: It is corrupt or truncated, or not in that encoding.
         ConfigError: There is no such encoding.
     """
+    if start and (offset := _offset(reader, compression, encoding)) is not None:
+        return reader.chunks(offset + start)
     chunks = reader.chunks()
     first = next(chunks, b"")
-    codec = detect(reader.url.name, bytes(memoryview(first)[:16])) if compression == "auto" else compression
-    return _transcode(decompress(_chain(first, chunks), codec, url=reader.url), encoding, reader.url)
+    codec = _codec(reader, compression, bytes(memoryview(first)[:_MAGIC]))
+    text = _transcode(decompress(_chain(first, chunks), codec, url=reader.url), encoding, reader.url)
+    return _after(text, start) if start else text
+
+
+def _offset(reader: ObjectReader, compression: str, encoding: str) -> int | None:
+    """How many bytes stand before the text in the object; None if it is not the object's bytes that are the text."""
+    head = bytes(reader.head_bytes(_MAGIC))
+    plain = _codec(reader, compression, head) == "none" and _name_of(encoding) in _PLAIN and _marked(head) is None
+    return len(head) - len(head.removeprefix(codecs.BOM_UTF8)) if plain else None
+
+
+def _codec(reader: ObjectReader, compression: str, head: bytes) -> str:
+    return detect(reader.url.name, head) if compression == "auto" else compression
+
+
+def _after(chunks: Iterable[Any], n: int) -> Iterator[memoryview]:
+    """The bytes after the first `n`."""
+    for chunk in chunks:
+        view = memoryview(chunk).cast("B")
+        if n < len(view):
+            yield view[n:]
+        n = max(0, n - len(view))
 
 
 def sample(
@@ -45,7 +81,7 @@ def sample(
     """
     head = reader.head_bytes(size)
     whole = reader.size is not None and reader.size <= len(head)
-    codec = detect(reader.url.name, bytes(head[:16])) if compression == "auto" else compression
+    codec = _codec(reader, compression, bytes(head[:_MAGIC]))
     found, length = [], 0
     try:
         for piece in _transcode(decompress([head], codec, url=reader.url), encoding, reader.url, final=whole):
@@ -65,15 +101,39 @@ def _chain(first: Any, rest: Iterable[Any]) -> Iterator[Any]:
     yield from rest
 
 
-def _transcode(chunks: Iterator[Any], encoding: str, url: object, *, final: bool = True) -> Iterator[Any]:
+def _name_of(encoding: str) -> str:
     try:
-        name = codecs.lookup(encoding).name
+        return codecs.lookup(encoding).name
     except LookupError:
         msg = f"csv.encoding {encoding!r} is not known; use one of Python's, for instance latin-1, cp1252 or utf-16"
         raise ConfigError(msg) from None
-    if name in ("utf-8", "utf-8-sig", "ascii"):
-        return _without_mark(chunks)
-    return _without_mark(_recoded(chunks, name, url, final=final))
+
+
+def _marked(head: bytes) -> str | None:
+    """The encoding that a text's mark tells, other than UTF-8: no text in UTF-8 begins like that."""
+    return next((name for mark, name in _MARKS if head.startswith(mark)), None)
+
+
+def _transcode(chunks: Iterator[Any], encoding: str, url: object, *, final: bool = True) -> Iterator[Any]:
+    name = _name_of(encoding)
+    return (
+        _from_plain(chunks, url, final=final)
+        if name in _PLAIN
+        else _without_mark(_recoded(chunks, name, url, final=final))
+    )
+
+
+def _from_plain(chunks: Iterator[Any], url: object, *, final: bool) -> Iterator[Any]:
+    rest, head = iter(chunks), b""
+    for chunk in rest:
+        head += bytes(chunk)
+        if len(head) >= _LONGEST_MARK:
+            break
+    if (told := _marked(head)) is not None:
+        yield from _without_mark(_recoded(_chain(head, rest), told, url, final=final))
+        return
+    yield memoryview(head)[len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0 :]
+    yield from rest
 
 
 def _without_mark(chunks: Iterable[Any]) -> Iterator[Any]:
