@@ -98,3 +98,30 @@ def test_a_folder_that_does_not_fit_the_schema_is_told(source: Source) -> None:
     assert ran.code == 1
     line = ran.stderr.splitlines()[-1]
     assert f"s3://{source.bucket}/in/year=soon/d.csv, column 'year': its key says 'soon', which is no int64" in line
+
+
+def test_named_groups_of_paths_become_typed_columns_beside_folders(source: Source) -> None:
+    source.put("shops/de/2024-05-01/k=1/a_07.csv", "id\n1\n2\n")
+    source.put("shops/fr/2024-05-02/k=2/b_08.csv", "id\n3\n")
+    source.put("shops/fr/2024-05-02/k=2/c_8.csv", "id\n4\n")
+    root = f"s3://{source.bucket}/shops/"
+    narrow = [
+        f"{root}{{country:de,xx}}/{{day:*}}/*/*_{{part:??}}.csv",
+        f"{root}f{{country:r}}/{{day:*}}/*/*_{{part:*}}.csv",
+    ]
+    ran = source.run(batches=True, stream={"path": narrow, "schema": {"part": "string"}, "key_properties": ["part"]})
+    assert source.rows(ran) == [
+        {"id": 1, "country": "de", "day": "2024-05-01", "part": "07", "k": 1},
+        {"id": 2, "country": "de", "day": "2024-05-01", "part": "07", "k": 1},
+        {"id": 3, "country": "r", "day": "2024-05-02", "part": "08", "k": 2},
+        {"id": 4, "country": "r", "day": "2024-05-02", "part": "8", "k": 2},
+    ]
+    assert ran.of_type("SCHEMA")[0]["schema"]["properties"]["day"]["format"] == "date"
+
+
+def test_named_groups_stand_beside_dates(source: Source) -> None:
+    for day in (1, 2, 3):
+        source.put(f"logs/2024/05/0{day}/web-{day}/x.csv", f"id\n{day}\n")
+    stream = {"path": f"s3://{source.bucket}/logs/{{date:%Y/%m/%d}}/{{host:*}}/*", "partition_columns": False}
+    ran = source.run(stream=stream, start_date="2024-05-02", end_date="2024-05-03")
+    assert source.rows(ran) == [{"id": 2, "host": "web-2"}]

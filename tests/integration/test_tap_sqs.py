@@ -190,6 +190,14 @@ def test_every_shape_of_event_is_understood(source: Source) -> None:
     assert source.in_queue() == (0, 0)
 
 
+def test_named_groups_of_a_path_tell_of_what_the_queue_names(source: Source) -> None:
+    for key in ("in/de/1.csv", "in/f r/2.csv", "in/3.csv", "in/de/below/4.csv"):
+        source.csv(key, 0, rows=1)
+    config = source.config(batches=False, stream={"path": f"s3://{source.bucket}/in/{{shop:*}}/{{day:?}}.csv"})
+    rows = [m["record"] for m in source.run(config).of_type("RECORD")]
+    assert sorted((r["shop"], r["day"]) for r in rows) == [("de", 1), ("f r", 2)]
+
+
 def test_duplicates_and_another_order_change_nothing(source: Source) -> None:
     source.quiet()
     for n in range(4):

@@ -43,7 +43,8 @@ _STREAM = th.ObjectType(
         description=(
             "Which objects: a URL with wildcards (`*`, `**`, `?`, `[abc]`, `{a,b}`), or a list of such. "
             "`s3://`, `gs://`, `az://`, or a local path. A path that ends with `/` means all objects below it. "
-            "`{date:%Y/%m/%d}` stands for the dates from `start_date` to `end_date`."
+            "`{date:%Y/%m/%d}` stands for the dates from `start_date` to `end_date`. `{country:*}` is a wildcard "
+            "with a name: what stands in its place becomes a column `country`."
         ),
     ),
     _text(
