@@ -31,6 +31,7 @@ _SIMPLE: dict[str, pa.DataType] = {
     )
 }
 _DECIMAL = re.compile(r"decimal(128|256)\((\d+), (-?\d+)\)")
+_DIGITS_OF_128, _MOST_DIGITS = 38, 76
 _DECIMAL_DIGITS_TO_VALIDATE = 28  # Python's decimal context: a validator's `%` fails on more
 _FORMATS = {"date-time": UTC_MICROSECONDS, "date": pa.date32(), "time": _TIME}
 
@@ -50,33 +51,41 @@ def canonical(schema: pa.Schema) -> pa.Schema:
 
     Every value keeps its meaning: dictionaries become their values, large and view layouts their plain ones,
     seconds and milliseconds microseconds, any zone UTC, timestamps without a zone are taken as UTC, durations
-    become their integers, maps with keys other than text lists of key and value. All fields may be null.
+    become their integers, maps with keys other than text lists of key and value, decimals that end before the point
+    or begin far behind it get digits up to it, objects without members JSON text. All fields may be null.
 
     Raises:
-        SchemaError: A type has no counterpart (unions, month intervals), or a column's name stands twice.
+        SchemaError: A type has no counterpart (unions, month intervals, decimals of more than 76 digits), or a
+            column's name stands twice.
     """
-    names = schema.names
-    if len(set(names)) != len(names):
-        twice = next(n for n in names if names.count(n) > 1)
-        msg = f"Column {twice!r} stands twice; rename one of them at the source"
-        raise SchemaError(msg)
-    return pa.schema([_canonical_field(f) for f in schema])
+    return pa.schema(_canonical_fields(schema))
 
 
-def _canonical_field(field: pa.Field) -> pa.Field:
-    metadata = JSON_METADATA if is_json(field) else None
-    return pa.field(field.name, _canonical_type(field.type, field.name), metadata=metadata)
+def _canonical_fields(fields: Iterable[pa.Field], path: str = "") -> list[pa.Field]:
+    found: dict[str, pa.Field] = {}
+    for field in fields:
+        if field.name in found:
+            msg = f"Column {path + field.name!r} stands twice; rename one of them at the source"
+            raise SchemaError(msg)
+        found[field.name] = _canonical_field(field, path)
+    return list(found.values())
 
 
-def _canonical_type(t: pa.DataType, name: str) -> pa.DataType:
-    if str(t) in _SIMPLE or pt.is_decimal128(t) or pt.is_decimal256(t):
+def _canonical_field(field: pa.Field, path: str = "") -> pa.Field:
+    t = None if is_json(field) else _canonical_type(field.type, path + field.name)
+    return json_field(field.name) if t is None else pa.field(field.name, t)
+
+
+def _canonical_type(t: pa.DataType, name: str) -> pa.DataType | None:
+    """The type; None for JSON text."""
+    if str(t) in _SIMPLE:
         return t
     if isinstance(t, pa.BaseExtensionType):
-        return _canonical_type(t.storage_type, name)
+        return None if t.extension_name == "arrow.json" else _canonical_type(t.storage_type, name)
     if pt.is_dictionary(t) or pt.is_run_end_encoded(t):
         return _canonical_type(t.value_type, name)
-    if pt.is_decimal(t):  # the 32 and 64 bit layouts
-        return pa.decimal128(t.precision, t.scale)
+    if pt.is_decimal(t):
+        return _canonical_decimal(t, name)
     if pt.is_large_string(t) or pt.is_string_view(t):
         return pa.string()
     if pt.is_large_binary(t) or pt.is_fixed_size_binary(t) or pt.is_binary_view(t):
@@ -90,16 +99,39 @@ def _canonical_type(t: pa.DataType, name: str) -> pa.DataType:
     if pt.is_duration(t):
         return pa.int64()
     if pt.is_struct(t):
-        return pa.struct([_canonical_field(f) for f in t])
+        return pa.struct(_canonical_fields(t, f"{name}.")) if t.num_fields else None
     if pt.is_map(t):
-        key, value = _canonical_type(t.key_type, name), _canonical_type(t.item_type, name)
-        if key == pa.string():
-            return pa.map_(key, value)
-        return pa.list_(pa.struct([("key", key), ("value", value)]))
-    if pt.is_list(t) or pt.is_large_list(t) or pt.is_fixed_size_list(t) or pt.is_list_view(t):
-        return pa.list_(_canonical_type(t.value_type, name))
+        return _canonical_map(t, name)
+    if (
+        pt.is_list(t)
+        or pt.is_large_list(t)
+        or pt.is_fixed_size_list(t)
+        or pt.is_list_view(t)
+        or pt.is_large_list_view(t)
+    ):
+        item = _canonical_field(t.value_field.with_name(name))
+        return None if is_json(item) else pa.list_(item.type)
     msg = f"Column {name!r} is of type {t}, which has no counterpart in JSON; leave it out by selection"
     raise SchemaError(msg)
+
+
+def _canonical_map(t: pa.DataType, name: str) -> pa.DataType | None:
+    key, value = _canonical_field(pa.field(name, t.key_type)), _canonical_field(t.item_field.with_name(name))
+    if key.type == pa.string() and not is_json(key):
+        return None if is_json(value) else pa.map_(pa.string(), value.type)
+    return pa.list_(pa.struct([key.with_name("key"), value.with_name("value")]))
+
+
+def _canonical_decimal(t: pa.DataType, name: str) -> pa.DataType:
+    """The decimal type of the same values that has a scale as SQL and Parquet know it: from 0 to the precision."""
+    scale = max(t.scale, 0)
+    precision = max(t.precision - min(t.scale, 0), scale)
+    if precision > _MOST_DIGITS:
+        msg = f"Column {name!r} is of type {t}, whose values may have {precision} digits; leave it out by selection"
+        raise SchemaError(msg)
+    if pt.is_decimal256(t) or precision > _DIGITS_OF_128:
+        return pa.decimal256(precision, scale)
+    return pa.decimal128(precision, scale)
 
 
 def to_json_schema(schema: pa.Schema, *, keys: Sequence[str] = ()) -> dict[str, Any]:

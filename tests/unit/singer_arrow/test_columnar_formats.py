@@ -100,6 +100,8 @@ def test_layouts_of_arrow_become_plain_ones(objects: Any) -> None:
         "d": pa.array([Decimal(10**50), None, Decimal(1)], pa.decimal256(76, 0)),
         "fixed": pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int64(), 2)),
         "half": pa.array([1.5, None, 2.0], pa.float16()),
+        "seen": pa.array([[1, 2], None, []], pa.list_view(pa.int64())),
+        "large": pa.array([["x"], None, []], pa.large_list_view(pa.string())),
     })  # fmt: skip
     for name in ("a.arrow", "a.arrows"):
         found = objects.read(WRITE[name](table), name)
@@ -109,6 +111,8 @@ def test_layouts_of_arrow_become_plain_ones(objects: Any) -> None:
         assert found.select(["u", "d"]).equals(table.select(["u", "d"]))
         assert found["fixed"].to_pylist() == [[1, 2], None, [3, 4]]
         assert found["half"].to_pylist() == [1.5, None, 2.0]
+        assert found["seen"].to_pylist() == [[1, 2], None, []]
+        assert found["large"].to_pylist() == [["x"], None, []]
 
 
 @each

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from singer_arrow.errors import DataError
 from singer_arrow.schema import json_field
 from singer_arrow.singer import records as module
 from singer_arrow.singer.records import to_records
@@ -57,6 +58,17 @@ def test_slices_keep_their_rows() -> None:
     table = pa.table({"l": [[n, n] for n in range(10)], "s": [{"a": n} for n in range(10)], "t": list("abcdefghij")})
     (batch,) = table.slice(4, 3).to_batches()
     assert list(to_records(batch)) == table.to_pylist()[4:7]
+
+
+@pytest.mark.parametrize("days", [-719_163, 2_932_897])
+def test_years_that_json_has_no_text_for_are_refused(days: int) -> None:
+    with pytest.raises(DataError, match="column 'x': a date lies outside the years 1 to 9999"):
+        records([days], pa.date32())
+
+
+def test_a_key_that_stands_twice_in_a_map_is_refused() -> None:
+    with pytest.raises(DataError, match="column 'x': a map has the key 'k' twice"):
+        records([[("k", 1), ("k", 2)]], pa.map_(pa.string(), pa.int64()))
 
 
 def test_records_are_json() -> None:

@@ -25,6 +25,7 @@ SCALARS = st.one_of(
         [
             *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
             *(pa.float16(), pa.float32(), pa.float64(), pa.bool_(), pa.null(), pa.date32(), pa.date64()),
+            *(pa.struct([]), pa.json_(), pa.decimal128(5, -3), pa.decimal128(2, 5), pa.list_view(pa.int8())),
             *(pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary(7)),
             *(pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns"), pa.duration("us")),
             pa.dictionary(pa.int8(), pa.string()),
@@ -172,6 +173,48 @@ def test_a_schema_without_properties_is_refused(schema: dict[str, object]) -> No
 def test_a_column_that_stands_twice_is_refused() -> None:
     with pytest.raises(SchemaError, match="'a' stands twice"):
         canonical(pa.schema([("a", pa.int64()), ("a", pa.string())]))
+    inner = pa.struct([("a", pa.int64()), ("a", pa.string())])
+    with pytest.raises(SchemaError, match=r"'l\.s\.a' stands twice"):
+        canonical(pa.schema([("l", pa.list_(pa.struct([("s", inner)])))]))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (pa.decimal128(5, -3), pa.decimal128(8, 0)),
+        (pa.decimal128(38, -3), pa.decimal256(41, 0)),
+        (pa.decimal128(2, 5), pa.decimal128(5, 5)),
+        (pa.decimal32(9, 2), pa.decimal128(9, 2)),
+        (pa.decimal256(20, 3), pa.decimal256(20, 3)),
+    ],
+    ids=str,
+)
+def test_decimals_have_a_scale_that_sql_knows(given: pa.DataType, expected: pa.DataType) -> None:
+    assert canonical(pa.schema([("c", given)])).types == [expected]
+
+
+def test_decimals_of_more_digits_than_there_are_types_for_are_refused() -> None:
+    with pytest.raises(SchemaError, match="'c' is of type .* may have 79 digits"):
+        canonical(pa.schema([("c", pa.decimal256(76, -3))]))
+
+
+@pytest.mark.parametrize(
+    "t",
+    [
+        pa.json_(),
+        pa.struct([]),
+        pa.list_(pa.struct([])),
+        pa.list_(json_field("item")),
+        pa.map_(pa.string(), pa.json_()),
+        pa.list_(pa.list_(pa.json_())),
+    ],
+    ids=str,
+)
+def test_json_and_objects_without_members_are_json_text(t: pa.DataType) -> None:
+    schema = canonical(pa.schema([("c", t), ("s", pa.struct([("m", t)]))]))
+    assert is_json(schema.field("c"))
+    assert is_json(schema.field("s").type.field("m"))
+    assert from_json_schema(to_json_schema(schema)).equals(schema, check_metadata=True)
 
 
 def test_an_unknown_annotation_is_refused() -> None:

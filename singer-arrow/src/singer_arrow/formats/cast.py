@@ -71,6 +71,8 @@ def _fit(column: pa.Array, field: pa.Field) -> pa.Array:
         return _fit(decode(column), field)
     if pt.is_null(source):
         return pa.nulls(len(column), target)
+    if pt.is_list_view(source) or pt.is_large_list_view(source):  # Arrow's own cast forgets the last offset
+        return _fit(_plain_list(column), field)
     if pt.is_nested(source) and column.offset:  # offsets of a slice cannot be given together with a mask
         column = _copied(column)
     if is_json(field):
@@ -111,6 +113,12 @@ def _fit_list(column: Any, target: pa.DataType) -> pa.Array:
     return pa.ListArray.from_arrays(
         _offsets(column), _fit(column.values, target.value_field), type=target, mask=_mask(column)
     )
+
+
+def _plain_list(column: Any) -> pa.Array:
+    ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64()))
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])
+    return pa.LargeListArray.from_arrays(offsets, column.flatten(), mask=_mask(column))
 
 
 def _offsets(column: Any) -> pa.Array:

@@ -14,6 +14,7 @@ from pyarrow import types as pt
 from singer_arrow.errors import DataError
 from singer_arrow.schema import is_json
 
+_LAST_YEAR = (-62135596800, 253402300800)  # seconds from 1970 to the years 1 and 10000
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -63,13 +64,28 @@ def _values(column: pa.Array, field: pa.Field) -> list[Any]:
     if pt.is_map(t):
         keys = column.keys.cast(pa.string()).to_pylist()
         items = _values(column.items, t.item_field)
-        return [None if r is None else dict(zip(keys[r], items[r], strict=True)) for r in _ranges(column)]
+        return [None if r is None else object_of(keys[r], items[r], field.name) for r in _ranges(column)]
     if pt.is_fixed_size_list(t):
         return _values(column.cast(pa.list_(t.value_field)), field.with_type(pa.list_(t.value_field)))
     if is_list(t):
         items = _values(column.values, t.value_field)
         return [None if r is None else items[r] for r in _ranges(column)]
     return _scalars(printable(column))
+
+
+def object_of(keys: list[str], items: list[Any], column: str) -> dict[str, Any]:
+    """A map as an object of JSON.
+
+    Raises:
+        DataError: A key stands in it twice, so that a value would be lost.
+    """
+    made = dict(zip(keys, items, strict=True))
+    if len(made) != len(keys):
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise DataError(
+            f"a map has the key {twice!r} twice, which JSON cannot hold", column=column, hint="Mend the file"
+        )
+    return made
 
 
 def _ranges(column: Any) -> list[slice | None]:
@@ -125,3 +141,27 @@ def printable(column: pa.Array) -> pa.Array:
 def is_list(t: pa.DataType) -> bool:
     """Whether it is a list of any layout but a view."""
     return bool(pt.is_list(t) or pt.is_large_list(t) or pt.is_fixed_size_list(t))
+
+
+def check_years(column: pa.Array, name: str) -> None:
+    """Refuse dates and timestamps that ISO 8601 has no four digits for.
+
+    Raises:
+        DataError: There is one; names the column.
+    """
+    t = column.type
+    if pt.is_struct(t):
+        for part in column.flatten():
+            check_years(part, name)
+    elif pt.is_map(t):
+        check_years(column.items, name)
+    elif is_list(t):
+        check_years(column.flatten(), name)
+    elif pt.is_date(t) or pt.is_timestamp(t):
+        unit = pa.date32() if pt.is_date(t) else pa.timestamp("s", t.tz)
+        found = pc.min_max(column.cast(unit, safe=False))
+        per_day = 86400 if pt.is_date(t) else 1
+        low, high = (found[k].value for k in ("min", "max"))
+        if low is not None and not (_LAST_YEAR[0] <= low * per_day and high * per_day < _LAST_YEAR[1]):
+            reason = "a date lies outside the years 1 to 9999, which JSON's timestamps cannot hold"
+            raise DataError(reason, column=name)

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from isal import isal_zlib
 from pyarrow import types as pt
 
-from singer_arrow.errors import ConfigError, DataError, SchemaError
-from singer_arrow.formats.json_values import is_list, json_texts, printable
+from singer_arrow.errors import ConfigError, SchemaError
+from singer_arrow.formats.json_values import check_years, is_list, json_texts, printable
 from singer_arrow.schema import is_json
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _SLICE_BYTES = 8 << 20
 _GZIP_LEVEL = 1
-_LAST_YEAR = (-62135596800, 253402300800)  # seconds from 1970 to the years 1 and 10000
 
 
 class JsonLinesWriting:
@@ -100,7 +99,7 @@ class JsonEncoder:
         if not self._schema.names:
             return b"{}\n" * batch.num_rows
         for field, column in zip(self._schema, batch.columns, strict=True):
-            _check_years(column, field.name)
+            check_years(column, field.name)
         frame = pl.DataFrame({f.name: self._series(c, f) for f, c in zip(self._schema, batch.columns, strict=True)})
         out = io.BytesIO()
         if self._printed_here:
@@ -161,6 +160,8 @@ def _mended(expr: pl.Expr, dtype: Any) -> pl.Expr | None:
         return expr.dt.replace_time_zone("UTC") if dtype.time_zone is None else expr.dt.convert_time_zone("UTC")
     if dtype == pl.Binary:  # makes polars panic
         return expr.bin.encode("base64")
+    if dtype == pl.Float32:  # of fewer digits, it would be another number where it is read as a float64
+        return expr.cast(pl.Float64)
     if isinstance(dtype, pl.Array):
         return _mended(expr.arr.to_list(), pl.List(dtype.inner)) or expr.arr.to_list()
     if isinstance(dtype, pl.List):
@@ -179,22 +180,3 @@ def _check_type(t: pa.DataType, name: str) -> None:
         raise SchemaError(msg)
     for i in range(t.num_fields):
         _check_type(t.field(i).type, name)
-
-
-def _check_years(column: pa.Array, name: str) -> None:
-    t = column.type
-    if pt.is_struct(t):
-        for part in column.flatten():
-            _check_years(part, name)
-    elif pt.is_map(t):
-        _check_years(column.items, name)
-    elif is_list(t):
-        _check_years(column.flatten(), name)
-    elif pt.is_date(t) or pt.is_timestamp(t):
-        unit = pa.date32() if pt.is_date(t) else pa.timestamp("s", t.tz)
-        found = pc.min_max(column.cast(unit, safe=False))
-        per_day = 86400 if pt.is_date(t) else 1
-        low, high = (found[k].value for k in ("min", "max"))
-        if low is not None and not (_LAST_YEAR[0] <= low * per_day and high * per_day < _LAST_YEAR[1]):
-            reason = "a date lies outside the years 1 to 9999, which JSON's timestamps cannot hold"
-            raise DataError(reason, column=name)

@@ -16,13 +16,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from singer_arrow.formats.json_values import check_years, object_of
 from singer_arrow.schema import is_json
 
 _CELLS = 1 << 18  # values that are Python objects at once, about: 20 MB
 
 
 def to_records(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """The rows of a batch of canonical types."""
+    """The rows of a batch of canonical types.
+
+    Raises:
+        DataError: A date or timestamp lies outside the years 1 to 9999, or a map has a key twice.
+    """
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        check_years(column, field.name)
     names = batch.schema.names
     step = max(1, _CELLS // max(1, len(names)))
     for start in range(0, batch.num_rows, step):
@@ -48,11 +55,11 @@ def _values(column: pa.Array, field: pa.Field) -> list[Any]:
     if pt.is_binary(t):
         return [None if v is None else base64.b64encode(v).decode() for v in column.to_pylist()]
     if pt.is_nested(t):
-        return _nested(column)
+        return _nested(column, field.name)
     return list(column.to_pylist())
 
 
-def _nested(column: Any) -> list[Any]:
+def _nested(column: Any, name: str) -> list[Any]:
     t = column.type
     present = column.is_valid().to_pylist()
     if pt.is_struct(t):
@@ -64,6 +71,6 @@ def _nested(column: Any) -> list[Any]:
     spans = zip(present, offsets[:-1], offsets[1:], strict=True)
     if pt.is_map(t):
         keys, items = column.keys.to_pylist(), _values(column.items, t.item_field)
-        return [dict(zip(keys[a:b], items[a:b], strict=True)) if there else None for there, a, b in spans]
+        return [object_of(keys[a:b], items[a:b], name) if there else None for there, a, b in spans]
     flat = _values(column.values, t.value_field)
     return [flat[a:b] if there else None for there, a, b in spans]
