@@ -1,24 +1,14 @@
-"""Columns as a file has them -> columns as a schema wants them, exactly: what would lose something is refused. Pure.
-
-Names decide within structs too: a part that is missing is null, one that is not wanted is left out. Timestamps without
-a zone are in UTC. Where the schema wants text, other kinds give the text that JSON would hold.
-"""
+"""Batches as a file has them -> batches as a schema wants them, exactly. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import types as pt
 
 from singer_arrow.errors import DataError
-from singer_arrow.formats.json_values import as_json, is_list, json_texts
-from singer_arrow.formats.values import BadValueError, describe, from_text, value_of
-from singer_arrow.schema import is_json
+from singer_arrow.formats.exact import fit
+from singer_arrow.formats.values import BadValueError
 
-_LOSSY = (pa.ArrowException, ValueError)
+__all__ = ["fit", "fit_batch"]
 
 
 def fit_batch(batch: pa.RecordBatch, schema: pa.Schema, url: object, *, row_group: int | None = None) -> pa.RecordBatch:
@@ -41,129 +31,3 @@ def fit_batch(batch: pa.RecordBatch, schema: pa.Schema, url: object, *, row_grou
         return pa.RecordBatch.from_arrays(columns, schema=schema)
     rows = pa.StructArray.from_buffers(pa.struct([]), batch.num_rows, [None])  # rows without columns
     return pa.RecordBatch.from_struct_array(rows).replace_schema_metadata(schema.metadata)
-
-
-def fit(column: pa.Array, field: pa.Field) -> pa.Array:
-    """The column in the field's type.
-
-    Raises:
-        BadValueError: A value does not fit; the first such row.
-    """
-    if column.type == field.type and not is_json(field):
-        return column
-    try:
-        return _fit(column, field)
-    except BadValueError:
-        raise
-    except _LOSSY:
-        row = _first_bad(column, lambda part: _fit(part, field))
-        raise BadValueError(row, value_of(column, row), describe(field.type)) from None
-
-
-def _fit(column: pa.Array, field: pa.Field) -> pa.Array:
-    source, target = column.type, field.type
-    if source == target and not is_json(field):
-        return column
-    if isinstance(column, pa.ExtensionArray):
-        return _fit(column.storage, field)
-    if pt.is_dictionary(source) or pt.is_run_end_encoded(source):
-        decode = pc.run_end_decode if pt.is_run_end_encoded(source) else pc.dictionary_decode
-        return _fit(decode(column), field)
-    if pt.is_null(source):
-        return pa.nulls(len(column), target)
-    if pt.is_list_view(source) or pt.is_large_list_view(source):  # Arrow's own cast forgets the last offset
-        return _fit(_plain_list(column), field)
-    if pt.is_nested(source) and column.offset:  # offsets of a slice cannot be given together with a mask
-        column = _copied(column)
-    if is_json(field):
-        return as_json(column.cast(pa.string())) if _is_text(source) else _to_text(column, target)
-    if _is_text(target):
-        return _to_text(column, target)
-    if _is_text(source):
-        return from_text(column.cast(pa.string()), target)
-    if pt.is_struct(target) and pt.is_struct(source):
-        return _fit_struct(column, target)
-    if is_list(target) and (is_list(source) or pt.is_map(source)):
-        return _fit_list(column, target)
-    if pt.is_map(target) and pt.is_map(source):
-        keys = _fit(column.keys, pa.field("key", target.key_type, nullable=False))
-        items = _fit(column.items, pa.field("value", target.item_type))
-        return pa.MapArray.from_arrays(_offsets(column), keys, items, type=target, mask=_mask(column))
-    if pt.is_timestamp(target) and pt.is_timestamp(source) and source.tz is None:
-        return column.cast(pa.timestamp(source.unit, target.tz)).cast(target)
-    if pt.is_decimal(target) and pt.is_floating(source):
-        return _same_back(column, target)
-    return column.cast(target)
-
-
-def _fit_struct(column: pa.StructArray, target: pa.DataType) -> pa.Array:
-    parts = {f.name: part for f, part in zip(column.type, column.flatten(), strict=True)}
-    fitted = [_fit(parts[f.name], f) if f.name in parts else pa.nulls(len(column), f.type) for f in target]
-    return pa.StructArray.from_arrays(fitted, fields=list(target), mask=_mask(column))
-
-
-def _fit_list(column: Any, target: pa.DataType) -> pa.Array:
-    if pt.is_map(column.type):
-        entries = pa.StructArray.from_arrays([column.keys, column.items], names=["key", "value"])
-        return pa.ListArray.from_arrays(
-            _offsets(column), _fit(entries, target.value_field), type=target, mask=_mask(column)
-        )
-    if not pt.is_list(column.type):  # large lists, views, and those of a fixed size
-        return _fit(column.cast(pa.list_(column.type.value_field)), pa.field("", target))
-    return pa.ListArray.from_arrays(
-        _offsets(column), _fit(column.values, target.value_field), type=target, mask=_mask(column)
-    )
-
-
-def _plain_list(column: Any) -> pa.Array:
-    ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64()))
-    offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])
-    return pa.LargeListArray.from_arrays(offsets, column.flatten(), mask=_mask(column))
-
-
-def _offsets(column: Any) -> pa.Array:
-    return column.offsets
-
-
-def _copied(column: pa.Array) -> pa.Array:
-    return column.take(pa.array(range(len(column)), pa.int64()))
-
-
-def _mask(column: pa.Array) -> pa.Array | None:
-    return pc.is_null(column) if column.null_count else None
-
-
-def _same_back(column: pa.Array, target: pa.DataType) -> pa.Array:
-    there = column.cast(target)
-    if not there.cast(column.type).equals(column):
-        msg = "digits would be lost"
-        raise ValueError(msg)
-    return there
-
-
-def _to_text(column: pa.Array, target: pa.DataType) -> pa.Array:
-    source = column.type
-    if _is_text(source) or pt.is_binary(source) or pt.is_large_binary(source):
-        return column.cast(target)  # checks the UTF-8 of binary
-    if pt.is_timestamp(source):
-        moment = column.cast(pa.timestamp(source.unit, "UTC")).cast(pa.string())
-        return pc.replace_substring(moment, " ", "T", max_replacements=1).cast(target)
-    if pt.is_nested(source) or pt.is_fixed_size_binary(source):
-        return pc.if_else(pc.is_valid(column), json_texts(column, pa.field("", source)), None).cast(target)
-    return column.cast(pa.string()).cast(target)
-
-
-def _first_bad(column: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> int:
-    low, high = 0, len(column)  # the first bad row lies in [low, high)
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            convert(_copied(column.slice(low, middle - low)))
-            low = middle
-        except _LOSSY:
-            high = middle
-    return low
-
-
-def _is_text(t: pa.DataType) -> bool:
-    return bool(pt.is_string(t) or pt.is_large_string(t) or pt.is_string_view(t))
