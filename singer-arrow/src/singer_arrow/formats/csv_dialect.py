@@ -16,6 +16,7 @@ from typing import NamedTuple
 from singer_arrow.errors import ConfigError
 from singer_arrow.formats.protocol import ReadOptions
 
+_LINE_END = re.compile(rb"\r\n?|\n")
 _DELIMITERS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
 
 
@@ -43,9 +44,8 @@ class Dialect:
         Raises:
             ConfigError: Something is not one ASCII character, or two are the same.
         """
-        suffix = name[name.rfind(".") :].lower()
         found = {
-            "delimiter": options.delimiter or _DELIMITERS.get(suffix, ","),
+            "delimiter": options.delimiter or _DELIMITERS.get(_suffix(name), ","),
             "quote": options.quote or None,
             "escape": options.escape or None,
             "comment": options.comment or None,
@@ -83,6 +83,14 @@ class Dialect:
                 end = record.end
         return end
 
+    def checked_cut(self, data: bytes) -> int:
+        """The likely cut if it is right, else the exact one: what `likely_cut` comes to once wrong ones are put right.
+
+        So where blocks end depends on where they begin alone, not on what was met before them.
+        """
+        likely = self.likely_cut(data)
+        return likely if self.whole(data[:likely]) == likely else self.exact_cut(data)
+
     def records(self, data: bytes) -> Iterator[Record]:
         """The whole records of a text that begins with one, empty lines and comments left out, torn ones too."""
         at, line, match = 0, 1, self._record.match
@@ -94,15 +102,19 @@ class Dialect:
             line += count_lines(data[at:end])
             at = end
 
-    def is_whole(self, data: bytes) -> int:
-        """-1 if the text is whole records, else the line (from 1) where one begins that does not end."""
+    def whole(self, data: bytes) -> int:
+        """How many bytes of a text are whole records; after them a quote is opened and never closed."""
         at, match = 0, self._record.match
-        while at < len(data):
-            found = match(data, at)
-            if found is None:
-                return count_lines(data[:at]) + 1
+        while at < len(data) and (found := match(data, at)) is not None:
             at = found.end()
-        return -1
+        return at
+
+    def unclosed(self, data: bytes, start: int) -> int:
+        """Where the line ends on which the record at `start`, which is not whole, opens the quote it does not close."""
+        opened = self._whole_fields.match(data, start)
+        assert opened is not None  # it also matches nothing
+        line_end = _LINE_END.search(data, opened.end())
+        return line_end.end() if line_end else len(data)
 
     def fields(self, record: bytes) -> list[str]:
         """The values of one record.
@@ -110,7 +122,11 @@ class Dialect:
         Raises:
             UnicodeDecodeError: It is not UTF-8.
         """
-        values, at = [], -1
+        return [value.decode() for value in self.raw_fields(record)]
+
+    def raw_fields(self, record: bytes) -> list[bytes]:
+        """The values of one record, as bytes."""
+        values, at = list[bytes](), -1
         while at < 0 or record[at : at + 1] == self.delimiter.encode():
             found = self._field.match(record, at + 1)
             assert found is not None  # it also matches nothing
@@ -118,7 +134,7 @@ class Dialect:
             if inner is not None and self.quote:
                 inner = inner.replace(self.quote.encode() * 2, self.quote.encode())
             raw = (inner or b"") + tail
-            values.append((self._escaped.sub(rb"\1", raw) if self.escape else raw).decode())
+            values.append(self._escaped.sub(rb"\1", raw) if self.escape else raw)
             at = found.end()
         return values
 
@@ -155,11 +171,18 @@ class Dialect:
 
     @cached_property
     def _record(self) -> re.Pattern[bytes]:
-        (q, inner), tail = self._parts
-        field = f"(?:{q}{inner}{q}{tail}|(?!{q}){tail})" if q else tail
-        d, line_end = re.escape(self.delimiter), "(?:\\r\\n?|\\n)"
+        d, field, line_end = re.escape(self.delimiter), self._any_field, "(?:\\r\\n?|\\n)"
         comment = f"{re.escape(self.comment)}[^\\r\\n]*+{line_end}|" if self.comment else ""
         return re.compile(f"{comment}{field}(?>(?:{d}{field})*){line_end}".encode())
+
+    @cached_property
+    def _whole_fields(self) -> re.Pattern[bytes]:
+        return re.compile(f"(?>(?:{self._any_field}{re.escape(self.delimiter)})*)".encode())
+
+    @property
+    def _any_field(self) -> str:
+        (q, inner), tail = self._parts
+        return f"(?:{q}{inner}{q}{tail}|(?!{q}){tail})" if q else tail
 
     @property
     def _parts(self) -> tuple[tuple[str, str], str]:
@@ -171,6 +194,15 @@ class Dialect:
         escaped = f"|{e}[\\s\\S]" if e else ""
         inner = f"(?>(?:[^{q}{e}]++|{q}{q}{escaped})*)" if q else ""
         return (q, inner), f"(?>(?:[^{d}\\r\\n{e}]++{escaped})*)"
+
+
+def is_delimiter_told(name: str, options: ReadOptions) -> bool:
+    """Whether the options or the name of a file tell its delimiter."""
+    return bool(options.delimiter) or _suffix(name) in _DELIMITERS
+
+
+def _suffix(name: str) -> str:
+    return name[name.rfind(".") :].lower()
 
 
 def count_lines(data: bytes) -> int:

@@ -21,6 +21,8 @@ import pyarrow.compute as pc
 
 from singer_arrow.formats.csv_dialect import Dialect
 from singer_arrow.formats.csv_parse import BlockParser
+from singer_arrow.formats.protocol import ReadOptions
+from singer_arrow.formats.text_rows import TextRows
 from singer_arrow.formats.values import TIMESTAMP, BadValueError, from_text
 
 _INTEGER = r"^ *-?(0|[1-9]\d*) *$"
@@ -32,23 +34,24 @@ _DATE = r"^ *\d{4}-\d\d-\d\d *$"
 
 
 def infer_columns(
-    data: bytes, names: Sequence[str], dialect: Dialect, null_values: Sequence[str], *, url: object, lines_before: int
+    data: bytes, names: Sequence[str], dialect: Dialect, options: ReadOptions, *, url: object, lines_before: int
 ) -> pa.Schema:
-    """The types of the columns in a text of whole records.
+    """The types of the columns in a text of whole records; rows that cannot be read count only if they are an error.
 
     Raises:
-        DataError: A row has another number of fields than there are columns, or is not UTF-8.
+        DataError: A row has another number of fields than there are columns, or is not UTF-8, and
+            `options.on_bad_row` is `fail`.
     """
     if not data:
         return pa.schema([(name, pa.null()) for name in names])
-    text = pa.schema([(name, pa.string()) for name in names])
-    parsed = BlockParser(names, text, dialect, null_values)(memoryview(data))
-    if problem := parsed.problem:
-        raise problem.error(url, lines_before)
-    assert parsed.batch is not None
-    nulls = pa.array(sorted({*null_values, ""}), pa.string())
+    rows = TextRows(names, pa.schema([(name, pa.string()) for name in names]), options)
+    outcome = BlockParser(rows, dialect)(memoryview(data), checked=True).outcome
+    if outcome.failed is not None:
+        raise outcome.failed.error(url, lines_before)
+    assert outcome.batch is not None
+    nulls = pa.array(sorted({*options.null_values, ""}), pa.string())
     return pa.schema(
-        [(name, infer_type(column, nulls)) for name, column in zip(names, parsed.batch.columns, strict=True)]
+        [(name, infer_type(column, nulls)) for name, column in zip(names, outcome.batch.columns, strict=True)]
     )
 
 

@@ -4,38 +4,26 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
+import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pc_csv
-from pyarrow import compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.errors import DataError, SchemaError
-from singer_arrow.formats.csv_dialect import Dialect, count_lines
-from singer_arrow.formats.json_values import as_json
-from singer_arrow.formats.values import BadValueError, describe, from_text, shorten, supported
-from singer_arrow.schema import is_json
+from singer_arrow.errors import SchemaError
+from singer_arrow.formats.csv_dialect import Dialect
+from singer_arrow.formats.csv_rows import find_rows
+from singer_arrow.formats.text_rows import Outcome, Problem, TextRows
+from singer_arrow.formats.values import BadValueError, supported
 
 _TRUE, _FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
 _ERROR_COLUMN = re.compile(r"In CSV column #(\d+):")
-_ENCODING_HINT = "Set csv.encoding to the file's encoding, for instance latin-1 or cp1252"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Why a block cannot be read; `line` counts from 1 within the block."""
-
-    line: int
-    reason: str
-    column: str | None = None
-    hint: str | None = None
-
-    def error(self, url: object, lines_before: int) -> DataError:
-        """The error to raise, given how many lines of the file stand before the block."""
-        return DataError(self.reason, url=url, line=lines_before + self.line, column=self.column, hint=self.hint)
+_NOTHING = Outcome()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +35,7 @@ class Parsed:
 
     bytes: int
     lines: int
-    batch: pa.RecordBatch | None = None
-    problem: Problem | None = None
+    outcome: Outcome = _NOTHING
     torn: bool = False
 
 
@@ -56,45 +43,70 @@ class BlockParser:
     """Parses the blocks of one file; may be called from several threads at once.
 
     Args:
-        names: The file's columns.
-        schema: The columns that are wanted.
+        rows: How its rows become batches.
         dialect: The file's syntax.
-        null_values: Fields that mean null.
 
     Raises:
         SchemaError: A column's type cannot stand in CSV.
     """
 
-    def __init__(self, names: Sequence[str], schema: pa.Schema, dialect: Dialect, null_values: Sequence[str]) -> None:
-        self._names, self._schema, self._dialect = list(names), schema, dialect
-        self._wanted = [f for f in schema if f.name in set(names)]
+    def __init__(self, rows: TextRows, dialect: Dialect) -> None:
+        self._rows, self._dialect = rows, dialect
+        self._names, self._wanted = list(rows.names), rows.wanted
         for field in self._wanted:
             if not supported(field.type):
                 msg = f"Column {field.name!r} is to be {field.type}, which CSV cannot hold; make it json or string"
                 raise SchemaError(msg)
-        self._nulls = pa.array(sorted({*null_values, ""}), pa.string())
-        self._null_values = list(null_values)
-        self._as_text = {f.name for f in self._wanted if not _direct(f.type)}
+        self._texts = rows.rescued_columns
+        self._as_text = {*self._texts, *(f.name for f in self._wanted if not _direct(f.type))}
         token = f"end of block {secrets.token_hex(8)}"  # a row that no file holds, and of one field too many
         self._end = token + dialect.delimiter * len(self._names)
 
-    def __call__(self, block: memoryview) -> Parsed:
-        """Parse a block of whole records."""
+    def __call__(self, block: memoryview, *, checked: bool = False) -> Parsed:
+        """Parse a block of whole records.
+
+        Args:
+            block: The text.
+            checked: That it was cut at the right place is known: what is torn in it is torn in the file.
+        """
         line_end = b"" if bytes(block[-1:]) in (b"\n", b"\r") else b"\n"
         text = self._dialect.without_comments(b"".join((block, line_end, self._end.encode(), b"\n")))
         lines = text.count(b"\n") - 1 or text.count(b"\r")
-        rows, error = _Rows(self._end), None
-        try:
-            batch = self._convert(self._parse(text, rows))
-        except (pa.ArrowException, BadValueError) as caught:
-            error = caught
-        if error is None and rows.whole and rows.bad is None:
-            return Parsed(len(block), lines, batch)
-        return self._explain(len(block), text[: -len(self._end) - 1], lines, error)
+        why: Exception | None = None
+        if _is_utf8(text):
+            found = _Rows(self._end)
+            try:
+                table = self._parse(text, found, self._types)
+                if found.whole and not found.wrong:
+                    return Parsed(len(block), lines, self._rows.convert(_columns(table), table.num_rows))
+            except (pa.ArrowException, BadValueError) as error:
+                why = error
+        data = text[: -len(self._end) - 1]
+        if not checked and self._dialect.whole(data) < len(data):
+            return Parsed(len(block), lines, torn=True)
+        return Parsed(len(block), lines, self._sort_out(data, why))
 
-    def _parse(self, text: bytes, rows: _Rows) -> pa.Table:
-        """Parse with each column as its type, and those that do not fit Arrow's own syntax as text."""
-        wanted = [f.name for f in self._wanted] or self._names[:1]
+    def _types(self) -> dict[str, pa.DataType]:
+        """Each column as its type, and those that do not fit Arrow's own syntax as text."""
+        types = {f.name: pa.string() if f.name in self._as_text else f.type for f in self._wanted}
+        return types | dict.fromkeys(self._texts, pa.string())
+
+    def _sort_out(self, data: bytes, why: Exception | None) -> Outcome:
+        """Read the rows that can be read, whatever the others are."""
+        names = [*(f.name for f in self._wanted), *self._texts]
+        found, rows = find_rows(data, self._dialect, self._names, names), _Rows(self._end)
+        try:
+            text = b"".join((found.text, self._end.encode(), b"\n"))
+            table = self._parse(text, rows, lambda: dict.fromkeys(names, pa.binary()))
+        except pa.ArrowException as error:
+            return Outcome(failed=Problem(1, " ".join(str(error).split())))
+        lines, unread = found.without(rows.wrong, len(self._names))
+        if not rows.whole or table.num_rows != len(lines):
+            return Outcome(failed=Problem(1, f"the block cannot be parsed ({why})"))
+        columns = _columns(table)
+        return self._rows.sort_out({name: columns[name].cast(pa.string()) for name in names}, lines, unread)
+
+    def _parse(self, text: bytes, rows: _Rows, types: Callable[[], dict[str, pa.DataType]]) -> pa.Table:
         read = pc_csv.ReadOptions(column_names=self._names, use_threads=False, block_size=len(text) + 1)
         syntax = pc_csv.ParseOptions(
             delimiter=self._dialect.delimiter,
@@ -105,11 +117,12 @@ class BlockParser:
             invalid_row_handler=rows,
         )
         while True:
-            types = {f.name: pa.string() if f.name in self._as_text else f.type for f in self._wanted}
+            wanted = types() or {self._names[0]: pa.binary()}  # rows are counted by it
             convert = pc_csv.ConvertOptions(
-                column_types=types or dict.fromkeys(wanted, pa.binary()),
-                include_columns=wanted,
-                null_values=self._null_values,
+                check_utf8=False,  # it was checked
+                column_types=wanted,
+                include_columns=list(wanted),
+                null_values=self._rows.options.null_values,
                 true_values=_TRUE,
                 false_values=_FALSE,
                 strings_can_be_null=True,
@@ -120,84 +133,46 @@ class BlockParser:
             except pa.ArrowInvalid as error:
                 found = _ERROR_COLUMN.search(str(error))
                 name = self._names[int(found[1])] if found else None
-                if name is None or types.get(name) in (None, pa.string()):
+                if name is None or wanted.get(name) in (None, pa.string(), pa.binary()):
                     raise
                 self._as_text = self._as_text | {name}  # for this block and those after it
                 rows.reset()
 
-    def _convert(self, table: pa.Table) -> pa.RecordBatch:
-        found = dict(zip(table.column_names, (c.combine_chunks() for c in table.columns), strict=True))
-        columns = []
-        for field in self._schema:
-            column = found.get(field.name) if field in self._wanted else None
-            if column is None:
-                column = pa.nulls(table.num_rows, field.type)
-            elif is_json(field):
-                column = as_json(column)
-            elif column.type != field.type:
-                column = self._typed(column, field)
-            columns.append(column)
-        if not columns:
-            return _rows_only(self._schema, table.num_rows)
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
-
-    def _typed(self, column: pa.Array, field: pa.Field) -> pa.Array:
-        if pt.is_large_string(field.type):
-            return column.cast(field.type)
-        try:
-            return from_text(pc.if_else(pc.is_in(column, self._nulls), None, column), field.type)
-        except BadValueError as error:
-            raise _BadColumnError(error, field) from None
-
-    def _explain(self, size: int, data: bytes, lines: int, error: Exception | None) -> Parsed:
-        def problem(line: int, reason: str, **more: Any) -> Parsed:
-            return Parsed(size, lines, problem=Problem(line, reason, **more))
-
-        torn = self._dialect.is_whole(data)
-        if torn > 0:
-            text = "a quote is opened in this row and never closed"
-            unclosed = Problem(torn, text, hint="Check csv.quote and csv.escape")
-            return Parsed(size, lines, problem=unclosed, torn=True)
-        try:
-            data.decode()
-        except UnicodeDecodeError as bad:
-            reason = f"invalid UTF-8 (byte 0x{data[bad.start]:02x})"
-            return problem(count_lines(data[: bad.start]) + 1, reason, hint=_ENCODING_HINT)
-        due = len(self._names)
-        row = error.row if isinstance(error, BadValueError) else -1
-        for number, record in enumerate(self._dialect.records(data)):
-            fields = self._dialect.fields(data[record.start : record.end])
-            if len(fields) != due:
-                word = "field" if len(fields) == 1 else "fields"
-                return problem(record.line, f"row has {len(fields)} {word}, header has {due}")
-            if number == row and isinstance(error, _BadColumnError):
-                return problem(record.line, str(error), column=error.column)
-        return problem(1, " ".join(str(error).split()) if error else "the block cannot be parsed")
-
-
-class _BadColumnError(BadValueError):
-    def __init__(self, error: BadValueError, field: pa.Field) -> None:
-        super().__init__(error.row, error.value, describe(field.type))
-        self.column = field.name
-
 
 class _Rows:
-    """Told by Arrow's parser of rows with a wrong number of fields; the one at the end is ours."""
+    """Told by Arrow's parser of rows with a wrong number of fields; the one at the end is ours.
+
+    Attributes:
+        whole: That the end was found.
+        wrong: How many fields each of the others has, by its number from 0, empty lines not counted.
+    """
 
     def __init__(self, end: str) -> None:
         self._end = end
         self.reset()
 
     def reset(self) -> None:
-        self.whole = False
-        self.bad: str | None = None
+        self.whole, self.wrong = False, dict[int, int]()
 
     def __call__(self, row: Any) -> str:
         if row.text == self._end:
             self.whole = True
-        elif self.bad is None:
-            self.bad = shorten(row.text)
+        else:
+            self.wrong[row.number - 1] = row.actual_columns
         return "skip"
+
+
+def _columns(table: pa.Table) -> dict[str, pa.Array]:
+    return {name: c.combine_chunks() for name, c in zip(table.column_names, table.columns, strict=True)}
+
+
+def _is_utf8(text: bytes) -> bool:
+    ends = pa.py_buffer(struct.pack("=ii", 0, len(text)))
+    try:
+        pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(text)]).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _direct(t: pa.DataType) -> bool:
@@ -210,9 +185,3 @@ def _direct(t: pa.DataType) -> bool:
         or (pt.is_floating(t) and t.bit_width > 16)
         or pt.is_decimal128(t)
     )
-
-
-def _rows_only(schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    """A batch without columns that still has rows."""
-    struct = pa.StructArray.from_buffers(pa.struct([]), rows, [None])
-    return pa.RecordBatch.from_struct_array(struct).replace_schema_metadata(schema.metadata)

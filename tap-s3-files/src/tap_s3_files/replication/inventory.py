@@ -116,7 +116,7 @@ def _objects(storage: Storage, manifest: Manifest, file: Url, budget: Budget) ->
     names = [f"column_{n}" for n in range(1, len(manifest.columns) + 1)] if is_csv else list(manifest.columns)
     wanted = {known: given for known, given in zip(manifest.columns, names, strict=True) if known in _COLUMNS}
     schema = pa.schema([(given, _COLUMNS[known]) for known, given in wanted.items()])
-    options = ReadOptions(header=False) if is_csv else ReadOptions()
+    options = ReadOptions(header=False, delimiter=",") if is_csv else ReadOptions()
     try:
         for batch in FORMATS[manifest.format].read(reader, schema, options):
             yield from _newest_versions(batch.rename_columns(list(wanted)), file, decode=is_csv)

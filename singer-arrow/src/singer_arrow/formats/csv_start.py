@@ -1,0 +1,131 @@
+"""Where the rows of a CSV file begin, and what its columns are called."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+from singer_arrow.compression import strip_suffix
+from singer_arrow.errors import DataError
+from singer_arrow.formats.csv_detect import detect_delimiter
+from singer_arrow.formats.csv_dialect import Dialect, count_lines, is_delimiter_told
+from singer_arrow.formats.protocol import ReadOptions
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.reading.text import LONGEST_RECORD, decoded, sample
+
+FIRST_LOOK = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What stands before the rows of a file: so many bytes and lines; the names of its columns; how it is written."""
+
+    names: list[str]
+    bytes: int
+    lines: int
+    dialect: Dialect
+
+
+def take_start(reader: ObjectReader, options: ReadOptions) -> tuple[Start | None, Iterator[Any]]:
+    """The start of a file, None if it holds no record at all; and the text after it.
+
+    Raises:
+        DataError: The header cannot be read.
+    """
+    chunks = decoded(reader, compression=options.compression, encoding=options.encoding)
+    held, want, done = b"", FIRST_LOOK, False
+    while True:
+        while len(held) < want and not done:
+            chunk = next(chunks, None)
+            done = chunk is None
+            held += bytes(chunk) if chunk is not None else b""
+        final = done and want >= len(held)
+        start = find_start(held[:want], reader, options, final=final)
+        if start is not None or final:
+            return start, chain([memoryview(held)[start.bytes if start else len(held) :]], chunks)
+        want = _more(want, reader)
+
+
+def look_for_start(reader: ObjectReader, options: ReadOptions) -> Start | None:
+    """The start of a file, of which no more is fetched than its head; the same as that of `take_start`."""
+    want = FIRST_LOOK
+    while True:
+        text, whole = sample(reader, want, compression=options.compression, encoding=options.encoding)
+        start = find_start(text, reader, options, final=whole) if whole or len(text) >= FIRST_LOOK else None
+        if start is not None or whole:
+            return start
+        want = _more(want, reader)
+
+
+def find_start(text: bytes, reader: ObjectReader, options: ReadOptions, *, final: bool) -> Start | None:
+    """The start of a text that is at least `FIRST_LOOK` bytes long, or `final`: all there is.
+
+    Returns:
+        None if it lies beyond the text's end, or if the text holds no record at all.
+
+    Raises:
+        DataError: The header cannot be read.
+    """
+    if final and not text.endswith((b"\n", b"\r")):
+        text += b"\n"
+    name, at = strip_suffix(reader.url.name), 0
+    dialect = Dialect.of(name, options)
+    for _ in range(options.skip_rows):
+        at = text.find(b"\n", at) + 1
+        if at == 0:
+            return None
+    skipped = count_lines(text[:at])
+    if not is_delimiter_told(name, options):
+        dialect = replace(dialect, delimiter=detect_delimiter(text[at:FIRST_LOOK], dialect))
+    record = next(dialect.records(text[at:]), None)
+    if record is None:
+        whole = dialect.whole(text[at:])
+        if final and at + whole < len(text):
+            reason = "a quote is opened in the header and never closed"
+            raise DataError(reason, url=reader.url, line=skipped + count_lines(text[at : at + whole]) + 1)
+        return None
+    if not final and at + record.end == len(text) and text.endswith(b"\r"):
+        return None  # an LF may follow
+    line = skipped + record.line
+    raw = text[at + record.start : at + record.end]
+    names = _names(dialect, raw, line, options, reader.url)
+    if not options.header:
+        return Start(names, at, skipped, dialect)
+    return Start(names, at + record.end, skipped + record.line - 1 + count_lines(raw), dialect)
+
+
+def _names(dialect: Dialect, record: bytes, line: int, options: ReadOptions, url: object) -> list[str]:
+    try:
+        values = dialect.fields(record)
+    except UnicodeDecodeError as error:
+        reason = f"invalid UTF-8 in the header (byte 0x{error.object[error.start]:02x})"
+        hint = "Set csv.encoding to the file's encoding, for instance latin-1 or utf-16"
+        raise DataError(reason, url=url, line=line, hint=hint) from None
+    if not options.header:
+        return _numbered([""] * len(values))
+    names = _numbered(values)
+    twice = [name for name, n in Counter(names).items() if n > 1]
+    if twice:
+        reason = f"the header names the column {twice[0]!r} twice"
+        raise DataError(reason, url=url, line=line, hint="Rename it, or set csv.header to false and csv.skip_rows to 1")
+    return names
+
+
+def _numbered(names: Iterable[str]) -> list[str]:
+    return [name or f"column_{i}" for i, name in enumerate(names, 1)]
+
+
+def _more(size: int, reader: ObjectReader) -> int:
+    """The size of the next look for the start, if one of `size` bytes was too small."""
+    if size >= LONGEST_RECORD:
+        raise endless_header(reader.url)
+    return size * 4
+
+
+def endless_header(url: object) -> DataError:
+    """The error of a file whose first record does not end."""
+    reason = f"the header is longer than {LONGEST_RECORD >> 20} MiB, or a quote in it is never closed"
+    return DataError(reason, url=url, line=1)

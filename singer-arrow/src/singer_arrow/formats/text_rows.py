@@ -1,0 +1,245 @@
+"""Rows of text -> record batches; and where something does not fit, what becomes of each row.
+
+Where all fits, columns are converted as they are. Only else are rows looked at one by one: those that cannot be read
+and those with a value that does not fit are left out, or kept with what does not fit in `RESCUED`, or the first of them
+is the error to raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import nsmallest
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from singer_arrow.errors import DataError
+from singer_arrow.formats.drift import Rescue, unknown
+from singer_arrow.formats.json_values import as_json
+from singer_arrow.formats.protocol import MOST_TOLD, RESCUED, ReadOptions
+from singer_arrow.formats.text_misfits import fit_text, readable
+from singer_arrow.formats.values import BadValueError, describe, from_text, shorten
+from singer_arrow.schema import is_json
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with a row; `line` counts from 1 within the block, and is None where nobody counted."""
+
+    line: int | None
+    reason: str
+    column: str | None = None
+    hint: str | None = None
+
+    def error(self, url: object, lines_before: int) -> DataError:
+        """The error to raise, given how many lines of the file stand before the block."""
+        line = None if self.line is None else lines_before + self.line
+        return DataError(self.reason, url=url, line=line, column=self.column, hint=self.hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A row that cannot be read, and its text."""
+
+    problem: Problem
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """So many rows, and what was wrong with the first of them."""
+
+    rows: int = 0
+    first: Sequence[Problem] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a block's rows.
+
+    Attributes:
+        batch: The rows that are given.
+        skipped: Rows that were left out.
+        rescued: Rows of which something is in `RESCUED`.
+        misfits: The first value of each column that does not fit it.
+        failed: The first row that must not be, if any: then there is no batch.
+    """
+
+    batch: pa.RecordBatch | None = None
+    skipped: Tally = Tally()
+    rescued: Tally = Tally()
+    misfits: Sequence[Problem] = ()
+    failed: Problem | None = None
+
+
+class MisfitError(BadValueError):
+    """A value does not fit its column."""
+
+    def __init__(self, error: BadValueError, column: pa.Field) -> None:
+        super().__init__(error.row, error.value, describe(column.type))
+        self.column = column.name
+
+
+def nulls_of(options: ReadOptions) -> pa.Array:
+    """The texts that mean null in columns other than text: those of the options, and empty ones."""
+    return pa.array(sorted({*options.null_values, ""}), pa.string())
+
+
+@dataclass(frozen=True)
+class TextRows:
+    """How the rows of one file become batches.
+
+    Attributes:
+        names: The file's columns.
+        schema: What is wanted of it.
+        options: How it is read.
+        nulls: Texts that mean null in columns other than text.
+    """
+
+    names: Sequence[str]
+    schema: pa.Schema
+    options: ReadOptions
+    nulls: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+
+    @property
+    def wanted(self) -> list[pa.Field]:
+        """The columns of the schema that are read from the file."""
+        names = set(self.names) - ({RESCUED} if self.options.rescues else set())
+        return [f for f in self.schema if f.name in names]
+
+    @property
+    def rescued_columns(self) -> list[str]:
+        """The columns of the file that are news, and rescued whole."""
+        new = unknown(self.names, self.schema, self.options) if self.options.on_drift == "rescue" else []
+        return [*new, *([RESCUED] if self.options.rescues and RESCUED in self.names else [])]
+
+    def convert(self, columns: Mapping[str, pa.Array], rows: int) -> Outcome:
+        """The batch of columns that are of their types already, or of text.
+
+        Raises:
+            MisfitError: A value does not fit; the first one of a column.
+        """
+        made = {f.name: self._typed(columns[f.name], f) for f in self.wanted}
+        saved = _Saved()
+        self._save_new(saved, columns, range(rows))
+        return Outcome(self._batch(made, saved, rows), rescued=saved.tally())
+
+    def sort_out(self, columns: Mapping[str, pa.Array], lines: Sequence[int], unread: Sequence[Unread]) -> Outcome:
+        """What becomes of rows of which some cannot be read, or hold what does not fit.
+
+        Args:
+            columns: Of text, of the rows that could be read.
+            lines: On which line each of these begins, ascending, counted from 1.
+            unread: The other rows, ascending too.
+        """
+        made, misfits = self._fitted(columns)
+        problems = {row: _misfit(lines[row], *misfits[row][0]) for row in misfits}
+        firsts = _first_of_columns(misfits, lines)
+        bad, keeps = self.options.on_bad_row, "rescue" in (self.options.on_drift, self.options.on_bad_row)
+        failed = [*(u.problem for u in unread[:1]), *([] if keeps else firsts[:1])]
+        if bad == "fail" and failed:
+            return Outcome(misfits=firsts, failed=min(failed, key=_line))
+        order = [(line, row) for row, line in enumerate(lines) if keeps or row not in misfits]
+        if bad == "rescue":
+            order = sorted([*order, *((_line(u.problem), ~i) for i, u in enumerate(unread))])
+        saved, at = _Saved(), {row: i for i, (_, row) in enumerate(order)}
+        for row, values in misfits.items() if keeps else ():
+            for f, value in values:
+                saved.add(at[row], f.name, value, problems[row])
+        for i, u in enumerate(unread) if bad == "rescue" else ():
+            saved.add(at[~i], "_raw", readable(u.raw), u.problem)
+            saved.add(at[~i], "_error", u.problem.reason, u.problem)
+        self._save_new(saved, columns, [at.get(row, -1) for row in range(len(lines))])
+        taken = pa.array([row if row >= 0 else None for _, row in order], pa.int64())
+        batch = self._batch({name: c.take(taken) for name, c in made.items()}, saved, len(order))
+        skipped = [*([] if keeps else problems.values()), *([] if bad == "rescue" else (u.problem for u in unread))]
+        return Outcome(batch, _tally(skipped), saved.tally(), firsts)
+
+    def _fitted(self, columns: Mapping[str, pa.Array]) -> tuple[dict[str, pa.Array], dict[int, list[_Value]]]:
+        """The wanted columns, null where a value does not fit; and these values by row, ascending."""
+        made, misfits = dict[str, pa.Array](), dict[int, list[_Value]]()
+        for f in self.wanted:
+            made[f.name], bad = fit_text(self._without_nulls(columns[f.name], f), f)
+            for row, value in zip(bad.to_pylist(), columns[f.name].take(bad).to_pylist(), strict=True):
+                misfits.setdefault(row, []).append((f, value))
+        return made, dict(sorted(misfits.items()))
+
+    def _typed(self, column: pa.Array, f: pa.Field) -> pa.Array:
+        if is_json(f):
+            return as_json(column)
+        if column.type == f.type:
+            return column
+        if pt.is_large_string(f.type):
+            return column.cast(f.type)
+        try:
+            return from_text(self._without_nulls(column, f), f.type)
+        except BadValueError as error:
+            raise MisfitError(error, f) from None
+
+    def _without_nulls(self, column: pa.Array, f: pa.Field) -> pa.Array:
+        if is_json(f) or pt.is_string(f.type) or pt.is_large_string(f.type):
+            return column
+        return pc.if_else(pc.is_in(column, self.nulls), None, column)
+
+    def _save_new(self, saved: _Saved, columns: Mapping[str, pa.Array], rows: Sequence[int]) -> None:
+        """Rescue the values of columns that are news; `rows` says where in the batch a row stands, -1: nowhere."""
+        for name in self.rescued_columns:
+            problem = Problem(None, "the schema lacks the column", name)
+            for row, value in enumerate(columns[name].to_pylist()):
+                if value is not None and rows[row] >= 0:
+                    saved.add(rows[row], name, value, problem)
+
+    def _batch(self, columns: Mapping[str, pa.Array], saved: _Saved, rows: int) -> pa.RecordBatch:
+        made = []
+        for f in self.schema:
+            if f.name == RESCUED and self.options.rescues:
+                made.append(saved.rescue.array(rows).cast(f.type) if saved.rescue else pa.nulls(rows, f.type))
+            else:
+                made.append(columns[f.name] if f.name in columns else pa.nulls(rows, f.type))
+        if made:
+            return pa.RecordBatch.from_arrays(made, schema=self.schema)
+        rows_only = pa.StructArray.from_buffers(pa.struct([]), rows, [None])
+        return pa.RecordBatch.from_struct_array(rows_only).replace_schema_metadata(self.schema.metadata)
+
+
+_Value = tuple[pa.Field, str]
+"""A text and the column that it does not fit."""
+
+
+class _Saved:
+    """What is rescued of a batch, and the first problem of each of its rows."""
+
+    def __init__(self) -> None:
+        self.rescue = Rescue()
+        self._problems = dict[int, Problem]()
+
+    def add(self, row: int, column: str, text: str, problem: Problem) -> None:
+        self.rescue.add_text(row, {column: text})
+        self._problems.setdefault(row, problem)
+
+    def tally(self) -> Tally:
+        return _tally(self._problems.values())
+
+
+def _misfit(line: int, f: pa.Field, value: str) -> Problem:
+    return Problem(line, f"{shorten(value)} is not {describe(f.type)}", f.name)
+
+
+def _first_of_columns(misfits: Mapping[int, Sequence[_Value]], lines: Sequence[int]) -> list[Problem]:
+    firsts = dict[str, Problem]()
+    for row, values in misfits.items():
+        for f, value in values:
+            if f.name not in firsts:
+                firsts[f.name] = _misfit(lines[row], f, value)
+    return list(firsts.values())
+
+
+def _line(problem: Problem) -> int:
+    return problem.line or 0
+
+
+def _tally(problems: Iterable[Problem]) -> Tally:
+    found = list(problems)
+    return Tally(len(found), nsmallest(MOST_TOLD, found, key=_line))
