@@ -70,7 +70,7 @@ def _values(column: pa.Array, field: pa.Field) -> list[Any]:
     if is_list(t):
         items = _values(column.values, t.value_field)
         return [None if r is None else items[r] for r in _ranges(column)]
-    return _scalars(printable(column))
+    return _scalars(column if pt.is_time(t) else printable(column))  # times of the digits that they have
 
 
 def object_of(keys: list[str], items: list[Any], column: str) -> dict[str, Any]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _SLICE_BYTES = 8 << 20
 _GZIP_LEVEL = 1
+_FRACTIONS = {"s": "", "ms": "%.3f", "us": "%.6f", "ns": "%.9f"}
 
 
 class JsonLinesWriting:
@@ -114,7 +115,7 @@ class JsonEncoder:
         if field.name in self._printed_here:
             return pl.Series(field.name, pl.from_arrow(pc.fill_null(json_texts(column, field), "null")))
         series = pl.Series(field.name, pl.from_arrow(printable(column)))
-        mended = _mended(pl.col(field.name), series.dtype)
+        mended = _mended(pl.col(field.name), series.dtype, field.type)
         return series if mended is None else series.to_frame().select(mended.alias(field.name)).to_series()
 
     def _line(self) -> pl.Expr:
@@ -152,7 +153,7 @@ def _needs_text(field: pa.Field) -> bool:
     return bool(is_list(t) and _needs_text(t.value_field))
 
 
-def _mended(expr: pl.Expr, dtype: Any) -> pl.Expr | None:
+def _mended(expr: pl.Expr, dtype: Any, t: pa.DataType) -> pl.Expr | None:
     """What makes a column print as it should; None if it does already."""
     import polars as pl
 
@@ -163,15 +164,26 @@ def _mended(expr: pl.Expr, dtype: Any) -> pl.Expr | None:
     if dtype == pl.Float32:  # of fewer digits, it would be another number where it is read as a float64
         return expr.cast(pl.Float64)
     if isinstance(dtype, pl.Array):
-        return _mended(expr.arr.to_list(), pl.List(dtype.inner)) or expr.arr.to_list()
+        return _mended(expr.arr.to_list(), pl.List(dtype.inner), t) or expr.arr.to_list()
     if isinstance(dtype, pl.List):
-        inner = _mended(pl.element(), dtype.inner)
+        inner = _mended_part(pl.element(), dtype.inner, t.value_type)
         return None if inner is None else expr.list.eval(inner)
     if isinstance(dtype, pl.Struct):
-        mended = [(f.name, _mended(expr.struct.field(f.name), f.dtype)) for f in dtype.fields]
+        parts = zip(dtype.fields, t, strict=True)
+        mended = [(f.name, _mended_part(expr.struct.field(f.name), f.dtype, part.type)) for f, part in parts]
         changed = [e.alias(name) for name, e in mended if e is not None]
         return expr.struct.with_fields(changed) if changed else None
     return None
+
+
+def _mended_part(expr: pl.Expr, dtype: Any, t: pa.DataType) -> pl.Expr | None:
+    """As `_mended`, for what is nested: a warehouse may keep its text, which must be the same in all messages."""
+    if pt.is_timestamp(t):
+        in_utc = _mended(expr, dtype, t)
+        return (expr if in_utc is None else in_utc).dt.strftime(f"%Y-%m-%dT%H:%M:%S{_FRACTIONS[t.unit]}Z")
+    if pt.is_time(t):
+        return expr.dt.strftime(f"%H:%M:%S{_FRACTIONS[t.unit]}")
+    return _mended(expr, dtype, t)
 
 
 def _check_type(t: pa.DataType, name: str) -> None:

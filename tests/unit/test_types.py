@@ -1,0 +1,282 @@
+"""Every type, cell by cell: from files through each kind of message to what targets read of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from memory_target import MemorySink, MemoryTarget
+from pyarrow import orc
+from pyarrow import types as pt
+from singer_sdk.singerlib.json import serialize_json
+from singer_sdk.sinks.core import JSONSchemaValidator
+from stock_target import LinesSink, StockTarget
+from type_kinds import Kind, kinds
+
+from singer_arrow.batch.decode import read_file
+from singer_arrow.errors import DataError
+from singer_arrow.formats import FORMATS, WRITABLE, ReadOptions
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.schema import canonical, from_json_schema, to_json_schema
+from singer_arrow.singer.records import to_records
+from singer_arrow.singer.sdk_reader import LineReader
+from singer_arrow.storage import Storage
+from singer_arrow.urls import Url
+from target_bigquery import convert as bigquery
+from target_bigquery import types as bigquery_types
+from target_redshift import convert as redshift
+from target_redshift import types as redshift_types
+
+STORAGE = Storage()
+KINDS = list(kinds())
+each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.name)
+
+
+def as_arrow(table: pa.Table, path: Path) -> None:
+    with pa.ipc.new_file(str(path), table.schema) as writer:
+        writer.write_table(table)
+
+
+def as_parquet(table: pa.Table, path: Path) -> None:
+    pq.write_table(table, path)
+
+
+def as_others_parquet(table: pa.Table, path: Path) -> None:
+    """As programs write it that know nothing of Arrow."""
+    pq.write_table(table, path, store_schema=False)
+
+
+def as_orc(table: pa.Table, path: Path) -> None:
+    orc.write_table(table, str(path))
+
+
+WRITE: dict[str, Callable[[pa.Table, Path], None]] = {
+    "a.arrow": as_arrow,
+    "a.parquet": as_parquet,
+    "others.parquet": as_others_parquet,
+    "a.orc": as_orc,
+}
+UNSIGNED = {"uint8", "uint16", "uint32", "uint64"}
+LACKS: dict[str, set[str]] = {
+    "a.arrow": set(),
+    "a.parquet": {"run_end_encoded", "struct<>", ", -3)"},
+    "others.parquet": {"run_end_encoded", "struct<>", ", -3)"},
+    "a.orc": {
+        *UNSIGNED,
+        *("halffloat", "decimal256", "decimal32", "decimal64", ", -3)", "dictionary", "run_end_encoded", "_view"),
+        *("time32", "time64", "duration", "null", "arrow.uuid", "arrow.json", "arrow.bool8"),
+    },
+}
+"""Types that a format has not, or that Arrow does not write to it, by a part of their names."""
+YEARS_OF_ORC = ("timestamp[s", "timestamp[ms", "timestamp[us", "date64")
+"""ORC files are read with nanoseconds, so not before 1677 nor after 2262: see `test_columnar_formats.py`."""
+
+
+def files_of(kind: Kind) -> list[str]:
+    lacking = {file: {t for t in lacks if t in kind.name} for file, lacks in LACKS.items()}
+    return [file for file in WRITE if not lacking[file]]
+
+
+def is_in_avro(kind: Kind) -> bool:
+    """Whether Avro as we write it has the type: no null in arrays and maps, no blank in names, no nanoseconds."""
+    return not any(word in str(kind.wanted.type) for word in ("list", "map", "b c", "[ns", "null"))
+
+
+def given_to(file: str, kind: Kind) -> Kind:
+    """The values of a kind that a format can hold."""
+    if file != "a.orc" or not kind.name.startswith(YEARS_OF_ORC):
+        return kind
+    most = 100_000 if pt.is_date32(kind.wanted.type) else 2**33 * 10**6  # days, or microseconds
+    held = pa.array([value is None or abs(value) < most for value in ints(kind.wanted)])
+    return Kind(kind.given.filter(held), kind.wanted.filter(held))
+
+
+def read(file: Path, schema: pa.Schema | None = None) -> pa.Table:
+    """A file's rows as the tap reads it, in the schema given or inferred."""
+    file_format = FORMATS[file.suffix[1:]]
+    options = ReadOptions(loose_text=True)
+
+    def reader() -> ObjectReader:
+        return ObjectReader(STORAGE, Url.parse(str(file)))
+
+    schema = schema or file_format.infer(reader(), options, sample_bytes=1 << 20)
+    return pa.Table.from_batches(list(file_format.read(reader(), schema, options)), schema)
+
+
+def column(table: pa.Table) -> pa.Array:
+    return table.column("c").combine_chunks()
+
+
+def same(found: pa.Array, wanted: pa.Array, *, json_text: bool = False) -> bool:
+    """Whether types and all values are the same; those of floats by their digits and signs, NaN like NaN."""
+    if found.type != wanted.type:
+        return False
+    if json_text:
+        return [parsed(text) for text in found.to_pylist()] == [parsed(text) for text in wanted.to_pylist()]
+    if any(word in str(found.type) for word in ("float", "double")):
+        return repr(found.to_pylist()) == repr(wanted.to_pylist())
+    return bool(found.equals(wanted))
+
+
+def ints(column: pa.Array) -> list[int | None]:
+    found: list[int | None] = column.cast(pa.int32() if pt.is_date32(column.type) else pa.int64()).to_pylist()
+    return found
+
+
+def parsed(text: str | None) -> Any:
+    return None if text is None else json.loads(text, parse_float=Decimal)
+
+
+# Messages -----------------------------------------------------------------------------------------------------------
+
+
+class TakingSink(MemorySink):
+    """Keeps the file that it is to load."""
+
+    file: Path
+
+    def take_records(self, path: Path, rows: int, token: int) -> None:
+        self.file = path
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[MemoryTarget]:
+    made = MemoryTarget(config={})
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> StockTarget:
+    return StockTarget(config={"out": str(tmp_path_factory.mktemp("stock") / "out")})
+
+
+def message(**content: Any) -> dict[str, Any]:
+    """A message as a target has it: written by a tap, read by the target."""
+    return LineReader().deserialize_json(serialize_json(content))
+
+
+def batch_file(rows: pa.Table, folder: Path, file_format: str) -> str:
+    path = folder / f"batch.{file_format}"
+    WRITABLE[file_format].write(rows.to_batches(), rows.schema, path)
+    return str(path)
+
+
+def record_file(rows: pa.Table, target: MemoryTarget) -> str:
+    """The file that targets make of RECORD messages."""
+    schema = message(schema=to_json_schema(rows.schema))["schema"]
+    sink = TakingSink(target, "s", schema, [])
+    sink.start_batch({})
+    for batch in rows.to_batches():
+        for record in to_records(batch):
+            sink.process_record(sink._validate_and_parse(message(record=record)["record"]), {})
+    sink.process_batch({})
+    return str(sink.file)
+
+
+def sent(rows: pa.Table, folder: Path, target: MemoryTarget) -> dict[str, str]:
+    """The files that targets read, by what was sent."""
+    return {
+        "parquet": batch_file(rows, folder, "parquet"),
+        "jsonl": batch_file(rows, folder, "jsonl"),
+        "record": record_file(rows, target),
+    }
+
+
+def arrived(url: str, way: str, schema: pa.Schema) -> pa.Table:
+    file_format = "parquet" if way == "parquet" else "jsonl"
+    return pa.Table.from_batches(list(read_file(STORAGE, url, format=file_format, schema=schema)), schema)
+
+
+def check_all_ways(rows: pa.Table, in_json: pa.Array | None, folder: Path, target: MemoryTarget) -> None:
+    """What is sent, in whatever messages, is what arrives."""
+    schema = from_json_schema(message(schema=to_json_schema(rows.schema))["schema"])
+    assert schema.equals(rows.schema, check_metadata=True)
+    json_text = bool(schema.field("c").metadata)
+    for way, url in sent(rows, folder, target).items():
+        wanted = column(rows) if way == "parquet" or in_json is None else in_json
+        found = column(arrived(url, way, schema))
+        assert same(found, wanted, json_text=json_text), f"{way}: {found} instead of {wanted}"
+
+
+# From files of columns ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "file"), [pytest.param(k, f, id=f"{k.name} {f}") for k in KINDS for f in files_of(k)])
+def test_files_give_the_values_that_they_hold(kind: Kind, file: str, tmp_path: Path) -> None:
+    WRITE[file](given_to(file, kind).table(), tmp_path / file)
+    rows = read(tmp_path / file, None if file in ("a.arrow", "a.parquet") else pa.schema([kind.field]))
+    assert rows.schema.equals(pa.schema([kind.field]), check_metadata=True)
+    assert same(column(rows), given_to(file, kind).wanted)
+
+
+@each_kind
+def test_messages_give_back_what_they_were_given(kind: Kind, tmp_path: Path, target: MemoryTarget) -> None:
+    rows = pa.table([kind.wanted], schema=pa.schema([kind.field]))
+    assert canonical(kind.table().schema).equals(rows.schema, check_metadata=True)
+    check_all_ways(rows, kind.in_json, tmp_path, target)
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if is_in_avro(k)], ids=lambda k: k.name)
+def test_avro_files_give_the_values_that_they_hold(kind: Kind, tmp_path: Path) -> None:
+    rows = pa.table([kind.wanted], schema=pa.schema([kind.field]))
+    WRITABLE["avro"].write(rows.to_batches(), rows.schema, tmp_path / "a.avro")
+    found = column(read(tmp_path / "a.avro", rows.schema))
+    assert same(found, kind.wanted)
+
+
+@each_kind
+def test_both_targets_upload_the_same_whatever_was_sent(kind: Kind, tmp_path: Path, target: MemoryTarget) -> None:
+    wanted = kind.wanted if kind.in_json is None else kind.in_json
+    rows = pa.table([wanted], schema=pa.schema([kind.field]))
+    files = sent(rows, tmp_path, target)
+    for upload in (to_bigquery_records, to_bigquery_json, to_redshift):
+        parquet, jsonl, record = (upload(rows.schema, url, way) for way, url in files.items())
+        assert parquet == jsonl == record, upload.__name__
+
+
+def to_bigquery_records(schema: pa.Schema, url: str, way: str) -> str:
+    return uploaded(bigquery.Conversion(bigquery_types.columns_of(schema), schema), url, way)
+
+
+def to_bigquery_json(schema: pa.Schema, url: str, way: str) -> str:
+    return uploaded(bigquery.Conversion(bigquery_types.columns_of(schema, nested="json"), schema), url, way)
+
+
+def to_redshift(schema: pa.Schema, url: str, way: str) -> str:
+    return uploaded(redshift.Conversion(redshift_types.columns_of(schema), schema), url, way)
+
+
+def uploaded(conversion: Any, url: str, way: str) -> str:
+    """What a target uploads of a file, or why it refuses it."""
+    source = arrived(url, way, conversion.read_schema).to_batches()
+    try:
+        rows = pa.Table.from_batches(list(conversion.batches(source, "file")), conversion.upload_schema)
+    except DataError as error:
+        return str(error)
+    values = column(rows)
+    if rows.schema.field("c").metadata:
+        return repr([parsed(text) for text in values.to_pylist()])
+    return values.to_string(window=1000)
+
+
+# RECORD messages for any target -------------------------------------------------------------------------------------
+
+
+@each_kind
+def test_records_are_good_for_stock_targets(kind: Kind, stock: StockTarget) -> None:
+    rows = pa.table([kind.wanted], schema=pa.schema([kind.field]))
+    schema = message(schema=to_json_schema(rows.schema))["schema"]
+    records = [message(record=r)["record"] for b in rows.to_batches() for r in to_records(b)]
+    sink = LinesSink(stock, "s", schema, [])
+    # A time of day as RFC 3339 has it is one with a zone, which the SDK's own `format: time` has not.
+    strict = JSONSchemaValidator(schema, validate_formats="time" not in json.dumps(schema, default=str).split('"'))
+    for record in records:
+        strict.validate(record)
+        sink._validate_and_parse(record)
