@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from singer_arrow.errors import DataError
-from singer_arrow.formats import FORMATS, Course, Place, ReadOptions
+from singer_arrow.formats import FORMATS, Course, Place, ReadOptions, detect_format
+from singer_arrow.formats.avro_schema import to_avro_schema
 from singer_arrow.reading.budget import Budget
 from singer_arrow.reading.objects import ObjectReader
 
@@ -43,27 +48,56 @@ def parquet(table: pa.Table, **options: Any) -> bytes:
     return out.getvalue()
 
 
+def ipc(table: pa.Table, rows: int, new: Any = pa.ipc.new_file) -> bytes:
+    out = io.BytesIO()
+    with new(out, table.schema) as writer:
+        writer.write_table(table, rows)
+    return out.getvalue()
+
+
+def avro(table: pa.Table, codec: str = "null", interval: int = 700) -> bytes:
+    out = io.BytesIO()
+    header = {**to_avro_schema(table.schema), "name": "row"}
+    fastavro.writer(out, header, table.to_pylist(), codec, sync_interval=interval)
+    return out.getvalue()
+
+
+def stripes(table: pa.Table) -> bytes:
+    out = pa.BufferOutputStream()
+    orc.write_table(table, out, batch_size=64, stripe_size=1000)
+    return bytes(out.getvalue())
+
+
+FLAT = TABLE.select(["n", "t"])
 FILES = {
-    **{f"{rows}.parquet": parquet(TABLE, row_group_size=rows) for rows in (64, 300, ROWS)},
+    **{f"{rows}.parquet": (TABLE, parquet(TABLE, row_group_size=rows)) for rows in (64, 300, ROWS)},
+    "a.arrow": (TABLE, ipc(TABLE, 300)),
+    "a.arrows": (TABLE, ipc(TABLE, 64, pa.ipc.new_stream)),
+    "a.avro": (TABLE, avro(TABLE)),
+    "flat.avro": (FLAT, avro(FLAT, "deflate")),
+    "a.avro.gz": (FLAT, gzip.compress(avro(FLAT))),
+    "a.orc": (TABLE, stripes(TABLE)),
 }
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("batch_rows", [50, 64, 1 << 17])
-def test_every_place_gives_the_batches_that_came_after_it(objects: Any, name: str, batch_rows: int) -> None:
-    kind = name.rpartition(".")[2]
-    first = steps(objects.reader(FILES[name], name), kind, TABLE.schema, batch_rows=batch_rows)
-    assert pa.Table.from_batches([s.batch for s in first]).equals(TABLE)
-    assert [s.place.rows for s in first if s.place] == [
-        sum(s.batch.num_rows for s in first[: i + 1]) for i in range(len(first))
-    ]
+@pytest.mark.parametrize("batch_rows", [50, 1 << 17])
+def test_every_place_gives_the_batches_that_came_after_it(
+    objects: Any, monkeypatch: Any, name: str, batch_rows: int
+) -> None:
+    monkeypatch.setattr("singer_arrow.formats.avro._GROUP_BYTES", 2000)
+    kind, (table, data) = detect_format(name) or "", FILES[name]
+    first = steps(objects.reader(data, name), kind, table.schema, batch_rows=batch_rows)
+    assert pa.Table.from_batches([s.batch for s in first]).equals(table)
+    ends = list(accumulate(s.batch.num_rows for s in first))
+    assert [s.place.rows for s in first if s.place] == ends
     for i, step in enumerate(first):
-        again = steps(objects.reader(FILES[name], name), kind, TABLE.schema, step.place, batch_rows=batch_rows)
+        again = steps(objects.reader(data, name), kind, table.schema, step.place, batch_rows=batch_rows)
         assert again == first[i + 1 :]
 
 
 def test_a_place_is_good_for_batches_of_another_size(objects: Any) -> None:
-    data = FILES["300.parquet"]
+    data = FILES["300.parquet"][1]
     first = steps(objects.reader(data, "a.parquet"), "parquet", TABLE.schema, batch_rows=70)
     for step in first:
         assert step.place is not None
@@ -86,7 +120,34 @@ def test_row_groups_before_the_place_are_not_fetched(objects: Any, limit: int) -
         assert bool(starts) == (place.at < 4)
 
 
-@pytest.mark.parametrize("place", [Place(9, 9), Place(1, 3, 101), Place(1, 4, 1)])
-def test_a_place_that_the_file_lacks_is_refused(objects: Any, place: Place) -> None:
-    with pytest.raises(DataError, match=r"no row \d+ of row group \d to go on after. Read the file from its start"):
-        steps(objects.reader(FILES["300.parquet"], "a.parquet"), "parquet", TABLE.schema, place)
+def test_blocks_before_the_place_are_not_fetched(objects: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("singer_arrow.formats.avro._GROUP_BYTES", 500_000)
+    monkeypatch.setattr("singer_arrow.reading.objects.SMALL_OBJECT", 100_000)
+    table = pa.table({"t": [f"{i * 7919:0100}" for i in range(40_000)]})
+    data = avro(table, interval=20_000)
+    first = steps(objects.reader(data, "a.avro", listed=True), "avro", table.schema)
+    place = first[3].place
+    assert place is not None
+    rest = steps(objects.reader(data, "a.avro", listed=True), "avro", table.schema, place)
+    assert rest == first[4:]
+    head, *others = sorted((start, end) for start, end, _ in objects.storage.asked)
+    assert head == (0, 256 << 10)
+    assert others[0][0] == place.at
+
+
+PLACES = [
+    *(("300.parquet", place) for place in (Place(9, 9), Place(1, 3, 101), Place(1, 4, 1))),
+    *(("a.arrow", place) for place in (Place(9, 9), Place(1, 3, 101), Place(1, 4, 1))),
+    ("a.orc", Place(1, 0, ROWS + 1)),
+    ("a.avro", Place(1, len(FILES["a.avro"][1]), 1)),
+    ("a.avro", Place(1, 10_000, 0)),
+    ("a.avro", Place(1, 1 << 30, 0)),
+    ("a.avro.gz", Place(1, 1 << 30, 0)),
+]
+
+
+@pytest.mark.parametrize(("name", "place"), PLACES, ids=range(len(PLACES)))
+def test_a_place_that_the_file_lacks_is_refused(objects: Any, name: str, place: Place) -> None:
+    table, data = FILES[name]
+    with pytest.raises(DataError, match=r"does not have the place to go on from|a block .* is damaged"):
+        steps(objects.reader(data, name), detect_format(name) or "", table.schema, place)

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from singer_arrow.compression import decompress, detect
 from singer_arrow.errors import DataError
-from singer_arrow.formats.cast import fit_batch
-from singer_arrow.formats.protocol import Course, ReadOptions
+from singer_arrow.formats.columns import wanted
+from singer_arrow.formats.parts import FilePart, no_such_place, read_part
+from singer_arrow.formats.protocol import Course, Place, ReadOptions
 from singer_arrow.reading.files import ChunkFile
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.schema import canonical
@@ -42,23 +43,30 @@ class Arrow:
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """See `Format.read`; a record batch of more than 1 GiB is refused."""
-        if course is not None:
-            course.place = None
+        """See `Format.read`; a record batch of more than 1 GiB is refused, and those before the place are passed by."""
+        course = course or Course()
+        begin, number = course.place or Place(), -1
         source, is_file = _source(reader, options)
         try:
-            names = pa.ipc.open_stream(pa.PythonFile(source, "r")).schema.names
-            wanted = [i for i, name in enumerate(names) if name in set(schema.names)]
+            file = pa.ipc.open_stream(pa.PythonFile(source, "r")).schema
+            names = set(wanted(file, schema, options, reader.url))
             source, is_file = _source(reader, options)
-            read = pa.ipc.IpcReadOptions(included_fields=wanted or [0])
-            for batch in pa.ipc.open_stream(pa.PythonFile(source, "r"), options=read):
-                batch.validate(full=True)  # Arrow trusts what it maps
-                for start in range(0, batch.num_rows, options.batch_rows):
-                    yield fit_batch(batch.slice(start, options.batch_rows), schema, reader.url)
+            read = pa.ipc.IpcReadOptions(included_fields=[i for i, n in enumerate(file.names) if n in names] or [0])
+            for number, batch in enumerate(pa.ipc.open_stream(pa.PythonFile(source, "r"), options=read)):
+                if number >= begin.at:
+                    batch.validate(full=True)  # Arrow trusts what it maps
+                    part = FilePart(number, number + 1, batch.num_rows, reader.url)
+                    yield from read_part(part, _slices(batch, options.batch_rows), schema, options, course)
         except (pa.ArrowException, OSError, EOFError) as error:
             raise _broken(error, reader.url) from None
         if is_file and not _ends_well(source):
             raise DataError("it ends before its end mark", url=reader.url, hint="Upload the file again")
+        if (begin.at, begin.lines) > (number + 1, 0):
+            raise no_such_place(begin, reader.url)
+
+
+def _slices(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
 
 
 def _source(reader: ObjectReader, options: ReadOptions) -> tuple[ChunkFile, bool]:

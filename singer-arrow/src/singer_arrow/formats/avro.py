@@ -14,14 +14,16 @@ from singer_arrow.errors import DataError
 from singer_arrow.formats import avro_write
 from singer_arrow.formats.avro_container import Header, read_blocks, read_header, repack
 from singer_arrow.formats.avro_schema import from_avro_schema
-from singer_arrow.formats.cast import fit_batch
+from singer_arrow.formats.columns import wanted
 from singer_arrow.formats.json_values import json_text
-from singer_arrow.formats.protocol import Course, ReadOptions
+from singer_arrow.formats.parts import FilePart, no_such_place, read_part
+from singer_arrow.formats.protocol import Course, Place, ReadOptions
 from singer_arrow.reading.files import ChunkFile
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.schema import is_json
 
 _GROUP_BYTES = 8 << 20
+_PASSED = 1 << 20
 _FLAT = {"boolean", "int", "long", "float", "double", "string", "bytes"}
 _MILLISECONDS = {"time-millis", "timestamp-millis", "local-timestamp-millis"}
 _CODECS = {None: "snappy", "none": "null", "gzip": "deflate", "zstd": "zstandard"}
@@ -41,21 +43,30 @@ class Avro:
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """See `Format.read`."""
-        if course is not None:
-            course.place = None
+        """See `Format.read`; blocks before the place are not fetched, unless the file as a whole is compressed."""
+        course = course or Course()
+        begin = course.place or Place()
         source = _source(reader, options)
         header = read_header(source, reader.url)
         ours = from_avro_schema(header.schema, reader.url)
+        names = wanted(ours, schema, options, reader.url)
         decode = _decode_fast if _is_flat(header.schema) else _decode_slow
+        if begin.at > source.position:
+            source = _source(reader, options, begin.at)
+        at = source.position
+        if at < begin.at:
+            raise no_such_place(begin, reader.url)
         for blocks in _groups(read_blocks(source, header, reader.url)):
             try:
-                table = decode(header, blocks, ours, schema.names)
+                table = decode(header, blocks, ours, names)
             except (pa.ArrowException, ValueError, TypeError, IndexError, EOFError, OverflowError) as error:
                 msg = f"its rows are not as its header says ({' '.join(str(error).split())[:200]})"
                 raise DataError(msg, url=reader.url) from None
-            for batch in table.to_batches(max_chunksize=options.batch_rows):
-                yield fit_batch(batch, schema, reader.url)
+            part = FilePart(at, source.position, table.num_rows, reader.url)
+            yield from read_part(part, table.to_batches(options.batch_rows), schema, options, course)
+            at = source.position
+        if begin.lines and begin.at == at:
+            raise no_such_place(begin, reader.url)
 
     def write(
         self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path, *, compression: str | None = None
@@ -65,11 +76,30 @@ class Avro:
         return avro_write.write(batches, schema, path, codec=codec)
 
 
-def _source(reader: ObjectReader, options: ReadOptions) -> ChunkFile:
+class _Positioned:
+    """A source that knows how many bytes of the file, without its outer compression, stand before it."""
+
+    def __init__(self, source: ChunkFile, position: int) -> None:
+        self._source, self.position = source, position
+
+    def read(self, n: int) -> bytes:
+        data = self._source.read(n)
+        self.position += len(data)
+        return data
+
+
+def _source(reader: ObjectReader, options: ReadOptions, position: int = 0) -> _Positioned:
+    """The file from a byte on, or from its end if that comes before."""
     codec = options.compression
     if codec == "auto":
         codec = detect(reader.url.name, bytes(reader.head_bytes(8)))
-    return ChunkFile(decompress(reader.chunks(), codec, url=reader.url))
+    if codec == "none" and reader.ranged:
+        begin = min(position, reader.size or position)
+        return _Positioned(ChunkFile(reader.chunks(begin)), begin)
+    source = _Positioned(ChunkFile(decompress(reader.chunks(), codec, url=reader.url)), 0)
+    while source.position < position and source.read(min(_PASSED, position - source.position)):
+        pass
+    return source
 
 
 def _groups(blocks: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:

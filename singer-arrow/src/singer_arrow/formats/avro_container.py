@@ -79,7 +79,7 @@ def read_header(source: Source, url: object = None) -> Header:
 
 
 def read_blocks(source: Source, header: Header, url: object = None) -> Iterator[tuple[int, bytes]]:
-    """The blocks after the header, decompressed: number of rows, and their bytes.
+    """The blocks from where the source stands, decompressed: number of rows, and their bytes.
 
     Raises:
         DataError: A block is broken off or damaged, or its codec is unknown.

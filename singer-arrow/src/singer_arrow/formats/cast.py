@@ -1,33 +1,57 @@
-"""Batches as a file has them -> batches as a schema wants them, exactly. Pure."""
+"""Batches as a file has them -> batches as a schema wants them, exactly; what does not fit goes as the options say."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
 from singer_arrow.errors import DataError
+from singer_arrow.formats.bad_rows import Fitting, settle
+from singer_arrow.formats.columns import names_read
 from singer_arrow.formats.exact import fit
+from singer_arrow.formats.protocol import Course, ReadOptions
 from singer_arrow.formats.values import BadValueError
 
 __all__ = ["fit", "fit_batch"]
 
+_PLAIN = ReadOptions()
 
-def fit_batch(batch: pa.RecordBatch, schema: pa.Schema, url: object, *, row_group: int | None = None) -> pa.RecordBatch:
+
+def fit_batch(
+    batch: pa.RecordBatch,
+    schema: pa.Schema,
+    url: object,
+    *,
+    row_group: int | None = None,
+    options: ReadOptions = _PLAIN,
+    course: Course | None = None,
+) -> pa.RecordBatch:
     """The columns of a schema, found by name in a batch of a file; one that the file lacks is null.
+
+    Args:
+        batch: With the file's own types; of its columns those of the schema, and new ones to be rescued.
+        schema: What is wanted.
+        url: The file.
+        row_group: Where in it.
+        options: What happens to values that do not fit; by default they are an error.
+        course: Counts rows that are left out, and rows of which something is rescued.
+
+    Returns:
+        The rows in order, all of them unless `options.on_bad_row` is `skip`. `RESCUED` has each value under its
+        column's name: of an object with new members the whole object, as the file has it.
 
     Raises:
         DataError: A value does not fit, or a wanted column stands in the file twice; names the column.
+        DriftError: A value does not fit, the file has its column in another type, and `options.on_drift` is `raise`.
     """
-    columns = []
-    for field in schema:
-        at = batch.schema.get_all_field_indices(field.name)
+    fitting = Fitting(batch, schema, url, row_group, options, course or Course())
+    fitted, bad = dict[str, pa.Array](), dict[str, DataError]()
+    for name in names_read(schema, options):
+        at = batch.schema.get_all_field_indices(name)
         if len(at) > 1:
-            hint = "Rename one of them at the source"
-            raise DataError("the file has it twice", url=url, column=field.name, hint=hint)
+            raise fitting.error("the file has it twice", name, hint="Rename one of them at the source")
+        field = schema.field(name)
         try:
-            columns.append(fit(batch.column(at[0]), field) if at else pa.nulls(batch.num_rows, field.type))
+            fitted[name] = fit(batch.column(at[0]), field) if at else pa.nulls(batch.num_rows, field.type)
         except BadValueError as error:
-            raise DataError(str(error), url=url, row_group=row_group, column=field.name) from None
-    if columns:
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
-    rows = pa.StructArray.from_buffers(pa.struct([]), batch.num_rows, [None])  # rows without columns
-    return pa.RecordBatch.from_struct_array(rows).replace_schema_metadata(schema.metadata)
+            bad[name] = fitting.error(str(error), name)
+    return settle(fitting, fitted, bad) if bad or options.rescues else fitting.made(batch.num_rows, fitted)

@@ -43,11 +43,8 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
     source, target = column.type, field.type
     if source == target and not is_json(field):
         return column
-    if isinstance(column, pa.ExtensionArray):
-        return convert(column.storage, field)
-    if pt.is_dictionary(source) or pt.is_run_end_encoded(source):
-        decode = pc.run_end_decode if pt.is_run_end_encoded(source) else pc.dictionary_decode
-        return convert(decode(column), field)
+    if (stored := plain(column)) is not column:
+        return convert(stored, field)
     if column.null_count == len(column):
         return pa.nulls(len(column), target)
     if pt.is_list_view(source) or pt.is_large_list_view(source):  # Arrow's own cast forgets the last offset
@@ -73,6 +70,15 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
     if (pt.is_decimal(target) and pt.is_floating(source)) or pt.is_boolean(target) or pt.is_date(target):
         return _same_back(column, target)
     return column.cast(target)
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """The values that a dictionary, runs or an extension type stand for; else the column itself."""
+    if isinstance(column, pa.ExtensionArray):
+        return plain(column.storage)
+    if pt.is_run_end_encoded(column.type):
+        return plain(pc.run_end_decode(column))
+    return plain(column.dictionary_decode()) if pt.is_dictionary(column.type) else column
 
 
 def _fit_struct(column: pa.StructArray, target: pa.DataType) -> pa.Array:

@@ -7,11 +7,13 @@ the end of a file is enough. Timestamps are instants in UTC, in nanoseconds: fro
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 
 from singer_arrow.errors import DataError
-from singer_arrow.formats.cast import fit_batch
+from singer_arrow.formats.columns import wanted
+from singer_arrow.formats.parts import FilePart, read_part
 from singer_arrow.formats.protocol import Course, ReadOptions
 from singer_arrow.reading.files import RangeFile, local_copy, random_access
 from singer_arrow.reading.objects import ObjectReader
@@ -31,44 +33,35 @@ class Orc:
         with random_access(reader) as file:
             start, data = file.tail(_TAIL)
             source = RangeFile(start + len(data), [(start, data)], lambda span: file.fetch([span])[0])
-            return canonical(_schema(pa.PythonFile(source, "r"), reader.url))
+            return canonical(_open(pa.PythonFile(source, "r"), reader.url).schema)
 
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """See `Format.read`."""
-        if course is not None:
-            course.place = None
-        from pyarrow import dataset, orc
+        """See `Format.read`; rows before the place are decoded, and left out."""
+        from pyarrow import dataset
 
         with local_copy(reader) as source:
-            names = _schema(source, reader.url).names
-            due, rows = orc.ORCFile(source).nrows, 0
-            wanted = [name for name in names if name in set(schema.names)]
-            if twice := next((name for name in wanted if names.count(name) > 1), None):
-                raise DataError("the file has it twice", url=reader.url, column=twice)
+            file = _open(source, reader.url)
+            names = wanted(file.schema, schema, options, reader.url)
+            part = FilePart(0, None, file.nrows, reader.url)
             fragment = dataset.OrcFileFormat().make_fragment(source)
             try:
-                for batch in fragment.to_batches(
-                    columns=wanted, batch_size=options.batch_rows, batch_readahead=1, use_threads=False
-                ):
-                    rows += batch.num_rows
-                    if batch.num_rows:
-                        yield fit_batch(batch, schema, reader.url)
+                batches = fragment.to_batches(
+                    columns=names, batch_size=options.batch_rows, batch_readahead=1, use_threads=False
+                )
+                yield from read_part(part, batches, schema, options, course or Course())
             except (pa.ArrowException, OSError) as error:
                 reason = f"its data cannot be read ({' '.join(str(error).split())[:200]})"
                 hint = "Leave the column out by selection" if "out of range" in reason else "Upload the file again"
                 raise DataError(reason, url=reader.url, hint=hint) from None
-            if rows != due:
-                reason = f"its footer tells of {due} rows, there are {rows}"
-                raise DataError(reason, url=reader.url, hint="Upload the file again")
 
 
-def _schema(source: pa.NativeFile, url: object) -> pa.Schema:
+def _open(source: pa.NativeFile, url: object) -> Any:
     from pyarrow import orc
 
     try:
-        return orc.ORCFile(source).schema
+        return orc.ORCFile(source)
     except (pa.ArrowException, OSError) as error:
         reason = f"not an ORC file, or its footer is broken ({' '.join(str(error).split())[:200]})"
         raise DataError(reason, url=url, hint="Upload the file again, or set the stream's format") from None

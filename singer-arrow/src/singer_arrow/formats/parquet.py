@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from singer_arrow.errors import DataError
-from singer_arrow.formats.cast import fit_batch
+from singer_arrow.formats.columns import wanted
 from singer_arrow.formats.parquet_write import ParquetWriting
+from singer_arrow.formats.parts import FilePart, no_such_place, read_part
 from singer_arrow.formats.protocol import Course, Place, ReadOptions
 from singer_arrow.reading.files import RangeFile, random_access
 from singer_arrow.reading.objects import CONNECTIONS, ObjectReader, Part
@@ -109,40 +110,19 @@ def _open(
 def _rows(
     reader: ObjectReader, footer: Footer, schema: pa.Schema, options: ReadOptions, course: Course
 ) -> Iterator[pa.RecordBatch]:
-    begin, url = _begin(footer, course), footer.url
-    present = set(_open(reader, footer, []).schema_arrow.names)
-    wanted = [name for name in schema.names if name in present]
+    begin, url = course.place or Place(), footer.url
     groups = range(begin.at, footer.metadata.num_row_groups)
-    given = begin.rows
-    for group, file in zip(groups, _groups(reader, footer, [_spans(footer, g, wanted) for g in groups]), strict=True):
-        due = footer.metadata.row_group(group).num_rows
-        rows, before = 0, begin.lines if group == begin.at else 0
+    if begin.at > groups.stop or (begin.at == groups.stop and begin.lines):
+        raise no_such_place(begin, url)
+    names = wanted(_open(reader, footer, []).schema_arrow, schema, options, url)
+    for group, file in zip(groups, _groups(reader, footer, [_spans(footer, g, names) for g in groups]), strict=True):
+        part = FilePart(group, group + 1, footer.metadata.row_group(group).num_rows, url, row_group=group)
         try:
-            for batch in file.iter_batches(options.batch_rows, [group], wanted, use_threads=True):
-                rows += batch.num_rows
-                if rows <= before:
-                    continue
-                fresh = batch.slice(batch.num_rows - (rows - before)) if rows - before < batch.num_rows else batch
-                fitted = fit_batch(fresh, schema, url, row_group=group)
-                given += fitted.num_rows
-                course.place = Place(given, group, rows) if rows < due else Place(given, group + 1)
-                yield fitted
+            batches = file.iter_batches(options.batch_rows, [group], names, use_threads=True)
+            yield from read_part(part, batches, schema, options, course)
         except (pa.ArrowException, OSError) as error:
             reason = f"its data is broken ({_line(error)})"
             raise DataError(reason, url=url, row_group=group, hint="Upload the file again") from None
-        if rows != due:
-            reason = f"its footer tells of {due} rows, there are {rows}"
-            raise DataError(reason, url=url, row_group=group, hint="Upload the file again")
-
-
-def _begin(footer: Footer, course: Course) -> Place:
-    """Where the reading begins."""
-    begin, groups = course.place or Place(), footer.metadata.num_row_groups
-    due = footer.metadata.row_group(begin.at).num_rows if begin.at < groups else 0
-    if begin.at > groups or begin.lines > due:
-        reason = f"there is no row {begin.lines} of row group {begin.at} to go on after"
-        raise DataError(reason, url=footer.url, hint="Read the file from its start: it is not the one that was begun")
-    return begin
 
 
 def _groups(reader: ObjectReader, footer: Footer, groups: list[list[Span]]) -> Iterator[pq.ParquetFile]:
@@ -165,14 +145,14 @@ def _groups(reader: ObjectReader, footer: Footer, groups: list[list[Span]]) -> I
             allowance.give(cost)
 
 
-def _spans(footer: Footer, group: int, wanted: Sequence[str]) -> list[Span]:
+def _spans(footer: Footer, group: int, names: Sequence[str]) -> list[Span]:
     """Where the wanted columns' chunks of a row group lie, as far as they are not in the tail."""
     spans, limit = [], footer.tail[0]
     columns = footer.metadata.row_group(group)
     for i in range(columns.num_columns):
         column = columns.column(i)
         path = column.path_in_schema
-        if not any(path == name or path.startswith(name + ".") for name in wanted):  # as Arrow chooses them
+        if not any(path == name or path.startswith(name + ".") for name in names):  # as Arrow chooses them
             continue
         start = min(o for o in (column.dictionary_page_offset, column.data_page_offset) if o)
         if start < limit:

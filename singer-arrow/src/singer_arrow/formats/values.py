@@ -88,6 +88,15 @@ def from_text(column: pa.Array, t: pa.DataType) -> pa.Array:
         raise BadValueError(row, column[row].as_py(), describe(t)) from None
 
 
+def parse(column: pa.Array, t: pa.DataType) -> pa.Array:
+    """As `from_text`, but a value that does not fit is not looked for.
+
+    Raises:
+        pa.ArrowException, ValueError, ArithmeticError: A value does not fit.
+    """
+    return _converter(t)(column, t)
+
+
 def supported(t: pa.DataType) -> bool:
     """Whether `from_text` knows the type."""
     return not (pt.is_nested(t) or pt.is_duration(t) or pt.is_dictionary(t) or pt.is_interval(t))

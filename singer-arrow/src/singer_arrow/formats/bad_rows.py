@@ -1,0 +1,168 @@
+"""Values of a batch that do not fit: an error, drift, rows that are left out, or values that are rescued."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from singer_arrow.errors import DataError, DriftError
+from singer_arrow.formats.columns import canonical_field, more, rows_with_more
+from singer_arrow.formats.drift import Rescue, refuse_other, unknown, wider
+from singer_arrow.formats.exact import fit
+from singer_arrow.formats.json_values import json_text, json_texts
+from singer_arrow.formats.misfits import misfits
+from singer_arrow.formats.protocol import MOST_TOLD, RESCUED, Course, ReadOptions
+from singer_arrow.formats.values import BadValueError, describe, value_of
+
+_NO_JSON = {math.inf: "Infinity", -math.inf: "-Infinity"}
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """A batch of a file, and what it is fitted to."""
+
+    batch: pa.RecordBatch
+    schema: pa.Schema
+    url: object
+    row_group: int | None
+    options: ReadOptions
+    course: Course
+
+    def error(self, reason: str, column: str, hint: str | None = None) -> DataError:
+        """What is wrong with a column."""
+        return DataError(reason, url=self.url, row_group=self.row_group, column=column, hint=hint)
+
+    def refusal(self, column: str, row: int) -> DataError:
+        """The error of a value that does not fit."""
+        value, kind = value_of(self.batch.column(column), row), describe(self.schema.field(column).type)
+        return self.error(str(BadValueError(row, value, kind)), column)
+
+    def made(self, rows: int, fitted: Mapping[str, pa.Array]) -> pa.RecordBatch:
+        """The batch of so many rows, of columns that fit."""
+        if fitted:
+            return pa.RecordBatch.from_arrays([fitted[name] for name in self.schema.names], schema=self.schema)
+        alone = pa.StructArray.from_buffers(pa.struct([]), rows, [None])  # rows without columns
+        return pa.RecordBatch.from_struct_array(alone).replace_schema_metadata(self.schema.metadata)
+
+
+def settle(fitting: Fitting, fitted: dict[str, pa.Array], bad: Mapping[str, DataError]) -> pa.RecordBatch:
+    """The batch, once what does not fit went the way that the options say.
+
+    Args:
+        fitting: The batch.
+        fitted: Its columns that fit.
+        bad: Those with values that do not, and the error of the first such value.
+
+    Raises:
+        DataError: The options say so; names the first such value.
+        DriftError: The options say so, and the file has such a column in another type.
+    """
+    options, batch = fitting.options, fitting.batch
+    if options.on_drift == "raise":
+        _refuse_drift(fitting, bad)
+    how = "rescue" if options.on_drift == "rescue" else options.on_bad_row
+    if bad and how == "fail":
+        raise next(iter(bad.values()))
+    rows = {name: misfits(batch.column(name), fitting.schema.field(name)) for name in bad}
+    if bad and how == "skip":
+        return _without(fitting, fitted, rows)
+    rescue = Rescue()
+    for name, misfit in rows.items():
+        _keep(rescue, fitting, name, misfit)
+        fitted[name] = _fitted(fitting, _nulled(batch.column(name), misfit), fitting.schema.field(name))
+    told = _tell(fitting, fitting.course.rescue, rows)
+    if options.on_drift == "rescue":
+        _keep_news(rescue, fitting)
+    fitting.course.rescued += len(rescue) - told
+    if RESCUED in fitting.schema.names:
+        fitted[RESCUED] = rescue.array(batch.num_rows) if len(rescue) else pa.nulls(batch.num_rows, pa.string())
+    return fitting.made(batch.num_rows, fitted)
+
+
+def _refuse_drift(fitting: Fitting, bad: Iterable[str]) -> None:
+    found = {name: canonical_field(fitting.batch.schema.field(name)) for name in bad}
+    merged = [w for name, own in found.items() if (w := wider(fitting.schema.field(name), own)) is not None]
+    if not merged:
+        return
+    where = {} if fitting.row_group is None else {"row_group": fitting.row_group}
+    first = merged[0].name
+    try:
+        refuse_other(fitting.schema.field(first), found[first], fitting.url, **where)
+    except DriftError as error:
+        if len(merged) == 1:
+            raise
+        reason = f"{error.reason}, and so {len(merged) - 1} more"
+        raise DriftError(reason, merged, url=fitting.url, column=first, **where) from None
+
+
+def _without(fitting: Fitting, fitted: Mapping[str, pa.Array], rows: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """The rows of which all values fit."""
+    _tell(fitting, fitting.course.skip, rows)
+    every = _numbers(fitting.batch)
+    kept = every.filter(pc.invert(pc.is_in(every, value_set=pa.concat_arrays(rows.values()))))
+    good = {name: column.take(kept) for name, column in fitted.items()}
+    for name in rows:
+        good[name] = _fitted(fitting, fitting.batch.column(name).take(kept), fitting.schema.field(name))
+    return fitting.made(len(kept), good)
+
+
+def _tell(fitting: Fitting, tell: Callable[[DataError, int], None], rows: Mapping[str, pa.Array]) -> int:
+    """Count and log rows with values that do not fit; of each the first one is named."""
+    first = dict[int, str]()
+    for name, misfit in rows.items():
+        for row in misfit.to_pylist():
+            first.setdefault(row, name)
+    told = sorted(first)[:MOST_TOLD]
+    for row in told:
+        tell(fitting.refusal(first[row], row), 1)
+    if len(first) > MOST_TOLD:
+        tell(fitting.refusal(first[told[-1]], told[-1]), len(first) - MOST_TOLD)
+    return len(first)
+
+
+def _keep_news(rescue: Rescue, fitting: Fitting) -> None:
+    batch, options = fitting.batch, fitting.options
+    for name in unknown(batch.schema.names, fitting.schema, options):
+        _keep(rescue, fitting, name, pc.indices_nonzero(batch.column(name).is_valid()))
+    for field in batch.schema:
+        if field.name in fitting.schema.names and more(field, fitting.schema, options):
+            ours, known = fitting.schema.field(field.name), options.known or frozenset()
+            grown = rows_with_more(batch.column(field.name), field, ours, known)
+            _keep(rescue, fitting, field.name, pc.indices_nonzero(grown))
+
+
+def _keep(rescue: Rescue, fitting: Fitting, name: str, rows: pa.Array) -> None:
+    """Rescue the values of some rows of a column."""
+    own = canonical_field(fitting.batch.schema.field(name))
+    values = _fitted(fitting, fitting.batch.column(name).take(rows), own)
+    for row, text in zip(rows.to_pylist(), _texts(values, own), strict=True):
+        rescue.add(row, name, text)
+
+
+def _texts(values: pa.Array, field: pa.Field) -> list[str]:
+    """Values as JSON from which they can be had back: numbers that JSON lacks as `"NaN"` and such."""
+    if pt.is_floating(field.type):
+        return [json_text(v if math.isfinite(v) else _NO_JSON.get(v, "NaN")) for v in values.to_pylist()]
+    texts: list[str] = json_texts(values, field).to_pylist()
+    return texts
+
+
+def _nulled(column: pa.Array, rows: pa.Array) -> pa.Array:
+    every = _numbers(column)
+    return column.take(pc.if_else(pc.is_in(every, value_set=rows), None, every))
+
+
+def _fitted(fitting: Fitting, column: pa.Array, field: pa.Field) -> pa.Array:
+    try:
+        return fit(column, field)
+    except BadValueError as error:
+        raise fitting.error(str(error), field.name) from None
+
+
+def _numbers(rows: pa.Array | pa.RecordBatch) -> pa.Array:
+    return pa.array(range(len(rows)), pa.int64())

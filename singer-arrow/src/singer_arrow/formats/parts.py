@@ -1,0 +1,73 @@
+"""A file of columns is read part by part (row groups, groups of blocks, record batches), from any row on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from singer_arrow.errors import DataError
+from singer_arrow.formats.cast import fit_batch
+from singer_arrow.formats.protocol import Course, Place, ReadOptions
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """A part of a file.
+
+    Attributes:
+        at: Where it begins, as `Place.at` says it.
+        following: Where the next one begins; None if a file has one part only.
+        rows: How many it has, as the file says.
+        url: The file.
+        row_group: Its number, where it is one.
+    """
+
+    at: int
+    following: int | None
+    rows: int
+    url: object
+    row_group: int | None = None
+
+
+def read_part(
+    part: FilePart, batches: Iterable[pa.RecordBatch], schema: pa.Schema, options: ReadOptions, course: Course
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a part, fitted; those before `course.place` are left out, and it is then kept up to date.
+
+    Args:
+        part: What is said of it.
+        batches: All its rows, cut anywhere, but to the same batches on every run.
+        schema: What is wanted.
+        options: How it is read.
+        course: Where the reading stands.
+
+    Raises:
+        DataError: A value does not fit, or there are more or fewer rows than `part.rows`.
+        DriftError: See `fit_batch`.
+    """
+    begin = course.place or Place()
+    rows, given, before = 0, begin.rows, begin.lines if begin.at == part.at else 0
+    if before > part.rows:
+        raise no_such_place(begin, part.url)
+    for batch in batches:
+        rows += batch.num_rows
+        if rows <= before:
+            continue
+        fresh = batch.slice(max(0, batch.num_rows - (rows - before)))
+        fitted = fit_batch(fresh, schema, part.url, row_group=part.row_group, options=options, course=course)
+        given += fitted.num_rows
+        ends = rows == part.rows and part.following is not None
+        course.place = Place(given, part.following or 0) if ends else Place(given, part.at, rows)
+        if fitted.num_rows:
+            yield fitted
+    if rows != part.rows:
+        reason = f"its footer tells of {part.rows} rows, there are {rows}"
+        raise DataError(reason, url=part.url, row_group=part.row_group, hint="Upload the file again")
+
+
+def no_such_place(place: Place, url: object) -> DataError:
+    """The error of a place that a file does not have."""
+    reason = f"it does not have the place to go on from (part {place.at}, row {place.lines})"
+    return DataError(reason, url=url, hint="It is not the file that was begun: read it from its start")
