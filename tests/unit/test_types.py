@@ -17,10 +17,11 @@ from pyarrow import types as pt
 from singer_sdk.singerlib.json import serialize_json
 from singer_sdk.sinks.core import JSONSchemaValidator
 from stock_target import LinesSink, StockTarget
-from type_kinds import Kind, kinds
+from type_kinds import MICROSECONDS, Kind, kinds
+from type_texts import Written, deduced_from_csv, deduced_from_json, set_for_csv, set_for_json
 
 from singer_arrow.batch.decode import read_file
-from singer_arrow.errors import DataError
+from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.formats import FORMATS, WRITABLE, ReadOptions
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.schema import canonical, from_json_schema, to_json_schema
@@ -28,6 +29,7 @@ from singer_arrow.singer.records import to_records
 from singer_arrow.singer.sdk_reader import LineReader
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
+from tap_s3_files.catalog import parse_type
 from target_bigquery import convert as bigquery
 from target_bigquery import types as bigquery_types
 from target_redshift import convert as redshift
@@ -280,3 +282,65 @@ def test_records_are_good_for_stock_targets(kind: Kind, stock: StockTarget) -> N
     for record in records:
         strict.validate(record)
         sink._validate_and_parse(record)
+
+
+# From files of text --------------------------------------------------------------------------------------------------
+
+TEXTS = [
+    *(("csv", written) for texts in (deduced_from_csv, set_for_csv) for written in texts()),
+    *(("jsonl", written) for texts in (deduced_from_json, set_for_json) for written in texts()),
+]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "written"), [pytest.param(s, w, id=f"{s} {w.setting or w.label}") for s, w in TEXTS]
+)
+def test_texts_give_the_values_that_they_stand_for(
+    suffix: str, written: Written, tmp_path: Path, target: MemoryTarget
+) -> None:
+    file = tmp_path / f"a.{suffix}"
+    file.write_bytes(getattr(written, suffix))
+    rows = read(file, None if written.setting is None else pa.schema([parse_type("c", written.setting)])).select(["c"])
+    assert rows.schema.equals(pa.schema([written.field]), check_metadata=True)
+    assert same(column(rows), written.wanted)
+    check_all_ways(rows, None, tmp_path, target)
+
+
+# What has no counterpart --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "t",
+    [
+        pa.month_day_nano_interval(),
+        pa.dense_union([pa.field("a", pa.int64()), pa.field("b", pa.string())]),
+        pa.list_(pa.month_day_nano_interval()),
+        pa.struct([("m", pa.month_day_nano_interval())]),
+    ],
+    ids=str,
+)
+def test_types_without_a_counterpart_are_refused_by_name(t: pa.DataType, tmp_path: Path) -> None:
+    as_arrow(pa.table({"id": pa.array([1]), "c": pa.nulls(1, t)}), tmp_path / "a.arrow")
+    with pytest.raises(SchemaError, match=r"Column 'c(\.m)?' is of type .*; leave it out by selection"):
+        read(tmp_path / "a.arrow")
+    assert read(tmp_path / "a.arrow", pa.schema([("id", pa.int64())])).to_pydict() == {"id": [1]}
+
+
+@pytest.mark.parametrize("value", [253_402_300_800_000_000, -62_135_596_800_000_001])
+@pytest.mark.parametrize("t", [MICROSECONDS, pa.list_(MICROSECONDS)], ids=str)
+def test_years_beyond_those_of_json_stay_in_parquet(
+    t: pa.DataType, value: int, tmp_path: Path, target: MemoryTarget
+) -> None:
+    rows = pa.table({"c": pa.array([[value] if pt.is_list(t) else value], t)})
+    url = batch_file(rows, tmp_path, "parquet")
+    assert column(arrived(url, "parquet", rows.schema)).equals(column(rows))
+    for refused in (lambda: batch_file(rows, tmp_path, "jsonl"), lambda: record_file(rows, target)):
+        with pytest.raises(DataError, match="column 'c': a date lies outside the years 1 to 9999"):
+            refused()
+
+
+def test_timestamps_of_96_bits(tmp_path: Path) -> None:
+    moments = pa.array([0, -1, 1_714_557_600_000_001, None, 253_402_300_799_999_999], pa.timestamp("us"))
+    pq.write_table(pa.table({"c": moments}), tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    assert pq.ParquetFile(tmp_path / "a.parquet").schema.column(0).physical_type == "INT96"
+    assert column(read(tmp_path / "a.parquet")).equals(moments.cast(MICROSECONDS))

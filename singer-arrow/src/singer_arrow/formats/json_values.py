@@ -14,7 +14,8 @@ from pyarrow import types as pt
 from singer_arrow.errors import DataError
 from singer_arrow.schema import is_json
 
-_LAST_YEAR = (-62135596800, 253402300800)  # seconds from 1970 to the years 1 and 10000
+_YEARS = (-62135596800, 253402300800)  # seconds from 1970 to the years 1 and 10000
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -158,10 +159,9 @@ def check_years(column: pa.Array, name: str) -> None:
     elif is_list(t):
         check_years(column.flatten(), name)
     elif pt.is_date(t) or pt.is_timestamp(t):
-        unit = pa.date32() if pt.is_date(t) else pa.timestamp("s", t.tz)
-        found = pc.min_max(column.cast(unit, safe=False))
-        per_day = 86400 if pt.is_date(t) else 1
+        found = pc.min_max(column)
+        seconds, units = (86_400, 1) if pt.is_date32(t) else (1, _PER_SECOND["ms" if pt.is_date(t) else t.unit])
         low, high = (found[k].value for k in ("min", "max"))
-        if low is not None and not (_LAST_YEAR[0] <= low * per_day and high * per_day < _LAST_YEAR[1]):
+        if low is not None and not (_YEARS[0] * units <= low * seconds and high * seconds < _YEARS[1] * units):
             reason = "a date lies outside the years 1 to 9999, which JSON's timestamps cannot hold"
             raise DataError(reason, column=name)
