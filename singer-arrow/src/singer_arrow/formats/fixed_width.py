@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from singer_arrow.errors import ConfigError, DataError
-from singer_arrow.formats.cast import fit_batch
+from singer_arrow.errors import ConfigError
 from singer_arrow.formats.csv_infer import infer_type
-from singer_arrow.formats.lines import placed, read_lines
-from singer_arrow.formats.protocol import Course, FixedColumn, ReadOptions
+from singer_arrow.formats.protocol import Course, FixedColumn, Place, ReadOptions
+from singer_arrow.formats.text_lines import LineBlock, LineRows, read_lines, read_rows
+from singer_arrow.formats.text_rows import TextRows
+from singer_arrow.formats.text_settlement import SAMPLE
 from singer_arrow.reading.objects import ObjectReader
 
 _SAMPLE_BLOCK = 256 << 10
@@ -36,10 +38,16 @@ class FixedWidth:
         columns = _columns(options)
         few = replace(options, block_bytes=min(_SAMPLE_BLOCK, sample_bytes))
         wanted = max(1, sample_bytes // few.block_bytes)
-        rows = [_cut(lines, columns, options)[0] for _, lines in islice(read_lines(reader, few), wanted)]
-        if not rows:
+        found, lines = list[pa.RecordBatch](), 0
+        for block in islice(read_lines(reader, few, Place()), wanted):
+            rows = _rows(block, columns, options)
+            if rows.unread and options.on_bad_row == "fail":
+                raise rows.unread[0].problem.error(reader.url, lines)
+            found.append(pa.RecordBatch.from_pydict(rows.columns))
+            lines += block.count
+        if not found:
             return pa.schema([(c.name, pa.null()) for c in columns])
-        sample = pa.Table.from_batches(rows).combine_chunks()
+        sample = pa.Table.from_batches(found).combine_chunks()
         return pa.schema(
             [(c.name, infer_type(sample[c.name].combine_chunks(), pa.array([], pa.string()))) for c in columns]
         )
@@ -48,19 +56,12 @@ class FixedWidth:
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
     ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`."""
-        if course is not None:
-            course.place = None
-        columns = [c for c in _columns(options) if c.name in set(schema.names)]
-        for first_line, lines in read_lines(reader, options):
-            batch, numbers = _cut(lines, columns, options)
-            if not batch.num_rows:
-                continue
-            try:
-                yield fit_batch(batch, schema, reader.url)
-            except DataError:
-                error = placed(batch, schema, reader.url, 0)
-                line = first_line + numbers[error.line or 0].as_py()
-                raise DataError(error.reason, url=reader.url, line=line, column=error.column) from None
+        columns = _columns(options)
+        rows = TextRows([c.name for c in columns], schema, options)
+        needed = {*(f.name for f in rows.wanted), *rows.rescued_columns}
+        find = partial(_rows, columns=[c for c in columns if c.name in needed], options=options)
+        types = partial(self.infer, reader, replace(options, on_bad_row="skip"), sample_bytes=SAMPLE)
+        return read_rows(reader, rows, course or Course(), find, types)
 
 
 def _columns(options: ReadOptions) -> Sequence[FixedColumn]:
@@ -78,23 +79,19 @@ def _columns(options: ReadOptions) -> Sequence[FixedColumn]:
     return columns
 
 
-def _cut(lines: pa.Array, columns: Sequence[FixedColumn], options: ReadOptions) -> tuple[pa.RecordBatch, pa.Array]:
-    """The columns of the lines that are rows, and the numbers (from 0) of these lines."""
-    wanted = pc.not_equal(pc.utf8_trim_whitespace(lines), "")
+def _rows(block: LineBlock, columns: Sequence[FixedColumn], options: ReadOptions) -> LineRows:
+    """The columns of the lines that are rows."""
+    wanted = pc.not_equal(pc.utf8_trim_whitespace(block.lines), "")
     if options.comment:
-        wanted = pc.and_not(wanted, pc.starts_with(lines, options.comment))
-    numbers = pc.indices_nonzero(wanted)
-    rows = lines.take(numbers)
+        wanted = pc.and_not(wanted, pc.starts_with(block.lines, options.comment))
+    at = pc.indices_nonzero(wanted)
+    rows = block.lines.take(at)
     nulls = pa.array(sorted({*options.null_values, ""}), pa.string())
-    cut = []
+    cut = dict[str, pa.Array]()
     for column in columns:
         start = column.start - 1
         value = pc.utf8_trim_whitespace(pc.utf8_slice_codeunits(rows, start, start + column.width))
-        cut.append(pc.if_else(pc.is_in(value, nulls), pa.scalar(None, pa.string()), value))
-    names = [c.name for c in columns]
-    made = pa.StructArray.from_arrays(cut, names=names) if cut else _nothing(len(rows))
-    return pa.RecordBatch.from_struct_array(made), numbers
-
-
-def _nothing(rows: int) -> pa.StructArray:
-    return pa.StructArray.from_buffers(pa.struct([]), rows, [None])
+        cut[column.name] = pc.if_else(pc.is_in(value, nulls), pa.scalar(None, pa.string()), value)
+    comment = options.comment.encode() if options.comment else None
+    bad = [u for u in block.bad if comment is None or not u.raw.startswith(comment)]
+    return LineRows(cut, len(rows), lambda: [block.numbers[i] for i in at.to_pylist()], bad)

@@ -179,7 +179,7 @@ class TextRows:
             raise MisfitError(error, f) from None
 
     def _without_nulls(self, column: pa.Array, f: pa.Field) -> pa.Array:
-        if is_json(f) or pt.is_string(f.type) or pt.is_large_string(f.type):
+        if not len(self.nulls) or is_json(f) or pt.is_string(f.type) or pt.is_large_string(f.type):
             return column
         return pc.if_else(pc.is_in(column, self.nulls), None, column)
 
