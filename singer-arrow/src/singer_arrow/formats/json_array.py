@@ -7,7 +7,7 @@ which the parser then confirms or not; else by the exact rules, at a twentieth o
 from __future__ import annotations
 
 import re
-from collections import deque
+from array import array
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
@@ -40,36 +40,69 @@ def take_list(chunks: Iterator[Any]) -> tuple[bool, Iterator[Any]]:
     return False, iter([head])
 
 
+def take_rest(chunks: Iterator[Any]) -> tuple[bool, bool, Iterator[Any]]:
+    """Whether a text is the rest of a list, whether elements follow, and the text without its first byte.
+
+    Args:
+        chunks: The text from one byte before the place on, which stands after a line, or after an element of a list.
+    """
+    head = b""
+    for chunk in chunks:
+        head += bytes(chunk)
+        if head[:1] == b"\n":
+            return False, False, chain([head[1:]], chunks)
+        if rest := head[1:].lstrip(_BLANK):
+            comma = rest[:1] == b","
+            return True, comma, chain([head[1:].replace(b",", b" ", 1) if comma else head[1:]], chunks)
+    return False, False, iter([head[1:]])
+
+
 class Elements:
     """The lines, one for each element; an iterator that tells where the elements stand.
 
     Args:
-        chunks: The text without its first bracket, cut anywhere.
+        chunks: The text without its first bracket, or without the comma that it begins with; cut anywhere.
         url: What an error names.
         size: Bytes of a piece; larger where an element is.
         whole: Whether the text is all there is; else an element that is cut at its end is left out.
+        at: Bytes before the text.
+        lines: Lines before the text.
+        begun: Whether there were elements before, so that one must follow.
 
     Raises:
         DataError: It is no list of JSON values, or an element is larger than 64 MiB; names the line.
     """
 
-    def __init__(self, chunks: Iterable[Any], url: object, *, size: int = 4 << 20, whole: bool = True) -> None:
+    def __init__(
+        self,
+        chunks: Iterable[Any],
+        url: object,
+        *,
+        size: int = 4 << 20,
+        whole: bool = True,
+        at: int = 0,
+        lines: int = 0,
+        begun: bool = False,
+    ) -> None:
         self._chunks, self._url, self._size, self._whole = chunks, url, size, whole
-        self._line = 1
-        self._lines: deque[int] = deque()  # of elements that were given and not yet passed
+        self._line, self._at, self._begun = lines + 1, at, begun
+        # Of elements that were given and not yet passed: their first line, and bytes and lines before their ends.
+        self._first_lines, self._ends, self._end_lines = array("q"), array("q"), array("q")
         self._first_key: bytes | None = None
 
     def line_of(self, number: int) -> int:
         """Line on which the element of that number (from 1) begins, of those that were not yet passed."""
-        return self._lines[number - 1]
+        return self._first_lines[number - 1]
 
-    def passed(self, count: int) -> None:
-        """So many elements will not be asked for any more."""
-        for _ in range(count):
-            self._lines.popleft()
+    def passed(self, count: int) -> tuple[int, int]:
+        """So many elements will not be asked for any more: the bytes and the lines before the end of the last one."""
+        last = self._ends[count - 1], self._end_lines[count - 1]
+        for held in (self._first_lines, self._ends, self._end_lines):
+            del held[:count]
+        return last
 
     def __iter__(self) -> Iterator[bytes]:
-        held, given, want = b"", False, self._size
+        held, given, want = b"", self._begun, self._size
         for chunk in self._chunks:
             held += bytes(chunk)
             while len(held) >= want:
@@ -130,19 +163,27 @@ class Elements:
             raw = bytes(element)
             start = text.find(raw, at)  # before it stand blanks and a comma alone
             self._line += text.count(b"\n", at, start)
-            self._lines.append(self._line)
-            at = start + len(raw)
+            begins, at = self._line, start + len(raw)
             if b"\n" in raw or b"\r" in raw:  # stand between tokens only
                 self._line += raw.count(b"\n")
                 raw = raw.replace(b"\n", b" ").replace(b"\r", b" ")
+            self._first_lines.append(begins)
+            self._ends.append(self._at + at)
+            self._end_lines.append(self._line - 1)
             lines.append(raw)
         self._line += text.count(b"\n", at)
+        self._at += len(text) + 1  # the comma
         return b"".join(line + b"\n" for line in lines)
 
     def _error(self, reason: str, held: bytes) -> DataError:
         """An error on the line on which the first element that was not given begins."""
         line = self._line + held[: len(held) - len(held.lstrip(_BLANK))].count(b"\n")
         return DataError(reason, url=self._url, line=line)
+
+
+def of_element(reason: str) -> str:
+    """What is wrong with a line, said of an element."""
+    return reason.replace("each line must hold", "each element of the list must be")
 
 
 def _decoded(data: bytes, end: int) -> list[Any] | None:

@@ -1,20 +1,32 @@
-"""JSON: one object a line, or a document that is a list of objects."""
+"""JSON: one object a line, or a document that is a list of objects.
+
+Keys that the schema lacks, and members of objects that their struct lacks, are drift; a null under them is not. What is
+rescued of a row is, by column, the JSON of a value that did not fit, or of a new column's value, or an object of the
+members of a column's value that are new.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from singer_arrow.errors import DataError
-from singer_arrow.formats.json_array import Elements, take_list
+from singer_arrow.formats.json_array import Elements, of_element, take_list
+from singer_arrow.formats.json_source import Source
+from singer_arrow.formats.jsonl_blocks import last_line_end, too_long
+from singer_arrow.formats.jsonl_drift import Drift
 from singer_arrow.formats.jsonl_infer import infer_lines
 from singer_arrow.formats.jsonl_parse import BlockParser
+from singer_arrow.formats.jsonl_settle import Fault
 from singer_arrow.formats.jsonl_write import JsonLinesWriting
-from singer_arrow.formats.protocol import Course, ReadOptions
+from singer_arrow.formats.protocol import MOST_TOLD, Course, Place, ReadOptions
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.parallel import ordered
-from singer_arrow.reading.text import LONGEST_RECORD, LongRecordError, blocks, decoded, sample
+from singer_arrow.reading.text import LONGEST_RECORD, LongRecordError, sample
+
+_SHOWN = 1 << 20  # bytes that show which types a file has
 
 
 class JsonLines(JsonLinesWriting):
@@ -24,56 +36,53 @@ class JsonLines(JsonLinesWriting):
     suffixes = (".jsonl", ".ndjson", ".json")
 
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
-        """See `Format.infer`; the types are those of `jsonl_infer`."""
+        """See `Format.infer`; the types are those of `jsonl_infer`. Bad rows are left out unless they are to fail."""
         while True:
             text, whole = sample(reader, sample_bytes, compression=options.compression)
             is_list, chunks = take_list(iter([text]))
             elements = Elements(chunks, reader.url, size=len(text) + 1, whole=whole)
-            lines = b"".join(elements) if is_list else text if whole else text[: _last_line_end(text)]
+            lines = b"".join(elements) if is_list else text if whole else text[: last_line_end(text)]
             if lines or whole or sample_bytes >= LONGEST_RECORD:
                 break
             sample_bytes *= 4
         if not lines and not whole:
-            raise _too_long(reader.url, 1)
+            raise DataError(too_long(), url=reader.url, line=1)
         try:
-            return infer_lines(lines, url=reader.url)
+            return infer_lines(lines, url=reader.url, strict=options.on_bad_row == "fail")
         except DataError as error:
-            raise _placed(error, elements.line_of(error.line or 1)) if is_list else error from None
+            if not is_list:
+                raise
+            line = elements.line_of(error.line or 1)
+            raise DataError(of_element(error.reason), url=reader.url, line=line) from None
 
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """See `Format.read`."""
-        if course is not None:
-            course.place = None
-        is_list, chunks = take_list(decoded(reader, compression=options.compression))
-        elements = Elements(chunks, reader.url, size=options.block_bytes)
-        text = blocks(elements if is_list else chunks, _last_line_end, size=options.block_bytes)
-        parse, lines = BlockParser(schema, loose_text=options.loose_text), 0
+        """See `Format.read`; a reading can begin after each batch, also in a list."""
+        course = course or Course()
+        source = Source(reader, options, course.place or Place())
+        lenient = replace(options, on_bad_row="skip")
+        drift = Drift(schema, lambda: self.infer(reader, lenient, sample_bytes=_SHOWN), reader.url)
         try:
-            for parsed in ordered(text, parse, reader.budget.decoded):
-                if parsed.batch is None:
-                    problem = parsed.error(reader.url, lines)
-                    raise _placed(problem, elements.line_of(parsed.line)) if is_list else problem
-                if is_list:
-                    elements.passed(parsed.lines)
-                lines += parsed.lines
-                if parsed.batch.num_rows:
-                    yield parsed.batch
+            for parsed in ordered(source.blocks(), BlockParser(schema, options), reader.budget.decoded):
+                if options.on_drift == "raise" and (parsed.faults or parsed.news):
+                    drift.refuse(parsed, source.line_of)
+                found = parsed.settled
+                if found.failed is not None:
+                    raise source.error(found.failed)
+                _tell(course.skip, found.skipped, source)
+                _tell(course.rescue, found.rescued, source)
+                source.passed(parsed)
+                course.place = source.place
+                if found.batch is not None and found.batch.num_rows:
+                    yield found.batch
         except LongRecordError:
-            raise _too_long(reader.url, lines + 1) from None
+            raise DataError(too_long(), url=reader.url, line=source.place.lines + 1) from None
 
 
-def _last_line_end(data: bytes) -> int:
-    return data.rfind(b"\n") + 1
-
-
-def _placed(error: DataError, line: int) -> DataError:
-    """The error, of an element of a list that begins on a line."""
-    reason = error.reason.replace("each line must hold", "each element of the list must be")
-    return DataError(reason, url=error.url, line=line, column=error.column, hint=error.hint)
-
-
-def _too_long(url: object, line: int) -> DataError:
-    reason = f"the line is longer than {LONGEST_RECORD >> 20} MiB; is each record on a line of its own?"
-    return DataError(reason, url=url, line=line)
+def _tell(count: Callable[[DataError, int], None], faults: Sequence[Fault], source: Source) -> None:
+    """Count rows, one for each fault; no more of them are made errors than are told of."""
+    for fault in faults[:MOST_TOLD]:
+        count(source.error(fault), 1)
+    if rest := faults[MOST_TOLD:]:
+        count(source.error(rest[0]), len(rest))

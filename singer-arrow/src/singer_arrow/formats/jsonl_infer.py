@@ -27,8 +27,13 @@ _TIMESTAMP = re.compile(TIMESTAMP)
 _TEMPORAL = ((_DATE, pa.date32()), (_TIMESTAMP, pa.timestamp("us", "UTC")))
 
 
-def infer_lines(data: bytes, *, url: object) -> pa.Schema:
+def infer_lines(data: bytes, *, url: object, strict: bool = True) -> pa.Schema:
     """The types of the columns in a text of whole lines.
+
+    Args:
+        data: The text.
+        url: What an error names.
+        strict: If not, lines that hold no object are left out.
 
     Raises:
         DataError: A line holds no object.
@@ -43,6 +48,8 @@ def infer_lines(data: bytes, *, url: object) -> pa.Schema:
                 reason = f"each line must hold an object, this one holds {kind_of(record)}"
                 raise BadRowError(reason)
         except BadRowError as error:
+            if not strict:
+                continue
             raise DataError(str(error), url=url, line=number) from None
         records.add(record)
     return pa.schema([seen.field(name) for name, seen in records.members.items()])

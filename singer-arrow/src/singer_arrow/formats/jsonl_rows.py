@@ -11,6 +11,7 @@ import math
 from decimal import Decimal
 from typing import Any, NoReturn
 
+import msgspec
 import pyarrow as pa
 from pyarrow import types as pt
 
@@ -27,6 +28,11 @@ _KINDS = {
     dict: "an object",
     type(None): "null",
 }
+
+
+_SURROGATE = "a lone surrogate, which is no character"
+OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+"""Decodes a record, its values raw."""
 
 
 class BadRowError(ValueError):
@@ -84,11 +90,13 @@ def _pairs(pairs: list[tuple[str, Any]]) -> _Object:
     return found
 
 
-def row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> list[Any]:
+def row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tuple[list[Any], list[BadRowError]]:
     """The values of one line, in the order of the schema, as `pa.array` takes them for the schema's types.
 
+    A value that does not fit is null, and told.
+
     Raises:
-        BadRowError: The line is no record of the schema.
+        BadRowError: The line as a whole is no record of the schema.
     """
     if line.lstrip()[:1] == b"[":
         reason = "each line must hold an object, this one begins an array; write one object a line"
@@ -97,7 +105,7 @@ def row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> list[Any
     if not isinstance(record, dict):
         reason = f"each line must hold an object, this one holds {kind_of(record)}"
         raise BadRowError(reason)
-    values = []
+    values, misfits = list[Any](), []
     for field in schema:
         if field.name in record.twice:  # type: ignore[attr-defined]  # `parse` makes no other dict
             reason = "the key stands twice in its record"
@@ -105,8 +113,32 @@ def row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> list[Any
         try:
             values.append(convert(record.get(field.name), field, loose_text=loose_text))
         except BadRowError as error:
-            raise BadRowError(str(error), field.name) from None
-    return values
+            values.append(None)
+            misfits.append(BadRowError(str(error), field.name))
+    return values, misfits
+
+
+def raw_members(line: bytes) -> dict[str, bytes]:
+    """The JSON of each member of a record, by its key.
+
+    Raises:
+        BadRowError: The line is no record.
+    """
+    try:
+        return {name: bytes(raw) for name, raw in OBJECT.decode(line).items()}
+    except msgspec.MsgspecError:  # it refuses more than `parse`, such as lone surrogates
+        record = parse(line)
+        if not isinstance(record, dict):
+            raise BadRowError(kind_of(record)) from None
+        return {name: any_json(value) for name, value in record.items()}
+
+
+def any_json(value: Any) -> bytes:
+    """The JSON of a parsed value; lone surrogates stay what they are."""
+    try:
+        return json_text(value).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, default=str).encode()
 
 
 def convert(value: Any, field: pa.Field, *, loose_text: bool = False) -> Any:
@@ -119,7 +151,7 @@ def convert(value: Any, field: pa.Field, *, loose_text: bool = False) -> Any:
         return None
     t = field.type
     if is_json(field):
-        return json_text(value)
+        return _json(value)
     if pt.is_struct(t) and isinstance(value, dict):
         return {f.name: convert(value.get(f.name), f, loose_text=loose_text) for f in t}
     if pt.is_list(t) and isinstance(value, list):
@@ -135,7 +167,7 @@ def convert(value: Any, field: pa.Field, *, loose_text: bool = False) -> Any:
 def _scalar(value: Any, t: pa.DataType, *, loose_text: bool) -> Any:
     number = isinstance(value, int | Decimal) and not isinstance(value, bool)
     if pt.is_string(t):
-        return _text(value if isinstance(value, str) else json_text(value) if loose_text else None)
+        return _text(value if isinstance(value, str) else _json(value) if loose_text else None)
     if pt.is_boolean(t):
         return value if isinstance(value, bool) else None
     if pt.is_integer(t):
@@ -159,13 +191,19 @@ def _finite(value: int | Decimal, t: pa.DataType) -> bool:
         return False
 
 
+def _json(value: Any) -> str:
+    try:
+        return json_text(value)
+    except UnicodeEncodeError:
+        raise BadRowError(_SURROGATE) from None
+
+
 def _text(value: str | None) -> str | None:
     if value is not None and not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
-            reason = "a lone surrogate, which is no character"
-            raise BadRowError(reason) from None
+            raise BadRowError(_SURROGATE) from None
     return value
 
 

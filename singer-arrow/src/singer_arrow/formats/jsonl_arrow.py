@@ -1,0 +1,258 @@
+"""Whole lines of JSON -> one record batch, by Arrow's JSON reader: fast, or not at all.
+
+The reader with the schema given is strict, but not in everything (it crashes on a first line `null`, takes NaN, two
+records on a line and bytes that are not UTF-8, and knows no dates, maps or raw JSON). So what it takes is checked.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+from pyarrow import types as pt
+
+from singer_arrow.formats.cast import fit
+from singer_arrow.formats.jsonl_keys import NO_FIELD, Keys
+from singer_arrow.formats.jsonl_rows import OBJECT, BadRowError, convert, parse
+from singer_arrow.schema import is_json
+
+_LONG_LINE = 1000
+_BLANK = re.compile(rb"(?m)^[ \t\r]*\n")
+_OBJECTS = re.compile(rb"(?m)^[ \t]*\{")
+_FIRST_INEXACT = 2.0**53  # the text of an integer from here on may have been rounded
+_BEHAVIOURS = {"": "ignore", "error": "error", "infer": "infer", "scan": "ignore"}
+FAILED = (pa.ArrowException, msgspec.MsgspecError, ValueError)
+"""What is raised where lines hold something that needs a closer look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to read lines fast.
+
+    Attributes:
+        text_times: Timestamps are read as text and then converted, for files that write them as Arrow's reader does
+            not take them.
+        float_integers: Columns of integers are read as floats, for files that write them as 1.0.
+        raw_text: Columns of text are read raw, for files that hold other kinds there.
+        watch: How keys are noticed that are not known: `error`, Arrow's reader refuses them, which costs nothing but
+            needs that it reads all columns; `infer`, it reads all columns, known or not, which needs that each is of
+            one kind; `scan`, the keys of each line are looked at; none, they are not.
+        suspects: Columns that are read value by value, as some do not fit.
+    """
+
+    text_times: bool = False
+    float_integers: bool = False
+    raw_text: bool = False
+    watch: str = ""
+    suspects: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A value that does not fit its column; `row` is its index in the batch, `raw` its JSON."""
+
+    row: int
+    column: str
+    reason: str
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Those that Arrow's reader makes, as it makes them, and those that are made from their raw text."""
+
+    read: pa.Schema
+    raw: tuple[pa.Field, ...]
+
+
+class ArrowLines:
+    """Reads lines of one schema; may be called from several threads at once.
+
+    Args:
+        schema: The columns that are wanted.
+        keys: The keys that are known, where others are to be noticed.
+        loose_text: Other kinds are taken as their JSON text where the schema says text.
+    """
+
+    def __init__(self, schema: pa.Schema, keys: Keys | None, *, loose_text: bool) -> None:
+        self._schema, self._keys, self._loose_text = schema, keys, loose_text
+        self._made: dict[Way, _Columns] = {}
+        self._nested_floats = any(pt.is_nested(f.type) and "float" in str(f.type) for f in schema)
+        self._nested_floats |= any(pt.is_nested(f.type) and "double" in str(f.type) for f in schema)
+
+    def reads_all(self, way: Way) -> bool:
+        """Whether Arrow's reader makes every known column."""
+        return self._keys is None or self._keys.names.issubset(self._columns(way).read.names)
+
+    def __call__(self, data: bytes, way: Way, lines: int) -> tuple[pa.RecordBatch, list[Misfit]]:
+        """The rows of whole lines; values of suspects that do not fit are null, and told.
+
+        Raises:
+            Exception: One of `FAILED`: the lines hold something that needs a closer look.
+        """
+        if not data.lstrip():
+            return batch_of([pa.nulls(0, f.type) for f in self._schema], self._schema, 0), []
+        self._check(data, way)
+        columns = self._columns(way)
+        table = pj.read_json(
+            pa.BufferReader(data),
+            pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            pj.ParseOptions(explicit_schema=columns.read, unexpected_field_behavior=_BEHAVIOURS[way.watch]),
+        )
+        if not _one_object_a_line(data, table.num_rows, lines):
+            raise NotPlainError
+        if way.watch == "infer" and not self._is_known(table.schema, columns.read):
+            raise NotPlainError
+        found = dict(zip(table.column_names, table.combine_chunks().to_batches()[0].columns, strict=True))
+        raws, misfits = self._raws(data, columns.raw, table.num_rows, way)
+        made = [raws[f.name] if f.name in raws else _finish(found[f.name], f) for f in self._schema]
+        return batch_of(made, self._schema, table.num_rows), misfits
+
+    def _is_known(self, found: pa.Schema, read: pa.Schema) -> bool:
+        """Whether no key was found that is not known, at any depth."""
+        assert self._keys is not None
+        return self._keys.names.issuperset(found.names) and all(found.field(f.name).type == f.type for f in read)
+
+    def _columns(self, way: Way) -> _Columns:
+        if way not in self._made:
+            read = [(f.name, t) for f in self._schema if (t := _read_type(f, way)) is not None]
+            names = {name for name, _ in read}
+            self._made[way] = _Columns(pa.schema(read), tuple(f for f in self._schema if f.name not in names))
+        return self._made[way]
+
+    def _check(self, data: bytes, way: Way) -> None:
+        if data[:1] != b"{" and data.lstrip()[:1] != b"{":  # a first line `null` crashes the reader
+            raise NotPlainError
+        if not data.isascii():
+            offsets = pa.py_buffer(struct.pack("=ii", 0, len(data)))
+            pa.StringArray.from_buffers(1, offsets, pa.py_buffer(data)).validate(full=True)
+        if self._nested_floats and (b"NaN" in data or b"Inf" in data):
+            raise NotPlainError
+        if way.watch == "scan" and self._keys is not None and not self._keys.all_known(data):
+            raise NotPlainError
+
+    def _raws(
+        self, data: bytes, fields: Sequence[pa.Field], rows: int, way: Way
+    ) -> tuple[dict[str, pa.Array], list[Misfit]]:
+        """The columns that Arrow's reader cannot make, from their raw text."""
+        if not fields:
+            return {}, []
+        raws = raw_values(data, tuple(f.name for f in fields))
+        if len(raws[0]) != rows:
+            raise NotPlainError
+        made, misfits = {}, []
+        for field, values in zip(fields, raws, strict=True):
+            found: list[Any] = []
+            for row, raw in enumerate(values):
+                try:
+                    found.append(from_raw(raw, field, loose_text=self._loose_text))
+                except BadRowError as error:
+                    if field.name not in way.suspects:
+                        raise
+                    found.append(None)
+                    misfits.append(Misfit(row, field.name, str(error), raw))
+            made[field.name] = pa.array(found, field.type)
+        return made, misfits
+
+
+def from_raw(raw: bytes, field: pa.Field, *, loose_text: bool) -> Any:
+    """A value's JSON as `pa.array` takes it for the field's type.
+
+    Raises:
+        BadRowError: It does not fit.
+    """
+    if raw == b"null":
+        return None
+    if is_json(field) or (loose_text and pt.is_string(field.type) and raw[:1] != b'"'):
+        return raw.decode()
+    if pt.is_string(field.type) and raw[:1] == b'"':
+        with suppress(msgspec.MsgspecError):  # what it refuses, the exact way tells about
+            return msgspec.json.decode(raw)
+    return convert(parse(raw), field, loose_text=loose_text)
+
+
+def batch_of(columns: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """A batch that has its rows also where it has no columns."""
+    if columns:
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+    struct_ = pa.StructArray.from_buffers(pa.struct([]), rows, [None])
+    return pa.RecordBatch.from_struct_array(struct_).replace_schema_metadata(schema.metadata)
+
+
+class NotPlainError(ValueError):
+    """Something that Arrow's reader takes and JSON Lines does not."""
+
+
+def raw_values(data: bytes, names: tuple[str, ...]) -> list[list[bytes]]:
+    """The raw text of some members of each record, member by member."""
+    null = msgspec.Raw(b"null")
+    if any(c in name for name in names for c in NO_FIELD):
+        objects: list[dict[str, msgspec.Raw]] = OBJECT.decode_lines(data)
+        return [[bytes(o.get(name, null)) for o in objects] for name in names]
+    records = _raw_decoder(names).decode_lines(data)
+    return [[bytes(getattr(r, f"f{i}")) for r in records] for i in range(len(names))]
+
+
+@lru_cache(maxsize=64)
+def _raw_decoder(names: tuple[str, ...]) -> Any:
+    fields = [(f"f{i}", msgspec.Raw, msgspec.Raw(b"null")) for i in range(len(names))]
+    rename = {f"f{i}": name for i, name in enumerate(names)}
+    return msgspec.json.Decoder(msgspec.defstruct("Raws", fields, rename=rename, gc=False))
+
+
+def _one_object_a_line(data: bytes, rows: int, lines: int) -> bool:
+    if rows == lines and data[:1] == b"{":
+        # Counting two characters passes over every byte, finding one skips: better where lines are long.
+        objects = _objects(data) if len(data) > lines * _LONG_LINE else data.count(b"\n{") + 1
+        if objects == rows:
+            return True
+    return len(_OBJECTS.findall(data)) == rows == lines - len(_BLANK.findall(data))
+
+
+def _objects(data: bytes) -> int:
+    """How many of the first lines begin with an object."""
+    count = start = 0
+    while data[start : start + 1] == b"{":
+        count += 1
+        start = data.find(b"\n", start) + 1
+    return count
+
+
+def _read_type(field: pa.Field, way: Way, *, nested: bool = False) -> pa.DataType | None:
+    """What Arrow's reader is to make of a column; None if it can make nothing of it."""
+    t = field.type
+    if field.name in way.suspects and not nested:
+        return None
+    if is_json(field) or pt.is_map(t) or pt.is_float16(t):
+        return None
+    if pt.is_struct(t):
+        parts = [(f.name, _read_type(f, way, nested=True)) for f in t]
+        return None if any(part is None for _, part in parts) else pa.struct(parts)
+    if pt.is_list(t):
+        inner = _read_type(t.value_field, way, nested=True)
+        return None if inner is None else pa.list_(inner)
+    if pt.is_integer(t):
+        return pa.float64() if way.float_integers and not nested else t
+    if pt.is_timestamp(t) and t.tz == "UTC" and not way.text_times:
+        return t
+    if pt.is_boolean(t) or pt.is_floating(t) or pt.is_decimal128(t) or pt.is_decimal256(t) or pt.is_null(t):
+        return t
+    return None if way.raw_text and pt.is_string(t) else pa.string()
+
+
+def _finish(column: pa.Array, field: pa.Field) -> pa.Array:
+    if pt.is_floating(column.type):
+        if pc.all(pc.is_finite(column)).as_py() is False:
+            raise NotPlainError
+        if pt.is_integer(field.type) and pc.any(pc.greater_equal(pc.abs(column), _FIRST_INEXACT)).as_py():
+            raise NotPlainError
+    return fit(column, field)
