@@ -271,6 +271,31 @@ def test_rescued_is_a_column_like_any_other_where_nothing_is_rescued(objects: An
     assert Reading(objects, "a.parquet", table, pa.schema([*ID, RESCUE])).rows == [{"id": 1, RESCUED: '"mine"'}]
 
 
+def _as_text(values: list[bytes | None]) -> pa.Array:
+    """A column of text that holds these bytes, be they UTF-8 or not."""
+    column = pa.array(values, pa.binary())
+    return pa.StringArray.from_buffers(len(column), *column.buffers()[1:], column.buffers()[0], column.null_count)
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.orc"])
+def test_text_that_is_not_utf8_does_not_fit(objects: Any, name: str) -> None:
+    halves = "é".encode()  # in two rows: only all of it together would be UTF-8
+    text = _as_text([b"fine", b"caf\xe9", None, "é".encode(), halves[:1], halves[1:]])
+    nested = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3, 4, 5, 6], pa.int32()), text)
+    table = pa.table({"id": range(6), "t": text, "l": nested})
+    schema = pa.schema([("id", pa.int64()), ("t", pa.string()), ("l", pa.list_(pa.string())), RESCUE])
+    found = Reading(objects, name, table, schema, on_bad_row="rescue")
+    assert [row["t"] for row in found.rows] == ["fine", None, None, "é", None, None]
+    assert found.rescued[1] == {"t": "caf\\xe9", "l": ["caf\\xe9"]}
+    assert [row is None for row in found.rescued] == [True, False, True, True, False, False]
+    skipped = Reading(objects, name, table, schema, on_bad_row="skip")
+    assert [row["id"] for row in skipped.rows] == [0, 2, 3]
+    failed = Reading(objects, name, table, schema)
+    assert r"column 't': 'caf\\xe9' is not UTF-8" in str(failed.error)
+    new = Reading(objects, name, table, pa.schema([*ID, RESCUE]), on_drift="rescue")
+    assert new.rescued[1] == {"t": "caf\\xe9", "l": ["caf\\xe9"]}
+
+
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "a.avro"])  # Avro allows no such file
 def test_names_that_stand_twice_are_an_error(objects: Any, name: str) -> None:
     twice = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], names=["id", "a", "a"])

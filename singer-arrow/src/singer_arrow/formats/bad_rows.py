@@ -17,6 +17,7 @@ from singer_arrow.formats.exact import fit
 from singer_arrow.formats.json_values import json_text, json_texts
 from singer_arrow.formats.misfits import misfits
 from singer_arrow.formats.protocol import MOST_TOLD, RESCUED, Course, ReadOptions
+from singer_arrow.formats.utf8 import as_bytes, is_utf8, readable
 from singer_arrow.formats.values import BadValueError, describe, value_of
 
 _NO_JSON = {math.inf: "Infinity", -math.inf: "-Infinity"}
@@ -145,9 +146,11 @@ def _keep(rescue: Rescue, fitting: Fitting, name: str, rows: pa.Array) -> None:
 
 
 def _texts(values: pa.Array, field: pa.Field) -> list[str]:
-    """Values as JSON from which they can be had back: numbers that JSON lacks as `"NaN"` and such."""
+    """Values as JSON from which they can be told: numbers that JSON lacks as `"NaN"` and such, invalid text escaped."""
     if pt.is_floating(field.type):
         return [json_text(v if math.isfinite(v) else _NO_JSON.get(v, "NaN")) for v in values.to_pylist()]
+    if not is_utf8(values):
+        return [json_text(readable(v)) for v in values.cast(as_bytes(field.type)).to_pylist()]
     texts: list[str] = json_texts(values, field).to_pylist()
     return texts
 
@@ -159,7 +162,7 @@ def _nulled(column: pa.Array, rows: pa.Array) -> pa.Array:
 
 def _fitted(fitting: Fitting, column: pa.Array, field: pa.Field) -> pa.Array:
     try:
-        return fit(column, field)
+        return fit(column, field)  # its text is UTF-8, or is escaped by `_texts`
     except BadValueError as error:
         raise fitting.error(str(error), field.name) from None
 

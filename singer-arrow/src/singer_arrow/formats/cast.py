@@ -7,7 +7,7 @@ import pyarrow as pa
 from singer_arrow.errors import DataError
 from singer_arrow.formats.bad_rows import Fitting, settle
 from singer_arrow.formats.columns import names_read
-from singer_arrow.formats.exact import fit
+from singer_arrow.formats.exact import fit, fit_read
 from singer_arrow.formats.protocol import Course, ReadOptions
 from singer_arrow.formats.values import BadValueError
 
@@ -51,7 +51,7 @@ def fit_batch(
             raise fitting.error("the file has it twice", name, hint="Rename one of them at the source")
         field = schema.field(name)
         try:
-            fitted[name] = fit(batch.column(at[0]), field) if at else pa.nulls(batch.num_rows, field.type)
+            fitted[name] = fit_read(batch.column(at[0]), field) if at else pa.nulls(batch.num_rows, field.type)
         except BadValueError as error:
             bad[name] = fitting.error(str(error), name)
     return settle(fitting, fitted, bad) if bad or options.rescues else fitting.made(batch.num_rows, fitted)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.formats.exact import LOSSY, convert, plain
+from singer_arrow.formats.utf8 import is_utf8
 from singer_arrow.formats.values import parse, supported
 from singer_arrow.schema import is_json
 
@@ -20,11 +21,11 @@ _LIKE_A_NUMBER = r"^(?:\P{L}|[a-fA-FxXiInNtTyY])*$"  # with no letters but those
 
 
 def misfits(column: pa.Array, field: pa.Field) -> pa.Array:
-    """The rows whose value `exact.fit` refuses, in order. A null always fits."""
+    """The rows whose value `exact.fit_read` refuses, in order. A null always fits."""
     column = plain(column)
     valid = pc.indices_nonzero(column.is_valid()).cast(pa.int64())
     present = column.take(valid)
-    sure = _surely(present, field)
+    sure = _surely(present, field) if is_utf8(present) else _nowhere(present)
     open_rows = pc.indices_nonzero(pc.invert(sure)).cast(pa.int64())
     found = open_rows.take(_tried(present.take(open_rows), field))
     rows = pa.concat_arrays([pc.indices_nonzero(sure).cast(pa.int64()), found])
@@ -90,10 +91,12 @@ def _tried(column: pa.Array, field: pa.Field) -> pa.Array:
 
 def _refusal(column: pa.Array, field: pa.Field, low: int, high: int) -> Exception | None:
     piece = column.slice(low, high - low)
+    if pt.is_nested(column.type):  # whose parts a slice does not cut
+        piece = piece.take(pa.array(range(len(piece)), pa.int64()))
+    if not is_utf8(piece):
+        return ValueError("not UTF-8")
     try:
-        if pt.is_nested(column.type):  # whose parts a slice does not cut
-            convert(piece.take(pa.array(range(len(piece)), pa.int64())), field)
-        elif _is_plain_text(column.type) and not _is_plain_text(field.type) and supported(field.type):
+        if _is_plain_text(column.type) and not _is_plain_text(field.type) and supported(field.type):
             parse(piece.cast(pa.string()), field.type)
         else:
             convert(piece, field)

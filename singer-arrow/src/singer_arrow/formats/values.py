@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from singer_arrow.formats.utf8 import as_bytes, readable
+
 TIMESTAMP = (
     r"^(?P<date>\d{4}-\d\d-\d\d)"
     r"(?:[Tt ](?P<time>\d\d:\d\d)(?P<seconds>:\d\d)?(?:[.,](?P<fraction>\d{1,9}))?"
@@ -42,7 +44,10 @@ def shorten(value: object, limit: int = 60) -> str:
 def value_of(column: pa.Array, row: int) -> object:
     """A value for a message; nanoseconds, which Python's types cannot hold, as text."""
     scalar = column[row]
-    return scalar.cast(pa.string()).as_py() if pt.is_temporal(scalar.type) else scalar.as_py()
+    try:
+        return scalar.cast(pa.string()).as_py() if pt.is_temporal(scalar.type) else scalar.as_py()
+    except UnicodeDecodeError:
+        return readable(column.slice(row, 1).cast(as_bytes(column.type))[0].as_py())
 
 
 def describe(t: pa.DataType) -> str:
