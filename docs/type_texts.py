@@ -120,6 +120,7 @@ def set_for_csv() -> Iterator[Written]:
     yield _set("decimal(76,38)", [nines, "-1", ""], pa.decimal256(76, 38), [Decimal(nines), Decimal(-1), None])
     yield _set("boolean", ["true", "False", "TRUE", "1", "0", ""], pa.bool_(), [True, False, True, True, False, None])
     yield _set("string", ["007", '""', "", " x ", "null"], pa.string(), ["007", "", None, " x ", "null"])
+    yield _set("interval", ["1 day 02:00:00", "P1DT2H", ""], pa.string(), ["1 day 02:00:00", "P1DT2H", None])
     yield _set("binary", ["AP8=", '""', ""], pa.binary(), [b"\x00\xff", None, None])
     days = ["2024-05-01", "9999-12-31", "0001-01-01", "2024-05-01T00:00:00Z", ""]
     yield _set("date", days, pa.date32(), [19_844, 2_932_896, -719_162, 19_844, None])

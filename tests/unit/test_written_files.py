@@ -11,7 +11,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("script", ["meltano_plugins.py", "redshift_sql.py", "settings_tables.py"])
+@pytest.mark.parametrize("script", ["meltano_plugins.py", "redshift_sql.py", "settings_tables.py", "type_tables.py"])
 def test_is_up_to_date(script: str) -> None:
     ran = subprocess.run([sys.executable, DOCS / script, "--check"], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")

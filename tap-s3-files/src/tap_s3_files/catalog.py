@@ -31,14 +31,14 @@ METADATA = pa.schema(
 """The metadata columns: bucket, key, number of the row in its object from 1, time of the object's last change, ETag."""
 
 _TYPES: dict[str, pa.DataType] = {
-    **dict.fromkeys(("string", "text", "varchar"), pa.string()),
+    **dict.fromkeys(("string", "text", "utf8", "varchar", "interval"), pa.string()),
     **dict.fromkeys(("integer", "int", "bigint"), pa.int64()),
     **dict.fromkeys(("number", "float", "double"), pa.float64()),
     **dict.fromkeys(("boolean", "bool"), pa.bool_()),
     **dict.fromkeys(("timestamp", "datetime", "date-time"), pa.timestamp("us", "UTC")),
     "date": pa.date32(),
     "time": pa.time64("us"),
-    "binary": pa.binary(),
+    **dict.fromkeys(("binary", "bytes"), pa.binary()),
     "float32": pa.float32(),
     "float64": pa.float64(),
     **{f"{sign}int{bits}": pa.type_for_alias(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
@@ -54,7 +54,7 @@ def parse_type(column: str, text: str) -> pa.Field:
         ConfigError: There is no such type.
     """
     name = text.strip().lower()
-    if name == "json":
+    if name in ("json", "any"):
         return json_field(column)
     if name in _TYPES:
         return pa.field(column, _TYPES[name])

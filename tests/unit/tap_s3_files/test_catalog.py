@@ -59,6 +59,8 @@ def test_samples_hold_something_and_lie_within_the_window() -> None:
         ("numeric(38,9)", pa.decimal128(38, 9)),
         ("decimal(76,38)", pa.decimal256(76, 38)),
         ("binary", pa.binary()),
+        ("bytes", pa.binary()),
+        ("interval", pa.string()),
         ("int32", pa.int32()),
         ("uint64", pa.uint64()),
         ("float32", pa.float32()),
@@ -72,6 +74,7 @@ def test_types_have_their_usual_names(text: str, kind: pa.DataType) -> None:
 
 def test_json_is_a_type() -> None:
     assert is_json(parse_type("c", "json"))
+    assert is_json(parse_type("c", "any"))
 
 
 @pytest.mark.parametrize(
