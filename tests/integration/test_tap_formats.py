@@ -9,6 +9,7 @@ import io
 import json
 import lzma
 import zipfile
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather, orc
+from workbooks import Error, ods, xlsx
 
 from local_cloud import Cloud
 from local_cloud.programs import Programs, Ran
@@ -151,6 +153,25 @@ def test_fixed_width(source: Source) -> None:
     line = source.error(**given, schema={"id": "integer"})
     assert line == f"s3://{source.bucket}/in/b.txt, line 2, column 'id': 'x' is not an integer"
     assert "needs the stream's setting 'fixed_width'" in source.error(format="fixed_width")
+
+
+def test_workbooks(source: Source) -> None:
+    rows = [["id", "name", "day"], [1, "née", date(2024, 5, 1)], [2, "007", None]]
+    source.put("in/a.xlsx", xlsx({"Cover": [["nothing"]], "Data": [["A title"], *rows]}))
+    source.put("in/b.ods", ods({"Cover": [], "Data": [["A title"], [], *rows[:1], [3, "x", date(2024, 5, 2)]]}))
+    given = {"excel": {"sheet": "Data"}, "csv": {"skip_rows": 1}, "path": f"s3://{source.bucket}/in/*.xlsx"}
+    first = [{"id": 1, "name": "née", "day": "2024-05-01"}, {"id": 2, "name": "007", "day": None}]
+    assert source.records(**given) == first
+    table = source.batch_rows(**given)
+    assert table.schema.types == [pa.int64(), pa.string(), pa.date32()]
+    assert table["name"].to_pylist() == ["née", "007"]
+    other = {**given, "path": f"s3://{source.bucket}/in/*.ods", "csv": {"skip_rows": 2}}
+    assert source.records(**other) == [{"id": 3, "name": "x", "day": "2024-05-02"}]
+    source.put("in/a.xlsx", xlsx({"Data": [["id"], [1], [Error("#REF!")]]}))
+    where = f"s3://{source.bucket}/in/a.xlsx"
+    assert source.error(path=where) == f"{where}, line 3, column 'id': '#REF!' is not an integer"
+    line = source.error(path=where, excel={"sheet": 2})
+    assert line == f"{where}: it has no sheet 2. Set excel.sheet to one of 'Data'"
 
 
 # Compressions -------------------------------------------------------------------------------------------------------

@@ -211,6 +211,7 @@ def _options(config: Mapping[str, Any]) -> dict[str, Any]:
     options = _given(config.get("csv", {}))
     if "null_values" in options:
         options["null_values"] = tuple(options["null_values"])
+    options |= _given(config.get("excel", {}))
     if columns := config.get("fixed_width"):
         options["fixed_width"] = tuple(FixedColumn(**c) for c in columns)
     return options

@@ -72,7 +72,9 @@ _STREAM = th.ObjectType(
     th.Property(
         "csv",
         _CSV,
-        description="How CSV files are written; what of it lines and columns of fixed width have holds for them too.",
+        description=(
+            "How CSV files are written; what of it lines, columns of fixed width and workbooks have holds for them too."
+        ),
     ),
     th.Property(
         "fixed_width",
@@ -84,6 +86,17 @@ _STREAM = th.ObjectType(
             )
         ),
         description="Where the columns of files of fixed width stand on each line, in characters; the first is 1.",
+    ),
+    th.Property(
+        "excel",
+        th.ObjectType(
+            th.Property(
+                "sheet",
+                th.CustomType({"type": ["string", "integer"], "minimum": 1}),
+                description="Which sheet: its name, or its number from 1; by default the first.",
+            )
+        ),
+        description="What is read of workbooks.",
     ),
     _text("on_bad_row", "What happens to a row that cannot be read. Only `fail` is available yet.", default="fail"),
     _text(

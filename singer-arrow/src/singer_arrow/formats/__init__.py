@@ -6,6 +6,7 @@ from singer_arrow.compression import strip_suffix
 from singer_arrow.formats.arrow import Arrow
 from singer_arrow.formats.avro import Avro
 from singer_arrow.formats.csv import Csv
+from singer_arrow.formats.excel import Excel
 from singer_arrow.formats.fixed_width import FixedWidth
 from singer_arrow.formats.jsonl import JsonLines
 from singer_arrow.formats.lines import Lines
@@ -35,6 +36,7 @@ _ALL: tuple[Format, ...] = (
     Arrow(),
     Lines(),
     FixedWidth(),
+    Excel(),
 )
 
 FORMATS: dict[str, Format] = {f.name: Zipped(f) for f in _ALL}

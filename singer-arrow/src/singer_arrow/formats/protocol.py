@@ -45,6 +45,7 @@ class ReadOptions:
         null_values: Unquoted fields that mean null; in columns other than text, quoted ones and empty ones too.
         comment: Lines that begin with this character are skipped.
         fixed_width: The columns of files of fixed width.
+        sheet: Of a workbook: a name, or a number from 1; by default the first.
         loose_text: Numbers, booleans, arrays and objects of JSON are taken as their JSON text where the schema says
             text, as for a schema that allows several kinds; else they are an error.
         on_bad_row: What happens to a row that cannot be read, or that holds a value which does not fit its column:
@@ -68,6 +69,7 @@ class ReadOptions:
     null_values: tuple[str, ...] = ("",)
     comment: str | None = None
     fixed_width: tuple[FixedColumn, ...] = ()
+    sheet: str | int | None = None
     loose_text: bool = False
     on_bad_row: str = "fail"
     on_drift: str = "ignore"

@@ -1,0 +1,213 @@
+"""A program: the cells of one sheet of a workbook, as text in an Arrow file. `excel` runs it as a process of its own.
+
+The library makes room for every cell between the first and the last one, so a file of 2 kB can ask for 500 GB, and it
+ends its process when there is no more memory. Here that ends this process alone, at a limit that it is given.
+
+Arguments: the workbook; the Arrow file to write; and as JSON `sheet` (name, number from 1, or null), `skip` (rows),
+`header` (whether a row names the columns), `nulls` (texts that mean null), `iso` (whether dates are texts in the file),
+`batch_rows`, `batch_cells`, `memory` (bytes) and `seconds`.
+
+It prints JSON: `header`, `first` (how many rows of the sheet stand before the rows), and `kinds` (which of number,
+boolean, text, date and elapsed are in each column; empty cells and errors are none); or `error`.
+
+The library gives a sheet in one type, null where a cell is not of it or cannot become it. So it is asked several times;
+what it gives tells each cell's own type. Its text of numbers has nine digits, so numbers are printed here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import fastexcel
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_ERRORS = {
+    "Div0": "#DIV/0!",
+    "NA": "#N/A",
+    "Name": "#NAME?",
+    "Null": "#NULL!",
+    "Num": "#NUM!",
+    "Ref": "#REF!",
+    "Value": "#VALUE!",
+}
+_ERROR = re.compile(r"Error\((\w+)\)")
+_ELAPSED = re.compile(r'DurationIso\("PT(\d+)H(\d+)M(\d+)')
+_NUMBER = re.compile(r"value: ([^,]+),")
+_MIXED = re.compile(r"contains \{([^}]*)\}.*column (\d+)", re.DOTALL)
+_FAILED = re.compile(r"cell error.*column (\d+)", re.DOTALL)
+_MOST_WHOLE = 1e15
+
+
+def main(source: str, target: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Write the cells of a sheet; see the module."""
+    _limit(options["memory"], options["seconds"])
+    try:
+        return _convert(fastexcel.read_excel(source), target, options)
+    except MemoryError:  # Arrow's too
+        return {"error": "memory"}
+    except fastexcel.FastExcelError as error:
+        return {"error": str(error).partition("\n")[0]}
+
+
+def _limit(memory: int, seconds: int) -> None:
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+@dataclass(frozen=True)
+class _Column:
+    """The cells of a column in each type that the library was asked for, and the errors among them."""
+
+    text: pa.Array
+    number: pa.Array
+    boolean: pa.Array
+    elapsed: pa.Array
+    errors: dict[int, str]
+
+    def kinds(self, nulls: list[str]) -> dict[str, pa.Array]:
+        """For each kind, which cells are of it."""
+        plain = self.boolean.is_valid()  # numbers and booleans, and nothing else
+        boolean = pc.and_(plain, self._is_one_of(["true", "false"]))
+        date = self.elapsed.is_valid()  # or elapsed, which is told from dates later
+        text = pc.and_not(pc.and_not(self.text.is_valid(), pc.or_(plain, date)), self._is_one_of(nulls))
+        return {"number": pc.and_not(plain, boolean), "boolean": boolean, "date": date, "text": text}
+
+    def _is_one_of(self, texts: list[str]) -> pa.Array:
+        return pc.is_in(self.text, value_set=pa.array(texts, pa.string()))
+
+    def printed(self, numbers: pa.Array) -> pa.Array:
+        """All cells as text."""
+        whole = pc.and_(pc.equal(self.number, pc.floor(self.number)), pc.less(pc.abs(self.number), _MOST_WHOLE))
+        integers = pc.if_else(whole, self.number, None).cast(pa.int64()).cast(pa.string())
+        found = pc.if_else(numbers, pc.coalesce(integers, self.number.cast(pa.string())), self.text)
+        return _put(found, self.errors)
+
+
+def _convert(reader: fastexcel.ExcelReader, target: str, options: dict[str, Any]) -> dict[str, Any]:
+    sheets, wanted = reader.sheet_names, options["sheet"]
+    name = sheets[(wanted or 1) - 1] if not isinstance(wanted, str) and (wanted or 1) <= len(sheets) else wanted
+    if name not in sheets:
+        return {"error": "sheet", "sheets": sheets}
+    columns = _columns(reader, name)
+    rows = len(columns[0].text) if columns else 0
+    found = [column.kinds(options["nulls"]) for column in columns]
+    texts = [column.printed(kinds["number"]) for column, kinds in zip(columns, found, strict=True)]
+    top = min((_first(text) for text in texts), default=0) + options["skip"]
+    first = top + options["header"]
+    header = [text[top].as_py() for text in texts] if options["header"] and top < rows else []
+    kinds = [sorted(name for name, cells in k.items() if pc.any(cells.slice(first)).as_py()) for k in found]
+    _tell_dates(reader, name, first, kinds, {"date", "text"} if options["iso"] else {"date"})
+    for i, kind in enumerate(kinds):
+        if "elapsed" in kind:
+            clocks = pa.array(map(_clock, columns[i].elapsed.cast(pa.int64()).to_pylist()), pa.string())
+            texts[i] = pc.coalesce(clocks, texts[i])
+    table = pa.table([text.slice(first) for text in texts], [str(i) for i in range(len(texts))])
+    many = max(1, min(options["batch_rows"], options["batch_cells"] // max(1, len(texts))))
+    with pa.OSFile(target, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, many)
+    return {"header": header, "kinds": kinds, "first": first}
+
+
+def _as(reader: fastexcel.ExcelReader, sheet: str, kind: Any) -> pa.RecordBatch:
+    return reader.load_sheet(sheet, header_row=None, skip_rows=0, dtypes=kind).to_arrow()
+
+
+def _columns(reader: fastexcel.ExcelReader, sheet: str) -> list[_Column]:
+    text, told = reader.load_sheet(sheet, header_row=None, skip_rows=0, dtypes="string").to_arrow_with_errors()
+    errors: dict[int, dict[int, str]] = {}
+    for error in told.errors if told else ():
+        row, column = error.offset_position
+        errors.setdefault(column, {})[row] = _said(error.detail)
+    others = [_as(reader, sheet, kind).columns for kind in ("float", "boolean", "duration")]
+    return [
+        _Column(t.cast(pa.string()), number, boolean, elapsed, errors.get(i, {}))
+        for i, (t, number, boolean, elapsed) in enumerate(zip(text.columns, *others, strict=True))
+    ]
+
+
+def _said(detail: str) -> str:
+    """A cell that the library has no text for: an error, a day or more, a number that is shown as a date and is none.
+
+    Its words for it are all that it gives.
+    """
+    if error := _ERROR.search(detail):
+        return _ERRORS.get(error[1], f"#{error[1]}")
+    if elapsed := _ELAPSED.search(detail):
+        return ":".join(part.zfill(2) for part in elapsed.groups())
+    number = _NUMBER.search(detail)
+    return number[1] if number else detail
+
+
+def _put(column: pa.Array, values: dict[int, str]) -> pa.Array:
+    if not values:
+        return column
+    places = sorted(values)
+    mask = pc.is_in(pa.array(range(len(column)), pa.int64()), value_set=pa.array(places, pa.int64()))
+    return pc.replace_with_mask(column, mask, pa.array([values[row] for row in places]))
+
+
+def _first(column: pa.Array) -> int:
+    """The first row that has a cell."""
+    at: int = pc.index(column.is_valid(), pa.scalar(value=True)).as_py()
+    return at if at >= 0 else len(column)
+
+
+def _tell_dates(
+    reader: fastexcel.ExcelReader, sheet: str, first: int, kinds: list[list[str]], unclear: set[str]
+) -> None:
+    """Tell elapsed times from dates, and dates that are written as text (in .ods) from text.
+
+    What it gives does not tell them, but what it says of a column's types does.
+    """
+    known = {i for i, kind in enumerate(kinds) if not unclear & set(kind)}
+    while len(known) < len(kinds):
+        try:
+            said = reader.load_sheet(
+                sheet,
+                header_row=None,
+                skip_rows=first,
+                column_names=[str(i) for i in range(len(kinds))],
+                schema_sample_rows=None,
+                dtype_coercion="strict",
+                dtypes={str(i): "string" for i in known} if known else None,
+            ).available_columns()
+        except fastexcel.FastExcelError as error:
+            if mixed := _MIXED.search(str(error)):
+                column, types = int(mixed[2]), mixed[1].split(", ")
+            elif failed := _FAILED.search(str(error)):
+                column, types = int(failed[1]), ["Duration", "DateTime"]  # it stops at some errors: either may be there
+            else:
+                raise
+            if column in known:
+                raise
+            if "date" in kinds[column] and "Duration" in types:
+                kinds[column] = [k for k in kinds[column] if k != "date" or "DateTime" in types] + ["elapsed"]
+            known.add(column)
+        else:
+            for i in set(range(len(kinds))) - known:
+                if said[i].dtype in ("duration", "date", "datetime"):
+                    kinds[i] = ["elapsed" if said[i].dtype == "duration" else "date"]
+            return
+
+
+def _clock(milliseconds: int | None) -> str | None:
+    """Hours, minutes and seconds, as many hours as there are."""
+    if milliseconds is None:
+        return None
+    seconds, rest = divmod(abs(milliseconds), 1000)
+    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}" + (f".{rest:03}" if rest else "")
+    return text if milliseconds >= 0 else f"-{text}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))))
