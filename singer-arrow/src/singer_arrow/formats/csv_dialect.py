@@ -8,7 +8,7 @@ records end with LF, CRLF or CR; empty lines are no records.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -26,6 +26,13 @@ class Record(NamedTuple):
     start: int
     end: int
     line: int
+
+
+class Scan(NamedTuple):
+    """Where the rows of a text begin; and from where to where, by its number, one reaches whose quote is not closed."""
+
+    starts: Sequence[int]
+    damage: Mapping[int, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -109,8 +116,27 @@ class Dialect:
             at = found.end()
         return at
 
-    def unclosed(self, data: bytes, start: int) -> int:
-        """Where the line ends on which the record at `start`, which is not whole, opens the quote it does not close."""
+    def scan(self, data: bytes) -> Scan:
+        """Where the rows of a text begin, torn ones too; comments must be empty lines."""
+        starts, damage, at, match = list[int](), dict[int, tuple[int, int]](), 0, self._record.match
+        while at < len(data):
+            if data[at] not in b"\r\n":
+                starts.append(at)
+            if (found := match(data, at)) is not None:
+                at = found.end()
+            else:
+                damage[len(starts) - 1] = (at, self._damaged(data, at))
+                at = damage[len(starts) - 1][1]
+        return Scan(starts, damage)
+
+    def end(self, data: bytes, start: int) -> int:
+        """Where the whole record at `start` ends."""
+        found = self._record.match(data, start)
+        assert found is not None
+        return found.end()
+
+    def _damaged(self, data: bytes, start: int) -> int:
+        """Where the line ends on which the record at `start` opens the quote that it does not close."""
         opened = self._whole_fields.match(data, start)
         assert opened is not None  # it also matches nothing
         line_end = _LINE_END.search(data, opened.end())

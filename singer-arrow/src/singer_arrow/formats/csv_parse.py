@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from pyarrow import types as pt
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.formats.csv_dialect import Dialect
-from singer_arrow.formats.csv_rows import find_rows
+from singer_arrow.formats.csv_rows import FoundRows, find_rows
 from singer_arrow.formats.text_rows import Outcome, Problem, TextRows
 from singer_arrow.formats.values import BadValueError, supported
 
@@ -73,7 +73,7 @@ class BlockParser:
         text = self._dialect.without_comments(b"".join((block, line_end, self._end.encode(), b"\n")))
         lines = text.count(b"\n") - 1 or text.count(b"\r")
         why: Exception | None = None
-        if _is_utf8(text):
+        if valid := _is_utf8(text):
             found = _Rows(self._end)
             try:
                 table = self._parse(text, found, self._types)
@@ -82,29 +82,32 @@ class BlockParser:
             except (pa.ArrowException, BadValueError) as error:
                 why = error
         data = text[: -len(self._end) - 1]
-        if not checked and self._dialect.whole(data) < len(data):
+        scan = self._dialect.scan(data)
+        if scan.damage and not checked:
             return Parsed(len(block), lines, torn=True)
-        return Parsed(len(block), lines, self._sort_out(data, why))
+        names = [*(f.name for f in self._wanted), *self._texts]
+        rows = find_rows(data, scan, self._dialect, self._names, names, valid=valid)
+        return Parsed(len(block), lines, self._sort_out(rows, names, why))
 
     def _types(self) -> dict[str, pa.DataType]:
         """Each column as its type, and those that do not fit Arrow's own syntax as text."""
         types = {f.name: pa.string() if f.name in self._as_text else f.type for f in self._wanted}
         return types | dict.fromkeys(self._texts, pa.string())
 
-    def _sort_out(self, data: bytes, why: Exception | None) -> Outcome:
+    def _sort_out(self, found: FoundRows, names: Sequence[str], why: Exception | None) -> Outcome:
         """Read the rows that can be read, whatever the others are."""
-        names = [*(f.name for f in self._wanted), *self._texts]
-        found, rows = find_rows(data, self._dialect, self._names, names), _Rows(self._end)
+        told = _Rows(self._end)
         try:
             text = b"".join((found.text, self._end.encode(), b"\n"))
-            table = self._parse(text, rows, lambda: dict.fromkeys(names, pa.binary()))
+            table = self._parse(text, told, lambda: dict.fromkeys(names, pa.binary()))
         except pa.ArrowException as error:
             return Outcome(failed=Problem(1, " ".join(str(error).split())))
-        lines, unread = found.without(rows.wrong, len(self._names))
-        if not rows.whole or table.num_rows != len(lines):
+        rows, unread = found.without(told.wrong, self._dialect, len(self._names))
+        if not told.whole or table.num_rows != len(rows):
             return Outcome(failed=Problem(1, f"the block cannot be parsed ({why})"))
         columns = _columns(table)
-        return self._rows.sort_out({name: columns[name].cast(pa.string()) for name in names}, lines, unread)
+        texts = {name: columns[name].cast(pa.string()) for name in names}
+        return self._rows.sort_out(texts, rows, unread, found.line)
 
     def _parse(self, text: bytes, rows: _Rows, types: Callable[[], dict[str, pa.DataType]]) -> pa.Table:
         read = pc_csv.ReadOptions(column_names=self._names, use_threads=False, block_size=len(text) + 1)

@@ -16,7 +16,7 @@ from itertools import islice
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from singer_arrow.errors import ConfigError
+from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.formats.csv_infer import infer_type
 from singer_arrow.formats.protocol import Course, FixedColumn, Place, ReadOptions
 from singer_arrow.formats.text_lines import LineBlock, LineRows, read_lines, read_rows
@@ -42,7 +42,8 @@ class FixedWidth:
         for block in islice(read_lines(reader, few, Place()), wanted):
             rows = _rows(block, columns, options)
             if rows.unread and options.on_bad_row == "fail":
-                raise rows.unread[0].problem.error(reader.url, lines)
+                bad = rows.unread[0]
+                raise DataError(bad.reason, url=reader.url, line=lines + bad.number, hint=bad.hint)
             found.append(pa.RecordBatch.from_pydict(rows.columns))
             lines += block.count
         if not found:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from singer_arrow.errors import DataError
 from singer_arrow.formats.protocol import Course, Place, ReadOptions
 from singer_arrow.formats.text_misfits import first_invalid
-from singer_arrow.formats.text_rows import MisfitError, Outcome, Problem, TextRows, Unread
+from singer_arrow.formats.text_rows import MisfitError, Outcome, TextRows, Unread
 from singer_arrow.formats.text_settlement import Settlement
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.parallel import ordered
@@ -42,7 +42,7 @@ class LineBlock:
         if not skip:
             return self
         first = next((i for i, number in enumerate(self.numbers) if number > skip), len(self.numbers))
-        bad = [u for u in self.bad if (u.problem.line or 0) > skip]
+        bad = [u for u in self.bad if u.number > skip]
         return LineBlock(self.lines.slice(first), self.numbers[first:], bad, self.bytes, self.count)
 
 
@@ -93,7 +93,7 @@ def _outcome(rows: TextRows, found: LineRows) -> Outcome:
             return rows.convert(found.columns, found.rows)
         except MisfitError:
             pass
-    return rows.sort_out(found.columns, found.numbers(), found.unread)
+    return rows.sort_out(found.columns, found.numbers(), found.unread, int)
 
 
 def read_lines(reader: ObjectReader, options: ReadOptions, begin: Place) -> Iterator[LineBlock]:
@@ -124,6 +124,6 @@ def _split(block: memoryview) -> LineBlock:
         return LineBlock(pa.array(lines, pa.binary()).cast(pa.string()), numbers, (), len(block), len(lines))
     except pa.ArrowInvalid:
         wrong = {n for n, line in zip(numbers, lines, strict=True) if first_invalid(line) is not None}
-    bad = [Unread(Problem(n, "it is not UTF-8", hint=_ENCODING_HINT), lines[n - 1]) for n in sorted(wrong)]
+    bad = [Unread(n, "it is not UTF-8", lines[n - 1], _ENCODING_HINT) for n in sorted(wrong)]
     good = [n for n in numbers if n not in wrong]
     return LineBlock(pa.array([lines[n - 1] for n in good], pa.string()), good, bad, len(block), len(lines))

@@ -7,9 +7,12 @@ is the error to raise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import nsmallest
+from operator import itemgetter
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,10 +44,12 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A row that cannot be read, and its text."""
+    """A row that cannot be read: its number in the block, why, its text, and what the user can do."""
 
-    problem: Problem
+    number: int
+    reason: str
     raw: bytes
+    hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,47 +128,59 @@ class TextRows:
         """
         made = {f.name: self._typed(columns[f.name], f) for f in self.wanted}
         saved = _Saved()
-        self._save_new(saved, columns, range(rows))
+        if self.rescued_columns:
+            self._save_new(saved, columns, range(rows))
         return Outcome(self._batch(made, saved, rows), rescued=saved.tally())
 
-    def sort_out(self, columns: Mapping[str, pa.Array], lines: Sequence[int], unread: Sequence[Unread]) -> Outcome:
+    def sort_out(
+        self,
+        columns: Mapping[str, pa.Array],
+        numbers: Sequence[int],
+        unread: Sequence[Unread],
+        line: Callable[[int], int],
+    ) -> Outcome:
         """What becomes of rows of which some cannot be read, or hold what does not fit.
 
         Args:
             columns: Of text, of the rows that could be read.
-            lines: On which line each of these begins, ascending, counted from 1.
+            numbers: The numbers of these rows in the block, ascending.
             unread: The other rows, ascending too.
+            line: The line on which the row of a number begins, from 1.
         """
-        made, misfits = self._fitted(columns)
-        problems = {row: _misfit(lines[row], *misfits[row][0]) for row in misfits}
-        firsts = _first_of_columns(misfits, lines)
+        made, misfits = self._fitted(columns, numbers)
         bad, keeps = self.options.on_bad_row, "rescue" in (self.options.on_drift, self.options.on_bad_row)
-        failed = [*(u.problem for u in unread[:1]), *([] if keeps else firsts[:1])]
+        firsts = [_misfit(misfit, line) for misfit in _first_of_columns(misfits)]
+        failed = [*(_unread(u, line) for u in unread[:1]), *([] if keeps else firsts[:1])]
         if bad == "fail" and failed:
-            return Outcome(misfits=firsts, failed=min(failed, key=_line))
-        order = [(line, row) for row, line in enumerate(lines) if keeps or row not in misfits]
-        if bad == "rescue":
-            order = sorted([*order, *((_line(u.problem), ~i) for i, u in enumerate(unread))])
-        saved, at = _Saved(), {row: i for i, (_, row) in enumerate(order)}
-        for row, values in misfits.items() if keeps else ():
-            for f, value in values:
-                saved.add(at[row], f.name, value, problems[row])
-        for i, u in enumerate(unread) if bad == "rescue" else ():
-            saved.add(at[~i], "_raw", readable(u.raw), u.problem)
-            saved.add(at[~i], "_error", u.problem.reason, u.problem)
-        self._save_new(saved, columns, [at.get(row, -1) for row in range(len(lines))])
+            return Outcome(misfits=firsts, failed=min(failed, key=lambda p: p.line or 0))
+        order = [(number, row) for row, number in enumerate(numbers) if keeps or row not in misfits]
+        if bad == "rescue" and unread:
+            order = sorted([*order, *((u.number, -1) for u in unread)])
+        at = {number: i for i, (number, _) in enumerate(order)}
+        saved = _Saved()
+        for values in misfits.values() if keeps else ():
+            for misfit in values:
+                saved.add(at[misfit.number], misfit.field.name, misfit.value, partial(_misfit, values[0], line))
+        for u in unread if bad == "rescue" else ():
+            saved.add(at[u.number], "_raw", readable(u.raw), partial(_unread, u, line))
+            saved.add(at[u.number], "_error", u.reason, partial(_unread, u, line))
+        if self.rescued_columns:
+            self._save_new(saved, columns, [at.get(number, -1) for number in numbers])
         taken = pa.array([row if row >= 0 else None for _, row in order], pa.int64())
         batch = self._batch({name: c.take(taken) for name, c in made.items()}, saved, len(order))
-        skipped = [*([] if keeps else problems.values()), *([] if bad == "rescue" else (u.problem for u in unread))]
+        skipped = [(v[0].number, partial(_misfit, v[0], line)) for v in misfits.values() if not keeps]
+        skipped += [(u.number, partial(_unread, u, line)) for u in unread if bad != "rescue"]
         return Outcome(batch, _tally(skipped), saved.tally(), firsts)
 
-    def _fitted(self, columns: Mapping[str, pa.Array]) -> tuple[dict[str, pa.Array], dict[int, list[_Value]]]:
+    def _fitted(
+        self, columns: Mapping[str, pa.Array], numbers: Sequence[int]
+    ) -> tuple[dict[str, pa.Array], dict[int, list[_Misfit]]]:
         """The wanted columns, null where a value does not fit; and these values by row, ascending."""
-        made, misfits = dict[str, pa.Array](), dict[int, list[_Value]]()
+        made, misfits = dict[str, pa.Array](), dict[int, list[_Misfit]]()
         for f in self.wanted:
             made[f.name], bad = fit_text(self._without_nulls(columns[f.name], f), f)
             for row, value in zip(bad.to_pylist(), columns[f.name].take(bad).to_pylist(), strict=True):
-                misfits.setdefault(row, []).append((f, value))
+                misfits.setdefault(row, []).append(_Misfit(numbers[row], f, value))
         return made, dict(sorted(misfits.items()))
 
     def _typed(self, column: pa.Array, f: pa.Field) -> pa.Array:
@@ -186,7 +203,7 @@ class TextRows:
     def _save_new(self, saved: _Saved, columns: Mapping[str, pa.Array], rows: Sequence[int]) -> None:
         """Rescue the values of columns that are news; `rows` says where in the batch a row stands, -1: nowhere."""
         for name in self.rescued_columns:
-            problem = Problem(None, "the schema lacks the column", name)
+            problem = partial(Problem, None, "the schema lacks the column", name)
             for row, value in enumerate(columns[name].to_pylist()):
                 if value is not None and rows[row] >= 0:
                     saved.add(rows[row], name, value, problem)
@@ -204,8 +221,12 @@ class TextRows:
         return pa.RecordBatch.from_struct_array(rows_only).replace_schema_metadata(self.schema.metadata)
 
 
-_Value = tuple[pa.Field, str]
-"""A text and the column that it does not fit."""
+class _Misfit(NamedTuple):
+    """A text that does not fit its column, and the number of its row."""
+
+    number: int
+    field: pa.Field
+    value: str
 
 
 class _Saved:
@@ -213,33 +234,34 @@ class _Saved:
 
     def __init__(self) -> None:
         self.rescue = Rescue()
-        self._problems = dict[int, Problem]()
+        self._problems = dict[int, Callable[[], Problem]]()
 
-    def add(self, row: int, column: str, text: str, problem: Problem) -> None:
+    def add(self, row: int, column: str, text: str, problem: Callable[[], Problem]) -> None:
         self.rescue.add_text(row, {column: text})
         self._problems.setdefault(row, problem)
 
     def tally(self) -> Tally:
-        return _tally(self._problems.values())
+        return _tally(self._problems.items())
 
 
-def _misfit(line: int, f: pa.Field, value: str) -> Problem:
-    return Problem(line, f"{shorten(value)} is not {describe(f.type)}", f.name)
+def _misfit(misfit: _Misfit, line: Callable[[int], int]) -> Problem:
+    kind = describe(misfit.field.type)
+    return Problem(line(misfit.number), f"{shorten(misfit.value)} is not {kind}", misfit.field.name)
 
 
-def _first_of_columns(misfits: Mapping[int, Sequence[_Value]], lines: Sequence[int]) -> list[Problem]:
-    firsts = dict[str, Problem]()
-    for row, values in misfits.items():
-        for f, value in values:
-            if f.name not in firsts:
-                firsts[f.name] = _misfit(lines[row], f, value)
+def _unread(row: Unread, line: Callable[[int], int]) -> Problem:
+    return Problem(line(row.number), row.reason, hint=row.hint)
+
+
+def _first_of_columns(misfits: Mapping[int, Sequence[_Misfit]]) -> list[_Misfit]:
+    firsts = dict[str, _Misfit]()
+    for values in misfits.values():
+        for misfit in values:
+            firsts.setdefault(misfit.field.name, misfit)
     return list(firsts.values())
 
 
-def _line(problem: Problem) -> int:
-    return problem.line or 0
-
-
-def _tally(problems: Iterable[Problem]) -> Tally:
+def _tally(problems: Iterable[tuple[int, Callable[[], Problem]]]) -> Tally:
+    """How many there are, and the first of them, by their numbers."""
     found = list(problems)
-    return Tally(len(found), nsmallest(MOST_TOLD, found, key=_line))
+    return Tally(len(found), [problem() for _, problem in nsmallest(MOST_TOLD, found, key=itemgetter(0))])
