@@ -575,12 +575,12 @@ def test_version_answers_in_less_than_a_second(tap: Programs) -> None:
 def test_the_run_ends_with_its_counts(source: Source) -> None:
     source.csv("in/a.csv", 0)
     ran = source.run()
-    assert "rows: 1 objects, 10 rows, 0.0 MB read, 1 batch files" in ran.stderr
+    assert "rows: 1 objects, 0.0 MB read, 10 rows read, 10 written in 1 batch files, " in ran.stderr
     (metric,) = [line for line in ran.stderr.splitlines() if '"metric":"record_count"' in line]
     point = json.loads(metric.partition("METRIC: ")[2])
     assert point["value"] == 10
-    assert point["tags"]["objects"] == 1
-    assert point["tags"]["batch_files"] == 1
+    counts = {name: point["tags"][name] for name in ("objects", "rows_read", "rows_written", "rows_skipped")}
+    assert counts == {"objects": 1, "rows_read": 10, "rows_written": 10, "rows_skipped": 0}
 
 
 def test_no_credential_is_ever_logged(source: Source, cloud: Cloud) -> None:

@@ -1,10 +1,11 @@
 """What the STATE of a stream holds, and how it moves. Pure.
 
     {"watermark": {"last_modified": "2024-05-01T10:00:00+00:00", "key": "s3://bucket/a.csv"} | null,
-     "segment": 17, "done": 42, "ahead": [45, 47]}
+     "segment": 17, "done": 42, "ahead": [45, 47], "rows": 1310720}
 
 The watermark is where the objects of segments before this one end; of this segment, the tasks below `done` and those
-in `ahead` are sent. Its size does not depend on the number of objects.
+in `ahead` are sent, and of the task number `done`, if it reads one large object, the first `rows` rows. Its size does
+not depend on the number of objects.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class Bookmark:
     segment: int = 0
     done: int = 0
     ahead: tuple[int, ...] = ()
+    rows: int = 0
 
     def is_sent(self, task: int) -> bool:
         """Whether a task of the bookmark's segment is sent."""
@@ -60,7 +62,8 @@ class Bookmark:
         done = self.done
         while done in ahead:
             done += 1
-        return replace(self, done=done, ahead=tuple(sorted(t for t in ahead if t > done)))
+        rows = self.rows if done == self.done else 0
+        return replace(self, done=done, ahead=tuple(sorted(t for t in ahead if t > done)), rows=rows)
 
     def segment_sent(self, end: Watermark | None) -> Bookmark:
         """The bookmark after all tasks of its segment were sent; the segment ends at `end`."""
@@ -73,6 +76,7 @@ class Bookmark:
             "segment": self.segment,
             "done": self.done,
             "ahead": list(self.ahead),
+            **({"rows": self.rows} if self.rows else {}),
         }
 
     @classmethod
@@ -87,9 +91,10 @@ class Bookmark:
         try:
             mark = state.get("watermark")
             segment, done, ahead = state.get("segment", 0), state.get("done", 0), tuple(state.get("ahead", ()))
-            if not all(isinstance(n, int) and n >= 0 for n in (segment, done, *ahead)):
+            rows = state.get("rows", 0)
+            if not all(isinstance(n, int) and n >= 0 for n in (segment, done, rows, *ahead)):
                 raise TypeError
-            return cls(Watermark.from_json(mark) if mark is not None else None, segment, done, ahead)
+            return cls(Watermark.from_json(mark) if mark is not None else None, segment, done, ahead, rows)
         except (AttributeError, KeyError, TypeError, ValueError):
             msg = (
                 f"The STATE of stream {stream!r} is not one that this tap wrote; "

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.errors import ConfigError, SchemaError
+from singer_arrow.formats import RESCUED
 from singer_arrow.schema import is_json, json_field, merge_all, to_json_schema
 from singer_arrow.singer.settings import nearest
 from singer_arrow.storage import ObjectInfo
@@ -139,16 +140,12 @@ def catalog_schema(source: pa.Schema, stream: StreamSettings, *, metadata_column
         ConfigError: A key property is no column.
         SchemaError: The files have a column that is named as a metadata column, or a type without counterpart.
     """
-    fields = list(source)
-    if metadata_columns:
-        if taken := sorted(set(source.names) & set(METADATA.names)):
-            msg = (
-                f"Stream {stream.name!r}: its files have a column {taken[0]!r} themselves; "
-                "set metadata_columns to false"
-            )
-            raise SchemaError(msg)
-        fields += list(METADATA)
-    schema = pa.schema(fields)
+    own = [*(METADATA if metadata_columns else ()), *([json_field(RESCUED)] if stream.rescues else [])]
+    if taken := sorted(set(source.names) & {f.name for f in own}):
+        mend = "do not set on_bad_row or on_drift to rescue" if RESCUED in taken else "set metadata_columns to false"
+        msg = f"Stream {stream.name!r}: its files have a column {taken[0]!r} themselves; {mend}"
+        raise SchemaError(msg)
+    schema = pa.schema([*source, *own])
     for key in stream.key_properties:
         if key not in schema.names:
             raise _no_column(stream, "key_properties", key, schema.names)

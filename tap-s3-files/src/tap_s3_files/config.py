@@ -25,8 +25,6 @@ OVERLAP_MINUTES = {"polling": 10, "sqs": 10, "inventory": 2880}
 _LATER = {
     "passthrough": False,
     "executor": "threads",
-    "on_bad_row": "fail",
-    "on_drift": "evolve",
 }
 """Settings of which one value is available yet."""
 
@@ -44,6 +42,13 @@ class StreamSettings:
     columns: tuple[str, ...] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     partitions: Partitions = NO_PARTITIONS
+    on_bad_row: str = "fail"
+    on_drift: str = "evolve"
+
+    @property
+    def rescues(self) -> bool:
+        """Whether there is a column for what does not fit."""
+        return "rescue" in (self.on_bad_row, self.on_drift)
 
     @property
     def is_dated(self) -> bool:
@@ -203,6 +208,8 @@ def _stream(config: Mapping[str, Any], number: int) -> StreamSettings:
         columns=tuple(columns) if columns else None,
         options=_options(config),
         partitions=Partitions(urls if names(urls[0]) else (), hive=config.get("partition_columns", False)),
+        on_bad_row=config.get("on_bad_row", "fail"),
+        on_drift=config.get("on_drift", "evolve"),
     )
 
 

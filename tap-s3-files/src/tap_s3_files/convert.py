@@ -1,162 +1,52 @@
-"""One task -> Arrow batches -> batch files. Depends on its arguments alone, so it may run anywhere, and twice."""
+"""One task -> batch files. Depends on its arguments alone, so it may run anywhere, and twice."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import sys
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from singer_arrow.batch.encode import Part, write_parts
 from singer_arrow.batch.message import Batch
-from singer_arrow.errors import DataError, EmptyObjectError, ObjectChangedError
-from singer_arrow.executors import Stopped
-from singer_arrow.formats import FORMATS, ReadOptions, detect_format
-from singer_arrow.reading.budget import Budget
-from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
-from tap_s3_files.catalog import split
 from tap_s3_files.config import BatchSettings
-from tap_s3_files.partitions import NO_PARTITIONS, Partitions
-from tap_s3_files.plan import Task
-from tap_s3_files.progress import CountedStorage, Progress
-from tap_s3_files.segments import safe_name
+from tap_s3_files.plan import Position, Task
+from tap_s3_files.progress import Counts
+from tap_s3_files.rows import Job, Piece, Worker, read
+from tap_s3_files.store import DonePart, PartsRecord, safe_name
 
-logger = logging.getLogger("tap-s3-files")
 FINAL = -1
 """Stands for the number of rows of a task's last batch file: it holds all rows that are left."""
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """What all tasks of a stream have in common.
+class Step:
+    """One step of a task: a batch file, if it made one, and what is to be counted once that is sent.
 
-    `schema` is what SCHEMA says, in Arrow; `version` is that of ACTIVATE_VERSION, if there is one.
+    `after` is where the task can go on; None where it can't, which is after the last file and within bundles.
     """
 
-    stream: str
-    schema: pa.Schema
-    metadata_columns: bool
-    format: str
-    options: ReadOptions
-    version: int | None = None
-    partitions: Partitions = NO_PARTITIONS
+    batch: Batch | None
+    after: Position | None
+    counts: Counts
 
 
-def format_of(wanted: str, url: Url) -> str:
-    """The format of an object: the wanted one, or with `auto` what its name tells.
-
-    Raises:
-        DataError: Its name does not tell.
-    """
-    found = wanted if wanted != "auto" else detect_format(url.name)
-    if found is None:
-        hint = f"Set the stream's 'format' to {', '.join(FORMATS)}"
-        reason = "its name does not tell its format"
-        raise DataError(reason, url=url, hint=hint)
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class Worker:
-    """What a task is run with: where it reads, how much memory that may take, when to stop, and what to count."""
-
-    storage: Storage
-    budget: Budget
-    progress: Progress
-    stop: threading.Event
-
-
-def read(job: Job, task: Task, worker: Worker) -> Iterator[pa.RecordBatch]:
-    """The rows of a task's objects, in order, in batches of exactly the job's schema.
-
-    An object that is empty is left out, and so is one that was replaced or deleted since it was listed: its new version
-    is newer than the watermark, so the next run lists it. Both are said.
-
-    Raises:
-        ObjectChangedError: An object was replaced after some of its rows were given.
-        DataError: A file does not fit the schema; names object, line or row group, and column.
-    """
-    storage = CountedStorage(worker.storage, worker.progress)
-    for info in task.objects:
-        if info.size == 0:  # whatever its name: `_SUCCESS` and other marks have no format
-            logger.warning("%s is empty and was skipped", info.url)
-            worker.progress.add(skipped=1)
-            continue
-        rows = 0
-        constants = job.partitions.values(info.url, job.schema)
-        source = split(job.schema, metadata_columns=job.metadata_columns, constants=constants)
-        origin = _Origin(job, info, constants)
-        reader = ObjectReader(storage, info.url, info=info, budget=worker.budget)
-        try:
-            for batch in FORMATS[format_of(job.format, info.url)].read(reader, source, job.options):
-                if worker.stop.is_set():
-                    raise Stopped
-                yield origin.add_to(batch)
-                rows += batch.num_rows
-                worker.progress.add(rows=batch.num_rows)
-        except EmptyObjectError:
-            logger.warning("%s is empty and was skipped", info.url)
-            worker.progress.add(skipped=1)
-        except ObjectChangedError:
-            if rows:
-                raise
-            logger.warning(
-                "%s was replaced or deleted since it was listed; a later run reads its new version", info.url
-            )
-            worker.progress.add(skipped=1)
-        else:
-            worker.progress.add(objects=1)
-
-
-class _Origin:
-    """The metadata columns and partition columns of one object's rows."""
-
-    def __init__(self, job: Job, info: ObjectInfo, constants: Mapping[str, Any]) -> None:
-        self._job = job
-        self._rows = 0
-        self._columns: dict[str, pa.Array] = {}
-        metadata = {
-            "_sdc_source_bucket": info.url.bucket,
-            "_sdc_source_file": info.url.key,
-            "_sdc_source_modified_at": info.modified,
-            "_sdc_source_etag": info.etag,
-        }
-        self._values = {**(metadata if job.metadata_columns else {}), **constants}
-
-    def add_to(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The next batch of the object, with its metadata and partition columns where the job's schema has them."""
-        if not self._values:
-            return batch
-        count = batch.num_rows
-        columns = []
-        for field in self._job.schema:
-            if field.name in self._values:
-                columns.append(self._constant(field, count))
-            elif field.name == "_sdc_source_lineno" and self._job.metadata_columns:
-                columns.append(pc.cumulative_sum(pa.repeat(pa.scalar(1, field.type), count), self._rows))
-            else:
-                columns.append(batch.column(field.name))
-        self._rows += count
-        return pa.RecordBatch.from_arrays(columns, schema=self._job.schema)
-
-    def _constant(self, field: pa.Field, count: int) -> pa.Array:
-        """Made once for batches of about one size: that is cheaper than the values are."""
-        if field.name not in self._columns or len(self._columns[field.name]) < count:
-            self._columns[field.name] = pa.repeat(pa.scalar(self._values[field.name], field.type), count)
-        return self._columns[field.name].slice(0, count)
-
-
-def convert(job: Job, task: Task, worker: Worker, batch: BatchSettings, target_bytes: int) -> Iterator[Batch]:
-    """Write a task's rows as batch files; a message for each, once the file is durable.
+def convert(
+    job: Job,
+    task: Task,
+    worker: Worker,
+    batch: BatchSettings,
+    target_bytes: int,
+    *,
+    start: Position | None = None,
+    record: PartsRecord | None = None,
+) -> Iterator[Step]:
+    """Write a task's rows as batch files; a step for each, once the file is durable.
 
     The same task gives the same messages, with the same ids and files of the same names, on every run.
 
@@ -167,30 +57,43 @@ def convert(job: Job, task: Task, worker: Worker, batch: BatchSettings, target_b
         batch: Format and place of the files.
         target_bytes: Size of a file, as the task's segment says. A bundle becomes one file, however large: if it were
             cut, an object that is gone on a later run would move the cuts, and rows would be lost or sent twice.
+        start: Where the task begins: its start, or where an earlier step of it ended.
+        record: Which of the task's files an earlier run made: they are sent again, and not made again. What is made is
+            added to it.
+
+    Raises:
+        DataError: As `read` does; the steps before it are good.
     """
-    name = identity(job, task)
-    suffix = "jsonl.gz" if (batch.format, batch.compression) == ("jsonl", "gzip") else batch.format
-
-    def url_of(first_row: int, rows: int) -> Url:
-        return batch.root.join(f"{batch.prefix}{safe_name(job.stream)}--{name}-{first_row}-{rows}.{suffix}")
-
-    parts = write_parts(
-        read(job, task, worker),
+    maker = _Maker(job, task, batch)
+    at, divisible = start or Position(), len(task.objects) == 1
+    if record is not None and divisible:
+        for made in _made_before(record, at, worker):
+            counts = Counts(batch_files=1, rows_read=made.rows, rows_written=made.rows)
+            yield Step(maker.message(made.as_part(), made.rows), made.after, counts)
+            at = made.after
+        at = record.placed(at)
+    pieces = _Pieces(read(job, task, worker, at), at)
+    counted = Counts()
+    for part in write_parts(
+        pieces.batches(),
         job.schema,
         storage=worker.storage,
-        url_of=url_of,
+        url_of=maker.url,
         format=batch.format,
         compression=batch.compression,
-        target_bytes=target_bytes if len(task.objects) == 1 else sys.maxsize,
-    )
-    previous: Part | None = None
-    for part in parts:
-        worker.progress.add(batch_files=1)
-        if previous is not None:
-            yield _message(job, batch, name, previous, previous.rows)
-        previous = part
-    if previous is not None:
-        yield _message(job, batch, name, previous, FINAL)
+        target_bytes=target_bytes if divisible else sys.maxsize,
+        first_row=at.rows,
+        mark=pieces.now,
+    ):
+        after, counts = part.mark
+        more = counts - counted + Counts(batch_files=1, rows_written=part.rows)
+        counted = counts
+        goes_on = divisible and not part.is_last
+        if goes_on and record is not None:
+            record.add(DonePart(str(part.url), part.first_row, part.rows, part.bytes, after))
+        message = maker.message(part, part.rows if goes_on else FINAL)
+        yield Step(message, after if goes_on else None, more)
+    yield Step(None, None, pieces.now()[1] - counted)
 
 
 def identity(job: Job, task: Task) -> str:
@@ -200,19 +103,57 @@ def identity(job: Job, task: Task) -> str:
     return _hash(job.stream, objects, columns)
 
 
-def _message(job: Job, batch: BatchSettings, name: str, part: Part, rows: int) -> Batch:
-    """The last file's id does not tell its number of rows: if an object of a bundle has gone since an earlier run sent
-    the file, the rest must still be known as sent, or its rows would be loaded twice."""
-    return Batch(
-        stream=job.stream,
-        format=batch.format,
-        compression=batch.compression if batch.compression != "none" else None,
-        manifest=(str(part.url),),
-        batch_id=_hash(name, part.first_row, rows, *([job.version] if job.version is not None else [])),
-        row_count=part.rows,
-        byte_count=part.bytes,
-        version=job.version,
-    )
+class _Pieces:
+    """The batches of a reading; tells after each where it ends, and what is to be counted up to there."""
+
+    def __init__(self, pieces: Iterator[Piece], start: Position) -> None:
+        self._pieces, self._after, self._counts = pieces, start, Counts()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        for piece in self._pieces:
+            self._after, self._counts = piece.after, self._counts + piece.counts
+            if piece.batch is not None:
+                yield piece.batch
+
+    def now(self) -> tuple[Position, Counts]:
+        return self._after, self._counts
+
+
+class _Maker:
+    """Names and messages of a task's batch files."""
+
+    def __init__(self, job: Job, task: Task, batch: BatchSettings) -> None:
+        self._job, self._batch, self._name = job, batch, identity(job, task)
+        is_gzip = (batch.format, batch.compression) == ("jsonl", "gzip")
+        self._suffix = "jsonl.gz" if is_gzip else batch.format
+
+    def url(self, first_row: int, rows: int) -> Url:
+        name = f"{safe_name(self._job.stream)}--{self._name}-{first_row}-{rows}.{self._suffix}"
+        return self._batch.root.join(f"{self._batch.prefix}{name}")
+
+    def message(self, part: Part, rows: int) -> Batch:
+        """The last file's id does not tell its number of rows: if an object of a bundle has gone since an earlier run
+        sent the file, the rest must still be known as sent, or its rows would be loaded twice."""
+        version = self._job.version
+        return Batch(
+            stream=self._job.stream,
+            format=self._batch.format,
+            compression=self._batch.compression if self._batch.compression != "none" else None,
+            manifest=(str(part.url),),
+            batch_id=_hash(self._name, part.first_row, rows, *([version] if version is not None else [])),
+            row_count=part.rows,
+            byte_count=part.bytes,
+            version=version,
+        )
+
+
+def _made_before(record: PartsRecord, start: Position, worker: Worker) -> Iterator[DonePart]:
+    """The files from a position on that an earlier run made and that are still there, without a gap."""
+    at = start.rows
+    for part in record.known():
+        if part.first_row == at and worker.storage.exists(part.as_part().url):
+            yield part
+            at += part.rows
 
 
 def _hash(*parts: Any) -> str:

@@ -98,11 +98,20 @@ _STREAM = th.ObjectType(
         ),
         description="What is read of workbooks.",
     ),
-    _text("on_bad_row", "What happens to a row that cannot be read. Only `fail` is available yet.", default="fail"),
+    _text(
+        "on_bad_row",
+        "What happens to a row that cannot be read, or that holds a value which does not fit its column: `fail` ends "
+        "the run and names file, line and column; `skip` leaves it out and counts it; `rescue` keeps it with what does "
+        "not fit in the column `_sdc_rescued`.",
+        allowed_values=["fail", "skip", "rescue"],
+        default="fail",
+    ),
     _text(
         "on_drift",
-        "What happens when files differ in their columns or types. `evolve`: the types of the sampled files are "
-        "merged; a file that does not fit them is an error. No other value is available yet.",
+        "What happens when a file has columns that the schema lacks, or other types: `evolve` sends a wider SCHEMA "
+        "before its rows; `fail` ends the run and names file, column and both types; `rescue` puts what does not fit "
+        "into the column `_sdc_rescued`.",
+        allowed_values=["evolve", "fail", "rescue"],
         default="evolve",
     ),
     th.Property(

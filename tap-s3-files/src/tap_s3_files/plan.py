@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
+from singer_arrow.formats import Place
 from singer_arrow.storage import ObjectInfo
 from tap_s3_files.bookmarks import Bookmark, Watermark, latest
 
@@ -40,7 +42,8 @@ class Segment:
     """Tasks that are written down before the first of them is sent.
 
     `before` is the stream's watermark before the segment, `target_bytes` how large its batch files are; `fingerprint`
-    tells whether the stream still is the one that the segment was planned for.
+    tells whether the stream still is the one that the segment was planned for. `schema` is the JSON Schema that its
+    rows were planned to have, under settings that `shape` stands for; None: that was not written down.
     """
 
     number: int
@@ -49,6 +52,8 @@ class Segment:
     target_bytes: int
     before: Watermark | None
     tasks: tuple[Task, ...]
+    schema: Mapping[str, Any] | None = None
+    shape: str = ""
 
     @property
     def after(self) -> Watermark | None:
@@ -59,6 +64,29 @@ class Segment:
     def objects(self) -> Iterator[ObjectInfo]:
         """All objects, in order."""
         return (o for t in self.tasks for o in t.objects)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Between two rows of a task: after `rows` rows of its object number `object`.
+
+    `place` is where a reading of the object can begin there; without one it is read from its start, and the rows are
+    left out.
+    """
+
+    object: int = 0
+    rows: int = 0
+    place: Place | None = field(default_factory=Place)
+
+
+@dataclass(frozen=True, slots=True)
+class Todo:
+    """A task that is still to be sent, from a position on, with its segment and its number in it."""
+
+    segment: Segment
+    number: int
+    task: Task
+    start: Position = field(default_factory=Position)
 
 
 def position(info: ObjectInfo) -> Watermark:
@@ -149,7 +177,26 @@ def after_task(bookmark: Bookmark, segment: Segment, task: int, *, durable: bool
     if not durable:
         end = max(position(o) for o in segment.tasks[task].objects)
         return Bookmark(latest(bookmark.watermark, end), bookmark.segment)
-    if bookmark.segment != segment.number:
-        bookmark = Bookmark(segment.before, segment.number)
-    bookmark = bookmark.sent(task)
+    bookmark = _within(bookmark, segment).sent(task)
     return bookmark.segment_sent(segment.after) if bookmark.done == len(segment.tasks) else bookmark
+
+
+def after_rows(bookmark: Bookmark, segment: Segment, task: int, rows: int) -> Bookmark:
+    """The bookmark after the first rows of a task of a durable segment were sent."""
+    bookmark = _within(bookmark, segment)
+    return replace(bookmark, rows=rows) if bookmark.done == task else bookmark
+
+
+def _within(bookmark: Bookmark, segment: Segment) -> Bookmark:
+    return bookmark if bookmark.segment == segment.number else Bookmark(segment.before, segment.number)
+
+
+def unsent(bookmark: Bookmark, segments: Iterator[Segment]) -> Iterator[Todo]:
+    """The tasks that are still to be sent."""
+    for segment in segments:
+        for number, task in enumerate(segment.tasks):
+            if segment.number != bookmark.segment:
+                yield Todo(segment, number, task)
+            elif not bookmark.is_sent(number):
+                rows = bookmark.rows if number == bookmark.done and len(task.objects) == 1 else 0
+                yield Todo(segment, number, task, Position(0, rows, None) if rows else Position())

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 
 from tap_s3_files.history import History
-from tap_s3_files.plan import Segment, Task
-from tap_s3_files.segments import SegmentStore
+from tap_s3_files.plan import Segment, Todo
+from tap_s3_files.store import SegmentStore
 
 _HEADS = ("stream", "objects", "bytes", "tasks", "batch files (about)")
 
@@ -37,11 +37,12 @@ class Row:
     batch_files: int = 0
 
     @classmethod
-    def of(cls, stream: str, tasks: Iterable[tuple[Segment, int, Task]], *, batches: bool) -> Row:
+    def of(cls, stream: str, tasks: Iterable[Todo], *, batches: bool) -> Row:
         """Count the tasks of a stream's plan."""
         row = cls(stream)
-        for segment, _, task in tasks:
-            files = max(1, round(task.bytes / segment.target_bytes)) if batches else 0
+        for todo in tasks:
+            task, size = todo.task, todo.segment.target_bytes
+            files = max(1, round(task.bytes / size)) if batches else 0
             row = cls(
                 stream,
                 row.objects + len(task.objects),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, BinaryIO
 
 from singer_arrow.storage import Fetched, Storage
@@ -17,13 +18,33 @@ SECONDS_BETWEEN_LINES = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts of a stream: `bytes` were asked of the storage, `skipped` objects were empty or replaced."""
+    """Counts of a stream.
+
+    Attributes:
+        objects: That were read.
+        skipped_objects: That were empty, archived, or replaced since they were listed.
+        rows_read: Rows of objects, those that were skipped too.
+        rows_written: Rows that were sent.
+        rows_skipped: Rows that could not be read, where `on_bad_row` is skip.
+        rows_rescued: Rows that were sent with something in `_sdc_rescued`.
+        bytes: That were asked of the storage.
+        batch_files: That were sent.
+    """
 
     objects: int = 0
-    skipped: int = 0
-    rows: int = 0
+    skipped_objects: int = 0
+    rows_read: int = 0
+    rows_written: int = 0
+    rows_skipped: int = 0
+    rows_rescued: int = 0
     bytes: int = 0
     batch_files: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*map(operator.add, astuple(self), astuple(other)))
+
+    def __sub__(self, other: Counts) -> Counts:
+        return Counts(*map(operator.sub, astuple(self), astuple(other)))
 
 
 class Progress:
@@ -45,19 +66,22 @@ class Progress:
         """Seconds since the stream began."""
         return time.monotonic() - self._started
 
-    def add(self, **more: int) -> None:
-        """Add to some counts."""
+    def add(self, more: Counts) -> None:
+        """Add to the counts."""
         with self._lock:
-            known = asdict(self._counts)
-            self._counts = Counts(**{**known, **{name: known[name] + n for name, n in more.items()}})
+            self._counts += more
 
     def line(self) -> str:
         """The counts in words."""
         c = self._counts
-        skipped = f" ({c.skipped} skipped)" if c.skipped else ""
-        files = f", {c.batch_files:,} batch files" if c.batch_files else ""
-        read = f"{c.objects:,} objects{skipped}, {c.rows:,} rows, {c.bytes / 1e6:,.1f} MB read"
-        return f"{self.stream}: {read}{files}, {self.seconds:.1f} s"
+        gone = f" ({c.skipped_objects:,} skipped)" if c.skipped_objects else ""
+        files = f" in {c.batch_files:,} batch files" if c.batch_files else ""
+        bad = "".join(
+            f", {count:,} {word}" for count, word in ((c.rows_skipped, "skipped"), (c.rows_rescued, "rescued")) if count
+        )
+        read = f"{c.objects:,} objects{gone}, {c.bytes / 1e6:,.1f} MB read"
+        rows = f"{c.rows_read:,} rows read, {c.rows_written:,} written{files}{bad}"
+        return f"{self.stream}: {read}, {rows}, {self.seconds:.1f} s"
 
     @contextmanager
     def told(self, tell: Callable[[str], None]) -> Iterator[None]:
@@ -91,7 +115,7 @@ class CountedStorage(Storage):
     def get(self, url: Url, **options: Any) -> Fetched:
         """See Storage."""
         fetched = self._storage.get(url, **options)
-        self._progress.add(bytes=len(fetched.data))
+        self._progress.add(Counts(bytes=len(fetched.data)))
         return fetched
 
     def open(self, url: Url) -> BinaryIO:

@@ -6,109 +6,25 @@ planned, so that its batches keep their ids however many objects came since.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
-from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, NotFoundError
-from singer_arrow.storage import ObjectInfo, Storage
-from singer_arrow.urls import Url
+from singer_arrow.errors import ConfigError
+from singer_arrow.storage import ObjectInfo
 from tap_s3_files.bookmarks import Bookmark, Watermark
-from tap_s3_files.history import MOST_MARKS, History, from_json, marks, to_json, up_to
-from tap_s3_files.plan import Segment, Task, Window, in_window, make_segments
+from tap_s3_files.history import MOST_MARKS, History, marks, up_to
+from tap_s3_files.plan import Segment, Window, in_window, make_segments
+from tap_s3_files.store import SegmentStore
 
 logger = logging.getLogger("tap-s3-files")
-VERSION = 1
 MOST_READ = 64
 """How many of the segments that are removed are looked at for the history, the last ones."""
 READS_AT_ONCE = 16
 TOLD = "queue"
 """In the place of a fingerprint: a segment that a queue told of; nothing but the segment knows of its objects."""
-_NAME = re.compile(r"(\d{6,})\.json")
-
-
-def safe_name(stream: str) -> str:
-    """The stream's name for use in a key: its own if that is plain, else made so and kept apart by a hash."""
-    plain = re.sub(r"[^A-Za-z0-9_-]", "_", stream)[:100]
-    return plain if plain == stream else f"{plain}-{hashlib.sha256(stream.encode()).hexdigest()[:8]}"
-
-
-class SegmentStore:
-    """The segments of one stream below a plan root."""
-
-    def __init__(self, storage: Storage, root: Url, stream: str) -> None:
-        self._storage = storage
-        self._folder = root.join("_plans", safe_name(stream))
-
-    def numbers(self) -> list[int]:
-        """The numbers of all segments that exist, in order."""
-        found = self._storage.list(Url(self._folder.scheme, self._folder.bucket, self._folder.key + "/"))
-        return sorted(int(m[1]) for o in found if (m := _NAME.fullmatch(o.url.name)))
-
-    def read(self, number: int) -> Segment:
-        """A segment that exists.
-
-        Raises:
-            DataError: It is damaged, or of a version that this tap does not know.
-        """
-        url = self._url(number)
-        try:
-            return _from_json(json.loads(bytes(self._storage.get(url).data)))
-        except (AttributeError, KeyError, TypeError, ValueError):
-            msg = "this is no segment that this version of the tap can follow"
-            hint = "Use the version that wrote it, or delete it: its objects are then planned again"
-            raise DataError(msg, url=url, hint=hint) from None
-
-    def write(self, segment: Segment) -> Segment:
-        """Make a segment durable; if another run wrote this number first, its segment is returned, to be followed.
-
-        Raises:
-            ConfigError: That other run plans for other paths, or from another watermark.
-        """
-        url = self._url(segment.number)
-        if self._storage.put(url, json.dumps(_to_json(segment)).encode(), if_absent=True):
-            return segment
-        theirs = self.read(segment.number)
-        if (theirs.before, theirs.fingerprint) != (segment.before, segment.fingerprint):
-            msg = (
-                f"{url} was written by another run with another STATE or other paths at the same time; "
-                "give each of them a plan_root of its own"
-            )
-            raise ConfigError(msg)
-        return theirs
-
-    def read_history(self) -> History:
-        """What earlier runs kept of removed segments.
-
-        Raises:
-            DataError: It is damaged, or of a version that this tap does not know.
-        """
-        url = self._folder.join("history.json")
-        try:
-            return from_json(bytes(self._storage.get(url).data))
-        except (NotFoundError, EmptyObjectError):
-            return History()
-        except (AttributeError, KeyError, TypeError, ValueError):
-            msg = "this is no history that this version of the tap can read"
-            hint = "Use the version that wrote it, or delete it: late objects of the last minutes may then be missed"
-            raise DataError(msg, url=url, hint=hint) from None
-
-    def write_history(self, history: History) -> None:
-        """Keep what is known of segments that will be removed."""
-        self._storage.put(self._folder.join("history.json"), to_json(history))
-
-    def remove(self, numbers: Iterable[int]) -> None:
-        """Remove segments."""
-        self._storage.delete([self._url(n) for n in numbers])
-
-    def _url(self, number: int) -> Url:
-        return self._folder.join(f"{number:06d}.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,8 +209,20 @@ def extend(
     number: int,
     history: History,
     target_bytes: int,
+    dress: Callable[[Segment], Segment] = lambda segment: segment,
 ) -> Iterator[Segment]:
-    """Plan new segments for objects in order; each is durable before it is yielded, if there is a store."""
+    """Plan new segments for objects in order; each is durable before it is yielded, if there is a store.
+
+    Args:
+        store: Where plans are kept.
+        objects: In order.
+        stream: Their stream.
+        fingerprint: Of the stream.
+        number: Of the first segment.
+        history: What is planned already.
+        target_bytes: Wanted size of a batch file.
+        dress: Gives a segment the schema of its rows, just before it is written.
+    """
     before = history.until
     rest: Iterable[ObjectInfo] | None = objects
     while rest is not None:
@@ -308,7 +236,7 @@ def extend(
             ends=history.ends,
         )
         rest = None
-        for segment in plan:
+        for segment in map(dress, plan):
             planned = store.write(segment) if store else segment
             yield planned
             number, before = planned.number + 1, planned.after
@@ -316,45 +244,3 @@ def extend(
                 taken = {(o.url, o.etag) for o in planned.objects}
                 rest = [o for s in (segment, *plan) for o in s.objects if (o.url, o.etag) not in taken]
                 break
-
-
-def _to_json(segment: Segment) -> dict[str, Any]:
-    return {
-        "version": VERSION,
-        "stream": segment.stream,
-        "number": segment.number,
-        "fingerprint": segment.fingerprint,
-        "target_bytes": segment.target_bytes,
-        "before": segment.before.to_json() if segment.before else None,
-        "after": segment.after.to_json() if segment.after else None,
-        "tasks": [{"objects": [_object_to_json(o) for o in t.objects]} for t in segment.tasks],
-    }
-
-
-def _object_to_json(info: ObjectInfo) -> dict[str, Any]:
-    return {"url": str(info.url), "etag": info.etag, "size": info.size, "modified": info.modified.isoformat()}
-
-
-def _from_json(value: dict[str, Any]) -> Segment:
-    if value["version"] != VERSION:
-        raise ValueError
-    return Segment(
-        number=value["number"],
-        stream=value["stream"],
-        fingerprint=value["fingerprint"],
-        target_bytes=value["target_bytes"],
-        before=Watermark.from_json(value["before"]) if value["before"] else None,
-        tasks=tuple(Task(tuple(_object_from_json(o) for o in t["objects"])) for t in value["tasks"]),
-    )
-
-
-def _object_from_json(value: dict[str, Any]) -> ObjectInfo:
-    url = _url_of(value["url"])
-    return ObjectInfo(url, value["size"], value["etag"], datetime.fromisoformat(value["modified"]))
-
-
-def _url_of(text: str) -> Url:
-    """The inverse of `str(url)`; `Url.parse` would percent-decode a local path that holds a percent sign."""
-    scheme, _, rest = text.partition("://")
-    bucket, _, key = rest.partition("/")
-    return Url(scheme, bucket, key)

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from singer_arrow.batch.message import Batch
-from singer_arrow.errors import NotFoundError
+from singer_arrow.errors import DataError, NotFoundError
 from singer_arrow.executors import ordered_streams
-from singer_arrow.formats import ReadOptions
+from singer_arrow.formats import RESCUED, ReadOptions
 from singer_arrow.schema import from_json_schema
 from singer_arrow.singer.records import to_records
 from singer_arrow.singer.sdk_tap import ArrowStream
 from tap_s3_files.bookmarks import Bookmark
 from tap_s3_files.catalog import METADATA
 from tap_s3_files.config import StreamSettings
-from tap_s3_files.convert import Job, Worker, convert, read
+from tap_s3_files.convert import Step, convert, identity
 from tap_s3_files.objects import Claim
-from tap_s3_files.plan import Segment, Task, after_task, fingerprint
-from tap_s3_files.progress import Progress
+from tap_s3_files.plan import Segment, Todo, after_rows, after_task, fingerprint, unsent
+from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.replication.intake import Receiver
 from tap_s3_files.replication.polling import known_key, new_objects
-from tap_s3_files.segments import SegmentStore, extend, resume, without_plan
+from tap_s3_files.rows import Job, Worker, read
+from tap_s3_files.schemas import Schemas, left_out
+from tap_s3_files.segments import extend, resume, without_plan
+from tap_s3_files.store import SegmentStore
 
 if TYPE_CHECKING:
     from tap_s3_files.tap import TapS3Files
@@ -72,28 +79,53 @@ class FileStream(ArrowStream):
         assert batch is not None
         if self.is_mapped_away:
             return
-        job = self._job()
-        bookmark, store, waves = self._plan(batch.target_bytes)
-        begun: deque[tuple[Segment, int]] = deque()
+        plan = self._plan(batch.target_bytes)
+        begun: deque[Todo] = deque()
 
-        def run(segment: Segment, task: Task, stop: threading.Event) -> Iterator[Batch]:
-            return convert(job, task, self._worker(stop), batch, segment.target_bytes)
+        def run(todo: Todo, stop: threading.Event) -> Iterator[Step]:
+            job = self._job(plan, plan.schemas.at(todo.segment, todo.number, todo.start.rows))
+            record = plan.store.parts(todo.segment.number, identity(job, todo.task)) if plan.store else None
+            size = todo.segment.target_bytes
+            return convert(job, todo.task, self._worker(stop), batch, size, start=todo.start, record=record)
 
-        def tasks(segments: Iterator[Segment]) -> Iterator[Callable[[threading.Event], Iterable[Batch]]]:
-            for segment, number, task in unsent(bookmark, segments):
-                begun.append((segment, number))
-                yield partial(run, segment, task)
+        def tasks(todos: Iterator[Todo]) -> Iterator[Callable[[threading.Event], Iterable[Step]]]:
+            for todo in todos:
+                begun.append(todo)
+                yield partial(run, todo)
 
         window = 2 * self.tap.settings.max_workers
-        at = bookmark
+        at = plan.bookmark
         with self.progress.told(self.log):
-            for segments in waves:
-                # Closed at once when something fails: an error's traceback would keep it, and its tasks, going.
-                with closing(ordered_streams(self.tap.pool, tasks(segments), window)) as streams:
-                    for results in streams:
-                        yield from results
-                        at = after_task(at, *begun.popleft(), durable=store is not None)
-                        yield at.to_state()
+            for segments in plan.waves:
+                todos, problem = unsent(plan.bookmark, segments), None
+                while True:
+                    # Closed at once when something fails: an error's traceback would keep it, and its tasks, going.
+                    with closing(ordered_streams(self.tap.pool, tasks(todos), window)) as streams:
+                        for steps in streams:
+                            todo = begun[0]
+                            self.tell(plan.schemas.at(todo.segment, todo.number, todo.start.rows))
+                            try:
+                                for step in steps:
+                                    self.progress.add(step.counts)
+                                    if step.batch is not None:
+                                        yield step.batch
+                                    if step.after is not None:
+                                        begun[0] = todo = replace(todo, start=step.after)
+                                        if plan.store is not None:
+                                            at = after_rows(at, todo.segment, todo.number, step.after.rows)
+                                            yield at.to_state()
+                            except DataError as error:
+                                problem = error
+                                break
+                            begun.popleft()
+                            at = after_task(at, todo.segment, todo.number, durable=plan.store is not None)
+                            yield at.to_state()
+                    if problem is None:
+                        break
+                    later = [t.segment for t in begun]
+                    plan.schemas.answer(problem, todo.segment, todo.number, todo.start.rows, later)
+                    todos, problem = chain(tuple(begun), todos), None
+                    begun.clear()
             yield at.to_state()
         self.log(self.progress.line())
 
@@ -103,33 +135,58 @@ class FileStream(ArrowStream):
             return
         if self.wanted_encoding() and (setting := self.records_needed_by()) and self.is_whole_run:
             self.log(f"RECORD messages are sent although batch_config is set: {setting} changes single records")
-        job = self._job()
-        at, store, waves = self._plan(TARGET_BYTES)
-        worker = self._worker(threading.Event())
+        plan = self._plan(TARGET_BYTES)
+        at = plan.bookmark
         with self.progress.told(self.log):
-            for segment, number, task in unsent(at, chain.from_iterable(waves)):
-                for batch in read(job, task, worker):
-                    yield from to_records(batch)
-                at = after_task(at, segment, number, durable=store is not None)
+            for todo in unsent(at, chain.from_iterable(plan.waves)):
+                yield from self._records(plan, todo)
+                at = after_task(at, todo.segment, todo.number, durable=plan.store is not None)
                 self.write_state(at.to_state())
             self.write_state(at.to_state())
         self.log(self.progress.line())
 
+    def _records(self, plan: Plan, todo: Todo) -> Iterator[dict[str, Any]]:
+        worker, at = self._worker(threading.Event()), todo.start
+        while True:
+            schema = plan.schemas.at(todo.segment, todo.number)
+            self.tell(schema)
+            try:
+                for piece in read(self._job(plan, schema), todo.task, worker, at):
+                    if piece.batch is not None:
+                        yield from to_records(piece.batch)
+                        self.progress.add(Counts(rows_written=piece.batch.num_rows))
+                    self.progress.add(piece.counts)
+                    at = piece.after
+            except DataError as error:
+                plan.schemas.answer(error, todo.segment, todo.number, 0, ())
+            else:
+                return
+
     def totals(self) -> Mapping[str, Any]:
         """See ArrowStream."""
-        c = self.progress.counts
-        return {"objects": c.objects, "skipped": c.skipped, "bytes": c.bytes, "batch_files": c.batch_files}
+        return asdict(self.progress.counts)
 
-    def _job(self) -> Job:
-        schema = from_json_schema(self.selected_schema)
+    def _job(self, plan: Plan, schema: Mapping[str, Any]) -> Job:
+        arrow = from_json_schema(schema)
         return Job(
             stream=self.name,
-            schema=schema,
-            metadata_columns=self._has_metadata and not set(METADATA.names).isdisjoint(schema.names),
+            schema=arrow,
+            metadata_columns=self._has_metadata and not set(METADATA.names).isdisjoint(arrow.names),
             format=self.settings.format,
-            options=read_options(self.settings),
+            options=self._options(arrow, plan.deselected),
             version=self.version,
             partitions=self.settings.partitions,
+        )
+
+    def _options(self, schema: pa.Schema, deselected: frozenset[str]) -> ReadOptions:
+        settings = self.settings
+        rescues = RESCUED in schema.names  # a schema that was planned before rescuing was wanted has no such column
+        known = None if settings.columns is not None else deselected
+        return replace(
+            read_options(settings),
+            on_bad_row=settings.on_bad_row if rescues or settings.on_bad_row != "rescue" else "fail",
+            on_drift="rescue" if settings.on_drift == "rescue" and rescues else "raise",
+            known=known,
         )
 
     def _worker(self, stop: threading.Event) -> Worker:
@@ -141,15 +198,41 @@ class FileStream(ArrowStream):
         whole = self.is_whole_run and self.replication_method != "FULL_TABLE"
         return whole and self.tap.settings.sqs is not None and self.selected and not self.is_mapped_away
 
-    def _plan(self, target_bytes: int) -> tuple[Bookmark, SegmentStore | None, Waves]:
+    def _plan(self, target_bytes: int) -> Plan:
+        settings = self.tap.settings
+        root = settings.plan_root
+        store = SegmentStore(self.tap.storage, root, self.name) if root and self.is_whole_run else None
+        selected = self.selected_schema
+        deselected = frozenset(left_out(self.schema, selected))
+        schemas = Schemas(
+            selected,
+            json.dumps([self._has_metadata, self.settings.partitions.hive]),
+            store,
+            keys=self.settings.key_properties,
+            fixed=self.settings.types,
+            evolves=self.settings.on_drift == "evolve",
+        )
         if self.is_told:
             receiver = self.tap.intake.receivers[self.name]
-            return receiver.bookmark, receiver.store, self.tap.intake.waves(self.name)
-        root = self.tap.settings.plan_root
-        store = SegmentStore(self.tap.storage, root, self.name) if root and self.is_whole_run else None
+            receiver.dress = schemas.dress
+            return Plan(receiver.bookmark, receiver.store, self.tap.intake.waves(self.name), schemas, deselected)
         full = self.replication_method == "FULL_TABLE"
-        start, segments = plan_of(self.tap, self.settings, store, target_bytes, full_table=full)
-        return start, store, iter([segments])
+        start, segments = plan_of(self.tap, self.settings, store, target_bytes, full_table=full, dress=schemas.dress)
+        return Plan(start, store, iter([segments]), schemas, deselected)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run does for a stream: where it begins, where its plan is kept, its segments, and their schemas.
+
+    `deselected` are the columns of the catalog that are not wanted, and the members of objects, by their paths.
+    """
+
+    bookmark: Bookmark
+    store: SegmentStore | None
+    waves: Waves
+    schemas: Schemas
+    deselected: frozenset[str]
 
 
 def receiver_of(tap: TapS3Files, stream: StreamSettings, store: SegmentStore, target_bytes: int) -> Receiver:
@@ -166,7 +249,13 @@ def claim_of(tap: TapS3Files, stream: StreamSettings) -> Claim:
 
 
 def plan_of(
-    tap: TapS3Files, stream: StreamSettings, store: SegmentStore | None, target_bytes: int, *, full_table: bool = False
+    tap: TapS3Files,
+    stream: StreamSettings,
+    store: SegmentStore | None,
+    target_bytes: int,
+    *,
+    full_table: bool = False,
+    dress: Callable[[Segment], Segment] = lambda segment: segment,
 ) -> tuple[Bookmark, Iterator[Segment]]:
     """Where a stream begins whose objects are listed, and its plan: at first what an earlier run left.
 
@@ -176,6 +265,7 @@ def plan_of(
         store: Where its plan is kept, if it is.
         target_bytes: Size of the batch files of new segments.
         full_table: Begin as if there were no STATE.
+        dress: Gives new segments their schema.
     """
     settings = tap.settings
     state = None if full_table else Bookmark.from_state(tap.given_state(stream.name), stream.name)
@@ -197,6 +287,7 @@ def plan_of(
             number=start.next_number,
             history=start.history,
             target_bytes=target_bytes,
+            dress=dress,
         )
 
     return start.bookmark, segments()
@@ -206,11 +297,3 @@ def no_match(settings: StreamSettings) -> NotFoundError:
     """What is said where a stream has no object at all."""
     paths = ", ".join(str(p) for p in settings.paths)
     return NotFoundError(f"Stream {settings.name!r}: no object matches {paths}; check the path and its wildcards")
-
-
-def unsent(bookmark: Bookmark, segments: Iterator[Segment]) -> Iterator[tuple[Segment, int, Task]]:
-    """The tasks that are still to be sent, each with its segment and its number in it."""
-    for segment in segments:
-        for number, task in enumerate(segment.tasks):
-            if segment.number != bookmark.segment or not bookmark.is_sent(number):
-                yield segment, number, task

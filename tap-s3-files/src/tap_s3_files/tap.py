@@ -22,16 +22,17 @@ from singer_arrow.urls import Url
 from tap_s3_files.bookmarks import Bookmark
 from tap_s3_files.catalog import catalog_schema, sample, source_schema
 from tap_s3_files.config import Settings, StreamSettings
-from tap_s3_files.convert import format_of
 from tap_s3_files.declared import CONFIG_JSONSCHEMA
 from tap_s3_files.lister import list_objects
 from tap_s3_files.listing import Listing
 from tap_s3_files.objects import find
+from tap_s3_files.plan import unsent
 from tap_s3_files.preview import ReadOnlyStore, Row, table
 from tap_s3_files.replication.intake import Intake
 from tap_s3_files.replication.inventory import read_inventory
 from tap_s3_files.replication.queue import Queue
-from tap_s3_files.segments import SegmentStore
+from tap_s3_files.rows import format_of
+from tap_s3_files.store import SegmentStore
 from tap_s3_files.stream import (
     TARGET_BYTES,
     FileStream,
@@ -40,7 +41,6 @@ from tap_s3_files.stream import (
     plan_of,
     read_options,
     receiver_of,
-    unsent,
 )
 
 MOST_LISTED = 1000

@@ -156,8 +156,6 @@ def test_the_default_compression(kind: str, compression: str) -> None:
             {"replication": SQS, "plan_root": "s3://p", "streams": [{"name": "a", "path": "gs://b/*"}]},
             "'replication.method' is sqs, which tells of objects on S3 alone; gs://b/* needs polling",
         ),
-        ({"streams": [{**STREAM, "on_bad_row": "skip"}]}, "'streams[0].on_bad_row': 'skip' is not available yet"),
-        ({"streams": [{**STREAM, "on_drift": "rescue"}]}, "'streams[0].on_drift': 'rescue' is not available yet"),
         ({"streams": [STREAM, STREAM]}, "two streams named 'a'"),
         ({"streams": [{"name": "", "path": "x"}]}, "must not be empty"),
         ({"streams": [{"name": "a", "path": []}]}, "must not be empty"),

@@ -21,9 +21,10 @@ from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
 from tap_s3_files.catalog import METADATA
 from tap_s3_files.config import BatchSettings
-from tap_s3_files.convert import Job, Worker, convert, format_of, read
+from tap_s3_files.convert import convert
 from tap_s3_files.plan import Task
 from tap_s3_files.progress import Progress
+from tap_s3_files.rows import Job, Worker, format_of, read
 
 SOURCE = pa.schema([("id", pa.int64()), ("name", pa.string())])
 JOB = Job("orders", pa.schema([*SOURCE, *METADATA]), True, "auto", ReadOptions())
@@ -47,10 +48,15 @@ class Folder:
         return self.storage.head(Url.parse(str(path)))
 
     def convert(self, *objects: ObjectInfo, job: Job = JOB, target_bytes: int = 1 << 20, **more: Any) -> list[Batch]:
-        return list(convert(job, Task(objects), self.worker, replace(self.batch, **more), target_bytes))
+        found = []
+        for step in convert(job, Task(objects), self.worker, replace(self.batch, **more), target_bytes):
+            self.worker.progress.add(step.counts)
+            found += [step.batch] if step.batch else []
+        return found
 
     def rows(self, *objects: ObjectInfo, job: Job = JOB) -> list[dict[str, Any]]:
-        return [row for batch in read(job, Task(objects), self.worker) for row in batch.to_pylist()]
+        pieces = read(job, Task(objects), self.worker)
+        return [row for piece in pieces if piece.batch for row in piece.batch.to_pylist()]
 
 
 @pytest.fixture
@@ -175,7 +181,7 @@ def test_an_object_that_changed_is_left_out_and_the_rest_keeps_its_id(
     assert [r.message for r in caplog.records] == [
         f"{o.url} was replaced or deleted since it was listed; a later run reads its new version" for o in (b, c)
     ]
-    assert folder.worker.progress.counts.skipped == 2
+    assert folder.worker.progress.counts.skipped_objects == 2
 
 
 def test_an_object_that_changes_while_it_is_read_is_an_error(folder: Folder) -> None:
@@ -224,5 +230,5 @@ def test_everything_is_counted(folder: Folder) -> None:
     info = folder.csv("a.csv", 0, 50_000)
     batches = folder.convert(info, target_bytes=20_000)
     counts = folder.worker.progress.counts
-    assert (counts.objects, counts.rows, counts.bytes) == (1, 50_000, info.size)
+    assert (counts.objects, counts.rows_read, counts.rows_written, counts.bytes) == (1, 50_000, 50_000, info.size)
     assert counts.batch_files == len(batches)

@@ -20,11 +20,11 @@ from tap_s3_files import plan
 from tap_s3_files.bookmarks import Bookmark, Watermark
 from tap_s3_files.config import SqsSettings
 from tap_s3_files.objects import Claim
-from tap_s3_files.plan import Task, after_task
+from tap_s3_files.plan import Task, after_task, unsent
 from tap_s3_files.replication.intake import Intake, Receiver
 from tap_s3_files.replication.queue import Message, Queue
-from tap_s3_files.segments import SegmentStore, resume, take_up
-from tap_s3_files.stream import unsent
+from tap_s3_files.segments import resume, take_up
+from tap_s3_files.store import SegmentStore
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -161,17 +161,17 @@ def run(store: SegmentStore, state: Bookmark | None, messages: list[ObjectInfo])
     """A run of the tap over a queue: each task as it is sent, with the bookmark after it; removes what it deletes."""
     told = receiver(store, state)
     at = told.bookmark
-    for segment, number, task in unsent(told.bookmark, told.segments()):
-        at = after_task(at, segment, number, durable=True)
-        yield task, at
+    for todo in unsent(told.bookmark, told.segments()):
+        at = after_task(at, todo.segment, todo.number, durable=True)
+        yield todo.task, at
     while messages:
         some = messages[:5]
         told.plan({o: None for o in some if not told.knows(o)})
         yield Task(()), at  # killed here, the messages come again
         del messages[: len(some)]
-        for segment, number, task in unsent(told.bookmark, told.segments()):
-            at = after_task(at, segment, number, durable=True)
-            yield task, at
+        for todo in unsent(told.bookmark, told.segments()):
+            at = after_task(at, todo.segment, todo.number, durable=True)
+            yield todo.task, at
 
 
 @settings(max_examples=150, deadline=None)

@@ -13,16 +13,19 @@ def test_counts_of_several_threads_add_up() -> None:
     progress = Progress("orders")
     with ThreadPoolExecutor(4) as pool:
         for _ in range(400):
-            pool.submit(progress.add, rows=2, bytes=10)
-    assert progress.counts == Counts(rows=800, bytes=4000)
+            pool.submit(progress.add, Counts(rows_read=2, bytes=10))
+    assert progress.counts == Counts(rows_read=800, bytes=4000)
 
 
 def test_the_line_says_what_there_is() -> None:
     progress = Progress("orders")
-    progress.add(objects=2, rows=1234, bytes=5_600_000)
-    assert progress.line() == "orders: 2 objects, 1,234 rows, 5.6 MB read, 0.0 s"
-    progress.add(skipped=1, batch_files=3)
-    assert progress.line() == "orders: 2 objects (1 skipped), 1,234 rows, 5.6 MB read, 3 batch files, 0.0 s"
+    progress.add(Counts(objects=2, rows_read=1234, rows_written=1234, bytes=5_600_000))
+    assert progress.line() == "orders: 2 objects, 5.6 MB read, 1,234 rows read, 1,234 written, 0.0 s"
+    progress.add(Counts(skipped_objects=1, batch_files=3, rows_read=9, rows_written=5, rows_skipped=4, rows_rescued=2))
+    assert progress.line() == (
+        "orders: 2 objects (1 skipped), 5.6 MB read, 1,243 rows read, 1,239 written in 3 batch files, "
+        "4 skipped, 2 rescued, 0.0 s"
+    )
 
 
 def test_it_is_told_while_work_goes_on_and_something_changes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,12 +33,12 @@ def test_it_is_told_while_work_goes_on_and_something_changes(monkeypatch: pytest
     lines: list[str] = []
     progress = Progress("orders")
     with progress.told(lines.append):
-        progress.add(rows=1)
+        progress.add(Counts(rows_read=1))
         while not lines:
             time.sleep(0.01)
         time.sleep(0.05)
         assert len(lines) == 1
     count = len(lines)
-    progress.add(rows=1)
+    progress.add(Counts(rows_read=1))
     time.sleep(0.03)
     assert len(lines) == count

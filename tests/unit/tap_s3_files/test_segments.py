@@ -17,7 +17,8 @@ from tap_s3_files.history import History
 from tap_s3_files.listing import Listing
 from tap_s3_files.plan import Segment, Task, after_task
 from tap_s3_files.replication.polling import new_objects
-from tap_s3_files.segments import SegmentStore, Start, extend, resume, safe_name, without_plan
+from tap_s3_files.segments import Start, extend, resume, without_plan
+from tap_s3_files.store import SegmentStore, safe_name
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,12 +21,17 @@ ARROW_BYTES_PER_FILE_BYTE = 4
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A batch file that is durable: its rows are `first_row` to `first_row + rows` of what was written, from 0."""
+    """A batch file that is durable: its rows are `first_row` to `first_row + rows` of what was written, from 0.
+
+    `is_last` says that all batches are written, `mark` is what `write_parts` was told after the file's last batch.
+    """
 
     url: Url
     first_row: int
     rows: int
     bytes: int
+    is_last: bool = True
+    mark: Any = None
 
 
 def write_parts(
@@ -37,12 +43,14 @@ def write_parts(
     format: str,  # noqa: A002 - the word of the BATCH message
     compression: str | None = None,
     target_bytes: int = 128 << 20,
+    first_row: int = 0,
+    mark: Callable[[], Any] = lambda: None,
 ) -> Iterator[Part]:
     """Write batch files of about `target_bytes` each, and yield each one once it is durable.
 
     Where a file ends is decided by the sizes of the batches alone, so the same batches are cut alike on every run.
     Files are encoded on local disk, a row group in memory at a time, and appear at their URL whole or not at all.
-    No batch at all makes no file.
+    No batch at all makes no file. Where taking a batch fails, the files before it are given first.
 
     Args:
         batches: Batches of exactly `schema`.
@@ -50,23 +58,33 @@ def write_parts(
         format: `parquet` or `jsonl`.
         compression: The codec within the format; None for the format's default.
         target_bytes: Wanted size of a file.
+        first_row: The number of the first row.
+        mark: Asked after each batch is taken.
     """
-    source = _Counted(batches, target_bytes * ARROW_BYTES_PER_FILE_BYTE)
+    source = _Counted(batches, target_bytes * ARROW_BYTES_PER_FILE_BYTE, first_row, mark)
     with temporary_folder("batch-files-") as folder:
-        while source.more():
+        more, problem = source.more(), None
+        while more:
             path = folder / f"part{SUFFIXES[format]}"
-            first_row = source.rows
+            first = source.rows
             rows = WRITABLE[format].write(source.part(), schema, path, compression=compression)
-            url = url_of(first_row, rows)
-            yield Part(url, first_row, rows, storage.put_file(url, path))
+            url, mark_of_part = url_of(first, rows), source.mark
+            size = storage.put_file(url, path)
+            try:
+                more = source.more()
+            except Exception as error:  # noqa: BLE001 - raised below, after the file before it
+                problem = error
+            yield Part(url, first, rows, size, not more and problem is None, mark_of_part)
+            if problem is not None:
+                raise problem
 
 
 class _Counted:
     """An iterator of batches that can be taken part by part."""
 
-    def __init__(self, batches: Iterable[pa.RecordBatch], limit: int) -> None:
-        self.rows = 0
-        self._batches: Iterator[pa.RecordBatch] = (b for b in batches if b.num_rows)
+    def __init__(self, batches: Iterable[pa.RecordBatch], limit: int, first_row: int, mark: Callable[[], Any]) -> None:
+        self.rows, self.mark = first_row, None
+        self._batches: Iterator[tuple[pa.RecordBatch, Any]] = ((b, mark()) for b in batches if b.num_rows)
         self._limit = limit
 
     def more(self) -> bool:
@@ -78,7 +96,8 @@ class _Counted:
 
     def part(self) -> Iterator[pa.RecordBatch]:
         size = 0
-        for batch in self._batches:
+        for batch, mark in self._batches:
+            self.mark = mark
             self.rows += batch.num_rows
             size += batch.nbytes
             yield batch

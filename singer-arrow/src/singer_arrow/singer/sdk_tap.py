@@ -269,9 +269,20 @@ class ArrowStream(Stream):
         """Whether this is more than the first records that `--test` asks for."""
         return self.ABORT_AT_RECORD_COUNT is None
 
+    def tell(self, schema: Mapping[str, Any]) -> None:
+        """Send SCHEMA, if what is selected now has another schema than the stream's last one."""
+        if schema == self.selected_schema:
+            return
+        assert self._tap.mapper is not None
+        self._tap.mapper.register_raw_stream_schema(self.name, dict(schema), self.primary_keys)
+        self._stream_maps = self._tap.mapper.stream_maps[self.name]
+        self._write_schema_message()
+
     def write_state(self, entry: Mapping[str, Any]) -> None:
         """Set the stream's entry in STATE, and let STATE leave."""
-        self.stream_state.update(entry)
+        state = self.stream_state
+        state.clear()
+        state.update(entry)
         self.state_manager.is_flushed = False
         self._write_state_message()
 

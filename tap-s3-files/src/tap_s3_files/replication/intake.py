@@ -10,7 +10,7 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -23,7 +23,8 @@ from tap_s3_files.objects import Claim
 from tap_s3_files.plan import Segment, in_order, in_window
 from tap_s3_files.replication.events import Event, parse
 from tap_s3_files.replication.queue import LONGEST_WAIT, Message, Queue
-from tap_s3_files.segments import TOLD, SegmentStore, extend, take_up
+from tap_s3_files.segments import TOLD, extend, take_up
+from tap_s3_files.store import SegmentStore
 
 logger = logging.getLogger("tap-s3-files")
 MOST_MESSAGES = 2000
@@ -36,6 +37,8 @@ class Receiver:
 
     def __init__(self, claim: Claim, store: SegmentStore, state: Bookmark | None, target_bytes: int) -> None:
         self.claim, self.store, self._target_bytes = claim, store, target_bytes
+        self.dress: Callable[[Segment], Segment] = lambda segment: segment
+        """Gives new segments their schema."""
         told = take_up(store, state)
         self.bookmark, self._marks = told.bookmark, told.marks
         self._waiting = deque(told.numbers)
@@ -60,6 +63,7 @@ class Receiver:
             number=self._next,
             history=History(until=self._before),
             target_bytes=self._target_bytes,
+            dress=self.dress,
         ):
             self._waiting.append(segment.number)
             self._next, self._before = segment.number + 1, segment.after

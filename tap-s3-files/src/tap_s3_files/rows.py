@@ -1,0 +1,197 @@
+"""One task -> Arrow batches. Depends on its arguments alone, so it may run anywhere, and twice."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from singer_arrow.errors import DataError, EmptyObjectError, ObjectChangedError
+from singer_arrow.executors import Stopped
+from singer_arrow.formats import FORMATS, Course, Place, ReadOptions, detect_format, drift
+from singer_arrow.reading.budget import Budget
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.urls import Url
+from tap_s3_files.catalog import split
+from tap_s3_files.partitions import NO_PARTITIONS, Partitions
+from tap_s3_files.plan import Position, Task
+from tap_s3_files.progress import CountedStorage, Counts, Progress
+
+logger = logging.getLogger("tap-s3-files")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What all tasks of a stream have in common.
+
+    `schema` is what SCHEMA says, in Arrow; `version` is that of ACTIVATE_VERSION, if there is one.
+    """
+
+    stream: str
+    schema: pa.Schema
+    metadata_columns: bool
+    format: str
+    options: ReadOptions
+    version: int | None = None
+    partitions: Partitions = NO_PARTITIONS
+
+
+def format_of(wanted: str, url: Url) -> str:
+    """The format of an object: the wanted one, or with `auto` what its name tells.
+
+    Raises:
+        DataError: Its name does not tell.
+    """
+    found = wanted if wanted != "auto" else detect_format(url.name)
+    if found is None:
+        hint = f"Set the stream's 'format' to {', '.join(FORMATS)}"
+        reason = "its name does not tell its format"
+        raise DataError(reason, url=url, hint=hint)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What a task is run with: where it reads, how much memory that may take, when to stop, and what to count."""
+
+    storage: Storage
+    budget: Budget
+    progress: Progress
+    stop: threading.Event
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows of a task, where they end, and what is to be counted with them. An object's last piece has no rows."""
+
+    batch: pa.RecordBatch | None
+    after: Position
+    counts: Counts
+
+
+def read(job: Job, task: Task, worker: Worker, start: Position | None = None) -> Iterator[Piece]:
+    """The rows of a task's objects, in order, in batches of exactly the job's schema.
+
+    An object that is empty is left out, and so is one that was replaced or deleted since it was listed: its new version
+    is newer than the watermark, so the next run lists it. Both are said.
+
+    Args:
+        job: Of the stream.
+        task: Which objects.
+        worker: What the task is run with.
+        start: Where the reading begins: at the task's start, or where an earlier piece ended.
+
+    Raises:
+        ObjectChangedError: An object was replaced after some of its rows were given.
+        DataError: A file does not fit the schema; names object, line or row group, and column.
+        DriftError: A file does not fit the schema, which may change.
+    """
+    storage, start = CountedStorage(worker.storage, worker.progress), start or Position()
+    for number, info in enumerate(task.objects[start.object :], start.object):
+        begin = start if number == start.object else Position(number)
+        counts = Counts(objects=1)
+        if info.size == 0:  # whatever its name: `_SUCCESS` and other marks have no format
+            logger.warning("%s is empty and was skipped", info.url)
+            counts = Counts(skipped_objects=1)
+        else:
+            rows = 0
+            try:
+                for piece in _read_object(job, info, begin, storage, worker):
+                    rows += piece.counts.rows_read
+                    yield piece
+            except EmptyObjectError:
+                logger.warning("%s is empty and was skipped", info.url)
+                counts = Counts(skipped_objects=1)
+            except ObjectChangedError:
+                if rows:
+                    raise
+                first = f"; its first {begin.rows:,} rows were sent by an earlier run" if begin.rows else ""
+                text = "%s was replaced or deleted since it was listed%s; a later run reads its new version"
+                logger.warning(text, info.url, first)
+                counts = Counts(skipped_objects=1)
+        yield Piece(None, Position(number + 1), counts)
+
+
+def _read_object(job: Job, info: ObjectInfo, start: Position, storage: Storage, worker: Worker) -> Iterator[Piece]:
+    constants = job.partitions.values(info.url, job.schema)
+    _check_partitions(job, info)
+    source = split(job.schema, metadata_columns=job.metadata_columns, constants=constants)
+    origin = _Origin(job, info, constants, start.rows)
+    reader = ObjectReader(storage, info.url, info=info, budget=worker.budget)
+    course = Course(start.place or Place())
+    surplus, rows = 0 if start.place else start.rows, start.rows
+    before = Counts()
+
+    def so_far() -> Counts:
+        return Counts(
+            rows_read=rows - start.rows + course.skipped, rows_skipped=course.skipped, rows_rescued=course.rescued
+        )
+
+    for given in FORMATS[format_of(job.format, info.url)].read(reader, source, job.options, course):
+        if worker.stop.is_set():
+            raise Stopped
+        batch = given.slice(surplus)
+        surplus -= given.num_rows - batch.num_rows
+        if not batch.num_rows:
+            continue
+        rows += batch.num_rows
+        counts = so_far()
+        yield Piece(origin.add_to(batch), Position(start.object, rows, course.place), counts - before)
+        before = counts
+    yield Piece(None, Position(start.object, rows, course.place), so_far() - before)
+
+
+def _check_partitions(job: Job, info: ObjectInfo) -> None:
+    """A key that tells of a column which no other told of so far is drift as much as a file that has one.
+
+    Raises:
+        DriftError: It does, and the schema may change.
+    """
+    if new := drift.unknown(job.partitions.texts(info.url), job.schema, job.options):
+        if job.options.on_drift == "raise":
+            drift.refuse_new((f for f in job.partitions.infer([info.url]) if f.name in new), info.url)
+        logger.warning("%s: what its key tells of %s is no column, and is left out", info.url, ", ".join(new))
+
+
+class _Origin:
+    """The metadata columns and partition columns of one object's rows."""
+
+    def __init__(self, job: Job, info: ObjectInfo, constants: Mapping[str, Any], rows: int) -> None:
+        self._job = job
+        self._rows = rows
+        self._columns: dict[str, pa.Array] = {}
+        metadata = {
+            "_sdc_source_bucket": info.url.bucket,
+            "_sdc_source_file": info.url.key,
+            "_sdc_source_modified_at": info.modified,
+            "_sdc_source_etag": info.etag,
+        }
+        self._values = {**(metadata if job.metadata_columns else {}), **constants}
+
+    def add_to(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The next batch of the object, with its metadata and partition columns where the job's schema has them."""
+        if not self._values:
+            return batch
+        count = batch.num_rows
+        columns = []
+        for field in self._job.schema:
+            if field.name in self._values:
+                columns.append(self._constant(field, count))
+            elif field.name == "_sdc_source_lineno" and self._job.metadata_columns:
+                columns.append(pc.cumulative_sum(pa.repeat(pa.scalar(1, field.type), count), self._rows))
+            else:
+                columns.append(batch.column(field.name))
+        self._rows += count
+        return pa.RecordBatch.from_arrays(columns, schema=self._job.schema)
+
+    def _constant(self, field: pa.Field, count: int) -> pa.Array:
+        """Made once for batches of about one size: that is cheaper than the values are."""
+        if field.name not in self._columns or len(self._columns[field.name]) < count:
+            self._columns[field.name] = pa.repeat(pa.scalar(self._values[field.name], field.type), count)
+        return self._columns[field.name].slice(0, count)
