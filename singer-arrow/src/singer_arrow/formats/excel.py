@@ -82,7 +82,7 @@ class Excel:
                 try:
                     outcome = rows.convert(columns, len(numbers))
                 except MisfitError:
-                    outcome = rows.sort_out(columns, numbers.to_pylist(), [])
+                    outcome = rows.sort_out(columns, numbers.to_pylist(), [], int)
                 if (batch := settlement.settle(outcome, 0)) is not None:
                     yield batch
 
