@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,6 +28,7 @@ from singer_arrow.schema import is_json
 _LONG_LINE = 1000
 _BLANK = re.compile(rb"(?m)^[ \t\r]*\n")
 _OBJECTS = re.compile(rb"(?m)^[ \t]*\{")
+_ESCAPED_KEY = re.compile(rb'\\[^"]*"[ \t\r]*:')
 _FIRST_INEXACT = 2.0**53  # the text of an integer from here on may have been rounded
 _BEHAVIOURS = {"": "ignore", "error": "error", "infer": "infer", "scan": "ignore"}
 FAILED = (pa.ArrowException, msgspec.MsgspecError, ValueError)
@@ -147,7 +148,7 @@ class ArrowLines:
         if not fields:
             return {}, []
         raws = raw_values(data, tuple(f.name for f in fields))
-        if len(raws[0]) != rows:
+        if len(raws[0]) != rows or (way.suspects and _stands_twice(data, way.suspects)):
             raise NotPlainError
         made, misfits = {}, []
         for field, values in zip(fields, raws, strict=True):
@@ -207,6 +208,19 @@ def _raw_decoder(names: tuple[str, ...]) -> Any:
     fields = [(f"f{i}", msgspec.Raw, msgspec.Raw(b"null")) for i in range(len(names))]
     rename = {f"f{i}": name for i, name in enumerate(names)}
     return msgspec.json.Decoder(msgspec.defstruct("Raws", fields, rename=rename, gc=False))
+
+
+def _stands_twice(data: bytes, names: Iterable[str]) -> bool:
+    """Whether one of some keys stands twice in a record, as Arrow's reader tells of those that it reads."""
+    quoted = [b'"%b"' % name.encode() for name in names]
+    escaped = any(c in name for name in names for c in NO_FIELD)
+    for line in data.split(b"\n"):
+        twice_named = escaped or any(line.count(name) > 1 for name in quoted)
+        if (twice_named or _ESCAPED_KEY.search(line)) and line and not line.isspace():
+            twice: frozenset[str] = parse(line).twice
+            if not twice.isdisjoint(names):
+                return True
+    return False
 
 
 def _one_object_a_line(data: bytes, rows: int, lines: int) -> bool:

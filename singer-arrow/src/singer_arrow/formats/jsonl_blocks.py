@@ -24,13 +24,12 @@ class LongLine(bytes):
 
     def fault(self) -> Fault:
         """What is wrong with it."""
-        reason = f"{too_long()}; what is kept of it is its first {len(self) >> 20} MiB"
-        return Fault(1, reason, text=bytes(self))
+        return Fault(1, too_long(", of which no more than the first MiB is kept"), text=bytes(self))
 
 
-def too_long() -> str:
+def too_long(more: str = "") -> str:
     """What is wrong with a line that is too long."""
-    return f"the line is longer than {limits.LONGEST_RECORD >> 20} MiB; is each record on a line of its own?"
+    return f"the line is longer than {limits.LONGEST_RECORD >> 20} MiB{more}; is each record on a line of its own?"
 
 
 def blocks_without_long_lines(chunks: Iterable[Any], *, size: int) -> Iterator[memoryview]:

@@ -128,7 +128,7 @@ def _rescue(rows: Rows, row_of: dict[int, int], options: ReadOptions) -> Rescue:
         if fault.raw is not None and fault.column is not None:
             rescue.add(row_of[fault.line], fault.column, fault.raw)
         elif fault.raw is None:
-            text = fault.text.decode(errors="replace")
+            text = fault.text.rstrip(b"\r").decode(errors="replace")
             rescue.add(row_of[fault.line], "_raw", json_text(text))
             why = fault.reason if fault.column is None else f"column {fault.column!r}: {fault.reason}"
             rescue.add(row_of[fault.line], "_error", json_text(why))
