@@ -27,7 +27,7 @@ def detect_delimiter(text: bytes, dialect: Dialect) -> str:
     """
     taken = (dialect.quote, dialect.escape, dialect.comment)
     tried = [replace(dialect, delimiter=c) for c in CANDIDATES if c not in taken]
-    likely = [d for d in tried if max(_fields(d, text, 1), default=0) > 1]
+    likely = [d for d in tried if _fields(d, text, 1)[0] > 1]
     if not likely or likely == [dialect]:
         return dialect.delimiter
     found = [(*_share(_fields(d, text, _ROWS)), -rank, d.delimiter) for rank, d in enumerate(likely)]
@@ -36,8 +36,9 @@ def detect_delimiter(text: bytes, dialect: Dialect) -> str:
 
 
 def _fields(dialect: Dialect, text: bytes, rows: int) -> list[int]:
-    """How many fields each of the first rows has."""
-    return [len(dialect.raw_fields(text[r.start : r.end])) for r in islice(dialect.records(text), rows)]
+    """How many fields each of the first rows has; if not even one is whole, as far as the text goes."""
+    found = [text[r.start : r.end] for r in islice(dialect.records(text), rows)]
+    return [len(dialect.raw_fields(row)) for row in found or [text]]
 
 
 def _share(fields: Iterable[int]) -> tuple[float, int]:
