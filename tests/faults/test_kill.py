@@ -1,11 +1,13 @@
 """kill -9 at random moments, then a rerun from the last STATE that came out: the rows are exact, append-only.
 
 Ten moments for each target and some for the tap before it, half of the reruns without the STATE, over enough objects
-that several tasks, batch files and loads are under way at once.
+that several tasks, batch files and loads are under way at once. One object is large: it makes many batch files, and an
+interrupted run goes on within it.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import subprocess
@@ -16,12 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from warehouses import Warehouse
 
 from local_cloud.programs import Programs
 
 ROWS_EACH = 30
+LARGE = 6000
+FIRST_OF_LARGE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -42,8 +48,8 @@ class Size:
     longest: float
 
     @property
-    def rows(self) -> int:
-        return self.objects * ROWS_EACH
+    def ids(self) -> list[int]:
+        return [*range(self.objects * ROWS_EACH), *range(FIRST_OF_LARGE, FIRST_OF_LARGE + LARGE)]
 
 
 SIZES = {"bigquery": Size(420, ("*",), 0.02, 0.05, 7.0), "redshift": Size(200, ("000*", "001*"), 0.01, 0.02, 4.0)}
@@ -68,7 +74,16 @@ def source(s3: Any) -> str:
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(upload, range(OBJECTS)))
+    s3.put_object(Bucket=name, Key="in/large.parquet", Body=large(range(FIRST_OF_LARGE, FIRST_OF_LARGE + LARGE)))
     return name
+
+
+def large(ids: range) -> bytes:
+    """A file of many row groups, of which each is a batch."""
+    columns = {"id": ids, "name": [f"text of row {i}" for i in ids], "score": [i / 4 for i in ids]}
+    out = io.BytesIO()
+    pq.write_table(pa.table(columns), out, row_group_size=300)
+    return out.getvalue()
 
 
 class Pipeline:
@@ -78,8 +93,9 @@ class Pipeline:
         self._run, self._program = run, warehouse.program
         self._out = folder / "target-stdout"
         size = SIZES[warehouse.name]
+        keys = [*(f"{k}.csv" for k in size.keys), "large.parquet"]
         self._tap = {
-            "streams": [{"name": "rows", "path": [f"s3://{source}/in/{k}.csv" for k in size.keys]}],
+            "streams": [{"name": "rows", "path": [f"s3://{source}/in/{k}" for k in keys]}],
             "batch_config": {
                 "encoding": {"format": "parquet"},
                 "storage": {"root": f"s3://{stage}/batches"},
@@ -134,7 +150,7 @@ def test_kill_and_rerun(
     state = moment % 2 == 0  # every other rerun has lost its STATE too
     pipeline = Pipeline(run, warehouse, source, bucket, tmp_path)
     size = SIZES[warehouse.name]
-    expected = (size.rows, size.rows, sum(range(size.rows)))
+    expected = (len(size.ids), len(size.ids), sum(size.ids))
 
     tap, target = pipeline.start(state=state)
     time.sleep(chance.uniform(0.1, 1.0) * size.longest)

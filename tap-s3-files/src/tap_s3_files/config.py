@@ -23,7 +23,6 @@ MIB = 1 << 20
 OVERLAP_MINUTES = {"polling": 10, "sqs": 10, "inventory": 2880}
 """How late an object may appear: a listing shows what there is, an inventory may miss its last hours."""
 _LATER = {
-    "passthrough": False,
     "executor": "threads",
 }
 """Settings of which one value is available yet."""
@@ -91,6 +90,7 @@ class Settings:
     manifest: Url | None
     sqs: SqsSettings | None
     metadata_columns: bool
+    passthrough: bool
     aws: AwsOptions
     max_workers: int
     memory_bytes: int
@@ -157,6 +157,7 @@ class Settings:
             manifest=_manifest(replication, streams),
             sqs=sqs,
             metadata_columns=config.get("metadata_columns", True),
+            passthrough=config.get("passthrough", False),
             aws=AwsOptions.from_config(config.get("aws")),
             max_workers=config.get("max_workers", default_workers()),
             memory_bytes=config.get("memory_limit_mb", 512) * MIB,

@@ -15,6 +15,7 @@ from singer_arrow.batch.encode import Part, write_parts
 from singer_arrow.batch.message import Batch
 from singer_arrow.urls import Url
 from tap_s3_files.config import BatchSettings
+from tap_s3_files.passthrough import Passed, untouched
 from tap_s3_files.plan import Position, Task
 from tap_s3_files.progress import Counts
 from tap_s3_files.rows import Job, Piece, Worker, read
@@ -66,6 +67,11 @@ def convert(
     """
     maker = _Maker(job, task, batch)
     at, divisible = start or Position(), len(task.objects) == 1
+    if job.passthrough and not at.rows:
+        passed = untouched(job, task, batch, worker)
+        if passed.objects:
+            yield Step(maker.untouched(passed), None, passed.counts)
+            task = passed.rest
     if record is not None and divisible:
         for made in _made_before(record, at, worker):
             counts = Counts(batch_files=1, rows_read=made.rows, rows_written=made.rows)
@@ -131,18 +137,29 @@ class _Maker:
         name = f"{safe_name(self._job.stream)}--{self._name}-{first_row}-{rows}.{self._suffix}"
         return self._batch.root.join(f"{self._batch.prefix}{name}")
 
+    def untouched(self, passed: Passed) -> Batch:
+        """The message for objects that go as they are. As below, its id holds when one of them has gone."""
+        urls = tuple(str(o.url) for o in passed.objects)
+        return self._message(urls, passed.rows, sum(o.size for o in passed.objects), "untouched")
+
     def message(self, part: Part, rows: int) -> Batch:
-        """The last file's id does not tell its number of rows: if an object of a bundle has gone since an earlier run
-        sent the file, the rest must still be known as sent, or its rows would be loaded twice."""
+        """The message for a batch file.
+
+        The last file's id does not tell its number of rows: if an object of a bundle has gone since an earlier run
+        sent the file, the rest must still be known as sent, or its rows would be loaded twice.
+        """
+        return self._message((str(part.url),), part.rows, part.bytes, part.first_row, rows)
+
+    def _message(self, urls: tuple[str, ...], rows: int | None, size: int, *name: Any) -> Batch:
         version = self._job.version
         return Batch(
             stream=self._job.stream,
             format=self._batch.format,
             compression=self._batch.compression if self._batch.compression != "none" else None,
-            manifest=(str(part.url),),
-            batch_id=_hash(self._name, part.first_row, rows, *([version] if version is not None else [])),
-            row_count=part.rows,
-            byte_count=part.bytes,
+            manifest=urls,
+            batch_id=_hash(self._name, *name, *([version] if version is not None else [])),
+            row_count=rows,
+            byte_count=size,
             version=version,
         )
 

@@ -227,7 +227,14 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
     ),
     _text("plan_root", "URL below which the plans of unfinished runs are kept; by default the batch storage's root."),
     th.Property(
-        "passthrough", th.BooleanType, default=False, description="Send objects as they are: not available yet."
+        "passthrough",
+        th.BooleanType,
+        default=False,
+        description=(
+            "Put objects that are batch files already into manifests as they are, without reading their rows: Parquet "
+            "with the columns and types of SCHEMA, or JSON Lines with gzip. The target must be able to read them where "
+            "they are. Others are converted, and the log says why; metadata_columns must be false."
+        ),
     ),
     th.Property(
         "metadata_columns",

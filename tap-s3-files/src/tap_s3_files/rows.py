@@ -30,7 +30,8 @@ logger = logging.getLogger("tap-s3-files")
 class Job:
     """What all tasks of a stream have in common.
 
-    `schema` is what SCHEMA says, in Arrow; `version` is that of ACTIVATE_VERSION, if there is one.
+    `schema` is what SCHEMA says, in Arrow; `version` is that of ACTIVATE_VERSION, if there is one; `passthrough` says
+    that objects which a target can load as they are go into manifests as they are.
     """
 
     stream: str
@@ -40,6 +41,7 @@ class Job:
     options: ReadOptions
     version: int | None = None
     partitions: Partitions = NO_PARTITIONS
+    passthrough: bool = False
 
 
 def format_of(wanted: str, url: Url) -> str:

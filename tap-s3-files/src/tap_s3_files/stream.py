@@ -176,6 +176,7 @@ class FileStream(ArrowStream):
             options=self._options(arrow, plan.deselected),
             version=self.version,
             partitions=self.settings.partitions,
+            passthrough=self.tap.settings.passthrough,
         )
 
     def _options(self, schema: pa.Schema, deselected: frozenset[str]) -> ReadOptions:

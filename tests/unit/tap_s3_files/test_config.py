@@ -42,6 +42,7 @@ def test_defaults() -> None:
         manifest=None,
         sqs=None,
         metadata_columns=True,
+        passthrough=False,
         aws=AwsOptions(),
         max_workers=3,
         memory_bytes=512 << 20,
@@ -109,6 +110,7 @@ def test_everything_set() -> None:
         manifest=None,
         sqs=None,
         metadata_columns=False,
+        passthrough=False,
         aws=AwsOptions(profile="p"),
         max_workers=1,
         memory_bytes=100 << 20,
@@ -137,7 +139,6 @@ def test_the_default_compression(kind: str, compression: str) -> None:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"passthrough": True}, "'passthrough': True is not available yet; use false"),
         ({"executor": "dask"}, "'executor': 'dask' is not available yet; use threads"),
         ({"replication": {"method": "inventory"}}, "'replication.manifest_url' is missing"),
         ({"replication": {"manifest_url": "s3://b/m"}}, "'replication.manifest_url' is for the method inventory"),

@@ -1,0 +1,127 @@
+"""Objects that a target can load as they are: they go into the manifest, and none of their rows is read.
+
+Of a Parquet file the footer is read, of JSON Lines the beginning. What a reading would add, change or look for makes an
+object one to be converted.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from singer_arrow.compression import detect
+from singer_arrow.errors import EmptyObjectError, ObjectChangedError
+from singer_arrow.formats import FORMATS, RESCUED, drift
+from singer_arrow.formats.parquet import read_footer
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.reading.text import sample
+from singer_arrow.schema import is_json
+from singer_arrow.storage import ObjectInfo
+from tap_s3_files.config import BatchSettings
+from tap_s3_files.plan import Task
+from tap_s3_files.progress import CountedStorage, Counts
+from tap_s3_files.rows import Job, Worker, format_of
+
+logger = logging.getLogger("tap-s3-files")
+SAMPLE_BYTES = 64 << 10
+"""Of JSON Lines, how much is looked at for columns that are news."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Objects that go as they are, with their rows as far as these are known, and the task of those that do not."""
+
+    objects: tuple[ObjectInfo, ...]
+    rows: int | None
+    rest: Task
+
+    @property
+    def counts(self) -> Counts:
+        """What is to be counted once they are sent."""
+        count, rows = len(self.objects), self.rows or 0
+        return Counts(objects=count, rows_read=rows, rows_written=rows, batch_files=count)
+
+
+class _MustReadError(Exception):
+    """Why an object must be converted; empty where the reading of it says that."""
+
+
+def untouched(job: Job, task: Task, batch: BatchSettings, worker: Worker) -> Passed:
+    """Which objects of a task go as they are; the same ones on every run. Why others do not is logged."""
+    objects: list[ObjectInfo] = []
+    rest: list[ObjectInfo] = []
+    rows: int | None = 0
+    for info in task.objects:
+        try:
+            _check_job(job, batch)
+            found = _check(job, info, batch, worker)
+        except _MustReadError as error:
+            if str(error):
+                logger.info("%s is converted although passthrough is on: %s", info.url, error)
+            rest.append(info)
+        except (EmptyObjectError, ObjectChangedError):
+            rest.append(info)
+        else:
+            objects.append(info)
+            rows = None if rows is None or found is None else rows + found
+    return Passed(tuple(objects), rows, Task(tuple(rest)))
+
+
+def _check_job(job: Job, batch: BatchSettings) -> None:
+    """Raise if something keeps all objects of a stream from going as they are."""
+    if job.metadata_columns:
+        raise _MustReadError("metadata_columns adds columns")
+    if job.partitions.hive or job.partitions.paths:
+        raise _MustReadError("keys give columns")
+    if job.options.on_bad_row != "fail" or RESCUED in job.schema.names:
+        raise _MustReadError("on_bad_row and on_drift want each row looked at")
+    if batch.format == "jsonl" and batch.compression != "gzip":
+        raise _MustReadError("batch files are not to be compressed")
+
+
+def _check(job: Job, info: ObjectInfo, batch: BatchSettings, worker: Worker) -> int | None:
+    """The rows of an object that goes as it is, or None where they are not known; raises if it does not."""
+    if info.size == 0:
+        raise _MustReadError
+    kind = format_of(job.format, info.url)
+    if kind != batch.format:
+        reason = f"it is {kind}, and batch files are {batch.format}"
+        raise _MustReadError(reason)
+    storage = CountedStorage(worker.storage, worker.progress)
+    reader = ObjectReader(storage, info.url, info=info, budget=worker.budget)
+    if kind == "parquet":
+        return _check_parquet(job, reader)
+    _check_lines(job, reader)
+    return None
+
+
+def _check_parquet(job: Job, reader: ObjectReader) -> int:
+    if detect(reader.url.name) == "zip":
+        raise _MustReadError("it is an archive")
+    metadata = read_footer(reader, reader.url).metadata
+    file = metadata.schema.to_arrow_schema()
+    if sorted(file.names) != sorted(job.schema.names):
+        other = sorted(set(file.names).symmetric_difference(job.schema.names))
+        reason = f"its columns are not those of SCHEMA ({', '.join(other[:5]) or 'one stands twice'})"
+        raise _MustReadError(reason)
+    for field in job.schema:
+        t = file.field(field.name).type
+        if t != field.type or is_json(field):
+            reason = f"its column {field.name!r} is {t}, in SCHEMA {drift.named(field)}"
+            raise _MustReadError(reason)
+    return int(metadata.num_rows)
+
+
+def _check_lines(job: Job, reader: ObjectReader) -> None:
+    head = bytes(reader.head_bytes(SAMPLE_BYTES)[:16])
+    if job.options.compression not in ("auto", "gzip") or detect(reader.url.name, head) != "gzip":
+        raise _MustReadError("it is not compressed by gzip")
+    if sample(reader, SAMPLE_BYTES, compression="gzip")[0].lstrip()[:1] == b"[":
+        raise _MustReadError("it is a list")
+    found = FORMATS["jsonl"].infer(reader, job.options, sample_bytes=SAMPLE_BYTES)
+    shared = set(found.names) & set(job.schema.names)
+    other = drift.unknown(found.names, job.schema, job.options)
+    other += [n for n in shared if drift.wider(job.schema.field(n), found.field(n)) is not None]
+    if other:
+        reason = f"its first lines do not fit SCHEMA ({', '.join(sorted(other)[:5])})"
+        raise _MustReadError(reason)

@@ -1,0 +1,165 @@
+"""Objects that are batch files already go into the manifest; all others are converted, and it is said why."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from singer_arrow.formats import RESCUED, ReadOptions
+from singer_arrow.reading.budget import Budget
+from singer_arrow.schema import json_field
+from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.urls import Url
+from tap_s3_files.catalog import METADATA
+from tap_s3_files.config import BatchSettings
+from tap_s3_files.convert import Step, convert
+from tap_s3_files.partitions import Partitions
+from tap_s3_files.passthrough import untouched
+from tap_s3_files.plan import Task
+from tap_s3_files.progress import Counts, Progress
+from tap_s3_files.rows import Job, Worker
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))])
+JOB = Job("orders", SCHEMA, False, "auto", ReadOptions(on_drift="raise", known=frozenset()), passthrough=True)
+
+
+class Folder:
+    def __init__(self, path: Path) -> None:
+        self.path, self.storage = path, Storage()
+        self.batch = BatchSettings(Url.parse(str(path / "out")), "", "parquet", "zstd", 1 << 20)
+        self.worker = Worker(self.storage, Budget(), Progress("orders"), threading.Event())
+
+    def parquet(self, name: str, rows: int = 3, schema: pa.Schema = SCHEMA) -> ObjectInfo:
+        values = [
+            {f.name: None if f.name == "at" else n if f.name == "id" else f"{n}" for f in schema} for n in range(rows)
+        ]
+        pq.write_table(pa.Table.from_pylist(values, schema), self.path / name)
+        return self.storage.head(Url.parse(str(self.path / name)))
+
+    def write(self, name: str, data: bytes) -> ObjectInfo:
+        (self.path / name).write_bytes(data)
+        return self.storage.head(Url.parse(str(self.path / name)))
+
+    def steps(self, *objects: ObjectInfo, job: Job = JOB, **batch: Any) -> list[Step]:
+        return list(convert(job, Task(objects), self.worker, replace(self.batch, **batch), 1 << 20))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def test_parquet_with_the_columns_of_schema_goes_as_it_is(folder: Folder) -> None:
+    a, b = folder.parquet("a.parquet", 3), folder.parquet("b.parquet", 4, pa.schema(list(SCHEMA)[::-1]))
+    first, *rest = folder.steps(a, b)
+    assert first.batch is not None
+    assert first.batch.manifest == (str(a.url), str(b.url))
+    assert (first.batch.row_count, first.batch.byte_count) == (7, a.size + b.size)
+    assert first.counts == Counts(objects=2, rows_read=7, rows_written=7, batch_files=2)
+    assert [s.batch for s in rest] == [None]
+    assert not (folder.path / "out").exists()
+    assert first == folder.steps(a, b)[0]
+
+
+def test_what_must_be_converted_is_and_the_rest_goes_as_it_is(folder: Folder) -> None:
+    a, b = folder.parquet("a.parquet"), folder.parquet("b.parquet", schema=pa.schema([("id", pa.int32())]))
+    untouched, converted, _ = folder.steps(a, b)
+    assert untouched.batch is not None
+    assert converted.batch is not None
+    assert untouched.batch.manifest == (str(a.url),)
+    (url,) = converted.batch.manifest
+    assert pq.read_table(Url.parse(url).local_path()).schema.equals(SCHEMA)
+    assert untouched.batch.batch_id != converted.batch.batch_id
+
+
+def test_an_object_that_is_gone_leaves_the_id_as_it_was(folder: Folder) -> None:
+    a, b = folder.parquet("a.parquet"), folder.parquet("b.parquet")
+    before = folder.steps(a, b)[0].batch
+    (folder.path / "a.parquet").unlink()
+    after = folder.steps(a, b)[0].batch
+    assert before is not None
+    assert after is not None
+    assert (after.batch_id, after.manifest) == (before.batch_id, (str(b.url),))
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        (pa.schema(list(SCHEMA)[:2]), "its columns are not those of SCHEMA (at)"),
+        (
+            pa.schema([*list(SCHEMA)[:2], ("at", pa.timestamp("ms", "UTC"))]),
+            "its column 'at' is timestamp[ms, tz=UTC], in SCHEMA timestamp[us, tz=UTC]",
+        ),
+        (pa.schema([("id", pa.int32()), *list(SCHEMA)[1:]]), "its column 'id' is int32, in SCHEMA int64"),
+    ],
+)
+def test_parquet_of_other_columns_is_converted(
+    folder: Folder, schema: pa.Schema, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    info = folder.parquet("a.parquet", schema=schema)
+    with caplog.at_level("INFO"):
+        step = folder.steps(info)[0]
+    assert step.batch is not None
+    assert step.batch.manifest != (str(info.url),)
+    assert [r.message for r in caplog.records] == [f"{info.url} is converted although passthrough is on: {reason}"]
+
+
+@pytest.mark.parametrize(
+    ("job", "batch", "reason"),
+    [
+        ({"metadata_columns": True, "schema": pa.schema([*SCHEMA, *METADATA])}, {}, "metadata_columns adds columns"),
+        ({"partitions": Partitions(hive=True)}, {}, "keys give columns"),
+        ({"options": ReadOptions(on_bad_row="skip")}, {}, "on_bad_row and on_drift want each row looked at"),
+        ({"schema": pa.schema([*SCHEMA, json_field(RESCUED)])}, {}, "on_bad_row and on_drift want each row looked at"),
+        ({}, {"format": "jsonl", "compression": "gzip"}, "it is parquet, and batch files are jsonl"),
+    ],
+)
+def test_settings_that_want_rows_read_or_changed_win(
+    folder: Folder, job: dict[str, Any], batch: dict[str, Any], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    info = folder.parquet("a.parquet")
+    with caplog.at_level("INFO"):
+        step = folder.steps(info, job=replace(JOB, **job), **batch)[0]
+    assert step.batch is not None
+    assert step.batch.manifest != (str(info.url),)
+    assert caplog.records[0].message.endswith(f"passthrough is on: {reason}")
+
+
+LINES = b'{"id": 1, "name": "a", "at": "2024-05-01T00:00:00Z"}\n{"id": 2}\n'
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (gzip.compress(LINES, mtime=0), ""),
+        (LINES, "it is not compressed by gzip"),
+        (gzip.compress(b"[" + LINES.replace(b"}\n{", b"},{").strip() + b"]", mtime=0), "it is a list"),
+        (gzip.compress(b'{"id": "x"}\n', mtime=0), "its first lines do not fit SCHEMA (id)"),
+        (gzip.compress(b'{"id": 1, "more": 2}\n', mtime=0), "its first lines do not fit SCHEMA (more)"),
+    ],
+    ids=["fits", "plain", "list", "type", "column"],
+)
+def test_json_lines_with_gzip_go_as_they_are(
+    folder: Folder, data: bytes, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    info = folder.write("a.jsonl.gz", data)
+    with caplog.at_level("INFO"):
+        passed = untouched(JOB, Task((info,)), replace(folder.batch, format="jsonl", compression="gzip"), folder.worker)
+    if reason:
+        assert (passed.objects, passed.rest.objects) == ((), (info,))
+        assert caplog.records[0].message.endswith(f"passthrough is on: {reason}")
+    else:
+        assert (passed.objects, passed.rest.objects, passed.rows) == ((info,), (), None)
+
+
+def test_an_empty_object_is_left_out(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
+    info = folder.write("a.parquet", b"")
+    assert [s.batch for s in folder.steps(info)] == [None]
+    assert [r.message for r in caplog.records] == [f"{info.url} is empty and was skipped"]
