@@ -161,14 +161,6 @@ def test_a_name_that_does_not_tell_the_format(source: Source) -> None:
     assert "Set the stream's 'format' to" in line
 
 
-@pytest.mark.parametrize("key", ["in//a.csv", "in/./a.csv"])
-def test_a_key_that_cannot_be_read(key: str, source: Source) -> None:
-    source.put(key, "id\n1\n")
-    line = error_of(source.run())
-    assert f"{key}: its key has an empty part, or one that is '.' or '..'" in line
-    assert "Rename the object" in line
-
-
 # Contents: the good file comes first, and its rows may be sent; of the bad one nothing is -----------------------------
 
 

@@ -245,16 +245,6 @@ def test_a_poisonous_message_ends_in_the_dead_letter_queue(source: Source) -> No
     source.sqs.delete_queue(QueueUrl=dead)
 
 
-def test_a_key_that_cannot_be_read_is_left_to_the_dead_letter_queue(source: Source) -> None:
-    source.quiet()
-    source.csv("in/a.csv", 0)
-    source.send(source.event("in/../b.csv"), source.event("in/a.csv"))
-    ran = source.run()
-    assert source.rows(ran) == list(range(10))
-    assert said(ran, "its key has an empty part, or one that is '.' or '..'")
-    assert source.in_queue() == (1, 0)
-
-
 def test_events_of_other_objects_stay_in_the_queue_unless_they_may_go(source: Source) -> None:
     source.csv("in/a.csv", 0)
     source.csv("elsewhere/b.csv", 10)

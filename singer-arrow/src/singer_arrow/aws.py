@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import logging
-from collections.abc import Callable, Mapping
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from singer_arrow.errors import ConfigError, CredentialsError
@@ -13,7 +20,12 @@ from singer_arrow.errors import ConfigError, CredentialsError
 if TYPE_CHECKING:
     import boto3
 
+SESSION_NAME = "singer-arrow"
+"""The name of a role's session where none is set."""
+DEFAULT_REGION = "us-east-1"
 _REFRESH = timedelta(minutes=10)  # botocore renews expiring credentials itself; asking it again is cheap
+_KEY_BYTES = 32
+_BUNDLES = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +40,17 @@ class AwsOptions:
     session_token: str | None = field(default=None, repr=False)
     role_arn: str | None = None
     external_id: str | None = None
+    role_session_name: str | None = None
     anonymous: bool = False
     requester_pays: bool = False
+    sse_customer_key: str | None = field(default=None, repr=False)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any] | None) -> AwsOptions:
         """Read the setting `aws`.
 
         Raises:
-            ConfigError: A name is unknown, or half of a key pair is missing.
+            ConfigError: A name is unknown, half of a key pair is missing, or a key is no key.
         """
         config = {k: v for k, v in (config or {}).items() if v is not None}
         known = [f.name for f in fields(cls)]
@@ -46,88 +60,185 @@ class AwsOptions:
         if ("access_key_id" in config) != ("secret_access_key" in config):
             msg = "Settings aws.access_key_id and aws.secret_access_key belong together; give both or neither"
             raise ConfigError(msg)
+        for name in ("external_id", "role_session_name"):
+            if name in config and "role_arn" not in config:
+                msg = f"Setting aws.{name} is for a role; set aws.role_arn too"
+                raise ConfigError(msg)
+        if "sse_customer_key" in config:
+            _check_key(config["sse_customer_key"])
         return cls(**config)
 
 
+def _check_key(text: str) -> None:
+    try:
+        key = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if len(key) != _KEY_BYTES:
+        msg = f"Setting aws.sse_customer_key must be the base64 text of {_KEY_BYTES} bytes; it is not"
+        raise ConfigError(msg)
+
+
+def ca_bundle() -> str | None:
+    """The file of certificate authorities that the environment names, for the libraries that look elsewhere.
+
+    Raises:
+        ConfigError: A variable names a file that is not there.
+    """
+    for name in _BUNDLES:
+        path = os.environ.get(name)
+        if not path or Path(path).is_dir():  # a directory is known to OpenSSL alone
+            continue
+        if not Path(path).is_file():
+            msg = f"The environment variable {name} names {path}, which does not exist; correct or unset it"
+            raise ConfigError(msg)
+        return path
+    return None
+
+
 def session(options: AwsOptions) -> boto3.Session:
-    """A boto3 session as the options say.
+    """A boto3 session as the options say; with `role_arn` its credentials are the role's, renewed before they expire.
 
     Raises:
         ConfigError: The profile does not exist.
+        CredentialsError: There are none with which the role could be assumed.
     """
     import boto3
+    import botocore.session
+    from botocore.credentials import CredentialResolver
     from botocore.exceptions import ProfileNotFound
 
     logging.getLogger("botocore.credentials").setLevel(logging.WARNING)  # it tells each time where it found them
+    core = botocore.session.get_session()
     try:
-        return boto3.Session(
+        own = boto3.Session(
             aws_access_key_id=options.access_key_id,
             aws_secret_access_key=options.secret_access_key,
             aws_session_token=options.session_token,
             profile_name=options.profile,
             region_name=options.region,
+            botocore_session=core,
         )
+        _trust(core)
     except ProfileNotFound as error:
         msg = f"Setting aws.profile: {error}; add it to ~/.aws/config or name another"
         raise ConfigError(msg) from None
+    if not options.role_arn:
+        return own
+    other = botocore.session.get_session()
+    other.register_component("credential_provider", CredentialResolver([_role(options, own)]))
+    assumed = boto3.Session(profile_name=options.profile, region_name=own.region_name, botocore_session=other)
+    _trust(other)
+    return assumed
 
 
-def credential_provider(options: AwsOptions, boto: boto3.Session) -> Callable[[], dict[str, Any]]:
+def _trust(core: Any) -> None:
+    """Let a session follow all variables that name authorities; its own configuration comes first."""
+    if not core.get_config_variable("ca_bundle") and (bundle := ca_bundle()):
+        core.set_config_variable("ca_bundle", bundle)
+
+
+def _role(options: AwsOptions, own: boto3.Session) -> Any:
+    """What gives the credentials of the role to a session, and renews them."""
+    from botocore.credentials import AssumeRoleCredentialFetcher, CredentialProvider, DeferredRefreshableCredentials
+
+    with mapped():
+        credentials = own.get_credentials()
+    if credentials is None:
+        raise no_credentials()
+    extra = {"ExternalId": options.external_id} if options.external_id else {}
+    fetcher = AssumeRoleCredentialFetcher(
+        client_creator=partial(own.client, region_name=own.region_name or DEFAULT_REGION),
+        source_credentials=credentials,
+        role_arn=options.role_arn,
+        extra_args={"RoleSessionName": options.role_session_name or SESSION_NAME, **extra},
+    )
+
+    class Role(CredentialProvider):  # type: ignore[misc,unused-ignore]
+        METHOD = "assume-role"
+
+        def load(self) -> Any:
+            return DeferredRefreshableCredentials(fetcher.fetch_credentials, self.METHOD)
+
+    return Role()
+
+
+@contextmanager
+def mapped() -> Iterator[None]:
+    """Turn what botocore says when it looks for credentials into our error."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        msg = f"AWS credentials could not be had: {' '.join(str(error).split())}"
+        raise CredentialsError(msg) from None
+
+
+def no_credentials() -> CredentialsError:
+    """The error that there are none."""
+    return CredentialsError(
+        "No AWS credentials were found in the settings, the environment, ~/.aws or the machine's role; "
+        "set aws.profile or aws.access_key_id, or aws.anonymous for a public bucket"
+    )
+
+
+def credential_provider(boto: boto3.Session) -> Callable[[], dict[str, Any]]:
     """A function that gives fresh credentials each time, in the form that obstore asks for.
 
-    With `role_arn` the role is assumed with the session's credentials, and again before it expires.
+    `expires_at` is when it should be asked again: in ten minutes, or once half of the credentials' own time is over.
 
     Raises:
         CredentialsError: There are none, also later, when the function is called.
     """
-    from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    credentials = boto.get_credentials()
+    with mapped():
+        credentials = boto.get_credentials()
     if credentials is None:
-        msg = (
-            "No AWS credentials were found in the settings, the environment, ~/.aws or the machine's role; "
-            "set aws.profile or aws.access_key_id, or aws.anonymous for a public bucket"
-        )
-        raise CredentialsError(msg)
-    if options.role_arn:
-        extra = {"ExternalId": options.external_id} if options.external_id else {}
-        fetcher = AssumeRoleCredentialFetcher(
-            client_creator=boto.client,
-            source_credentials=credentials,
-            role_arn=options.role_arn,
-            extra_args={"RoleSessionName": "singer-arrow", **extra},
-        )
-        credentials = DeferredRefreshableCredentials(fetcher.fetch_credentials, "assume-role")
+        raise no_credentials()
+    lock = threading.Lock()
+    known: dict[str, Any] = {}
 
     def provide() -> dict[str, Any]:
-        try:
-            frozen = credentials.get_frozen_credentials()
-        except (BotoCoreError, ClientError) as error:
-            msg = f"AWS credentials could not be had: {error}"
-            raise CredentialsError(msg) from None
-        return {
-            "access_key_id": frozen.access_key,
-            "secret_access_key": frozen.secret_key,
-            "token": frozen.token,
-            "expires_at": datetime.now(UTC) + _REFRESH,
-        }
+        with lock:  # botocore would renew credentials of a few minutes on each call
+            now = datetime.now(UTC)
+            if not known or known["expires_at"] <= now:
+                with mapped():
+                    frozen = credentials.get_frozen_credentials()
+                ends = getattr(credentials, "_expiry_time", None)
+                known.update(
+                    access_key_id=frozen.access_key,
+                    secret_access_key=frozen.secret_key,
+                    token=frozen.token,
+                    expires_at=now + (min(_REFRESH, (ends - now) / 2) if ends else _REFRESH),
+                )
+            return dict(known)
 
     return provide
 
 
+def s3_endpoint(boto: boto3.Session) -> str | None:
+    """The endpoint of S3 that the environment or `~/.aws/config` names; None if Amazon's own is meant."""
+    from botocore.config import Config
+
+    region = boto.region_name or DEFAULT_REGION
+    named = boto.client("s3", region_name=region).meta.endpoint_url
+    own = boto.client("s3", region_name=region, config=Config(ignore_configured_endpoint_urls=True)).meta.endpoint_url
+    return None if named == own else str(named)
+
+
 def bucket_region(boto: boto3.Session, bucket: str, *, anonymous: bool) -> str:
-    """The region of a bucket, as S3 tells it also to those whom it refuses; `us-east-1` where it does not."""
+    """The region of a bucket, as S3 tells it also to those whom it refuses; else the session's, else `us-east-1`."""
     from botocore import UNSIGNED
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
 
-    config = Config(signature_version=UNSIGNED) if anonymous else None
+    config = Config(signature_version=UNSIGNED if anonymous else None, connect_timeout=10, read_timeout=20)
+    usual = boto.region_name or DEFAULT_REGION
     try:
-        answer = boto.client("s3", region_name="us-east-1", config=config).head_bucket(Bucket=bucket)
+        answer = boto.client("s3", region_name=usual, config=config).head_bucket(Bucket=bucket)
     except ClientError as error:
         answer = error.response
     except BotoCoreError:
-        return "us-east-1"  # the request that follows meets the same trouble and reports it
+        return usual  # the request that follows meets the same trouble and reports it
     headers: dict[str, str] = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
-    return headers.get("x-amz-bucket-region", "us-east-1")
+    return headers.get("x-amz-bucket-region", usual)

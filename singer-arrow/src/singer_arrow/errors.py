@@ -13,7 +13,8 @@
     |   |-- ServiceError           the service was busy, unreachable or broke the connection
     |   `-- ObjectChangedError     the object was replaced or deleted while it was read
     `-- SkippableError             this object alone cannot be used
-        `-- EmptyObjectError       it holds no byte
+        |-- EmptyObjectError       it holds no byte
+        `-- ArchivedError          it is in an archive, and nobody has restored it
 
 Each message is one line that says what happened, where, why and what to do. Errors of vendors' libraries are
 mapped to these at one boundary each: `storage` for object stores, a target's `client` for its warehouse.
@@ -21,12 +22,18 @@ mapped to these at one boundary each: `storage` for object stores, a target's `c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+
 
 class SingerArrowError(Exception):
-    """Base of all errors of this project; `str(error)` is one line, fit for a log."""
+    """Base of all errors of this project; `str(error)` is one line, fit for a log, also where a key has line breaks."""
+
+    def __str__(self) -> str:
+        return _CONTROL.sub(lambda found: repr(found[0])[1:-1], super().__str__())
 
 
 class FatalError(SingerArrowError):
@@ -144,3 +151,7 @@ class SkippableError(SingerArrowError):
 
 class EmptyObjectError(SkippableError):
     """The object holds no byte."""
+
+
+class ArchivedError(SkippableError):
+    """The object is in a storage class such as GLACIER: S3 gives its bytes only once it is restored."""

@@ -1,49 +1,36 @@
 """Object storage by URL: S3, Google Cloud Storage, Azure and local disk over obstore; other schemes over smart_open.
 
-The one place where obstore's errors become ours. All methods may be called from several threads at once.
+The one place where vendors' errors become ours. All methods may be called from several threads at once.
 """
 
 from __future__ import annotations
 
-import os
-import re
+import logging
 import shutil
 import threading
 import uuid
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
-from singer_arrow import aws
+from singer_arrow import s3
 from singer_arrow.aws import AwsOptions
-from singer_arrow.errors import (
-    ConfigError,
-    CredentialsError,
-    DataError,
-    EmptyObjectError,
-    NotFoundError,
-    ObjectChangedError,
-    ServiceError,
-    SingerArrowError,
-)
+from singer_arrow.errors import DataError, NotFoundError, ServiceError
+from singer_arrow.storage_errors import changed, is_not_encrypted, line, mapped
+from singer_arrow.stores import Place, open_store, reach
 from singer_arrow.urls import Url
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
+logger = logging.getLogger(__name__)
 SCHEMES = ("s3", "gs", "az", "file")
 _PAGE = 1000  # objects that a service tells of in one answer
 _PART = 16 << 20  # bytes of one part of a multipart upload
-# `read_timeout` ends a stalled body; `timeout` bounds a whole one, so obstore's default of 30 s would end slow ones.
-_CLIENT = {"connect_timeout": "10s", "read_timeout": "20s", "timeout": "600s"}
-_EXPIRED = re.compile(r"ExpiredToken|InvalidToken|TokenRefreshRequired|RequestExpired")
-_NO_RANGE = re.compile(r"InvalidRange|416 Range Not Satisfiable|range was invalid|starting at \d+ but|beyond the end")
-_NO_PATH = re.compile(r'invalid path: (?:Error parsing )?Path "(.*?)"')
-_DENIED = re.compile(r"InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|Forbidden|403")
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +63,9 @@ class Storage:
 
     def __init__(self, options: AwsOptions | None = None) -> None:
         self._aws = options or AwsOptions()
-        self._stores: dict[tuple[str, str], ObjectStore] = {}
+        self._stores: dict[tuple[str, str, bool], ObjectStore] = {}
+        self._buckets: dict[str, s3.Bucket] = {}
+        self._places: dict[str, Place] = {}
         self._lock = threading.Lock()
 
     def list(self, prefix: Url, *, after: str = "") -> Iterator[ObjectInfo]:
@@ -90,18 +79,35 @@ class Storage:
         Raises:
             NotFoundError: The bucket does not exist.
         """
+        with mapped(prefix):
+            if prefix.scheme == "s3":
+                yield from self._list_s3(prefix, after)
+            else:
+                yield from self._list(prefix, after)
+
+    def _list_s3(self, prefix: Url, after: str) -> Iterator[ObjectInfo]:
+        ordered = lists_in_order(prefix)
+        asked = prefix.key if ordered else prefix.key[: prefix.key.rfind("/") + 1]  # directory buckets list folders
+        for told in self._bucket(prefix).list(asked, after if ordered else ""):
+            url = Url(prefix.scheme, prefix.bucket, told.key)
+            if told.key.endswith("/"):
+                if told.size:
+                    logger.warning("%s holds %d bytes, but its key is that of a folder; it is left out", url, told.size)
+            elif ordered or (told.key > after and told.key.startswith(prefix.key)):
+                yield _told(url, told)
+
+    def _list(self, prefix: Url, after: str) -> Iterator[ObjectInfo]:
         folder, _, name = prefix.key.rpartition("/")
         ordered = lists_in_order(prefix)
         begin = max(after, prefix.key[:-1] if name and ordered else "")
-        with _mapped(prefix):
-            for page in self._store(prefix).list(folder or None, offset=begin or None, chunk_size=_PAGE):
-                for meta in page:
-                    key = meta["path"]
-                    if key.startswith(prefix.key):
-                        if key > after:
-                            yield _info(Url(prefix.scheme, prefix.bucket, key), meta)
-                    elif ordered and key > prefix.key:
-                        return
+        for page in self._store(prefix).list(folder or None, offset=begin or None, chunk_size=_PAGE):
+            for meta in page:
+                key = meta["path"]
+                if key.startswith(prefix.key):
+                    if key > after:
+                        yield _info(Url(prefix.scheme, prefix.bucket, key), meta)
+                elif ordered and key > prefix.key:
+                    return
 
     def head(self, url: Url) -> ObjectInfo:
         """Size, ETag and time of an object.
@@ -109,8 +115,10 @@ class Storage:
         Raises:
             NotFoundError: There is no such object.
         """
-        with _mapped(url):
-            return _info(url, self._store(url).head(url.key))
+        with mapped(url):
+            if _is_odd(url):
+                return _told(url, self._ask_s3(url, lambda bucket, keyed: bucket.head(url.key, keyed=keyed)))
+            return _info(url, self._ask(url, lambda store: store.head(url.key)))
 
     def exists(self, url: Url) -> bool:
         """Whether there is such an object."""
@@ -137,6 +145,7 @@ class Storage:
         Raises:
             ObjectChangedError: The object is no longer that version, or is gone.
             EmptyObjectError: A range was asked of an object without a byte.
+            ArchivedError: S3 gives its bytes only once it is restored.
             NotFoundError: There is no such object.
             ServiceError: The answer broke off, also after obstore's own tries.
         """
@@ -149,17 +158,26 @@ class Storage:
             options["range"] = {"offset": start}
         if version_of is not None and version_of.etag:
             options["if_match"] = version_of.etag
-        with _mapped(url, pinned=version_of is not None):
-            result = self._store(url).get(url.key, options=cast("Any", options))
+        with mapped(url, pinned=version_of is not None):
+            if _is_odd(url):
+                return self._get_odd(url, options, version_of)
+            result = self._ask(url, lambda store: store.get(url.key, options=cast("Any", options)))
             info = _info(url, result.meta)
             if version_of is not None and not info.same_version(version_of):
-                raise _changed(url)
+                raise changed(url)
             first, last = result.range
             data = result.bytes()
         if len(data) != last - first:
             msg = f"{url}: the answer broke off after {len(data)} of {last - first} bytes; try again"
             raise ServiceError(msg)
         return Fetched(data, first, info)
+
+    def _get_odd(self, url: Url, options: Mapping[str, Any], version_of: ObjectInfo | None) -> Fetched:
+        told = self._ask_s3(url, lambda bucket, keyed: bucket.get(url.key, options, keyed=keyed))
+        info = _told(url, told)
+        if version_of is not None and not info.same_version(version_of):
+            raise changed(url)
+        return Fetched(told.data, told.start, info)
 
     def put(self, url: Url, data: bytes, *, if_absent: bool = False) -> bool:
         """Write an object at once.
@@ -170,7 +188,7 @@ class Storage:
         from obstore.exceptions import AlreadyExistsError
 
         self._make_folder(url)
-        with _mapped(url):
+        with mapped(url):
             try:
                 self._store(url).put(url.key, data, mode="create" if if_absent else "overwrite")
             except AlreadyExistsError:
@@ -188,7 +206,7 @@ class Storage:
             self._make_folder(url)
             _replace(path, url.local_path())
             return size
-        with _mapped(url):
+        with mapped(url):
             self._store(url).put(url.key, path, chunk_size=_PART)
         path.unlink()
         return size
@@ -198,7 +216,7 @@ class Storage:
         ordered = sorted(urls)
         for _, group in groupby(ordered, key=lambda u: (u.scheme, u.bucket)):
             some = list(group)
-            with _mapped(some[0]):
+            with mapped(some[0]):
                 try:
                     self._store(some[0]).delete([u.key for u in some])
                 except FileNotFoundError:  # local disks report it; elsewhere it is the bucket that is missing
@@ -218,8 +236,11 @@ class Storage:
                 with self.open(url) as source:
                     shutil.copyfileobj(source, out, 1 << 20)
                 return out.tell()
-            with _mapped(url):
-                for chunk in self._store(url).get(url.key).stream(min_chunk_size=1 << 20):
+            if _is_odd(url):
+                out.write(self.get(url).data)
+                return out.tell()
+            with mapped(url):
+                for chunk in self._ask(url, lambda store: store.get(url.key)).stream(min_chunk_size=1 << 20):
                     out.write(chunk)
             return out.tell()
 
@@ -230,58 +251,63 @@ class Storage:
         try:
             return smart_open.open(str(url), "rb", compression="disable")
         except (OSError, ValueError, NotImplementedError, ImportError) as error:
-            msg = f"{url} cannot be opened: {_line(error)}"
+            msg = f"{url} cannot be opened: {line(error)}"
             raise NotFoundError(msg) from None
 
     def _make_folder(self, url: Url) -> None:
         if url.scheme == "file":
             url.local_path().parent.mkdir(parents=True, exist_ok=True)
 
-    def _store(self, url: Url) -> ObjectStore:
-        key = (url.scheme, url.bucket)
+    def _ask(self, url: Url, act: Callable[[ObjectStore], _Answer]) -> _Answer:
+        """What is answered of an object: of one that is not encrypted with the customer's key, without that key."""
+        from obstore.exceptions import BaseError
+
+        if url.scheme == "s3" and self._aws.sse_customer_key:
+            try:
+                return act(self._store(url, keyed=True))
+            except (BaseError, OSError) as error:
+                if not is_not_encrypted(error):
+                    raise
+        return act(self._store(url))
+
+    def _ask_s3(self, url: Url, act: Callable[[s3.Bucket, bool], s3.Told]) -> s3.Told:
+        """As `_ask`, of an object that obstore cannot name."""
+        from botocore.exceptions import ClientError
+
+        if not s3.is_key(url.key):
+            reason = "no key of S3 is empty or longer than 1,024 bytes"
+            raise DataError(reason, url=url, hint="Correct what names it")
+        bucket = self._bucket(url)
+        if self._aws.sse_customer_key:
+            try:
+                return act(bucket, True)
+            except ClientError as error:
+                if not is_not_encrypted(error):
+                    raise
+        return act(bucket, False)
+
+    def _store(self, url: Url, *, keyed: bool = False) -> ObjectStore:
+        place = self._place(url) if url.scheme == "s3" else None
+        key = (url.scheme, url.bucket, keyed)
         with self._lock:
             if key not in self._stores:
-                self._stores[key] = self._open_store(url)
+                self._stores[key] = open_store(url, self._aws, place, keyed=keyed)
             return self._stores[key]
 
-    def _open_store(self, url: Url) -> ObjectStore:
-        from obstore import store
+    def _bucket(self, url: Url) -> s3.Bucket:
+        place = self._place(url)
+        with self._lock:
+            if url.bucket not in self._buckets:
+                self._buckets[url.bucket] = s3.open_bucket(
+                    url.bucket, self._aws, place.boto, region=place.region, endpoint=place.endpoint
+                )
+            return self._buckets[url.bucket]
 
-        if url.scheme == "file":
-            return store.LocalStore()
-        if url.scheme == "s3":
-            return self._open_s3(url.bucket)
-        if url.scheme == "gs":
-            return store.GCSStore(url.bucket, client_options=cast("Any", _CLIENT))
-        if url.scheme == "az":
-            return store.AzureStore(url.bucket, client_options=cast("Any", _CLIENT))
-        msg = f"{url}: the scheme {url.scheme!r} can only be read one object at a time; use {', '.join(SCHEMES)}"
-        raise ConfigError(msg)
-
-    def _open_s3(self, bucket: str) -> ObjectStore:
-        from obstore.store import S3Store
-
-        options, boto = self._aws, aws.session(self._aws)
-        endpoint = options.endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        region = options.region or boto.region_name
-        if region is None:
-            region = "us-east-1" if endpoint else aws.bucket_region(boto, bucket, anonymous=options.anonymous)
-        config: dict[str, Any] = {"region": region, "virtual_hosted_style_request": endpoint is None}
-        if endpoint:
-            config["endpoint"] = endpoint
-        if options.requester_pays:
-            config["request_payer"] = True
-        client = {**_CLIENT, "allow_http": bool(endpoint and endpoint.startswith("http://"))}
-        if options.anonymous:
-            config["skip_signature"] = True
-            return S3Store(bucket, config=cast("Any", config), client_options=cast("Any", client))
-        provider = aws.credential_provider(options, boto)
-        return S3Store(
-            bucket,
-            config=cast("Any", config),
-            client_options=cast("Any", client),
-            credential_provider=cast("Any", provider),
-        )
+    def _place(self, url: Url) -> Place:
+        with self._lock:
+            if url.bucket not in self._places:
+                self._places[url.bucket] = reach(url.bucket, self._aws)
+            return self._places[url.bucket]
 
 
 def lists_in_order(url: Url) -> bool:
@@ -293,6 +319,14 @@ def _info(url: Url, meta: Any) -> ObjectInfo:
     return ObjectInfo(url, meta["size"], meta["e_tag"], meta["last_modified"])
 
 
+def _told(url: Url, told: s3.Told) -> ObjectInfo:
+    return ObjectInfo(url, told.size, told.etag, told.modified)
+
+
+def _is_odd(url: Url) -> bool:
+    return url.scheme == "s3" and s3.is_odd(url.key)
+
+
 def _replace(path: Path, target: Path) -> None:
     try:
         path.replace(target)
@@ -301,70 +335,3 @@ def _replace(path: Path, target: Path) -> None:
         shutil.copyfile(path, beside)
         beside.replace(target)
         path.unlink()
-
-
-def _changed(url: Url) -> ObjectChangedError:
-    return ObjectChangedError(
-        f"{url} was replaced or deleted while it was being read; run again to read its new version"
-    )
-
-
-@contextmanager
-def _mapped(url: Url, *, pinned: bool = False) -> Iterator[None]:
-    """Turn obstore's errors into ours; `pinned` says that a missing object was there before."""
-    from obstore import exceptions as oe
-
-    try:
-        yield
-    except SingerArrowError:
-        raise
-    except FileNotFoundError as error:
-        if "NoSuchBucket" in str(error) or "BucketNotFound" in str(error):
-            raise _no_bucket(url) from None
-        if pinned:
-            raise _changed(url) from None
-        msg = f"{url} does not exist"
-        raise NotFoundError(msg) from None
-    except oe.PreconditionError:
-        raise _changed(url) from None
-    except PermissionError as error:  # local disks, and obstore's own of the same base
-        msg = f"{url}: access is denied ({_line(error)}); check the credentials and what they allow"
-        raise CredentialsError(msg) from None
-    except (oe.BaseError, OSError) as error:
-        raise _other(url, error, pinned=pinned) from None
-
-
-def _other(url: Url, error: Exception, *, pinned: bool) -> Exception:
-    text = str(error)
-    if pinned and "412 Precondition Failed" in text:  # obstore met it while it resumed a broken body
-        return _changed(url)
-    if _NO_RANGE.search(text):
-        return EmptyObjectError(f"{url} holds no byte where some were asked for; it is empty or was cut")
-    if "NoSuchBucket" in text:
-        return _no_bucket(url)
-    if found := _NO_PATH.search(text):
-        hint = "Rename the object, or keep it out of the folder that is listed"
-        return DataError("its key has an empty part, or one that is '.' or '..'", url=found[1], hint=hint)
-    if "InvalidObjectState" in text:
-        return NotFoundError(f"{url} is archived; restore it from its storage class first")
-    if _EXPIRED.search(text):
-        return CredentialsError(f"{url}: the credentials have expired ({_line(error)}); renew them and run again")
-    if isinstance(error, PermissionError) or _DENIED.search(text):
-        return CredentialsError(f"{url}: access is denied ({_line(error)}); check the credentials and what they allow")
-    return ServiceError(f"{url}: the storage did not answer as it should ({_line(error)}); try again")
-
-
-def _no_bucket(url: Url) -> NotFoundError:
-    return NotFoundError(f"{url.scheme}://{url.bucket} does not exist; check the bucket's name and region")
-
-
-def _line(error: Exception) -> str:
-    """A vendor's message in one short line: S3's own code and text where there are any."""
-    text = str(error)
-    code, message = (
-        re.search(r"<Code>(.*?)</Code>", text),
-        re.search(r"<Message>(.*?)</Message>", text, re.DOTALL),
-    )
-    if code:
-        text = f"{code[1]}: {message[1]}" if message else code[1]
-    return " ".join(text.partition("Debug source")[0].split())[:300].rstrip(" -")

@@ -35,14 +35,15 @@ def test_loads_are_read() -> None:
 
 
 def test_every_declared_name_of_aws_is_read() -> None:
-    values: dict[str, Any] = {name: name for name in AWS["properties"]} | {"anonymous": True, "requester_pays": True}
+    given = {"anonymous": True, "requester_pays": True, "sse_customer_key": "a" * 43 + "="}
+    values: dict[str, Any] = {name: name for name in AWS["properties"]} | given
     options = AwsOptions.from_config(values)
     assert all(getattr(options, name) == value for name, value in values.items())
 
 
 def test_secrets_are_declared_as_such() -> None:
     secrets = {name for name, setting in AWS["properties"].items() if setting.get("secret")}
-    assert secrets == {"access_key_id", "secret_access_key", "session_token"}
+    assert secrets == {"access_key_id", "secret_access_key", "session_token", "sse_customer_key"}
     assert STORAGE_PARAMS["secret"]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from singer_arrow.aws import AwsOptions
-from singer_arrow.errors import ConfigError, EmptyObjectError, NotFoundError, ObjectChangedError
+from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, NotFoundError, ObjectChangedError
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 
@@ -72,7 +72,13 @@ def test_a_scheme_that_cannot_be_listed() -> None:
 
 @pytest.mark.parametrize(
     ("config", "reason"),
-    [({"regoin": "x"}, "no 'regoin'"), ({"access_key_id": "x"}, "belong together")],
+    [
+        ({"regoin": "x"}, "no 'regoin'"),
+        ({"access_key_id": "x"}, "belong together"),
+        ({"external_id": "x"}, "aws.external_id is for a role"),
+        ({"role_session_name": "x"}, "aws.role_session_name is for a role"),
+        ({"sse_customer_key": "x"}, "the base64 text of 32 bytes"),
+    ],
 )
 def test_aws_settings(config: dict[str, str], reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
@@ -81,6 +87,22 @@ def test_aws_settings(config: dict[str, str], reason: str) -> None:
 
 def test_no_secret_is_printed() -> None:
     options = AwsOptions.from_config(
-        {"access_key_id": "AKIAX", "secret_access_key": "s3cr3t", "session_token": "t0k3n"}
+        {
+            "access_key_id": "AKIAX",
+            "secret_access_key": "s3cr3t",
+            "session_token": "t0k3n",
+            "sse_customer_key": "k3y" + "a" * 40 + "=",
+        }
     )
-    assert not [word for word in ("AKIAX", "s3cr3t", "t0k3n") if word in repr(options)]
+    assert not [word for word in ("AKIAX", "s3cr3t", "t0k3n", "k3y") if word in repr(options)]
+
+
+def test_an_error_is_one_line_whatever_a_key_holds(root: Url) -> None:
+    with pytest.raises(NotFoundError, match=r"line\\nbreak does not exist$"):
+        raise NotFoundError(f"{root.join('line')}\nbreak does not exist")
+
+
+@pytest.mark.parametrize("key", ["a//b", "a/./b", "a/../b", "a/\tb"])
+def test_a_key_that_only_s3_has(key: str, root: Url) -> None:
+    with pytest.raises(DataError, match="which only S3 is read with"):
+        Storage().head(Url(root.scheme, "", key))

@@ -215,7 +215,8 @@ def test_every_setting_says_what_it_is() -> None:
 
 def test_secrets_are_marked() -> None:
     aws = CONFIG_JSONSCHEMA["properties"]["aws"]["properties"]
-    assert {n for n, s in aws.items() if s.get("secret")} == {"access_key_id", "secret_access_key", "session_token"}
+    secret = {"access_key_id", "secret_access_key", "session_token", "sse_customer_key"}
+    assert {n for n, s in aws.items() if s.get("secret")} == secret
     assert set(aws) == set(AwsOptions.__dataclass_fields__)
 
 

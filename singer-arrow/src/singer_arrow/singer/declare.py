@@ -122,8 +122,13 @@ AWS: dict[str, Any] = {
         "session_token": secret("Session token of temporary credentials."),
         "role_arn": text("Role to assume."),
         "external_id": text("External id for the role."),
+        "role_session_name": text("Name of the role's session, which AWS logs; by default `singer-arrow`."),
         "anonymous": {"type": ["boolean", "null"], "description": "Read public buckets without credentials."},
         "requester_pays": {"type": ["boolean", "null"], "description": "Pay for requests to requester-pays buckets."},
+        "sse_customer_key": secret(
+            "Key of objects that are encrypted with a key of yours (SSE-C), base64 of its 32 bytes. They are read with "
+            "it; other objects are read as they are, and nothing is written with it."
+        ),
     },
 }
 """The setting `aws`; `AwsOptions.from_config` reads it."""

@@ -240,9 +240,6 @@ class Intake:
                 continue
             except DataError as error:
                 return error
-            except ValueError:  # before any request is made
-                reason = "its key has an empty part, or one that is '.' or '..'"
-                return DataError(reason, url=url, hint="Rename the object, and send its event again")
         logger.warning("%s is gone since the queue told of it", event.urls[0])
         self._counts.gone += 1
         return None

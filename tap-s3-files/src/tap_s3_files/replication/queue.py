@@ -13,15 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from singer_arrow import aws
 from singer_arrow.aws import AwsOptions
 from singer_arrow.errors import CredentialsError, NotFoundError, ServiceError
-
-if TYPE_CHECKING:
-    import boto3
 
 logger = logging.getLogger("tap-s3-files")
 MOST_AT_ONCE = 10
@@ -176,8 +173,6 @@ def _client(url: str, options: AwsOptions) -> Any:
     from botocore.config import Config
 
     boto = aws.session(options)
-    if options.role_arn:
-        boto = _with_role(options, boto)
     parts = urlsplit(url)
     return boto.client(
         "sqs",
@@ -185,28 +180,6 @@ def _client(url: str, options: AwsOptions) -> Any:
         region_name=region_of(url) or options.region or boto.region_name or "us-east-1",
         config=Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10, read_timeout=60),
     )
-
-
-def _with_role(options: AwsOptions, boto: boto3.Session) -> boto3.Session:
-    """A session of the role that `aws.role_arn` names, renewed before it expires."""
-    import boto3
-    import botocore.session
-    from botocore.credentials import DeferredRefreshableCredentials
-
-    provide = aws.credential_provider(options, boto)
-
-    def refresh() -> dict[str, Any]:
-        given = provide()
-        return {
-            "access_key": given["access_key_id"],
-            "secret_key": given["secret_access_key"],
-            "token": given["token"],
-            "expiry_time": given["expires_at"].isoformat(),
-        }
-
-    session = botocore.session.get_session()
-    session._credentials = DeferredRefreshableCredentials(refresh, "assume-role")
-    return boto3.Session(botocore_session=session, region_name=boto.region_name)
 
 
 @contextmanager

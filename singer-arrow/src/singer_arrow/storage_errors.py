@@ -1,0 +1,141 @@
+"""What object stores answer when something is wrong, as our errors. Both obstore's words and botocore's end here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from xml.etree.ElementTree import ParseError
+
+from singer_arrow.errors import (
+    ArchivedError,
+    CredentialsError,
+    DataError,
+    EmptyObjectError,
+    NotFoundError,
+    ObjectChangedError,
+    ServiceError,
+    SingerArrowError,
+)
+from singer_arrow.urls import Url
+
+if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
+
+_EXPIRED = re.compile(r"ExpiredToken|InvalidToken|TokenRefreshRequired|RequestExpired")
+_NO_RANGE = re.compile(r"InvalidRange|416 Range Not Satisfiable|range was invalid|starting at \d+ but|beyond the end")
+_NO_PATH = re.compile(r'invalid path: (?:Error parsing )?Path "(.*?)"', re.DOTALL)
+_DENIED = re.compile(r"InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|Forbidden|403")
+_ENCRYPTED = re.compile(r"stored using a form of Server Side Encryption|InvalidEncryptionAlgorithm|MD5 hash of the key")
+_NOT_ENCRYPTED = re.compile(r"encryption parameters are not applicable")
+_ELSEWHERE = re.compile(
+    r"PermanentRedirect|IncorrectEndpoint|AuthorizationHeaderMalformed|incorrectly configured region"
+)
+_NO_BODY = re.compile(r"HEAD \S+ .*400 Bad Request|\(400\) when calling the HeadObject", re.DOTALL)
+
+
+@contextmanager
+def mapped(url: Url, *, pinned: bool = False) -> Iterator[None]:
+    """Turn errors of obstore and botocore into ours; `pinned` says that a missing object was there before."""
+    from botocore import exceptions as be
+    from obstore import exceptions as oe
+
+    try:
+        yield
+    except SingerArrowError:
+        raise
+    except FileNotFoundError as error:
+        if "NoSuchBucket" in str(error) or "BucketNotFound" in str(error):
+            raise _no_bucket(url) from None
+        raise _missing(url, pinned=pinned) from None
+    except oe.PreconditionError:
+        raise changed(url) from None
+    except PermissionError as error:  # local disks, and obstore's own of the same base
+        raise _other(url, str(error), pinned=pinned, denied=True) from None
+    except be.ClientError as error:
+        raise _of_boto(url, error, pinned=pinned) from None
+    except (be.NoCredentialsError, be.CredentialRetrievalError, be.SSOError, be.TokenRetrievalError) as error:
+        msg = f"AWS credentials could not be had: {line(error)}"
+        raise CredentialsError(msg) from None
+    except (oe.BaseError, be.BotoCoreError, OSError, ParseError) as error:
+        raise _other(url, str(error), pinned=pinned) from None
+    except ValueError as error:  # obstore's, before any request
+        if "parse path" not in str(error):
+            raise
+        raise _no_path(str(url)) from None
+
+
+def is_not_encrypted(error: Exception) -> bool:
+    """Whether S3 refused the customer's key because the object was written without; a HEAD is not told why."""
+    text = str(error)
+    return _NOT_ENCRYPTED.search(text) is not None or _NO_BODY.search(text) is not None
+
+
+def changed(url: Url) -> ObjectChangedError:
+    """The error that an object is not the version that was wanted."""
+    return ObjectChangedError(
+        f"{url} was replaced or deleted while it was being read; run again to read its new version"
+    )
+
+
+def line(error: Exception | str) -> str:
+    """A vendor's message in one short line: S3's own code and text where there are any."""
+    text = str(error)
+    code, message = (
+        re.search(r"<Code>(.*?)</Code>", text),
+        re.search(r"<Message>(.*?)</Message>", text, re.DOTALL),
+    )
+    if code:
+        text = f"{code[1]}: {message[1]}" if message else code[1]
+    return " ".join(text.partition("Debug source")[0].split())[:300].rstrip(" -")
+
+
+def _of_boto(url: Url, error: ClientError, *, pinned: bool) -> Exception:
+    code, said = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
+    if code in ("NoSuchKey", "404", "NotFound"):
+        return _missing(url, pinned=pinned)
+    if code in ("PreconditionFailed", "412"):
+        return changed(url)
+    return _other(url, f"{code}: {said}" if said else str(error), pinned=pinned)
+
+
+def _other(url: Url, text: str, *, pinned: bool, denied: bool = False) -> Exception:
+    if pinned and "412 Precondition Failed" in text:  # obstore met it while it resumed a broken body
+        return changed(url)
+    if _NO_RANGE.search(text):
+        return EmptyObjectError(f"{url} holds no byte where some were asked for; it is empty or was cut")
+    if "NoSuchBucket" in text:
+        return _no_bucket(url)
+    if found := _NO_PATH.search(text):
+        return _no_path(found[1])
+    if "InvalidObjectState" in text:
+        how = "restore it from its storage class, or set the stream's 'archived' to skip"
+        return ArchivedError(f"{url} is archived ({line(text)}); {how}")
+    if _EXPIRED.search(text):
+        return CredentialsError(f"{url}: the credentials have expired ({line(text)}); renew them and run again")
+    if _ENCRYPTED.search(text):
+        why = f"{url} is encrypted with a key of yours ({line(text)}); set aws.sse_customer_key to that key"
+        return CredentialsError(why)
+    if _NO_BODY.search(text):
+        why = "the credentials may have expired, or the object is encrypted with a key that aws.sse_customer_key lacks"
+        return CredentialsError(f"{url}: S3 refuses to tell of it, and a HEAD is not told why; {why}")
+    if _ELSEWHERE.search(text):
+        why = f"{url}: the bucket is in another region ({line(text)}); leave aws.region out, or set it to the bucket's"
+        return CredentialsError(why)
+    if denied or _DENIED.search(text):
+        return CredentialsError(f"{url}: access is denied ({line(text)}); check the credentials and what they allow")
+    return ServiceError(f"{url}: the storage did not answer as it should ({line(text)}); try again")
+
+
+def _missing(url: Url, *, pinned: bool) -> Exception:
+    return changed(url) if pinned else NotFoundError(f"{url} does not exist")
+
+
+def _no_bucket(url: Url) -> NotFoundError:
+    return NotFoundError(f"{url.scheme}://{url.bucket} does not exist; check the bucket's name and region")
+
+
+def _no_path(key: str) -> DataError:
+    reason = "its key has an empty part, one that is '.' or '..', or a control character, which only S3 is read with"
+    return DataError(reason, url=key, hint="Rename the object, or keep it out of the folder that is listed")

@@ -1,0 +1,101 @@
+"""Opens obstore's stores: where a bucket is, how it is reached, and with which credentials."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from singer_arrow import aws
+from singer_arrow.aws import AwsOptions
+from singer_arrow.errors import ConfigError
+from singer_arrow.urls import Url
+
+if TYPE_CHECKING:
+    import boto3
+    from obstore.store import ObjectStore
+
+# `read_timeout` ends a stalled body; `timeout` bounds a whole one, so obstore's default of 30 s would end slow ones.
+_CLIENT = {"connect_timeout": "10s", "read_timeout": "20s", "timeout": "600s"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a bucket of S3 is; no `credentials` for one that is read anonymously."""
+
+    boto: boto3.Session
+    region: str
+    endpoint: str | None
+    credentials: Callable[[], dict[str, Any]] | None
+
+
+def reach(bucket: str, options: AwsOptions) -> Place:
+    """Find out where a bucket is, and credentials for it.
+
+    Raises:
+        ConfigError: The profile does not exist, or a file of certificate authorities.
+        CredentialsError: There are none.
+    """
+    boto = aws.session(options)
+    endpoint = options.endpoint_url or aws.s3_endpoint(boto)
+    credentials = None if options.anonymous else aws.credential_provider(boto)
+    region = options.region or (boto.region_name if endpoint else None)
+    if region is None:
+        region = aws.DEFAULT_REGION if endpoint else aws.bucket_region(boto, bucket, anonymous=options.anonymous)
+    return Place(boto, region, endpoint, credentials)
+
+
+def open_store(url: Url, options: AwsOptions, place: Place | None, *, keyed: bool) -> ObjectStore:
+    """A store for what is at the URL's scheme and bucket.
+
+    Args:
+        url: Of any object in it.
+        options: How S3 is reached.
+        place: Where a bucket of S3 is.
+        keyed: Whether objects are decrypted with the customer's key.
+
+    Raises:
+        ConfigError: There is none for the scheme.
+    """
+    from obstore import store
+
+    if place is not None:
+        return _open_s3(url.bucket, options, place, keyed=keyed)
+    if url.scheme == "file":
+        return store.LocalStore()
+    if url.scheme == "gs":
+        return store.GCSStore(url.bucket, client_options=_client())
+    if url.scheme == "az":
+        return store.AzureStore(url.bucket, client_options=_client())
+    msg = f"{url}: the scheme {url.scheme!r} can only be read one object at a time; use s3, gs, az or file"
+    raise ConfigError(msg)
+
+
+def _open_s3(bucket: str, options: AwsOptions, place: Place, *, keyed: bool) -> ObjectStore:
+    from obstore.store import S3Store
+
+    # No certificate is for a name with a dot in it below Amazon's.
+    virtual = place.endpoint is None and "." not in bucket
+    config: dict[str, Any] = {"region": place.region, "virtual_hosted_style_request": virtual}
+    if place.endpoint:
+        config["endpoint"] = place.endpoint
+    if options.requester_pays:
+        config["request_payer"] = True
+    if keyed:
+        config |= {"server_side_encryption": "sse-c", "sse_customer_key_base64": options.sse_customer_key}
+    client = _client(allow_http=bool(place.endpoint and place.endpoint.startswith("http://")))
+    if place.credentials is None:
+        return S3Store(bucket, config=cast("Any", {**config, "skip_signature": True}), client_options=client)
+    return S3Store(
+        bucket, config=cast("Any", config), client_options=client, credential_provider=cast("Any", place.credentials)
+    )
+
+
+def _client(**more: Any) -> Any:
+    """Options of obstore's client, which follows the proxies and SSL_CERT_FILE of the environment by itself."""
+    bundle = aws.ca_bundle()
+    if bundle and bundle != os.environ.get("SSL_CERT_FILE"):
+        more["root_certificate"] = Path(bundle).read_bytes()
+    return {**_CLIENT, **more}

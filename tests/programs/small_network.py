@@ -1,0 +1,157 @@
+"""A network that goes through a proxy, and a certificate that only its own authority vouches for."""
+
+from __future__ import annotations
+
+import datetime
+import socket
+import ssl
+import threading
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+from typing import Self
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+
+class Tunnel:
+    """A proxy that answers CONNECT; whatever host it is asked for, it leads to one port of this machine."""
+
+    def __init__(self, port: int) -> None:
+        self.asked: list[str] = []
+        self._server = ThreadingTCPServer(
+            ("127.0.0.1", 0), type("Handler", (_Connect,), {"tunnel": self, "port": port})
+        )
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class _Connect(StreamRequestHandler):
+    tunnel: Tunnel
+    port: int
+
+    def handle(self) -> None:
+        self.tunnel.asked.append(self.rfile.readline().decode().strip())
+        while self.rfile.readline().strip():
+            pass
+        with socket.create_connection(("127.0.0.1", self.port)) as far:
+            self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            back = threading.Thread(target=_copy, args=(far, self.connection), daemon=True)
+            back.start()
+            _copy(self.connection, far)
+            back.join()
+
+
+def _copy(source: socket.socket, sink: socket.socket) -> None:
+    try:
+        while data := source.recv(1 << 16):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+    except OSError:
+        return  # the other side has gone
+
+
+def certificates(folder: Path, host: str) -> tuple[Path, ssl.SSLContext]:
+    """A new authority's file, and a server's side of TLS with a certificate of that authority for a host."""
+    authority, owner = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    top, name = (x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)]) for text in ("authority", host))
+    usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
+    signed = _certificate(top, top, authority, authority, x509.BasicConstraints(ca=True, path_length=None), usage)
+    own = _certificate(top, name, authority, owner, x509.SubjectAlternativeName([x509.DNSName(host)]))
+    trusted, served = folder / "authority.pem", folder / "server.pem"
+    trusted.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    key = owner.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    served.write_bytes(key + own.public_bytes(serialization.Encoding.PEM))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(served)
+    return trusted, context
+
+
+def _certificate(
+    issuer: x509.Name,
+    subject: x509.Name,
+    signer: ec.EllipticCurvePrivateKey,
+    owner: ec.EllipticCurvePrivateKey,
+    *extensions: x509.ExtensionType,
+) -> x509.Certificate:
+    now = datetime.datetime.now(datetime.UTC)
+    key = owner.public_key()
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+    )
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=not isinstance(extension, x509.SubjectAlternativeName))
+    return builder.sign(signer, hashes.SHA256())
+
+
+class Recorder:
+    """A proxy for HTTP that leads every request to one server, and keeps what was asked: method, URL and headers."""
+
+    def __init__(self, upstream: str) -> None:
+        self.requests: list[tuple[str, str, dict[str, str]]] = []
+        handler = type("Handler", (_Forward,), {"recorder": self, "upstream": upstream.removeprefix("http://")})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class _Forward(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    recorder: Recorder
+    upstream: str
+
+    def forward(self) -> None:
+        headers = {name: value for name, value in self.headers.items() if not name.lower().startswith("proxy-")}
+        self.recorder.requests.append((self.command, self.path, {n.lower(): v for n, v in headers.items()}))
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        far = HTTPConnection(self.upstream)
+        path = "/" + self.path.partition("://")[2].partition("/")[2]
+        far.request(self.command, path, body, headers)
+        answer = far.getresponse()
+        data = answer.read()
+        self.send_response(answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in ("content-length", "transfer-encoding", "connection", "date", "server"):
+                self.send_header(name, value)
+        length = answer.headers["Content-Length"] if self.command == "HEAD" else str(len(data))
+        self.send_header("Content-Length", length)
+        self.end_headers()
+        self.wfile.write(data)
+        far.close()
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = forward  # noqa: N815 - what the base class calls
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
