@@ -17,7 +17,7 @@ from singer_arrow.formats.exact import fit
 from singer_arrow.formats.json_values import json_text, json_texts
 from singer_arrow.formats.misfits import misfits
 from singer_arrow.formats.protocol import MOST_TOLD, RESCUED, Course, ReadOptions
-from singer_arrow.formats.utf8 import as_bytes, is_utf8, readable
+from singer_arrow.formats.sound import as_bytes, is_sound, readable
 from singer_arrow.formats.values import BadValueError, describe, value_of
 
 _NO_JSON = {math.inf: "Infinity", -math.inf: "-Infinity"}
@@ -149,7 +149,7 @@ def _texts(values: pa.Array, field: pa.Field) -> list[str]:
     """Values as JSON from which they can be told: numbers that JSON lacks as `"NaN"` and such, invalid text escaped."""
     if pt.is_floating(field.type):
         return [json_text(v if math.isfinite(v) else _NO_JSON.get(v, "NaN")) for v in values.to_pylist()]
-    if not is_utf8(values):
+    if not is_sound(values):
         return [json_text(readable(v)) for v in values.cast(as_bytes(field.type)).to_pylist()]
     texts: list[str] = json_texts(values, field).to_pylist()
     return texts

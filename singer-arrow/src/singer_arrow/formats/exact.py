@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.formats.json_values import as_json, is_list, json_texts
-from singer_arrow.formats.utf8 import is_utf8
+from singer_arrow.formats.sound import is_sound
 from singer_arrow.formats.values import BadValueError, describe, from_text, value_of
 from singer_arrow.schema import is_json
 
@@ -40,18 +40,19 @@ def fit(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def fit_read(column: pa.Array, field: pa.Field) -> pa.Array:
-    """As `fit`, of a column that a reader made of a file without a look at its text.
+    """As `fit`, of a column that a reader made of a file without a look at all of its values.
 
     Raises:
-        BadValueError: A value does not fit, or is text that is not UTF-8; the first such row.
+        BadValueError: A value does not fit, or is text that is not UTF-8, or a decimal of too many digits.
     """
-    if is_utf8(column):
+    if is_sound(column):
         return fit(column, field)
-    column, low, high = plain(column), 0, len(column)  # the first row that is not UTF-8 lies in [low, high)
+    column, low, high = plain(column), 0, len(column)  # the first unsound row lies in [low, high)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if is_utf8(_copied(column.slice(low, middle - low))) else (low, middle)
-    raise BadValueError(low, value_of(column, low), "UTF-8")
+        low, high = (middle, high) if is_sound(_copied(column.slice(low, middle - low))) else (low, middle)
+    kind = describe(column.type) if pt.is_decimal(column.type) else "UTF-8"
+    raise BadValueError(low, value_of(column, low), kind)
 
 
 def convert(column: pa.Array, field: pa.Field) -> pa.Array:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.formats.exact import LOSSY, convert, plain
-from singer_arrow.formats.utf8 import is_utf8
+from singer_arrow.formats.sound import is_sound
 from singer_arrow.formats.values import parse, supported
 from singer_arrow.schema import is_json
 
@@ -25,7 +25,7 @@ def misfits(column: pa.Array, field: pa.Field) -> pa.Array:
     column = plain(column)
     valid = pc.indices_nonzero(column.is_valid()).cast(pa.int64())
     present = column.take(valid)
-    sure = _surely(present, field) if is_utf8(present) else _nowhere(present)
+    sure = _surely(present, field) if is_sound(present) else _nowhere(present)
     open_rows = pc.indices_nonzero(pc.invert(sure)).cast(pa.int64())
     found = open_rows.take(_tried(present.take(open_rows), field))
     rows = pa.concat_arrays([pc.indices_nonzero(sure).cast(pa.int64()), found])
@@ -93,8 +93,8 @@ def _refusal(column: pa.Array, field: pa.Field, low: int, high: int) -> Exceptio
     piece = column.slice(low, high - low)
     if pt.is_nested(column.type):  # whose parts a slice does not cut
         piece = piece.take(pa.array(range(len(piece)), pa.int64()))
-    if not is_utf8(piece):
-        return ValueError("not UTF-8")
+    if not is_sound(piece):
+        return ValueError("not what its type says")
     try:
         if _is_plain_text(column.type) and not _is_plain_text(field.type) and supported(field.type):
             parse(piece.cast(pa.string()), field.type)

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats.columns import wanted
+from singer_arrow.formats.parquet_types import as_told, schema_of
 from singer_arrow.formats.parquet_write import ParquetWriting
 from singer_arrow.formats.parts import FilePart, no_such_place, read_part
 from singer_arrow.formats.protocol import Course, Place, ReadOptions
@@ -22,6 +23,9 @@ from singer_arrow.schema import canonical
 
 _LEAST_TAIL, _MOST_TAIL = 64 << 10, 1 << 20
 _LEAST_WINDOW, _MOST_WINDOW, _READ_BUFFER = 256 << 10, 4 << 20, 1 << 20
+_DECRYPT = "Decrypt the file first"
+_SIGNATURE = 28
+"""Bytes of a nonce and a tag, which follow the footer of a file whose columns are encrypted and whose footer is not."""
 _BROKEN = "not a Parquet file, or its footer is broken"
 
 
@@ -45,7 +49,7 @@ class Parquet(ParquetWriting):
         """The schema that the footer tells, in canonical types."""
         with random_access(reader) as file:
             footer = read_footer(file, reader.url)
-            return canonical(_open(file, footer, []).schema_arrow)
+            return canonical(schema_of(_open(file, footer, [])))
 
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
@@ -68,7 +72,7 @@ def read_footer(reader: ObjectReader, url: object) -> Footer:
     view, size = memoryview(data), start + len(data)
     mark = bytes(view[-4:])
     if mark == b"PARE":
-        raise DataError("its footer is encrypted, which cannot be read", url=url, hint="Decrypt the file first")
+        raise DataError("its footer is encrypted, which cannot be read", url=url, hint=_DECRYPT)
     if size < 12 or mark != b"PAR1":
         raise DataError(_BROKEN, url=url, hint="Upload the file again, or set the stream's format")
     need = struct.unpack("<I", view[-8:-4])[0] + 8
@@ -81,6 +85,8 @@ def read_footer(reader: ObjectReader, url: object) -> Footer:
     except (pa.ArrowException, OSError) as error:
         reason = f"{_BROKEN} ({_line(error)})"
         raise DataError(reason, url=url, hint="Upload the file again") from None
+    if metadata.serialized_size == need - 8 - _SIGNATURE:  # Arrow's reader ends the process at such columns
+        raise DataError("some of its columns are encrypted, which cannot be read", url=url, hint=_DECRYPT)
     return Footer(metadata, (start, data), size, url)
 
 
@@ -114,12 +120,13 @@ def _rows(
     groups = range(begin.at, footer.metadata.num_row_groups)
     if begin.at > groups.stop or (begin.at == groups.stop and begin.lines):
         raise no_such_place(begin, url)
-    names = wanted(_open(reader, footer, []).schema_arrow, schema, options, url)
+    told = schema_of(_open(reader, footer, []))
+    names = wanted(told, schema, options, url)
     for group, file in zip(groups, _groups(reader, footer, [_spans(footer, g, names) for g in groups]), strict=True):
         part = FilePart(group, group + 1, footer.metadata.row_group(group).num_rows, url, row_group=group)
         try:
-            batches = file.iter_batches(options.batch_rows, [group], names, use_threads=True)
-            yield from read_part(part, batches, schema, options, course)
+            found = file.iter_batches(options.batch_rows, [group], names, use_threads=True)
+            yield from read_part(part, (as_told(batch, told) for batch in found), schema, options, course)
         except (pa.ArrowException, OSError) as error:
             reason = f"its data is broken ({_line(error)})"
             raise DataError(reason, url=url, row_group=group, hint="Upload the file again") from None
@@ -149,15 +156,25 @@ def _spans(footer: Footer, group: int, names: Sequence[str]) -> list[Span]:
     """Where the wanted columns' chunks of a row group lie, as far as they are not in the tail."""
     spans, limit = [], footer.tail[0]
     columns = footer.metadata.row_group(group)
+    if columns.num_columns != footer.metadata.num_columns or columns.num_rows < 0:  # Arrow would end the process
+        raise _contradiction(footer, group)
     for i in range(columns.num_columns):
         column = columns.column(i)
         path = column.path_in_schema
         if not any(path == name or path.startswith(name + ".") for name in names):  # as Arrow chooses them
             continue
-        start = min(o for o in (column.dictionary_page_offset, column.data_page_offset) if o)
+        start = min((o for o in (column.dictionary_page_offset, column.data_page_offset) if o), default=0)
+        end = start + column.total_compressed_size
+        if not 0 < start <= end <= footer.size:
+            raise _contradiction(footer, group)
         if start < limit:
-            spans.append((start, min(start + column.total_compressed_size, limit)))
+            spans.append((start, min(end, limit)))
     return spans
+
+
+def _contradiction(footer: Footer, group: int) -> DataError:
+    reason = "its footer tells of columns, rows or bytes that cannot be"
+    return DataError(reason, url=footer.url, row_group=group, hint="Upload the file again")
 
 
 def _line(error: Exception) -> str:

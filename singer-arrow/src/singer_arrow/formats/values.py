@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.formats.utf8 import as_bytes, readable
+from singer_arrow.formats.sound import as_bytes, readable
 
 TIMESTAMP = (
     r"^(?P<date>\d{4}-\d\d-\d\d)"

@@ -1,4 +1,4 @@
-"""Text in columns of files that say it is UTF-8, which Parquet's and ORC's readers do not check. Pure."""
+"""What readers of Parquet and ORC do not check: that text is UTF-8, and that decimals have no further digits. Pure."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 
-def is_utf8(column: pa.Array) -> bool:
-    """Whether all text in a column is UTF-8, also within lists, maps and objects."""
-    if not _has_text(column.type) or _is_ascii(column):
+def is_sound(column: pa.Array) -> bool:
+    """Whether all values of a column are what its type says, also within lists, maps and objects."""
+    if not _is_doubtful(column.type) or _is_ascii(column):
         return True
     try:
         column.validate(full=True)
@@ -42,8 +42,8 @@ def as_bytes(t: pa.DataType) -> pa.DataType:
     return t
 
 
-def _has_text(t: pa.DataType) -> bool:
-    return bool(as_bytes(t) != t or pt.is_dictionary(t))
+def _is_doubtful(t: pa.DataType) -> bool:
+    return bool(pt.is_nested(t) or pt.is_decimal(t) or pt.is_dictionary(t) or as_bytes(t) != t)
 
 
 def _is_ascii(column: pa.Array) -> bool:
