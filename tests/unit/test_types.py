@@ -339,6 +339,27 @@ def test_years_beyond_those_of_json_stay_in_parquet(
             refused()
 
 
+@pytest.mark.parametrize("t", [pa.float16(), pa.float32(), pa.float64()], ids=str)
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_numbers_that_are_too_large_do_not_become_infinite(suffix: str, t: pa.DataType, tmp_path: Path) -> None:
+    file = tmp_path / f"a.{suffix}"
+    large = "1e400" if pt.is_float64(t) else "1e39"
+    if suffix == "parquet":
+        if pt.is_float64(t):
+            pytest.skip("a column of Parquet has no number that a float64 cannot hold")
+        as_parquet(pa.table({"c": [1.5, None, float(large)]}), file)
+    else:
+        file.write_bytes(getattr(Written(["1.5", large], pa.nulls(2)), suffix))
+    with pytest.raises(DataError, match="column 'c': .*(within the range of|too large for|that) the type"):
+        read(file, pa.schema([("c", t)]))
+
+
+def test_infinities_of_csv_are_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("c,n\n-inf,1\nInfinity,2\nNaN,3\n1.5,4\n")
+    found = column(read(tmp_path / "a.csv", pa.schema([("c", pa.float64())])))
+    assert repr(found.to_pylist()) == "[-inf, inf, nan, 1.5]"
+
+
 def test_timestamps_of_96_bits(tmp_path: Path) -> None:
     moments = pa.array([0, -1, 1_714_557_600_000_001, None, 253_402_300_799_999_999], pa.timestamp("us"))
     pq.write_table(pa.table({"c": moments}), tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 from pyarrow import types as pt
 
@@ -132,7 +133,11 @@ class BlockParser:
                 quoted_strings_can_be_null=False,
             )
             try:
-                return pc_csv.read_csv(pa.BufferReader(text), read, syntax, convert)
+                table = pc_csv.read_csv(pa.BufferReader(text), read, syntax, convert)
+                if not (infinite := _infinite(table)):
+                    return table
+                self._as_text = self._as_text | infinite  # where numbers are too large, Arrow makes them infinite
+                rows.reset()
             except pa.ArrowInvalid as error:
                 found = _ERROR_COLUMN.search(str(error))
                 name = self._names[int(found[1])] if found else None
@@ -163,6 +168,12 @@ class _Rows:
         else:
             self.wrong[row.number - 1] = row.actual_columns
         return "skip"
+
+
+def _infinite(table: pa.Table) -> frozenset[str]:
+    """Columns of floats that hold an infinity."""
+    floats = [f.name for f in table.schema if pt.is_floating(f.type)]
+    return frozenset(name for name in floats if pc.any(pc.is_inf(table[name])).as_py())
 
 
 def _columns(table: pa.Table) -> dict[str, pa.Array]:

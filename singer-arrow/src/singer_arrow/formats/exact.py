@@ -35,8 +35,10 @@ def fit(column: pa.Array, field: pa.Field) -> pa.Array:
     except BadValueError:
         raise
     except LOSSY:
-        row = _first_bad(column, field)
-        raise BadValueError(row, value_of(column, row), describe(field.type)) from None
+        row, t = _first_bad(column, field), field.type
+        is_other = pt.is_floating(t) and not _is_text(column.type)
+        kind = f"a number that the type {t} holds" if is_other else describe(t)
+        raise BadValueError(row, value_of(column, row), kind) from None
 
 
 def fit_read(column: pa.Array, field: pa.Field) -> pa.Array:
