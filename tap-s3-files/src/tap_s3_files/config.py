@@ -43,6 +43,7 @@ class StreamSettings:
     partitions: Partitions = NO_PARTITIONS
     on_bad_row: str = "fail"
     on_drift: str = "evolve"
+    archived: str = "fail"
 
     @property
     def rescues(self) -> bool:
@@ -211,6 +212,7 @@ def _stream(config: Mapping[str, Any], number: int) -> StreamSettings:
         partitions=Partitions(urls if names(urls[0]) else (), hive=config.get("partition_columns", False)),
         on_bad_row=config.get("on_bad_row", "fail"),
         on_drift=config.get("on_drift", "evolve"),
+        archived=config.get("archived", "fail"),
     )
 
 

@@ -114,6 +114,13 @@ _STREAM = th.ObjectType(
         allowed_values=["evolve", "fail", "rescue"],
         default="evolve",
     ),
+    _text(
+        "archived",
+        "What happens to objects in an archive (GLACIER, DEEP_ARCHIVE) that were not restored: `fail` ends the run, "
+        "`skip` leaves them out for good.",
+        allowed_values=["fail", "skip"],
+        default="fail",
+    ),
     th.Property(
         "partition_columns",
         th.BooleanType,

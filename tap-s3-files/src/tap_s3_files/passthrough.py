@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass
 
 from singer_arrow.compression import detect
-from singer_arrow.errors import EmptyObjectError, ObjectChangedError
+from singer_arrow.errors import ArchivedError, EmptyObjectError, ObjectChangedError
 from singer_arrow.formats import FORMATS, RESCUED, drift
 from singer_arrow.formats.parquet import read_footer
 from singer_arrow.reading.objects import ObjectReader
@@ -59,7 +59,7 @@ def untouched(job: Job, task: Task, batch: BatchSettings, worker: Worker) -> Pas
             if str(error):
                 logger.info("%s is converted although passthrough is on: %s", info.url, error)
             rest.append(info)
-        except (EmptyObjectError, ObjectChangedError):
+        except (ArchivedError, EmptyObjectError, ObjectChangedError):
             rest.append(info)
         else:
             objects.append(info)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from singer_arrow.errors import DataError, EmptyObjectError, ObjectChangedError
+from singer_arrow.errors import ArchivedError, DataError, EmptyObjectError, ObjectChangedError
 from singer_arrow.executors import Stopped
 from singer_arrow.formats import FORMATS, Course, Place, ReadOptions, detect_format, drift
 from singer_arrow.reading.budget import Budget
@@ -42,6 +42,7 @@ class Job:
     version: int | None = None
     partitions: Partitions = NO_PARTITIONS
     passthrough: bool = False
+    archived: str = "fail"
 
 
 def format_of(wanted: str, url: Url) -> str:
@@ -90,6 +91,7 @@ def read(job: Job, task: Task, worker: Worker, start: Position | None = None) ->
         start: Where the reading begins: at the task's start, or where an earlier piece ended.
 
     Raises:
+        ArchivedError: An object is archived, and the stream does not skip such.
         ObjectChangedError: An object was replaced after some of its rows were given.
         DataError: A file does not fit the schema; names object, line or row group, and column.
         DriftError: A file does not fit the schema, which may change.
@@ -116,6 +118,11 @@ def read(job: Job, task: Task, worker: Worker, start: Position | None = None) ->
                 first = f"; its first {begin.rows:,} rows were sent by an earlier run" if begin.rows else ""
                 text = "%s was replaced or deleted since it was listed%s; a later run reads its new version"
                 logger.warning(text, info.url, first)
+                counts = Counts(skipped_objects=1)
+            except ArchivedError:
+                if rows or begin.rows or job.archived == "fail":
+                    raise
+                logger.warning("%s is archived and was skipped; no later run reads it", info.url)
                 counts = Counts(skipped_objects=1)
         yield Piece(None, Position(number + 1), counts)
 

@@ -177,6 +177,7 @@ class FileStream(ArrowStream):
             version=self.version,
             partitions=self.settings.partitions,
             passthrough=self.tap.settings.passthrough,
+            archived=self.settings.archived,
         )
 
     def _options(self, schema: pa.Schema, deselected: frozenset[str]) -> ReadOptions:

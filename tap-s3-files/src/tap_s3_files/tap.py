@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import islice
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import click
 import pyarrow as pa
 
-from singer_arrow.errors import EmptyObjectError, ObjectChangedError
+from singer_arrow.errors import ArchivedError, EmptyObjectError, ObjectChangedError
 from singer_arrow.executors import ordered_results, threads
 from singer_arrow.formats import FORMATS
 from singer_arrow.reading.budget import Budget
@@ -201,7 +201,9 @@ class TapS3Files(ArrowTap):
         results = ordered_results(self.pool, tasks, 2 * settings.max_workers)
         for stream in settings.streams:
             found = [next(results) for _ in samples[stream.name]]
-            schemas = [schema for schema in found if schema is not None]
+            schemas = [schema for schema in found if isinstance(schema, pa.Schema)]
+            if not schemas and not stream.types:
+                self._check_archived(stream, found)
             if schemas or stream.types:
                 yield stream, schemas, folders[stream.name]
 
@@ -215,13 +217,24 @@ class TapS3Files(ArrowTap):
             why = "all its objects are empty" if listed else nothing
             self.logger.warning("Stream %r is left out of this run: %s, so its columns are unknown", stream.name, why)
 
-    def _infer(self, stream: StreamSettings, info: ObjectInfo) -> pa.Schema | None:
+    def _check_archived(self, stream: StreamSettings, found: Iterable[object]) -> None:
+        error = next((e for e in found if isinstance(e, ArchivedError)), None)
+        if error is not None and stream.archived == "fail":
+            raise error
+        if error is not None:
+            why = "its samples are archived, so its columns are unknown"
+            self.logger.warning("Stream %r is left out of this run: %s; give them in 'schema'", stream.name, why)
+
+    def _infer(self, stream: StreamSettings, info: ObjectInfo) -> pa.Schema | ArchivedError | None:
         reader = ObjectReader(self.storage, info.url, info=info, budget=self.budget)
         kind = FORMATS[format_of(stream.format, info.url)]
         try:
             return kind.infer(reader, read_options(stream), sample_bytes=self.settings.sample_bytes)
         except EmptyObjectError:
             return None
+        except ArchivedError as error:  # it may have been read when it was none
+            self.logger.warning("%s is archived; it is no sample", info.url)
+            return error
         except ObjectChangedError:
             self.logger.warning("%s was replaced or deleted since it was listed; it is no sample", info.url)
             return None
