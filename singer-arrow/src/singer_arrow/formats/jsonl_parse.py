@@ -56,7 +56,7 @@ class BlockParser:
         self._wanted, self._options = schema, options
         own = pa.schema([f for f in schema if not (options.rescues and f.name == RESCUED)])
         known = options.known if options.on_drift != "ignore" else None
-        keys = None if known is None else Keys(own, known)
+        keys = None if known is None else Keys(own, known - {RESCUED} if options.rescues else known)
         ways = _ways(own, loose_text=options.loose_text)
         self._own = own
         self._read = ArrowLines(own, keys, loose_text=options.loose_text)
