@@ -19,10 +19,19 @@ def _text(name: str, description: str, **more: Any) -> th.Property[str]:
 
 
 _CSV = th.ObjectType(
-    _text("delimiter", "What parts the values of a line; by default a tab in `.tsv`, `|` in `.psv`, else a comma."),
+    _text(
+        "delimiter",
+        "What parts the values of a line; by default a tab in `.tsv` and `.tab`, `|` in `.psv`, else what the head of "
+        "each file tells: a comma, a semicolon, a tab or `|`.",
+    ),
     _text("quote", "What quotes a value. Empty: nothing does.", default='"'),
     _text("escape", "What escapes a quote inside a quoted value; by default quotes are doubled."),
-    _text("encoding", "Encoding of the text, by Python's names.", default="utf-8"),
+    _text(
+        "encoding",
+        "Encoding of the text, by Python's names. Where it is UTF-8, files that begin with the byte order mark of "
+        "UTF-16 or UTF-32 are read as that.",
+        default="utf-8",
+    ),
     th.Property("header", th.BooleanType, default=True, description="Whether the first line names the columns."),
     th.Property("skip_rows", th.IntegerType(minimum=0), default=0, description="Lines to skip before the header."),
     th.Property(

@@ -36,10 +36,11 @@ class ReadOptions:
 
     Attributes:
         compression: One of `compression.CODECS`, or `auto`: told by the first bytes; zip archives by their names.
-        delimiter: One ASCII character between fields; by default a tab in `.tsv` files, `|` in `.psv`, else a comma.
+        delimiter: One ASCII character between fields; by default a tab in `.tsv` and `.tab` files, `|` in `.psv`, else
+            what the head of each file tells: a comma, a semicolon, a tab or `|`.
         quote: The character around quoted fields, doubled within them; None or empty: fields are never quoted.
         escape: A character that makes the next one literal, in quoted fields and elsewhere.
-        encoding: Any of Python's.
+        encoding: Any of Python's; where it is UTF-8, a text that begins with a mark of UTF-16 or UTF-32 is read so.
         header: Whether the first line names the columns; if not they are `column_1`, `column_2`, ...
         skip_rows: Lines to skip before the header, or before the data if there is none.
         null_values: Unquoted fields that mean null; in columns other than text, quoted ones and empty ones too.

@@ -245,8 +245,12 @@ class _Saved:
 
 
 def _misfit(misfit: _Misfit, line: Callable[[int], int]) -> Problem:
-    kind = describe(misfit.field.type)
-    return Problem(line(misfit.number), f"{shorten(misfit.value)} is not {kind}", misfit.field.name)
+    reason, f = f"{shorten(misfit.value)} is not {describe(misfit.field.type)}", misfit.field
+    try:
+        from_text(pa.array([misfit.value], pa.string()), f.type)
+    except BadValueError as error:  # knows best
+        reason = str(error)
+    return Problem(line(misfit.number), reason, f.name)
 
 
 def _unread(row: Unread, line: Callable[[int], int]) -> Problem:
