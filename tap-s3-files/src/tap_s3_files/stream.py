@@ -49,7 +49,9 @@ Waves = Iterator[Iterator[Segment]]
 def read_options(settings: StreamSettings) -> ReadOptions:
     """How the files of a stream are read."""
     # Numbers are taken as text where the schema says text: merging the types of files may have made that of them.
-    return ReadOptions(compression=settings.compression, loose_text=True, **settings.options)
+    return ReadOptions(
+        compression=settings.compression, loose_text=True, on_bad_row=settings.on_bad_row, **settings.options
+    )
 
 
 class FileStream(ArrowStream):

@@ -229,3 +229,8 @@ def test_local_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     (path,) = read(streams=[{"name": "a", "path": "data/*.csv"}]).streams[0].paths
     assert path.local_path() == tmp_path / "data" / "*.csv"
+
+
+@pytest.mark.parametrize("name", ["batch_config", "replication", "aws", "plan_root"])
+def test_null_stands_for_not_set(name: str) -> None:
+    assert TapS3Files(config={"streams": [STREAM], name: None}, setup_mapper=False).settings == read()

@@ -80,10 +80,24 @@ def checked_settings(plugin: PluginBase, *, raise_errors: bool) -> list[str]:
     schema = plugin.config_jsonschema
     plugin.append_builtin_config(schema)
     config = plugin._config  # the validator fills in defaults
+    _drop_nulls(config, schema)  # and fails on null where an object with defaults is due
     found = problems(config, schema, list(JSONSchemaValidator(schema).iter_errors(config)))
     if found and raise_errors:
         raise ConfigValidationError(_SUMMARY, errors=found, schema=schema)
     return found
+
+
+def _drop_nulls(config: Any, schema: Mapping[str, Any]) -> None:
+    """Remove settings that are null, which stands for not set; where the schema names none, null may mean something."""
+    if isinstance(config, list):
+        for item in config:
+            _drop_nulls(item, schema.get("items") or {})
+    if isinstance(config, dict):
+        for name, part in schema.get("properties", {}).items():
+            if name in config and config[name] is None:
+                del config[name]
+            elif name in config:
+                _drop_nulls(config[name], part)
 
 
 def environment_settings(plugin: type[PluginBase]) -> dict[str, Any]:
