@@ -170,6 +170,7 @@ def test_workbooks(source: Source) -> None:
     source.put("in/a.xlsx", xlsx({"Data": [["id"], [1], [Error("#REF!")]]}))
     where = f"s3://{source.bucket}/in/a.xlsx"
     assert source.error(path=where) == f"{where}, line 3, column 'id': '#REF!' is not an integer"
+    assert source.records(path=where, on_bad_row="skip") == [{"id": 1}]
     line = source.error(path=where, excel={"sheet": 2})
     assert line == f"{where}: it has no sheet 2. Set excel.sheet to one of 'Data'"
 

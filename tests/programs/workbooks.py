@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 STYLES = ["General", "yyyy-mm-dd", "yyyy-mm-dd hh:mm:ss", "hh:mm:ss", "[h]:mm:ss"]
+_CODES = {"#NULL!": 0, "#DIV/0!": 7, "#VALUE!": 15, "#REF!": 23, "#NAME?": 29, "#NUM!": 36, "#N/A": 42}
 _EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - Excel knows no zone
 
 
@@ -175,3 +177,129 @@ def _cell(place: str, cell: Cell) -> str:
             return _cell(place, Serial(round(cell / timedelta(days=1), 10), "[h]:mm:ss"))
         case _:
             return f'<c r="{place}"><v>{cell!r}</v></c>'
+
+
+def xls(sheets: Mapping[str, Sequence[Sequence[Cell]]]) -> bytes:
+    """A workbook of Excel 97: records of BIFF8 in the stream `Workbook` of a compound file."""
+
+    def record(kind: int, data: bytes) -> bytes:
+        return struct.pack("<HH", kind, len(data)) + data
+
+    def start(kind: int) -> bytes:
+        return record(0x809, struct.pack("<HHHHII", 0x600, kind, 0, 1997, 0, 0x600))
+
+    def cell(row: int, column: int, value: Cell) -> bytes:
+        place = struct.pack("<HH", row, column)
+        match value:
+            case None:
+                return b""
+            case bool():
+                return record(0x205, place + struct.pack("<HBB", 0, value, 0))
+            case str():
+                return record(0x204, place + struct.pack("<HHB", 0, len(value), 0) + value.encode("latin-1"))
+            case Error(text):
+                return record(0x205, place + struct.pack("<HBB", 0, _CODES[text], 1))
+            case date():
+                days = (datetime(value.year, value.month, value.day) - _EPOCH).days  # noqa: DTZ001
+                return record(0x203, place + struct.pack("<Hd", 1, days))
+            case int() | float():
+                return record(0x203, place + struct.pack("<Hd", 0, value))
+            case _:
+                raise AssertionError(value)
+
+    end = record(0x0A, b"")
+    bodies = []
+    for rows in sheets.values():
+        size = struct.pack("<IIHHH", 0, len(rows), 0, max(map(len, rows), default=0), 0)
+        cells = b"".join(cell(r, c, value) for r, row in enumerate(rows) for c, value in enumerate(row))
+        bodies.append(start(0x10) + record(0x200, size) + cells + end)
+    formats = b"".join(record(0xE0, struct.pack("<HH16x", 0, shown)) for shown in (0, 14))  # as a number, as a date
+    head = start(0x05) + record(0x42, struct.pack("<H", 1200)) + record(0x22, bytes(2)) + formats
+    at = len(head) + sum(4 + 8 + len(name) for name in sheets) + len(end)
+    for name, body in zip(sheets, bodies, strict=True):
+        head += record(0x85, struct.pack("<IBBBB", at, 0, 0, len(name), 0) + name.encode("latin-1"))
+        at += len(body)
+    return _compound(head + end + b"".join(bodies))
+
+
+def encrypted() -> bytes:
+    """What Excel writes where a workbook has a password."""
+    return _compound(b"as good as random", "EncryptedPackage")
+
+
+def _compound(stream: bytes, name: str = "Workbook") -> bytes:
+    """A compound file of one stream: header, a sector of the table of sectors, one of the directory, and the stream."""
+    stream = stream.ljust(4096, b"\0")  # smaller ones would stand elsewhere
+    sectors = -(-len(stream) // 512)
+    none, last = 0xFFFFFFFF, 0xFFFFFFFE
+    table = [0xFFFFFFFD, last, *range(3, 2 + sectors), last]
+
+    def entry(name: str, kind: int, child: int, first: int, size: int) -> bytes:
+        text = name.encode("utf-16-le")
+        return struct.pack("<64sHBBIII16x20xIQ", text, len(text) + 2, kind, 1, none, none, child, first, size)
+
+    header = struct.pack(
+        "<8s16xHHHHH6xIIIIIIIII",
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+        0x3E,
+        3,
+        0xFFFE,
+        9,
+        6,
+        *(0, 1, 1, 0, 4096, last, 0, last, 0),
+    )
+    header += struct.pack("<109I", 0, *[none] * 108)
+    directory = entry("Root Entry", 5, 1, last, 0) + entry(name, 2, none, 2, len(stream))
+    listed = struct.pack("<128I", *table, *[none] * (128 - len(table)))
+    return header + listed + directory.ljust(512, b"\0") + stream.ljust(512 * sectors, b"\0")
+
+
+def xlsb(sheets: Mapping[str, Sequence[Sequence[Cell]]]) -> bytes:
+    """A workbook of binary records in a zip archive; without dates, which would need styles."""
+
+    def record(kind: int, data: bytes = b"") -> bytes:
+        first = bytes([kind]) if kind < 0x80 else bytes([kind & 0x7F | 0x80, kind >> 7])
+        size, length = b"", len(data)
+        while length > 0x7F:
+            size, length = size + bytes([length & 0x7F | 0x80]), length >> 7
+        return first + size + bytes([length]) + data
+
+    def text(value: str) -> bytes:
+        return struct.pack("<I", len(value)) + value.encode("utf-16-le")
+
+    def cell(column: int, value: Cell) -> bytes:
+        place = struct.pack("<II", column, 0)
+        match value:
+            case None:
+                return b""
+            case bool():
+                return record(4, place + bytes([value]))
+            case str():
+                return record(6, place + text(value))
+            case Error(said):
+                return record(3, place + bytes([_CODES[said]]))
+            case int() | float():
+                return record(5, place + struct.pack("<d", value))
+            case _:
+                raise AssertionError(value)
+
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+        kind = '<Default Extension="bin" ContentType="application/vnd.ms-excel.sheet.binary.main"/>'
+        types = f'<Types xmlns="{PACKAGE}/content-types">{kind}</Types>'
+        file.writestr(zipfile.ZipInfo("[Content_Types].xml"), types)
+        file.writestr(zipfile.ZipInfo("_rels/.rels"), _relations([("officeDocument", "xl/workbook.bin")]))
+        parts = [("worksheet", f"worksheets/sheet{n}.bin") for n in range(1, len(sheets) + 1)]
+        file.writestr(zipfile.ZipInfo("xl/_rels/workbook.bin.rels"), _relations(parts))
+        listed = [record(156, struct.pack("<II", 0, n) + text(f"rId{n}") + text(s)) for n, s in enumerate(sheets, 1)]
+        book = record(131) + record(143) + b"".join(listed) + record(144) + record(132)
+        file.writestr(zipfile.ZipInfo("xl/workbook.bin"), book)
+        for n, rows in enumerate(sheets.values(), 1):
+            size = struct.pack("<IIII", 0, max(len(rows) - 1, 0), 0, max(max(map(len, rows), default=1) - 1, 0))
+            lines = [
+                record(0, struct.pack("<I13x", r)) + b"".join(cell(c, value) for c, value in enumerate(row))
+                for r, row in enumerate(rows)
+            ]
+            data = record(129) + record(148, size) + record(145) + b"".join(lines) + record(146) + record(130)
+            file.writestr(zipfile.ZipInfo(f"xl/worksheets/sheet{n}.bin"), data)
+    return out.getvalue()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from workbooks import Error, Serial, ods, xlsx
+from workbooks import Error, Serial, encrypted, ods, xls, xlsb, xlsx
 
 from singer_arrow.errors import ConfigError, DataError, DriftError, EmptyObjectError
 from singer_arrow.formats import FORMATS, RESCUED, Course, ReadOptions, detect_format, excel
@@ -64,6 +64,16 @@ def test_columns_have_the_type_that_all_their_cells_have(write: Any, objects: An
     name = f"a.excel.{write.__name__}"
     assert objects.infer(data, name) == pa.schema(TYPES)
     assert objects.read(data, name).to_pydict() == ROWS
+
+
+@pytest.mark.parametrize("write", [xlsx, xlsb, xls])
+def test_workbooks_of_every_age_are_alike(write: Any, objects: Any) -> None:
+    rows = [["id", "s", "f", "e", "b"], [1, "a", 1.5, Error("#DIV/0!"), True], [2, "007", 0.1234567890123, 4, False]]
+    dated = [[*row, date(2024, 5, n) if n else "day"] for n, row in enumerate(rows)] if write is not xlsb else rows
+    name = f"a.excel.{write.__name__}"
+    table = objects.read(write({"Cover": [["x"]], "Data": dated}), name, sheet="Data", on_bad_row="skip")
+    expected = {"id": 2, "s": "007", "f": 0.1234567890123, "e": 4, "b": False}
+    assert table.to_pylist() == [expected if write is xlsb else {**expected, "day": date(2024, 5, 2)}]
 
 
 def test_columns_become_what_the_schema_wants(objects: Any) -> None:
@@ -235,6 +245,7 @@ def test_what_would_take_too_much_memory_is_refused(objects: Any, monkeypatch: p
         (xlsx({"S": [["a"]]})[:-100], "not a workbook, or it is broken"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "not a workbook, or it is broken .*Xls error"),
         (bytes(100), "it begins like none"),
+        (encrypted(), "it is encrypted, which cannot be read. Save it without a password"),
     ],
 )
 def test_what_is_no_workbook_is_told(data: bytes, words: str, objects: Any) -> None:

@@ -46,6 +46,7 @@ SECONDS = 900
 _CELLS = 2 << 20
 _GROWTH = 20  # bytes in memory for a byte of a file, about
 _CFB, _ZIP = b"\xd0\xcf\x11\xe0", b"PK"  # how .xls begins, and how all others do
+_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _MIDNIGHT, _NO_DAY = "[ T]00:00:00$", "^1899-12-31 "
 _NO_ERROR = {"number": "^-?[0-9]", "boolean": "", "elapsed": "^-?[0-9]+:", "date": "^[0-9]{4}-|^[0-9]{2}:"}
 _TYPES = {
@@ -229,6 +230,8 @@ def _run(source: Path, target: Path, options: ReadOptions, url: object) -> dict[
     if error == "sheet":
         sheets = ", ".join(repr(name) for name in told["sheets"][:20])
         raise DataError(f"it has no sheet {options.sheet!r}", url=url, hint=f"Set excel.sheet to one of {sheets}")
+    if error and ("password" in error.lower() or _ENCRYPTED in source.read_bytes()):
+        raise DataError("it is encrypted, which cannot be read", url=url, hint="Save it without a password")
     if error:
         raise _not_a_workbook(url, error)
     if twice := [name for name, n in Counter(n for n in told["header"] if n).items() if n > 1]:
@@ -248,7 +251,5 @@ def _too_large(url: object) -> DataError:
 
 
 def _not_a_workbook(url: object, reason: str) -> DataError:
-    if "assword" in reason or "ncrypted" in reason:
-        return DataError("it is encrypted, which cannot be read", url=url, hint="Save it without a password")
     hint = "Upload the file again, or set the stream's format"
     return DataError(f"not a workbook, or it is broken ({reason})", url=url, hint=hint)
