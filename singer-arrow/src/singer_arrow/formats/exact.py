@@ -88,7 +88,7 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
         return column.cast(pa.timestamp(source.unit, target.tz)).cast(target)
     if (pt.is_decimal(target) and pt.is_floating(source)) or pt.is_boolean(target) or pt.is_date(target):
         return _same_back(column, target)
-    return column.cast(target)
+    return _to_float(column, target) if pt.is_floating(target) else column.cast(target)
 
 
 def plain(column: pa.Array) -> pa.Array:
@@ -141,6 +141,15 @@ def _same_back(column: pa.Array, target: pa.DataType) -> pa.Array:
     there = column.cast(target)
     if not there.cast(column.type).equals(column):
         msg = "digits would be lost"
+        raise ValueError(msg)
+    return there
+
+
+def _to_float(column: pa.Array, target: pa.DataType) -> pa.Array:
+    there = column.cast(target)
+    given = pc.is_inf(column) if pt.is_floating(column.type) else pa.scalar(value=False)
+    if pc.any(pc.and_not(pc.is_inf(there), given)).as_py():
+        msg = "a number is too large"  # which Arrow makes infinite
         raise ValueError(msg)
     return there
 

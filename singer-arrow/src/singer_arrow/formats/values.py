@@ -24,6 +24,7 @@ TIMESTAMP = (
     r" ?(?P<zone>[Zz]|UTC|[+-]\d\d(?::?\d\d)?)?)?$"
 )
 _TIME = r"^(?P<time>\d\d:\d\d)(?P<seconds>:\d\d)?(?:\.(?P<fraction>\d{1,9}))?$"
+_INFINITE = r"(?i)^\s*[-+]?inf"
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
@@ -55,7 +56,7 @@ def describe(t: pa.DataType) -> str:
     if pt.is_integer(t):
         return "an integer" if t.bit_width == 64 and pt.is_signed_integer(t) else f"an integer of the type {t}"
     if pt.is_floating(t):
-        return "a number"
+        return f"a number within the range of the type {t}"
     if pt.is_decimal(t):
         return f"a decimal of at most {t.precision - t.scale} digits before and {t.scale} after the point"
     if pt.is_boolean(t):
@@ -132,6 +133,8 @@ def _converter(t: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
         return _to_boolean
     if pt.is_integer(t):
         return _to_integer
+    if pt.is_floating(t):
+        return _to_float
     if pt.is_binary(t) or pt.is_large_binary(t):
         return _to_binary
     if pt.is_string(t) or pt.is_large_string(t):
@@ -156,6 +159,15 @@ def _to_integer(column: pa.Array, t: pa.DataType) -> pa.Array:
         return trimmed.cast(t)
     except pa.ArrowInvalid:
         return trimmed.cast(pa.decimal128(38, 18)).cast(t)
+
+
+def _to_float(column: pa.Array, t: pa.DataType) -> pa.Array:
+    numbers = pc.utf8_trim_whitespace(column).cast(t)
+    infinite = pc.is_inf(numbers)
+    if pc.any(pc.and_not(infinite, pc.match_substring_regex(column, _INFINITE))).as_py():
+        msg = "a number is too large"  # which Arrow makes infinite
+        raise ValueError(msg)
+    return numbers
 
 
 def _to_binary(column: pa.Array, t: pa.DataType) -> pa.Array:
