@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -142,7 +142,10 @@ def _read_object(job: Job, info: ObjectInfo, start: Position, storage: Storage, 
             rows_read=rows - start.rows + course.skipped, rows_skipped=course.skipped, rows_rescued=course.rescued
         )
 
-    for given in FORMATS[format_of(job.format, info.url)].read(reader, source, job.options, course):
+    options = job.options  # what the key tells comes before what the file has under the same name: that is no news
+    if options.known is not None and constants:
+        options = replace(options, known=options.known.union(constants))
+    for given in FORMATS[format_of(job.format, info.url)].read(reader, source, options, course):
         if worker.stop.is_set():
             raise Stopped
         batch = given.slice(surplus)
