@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import random
 from typing import Any
 
@@ -13,6 +14,9 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS, RESCUED, Course, Place, ReadOptions
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.storage import Storage
+from singer_arrow.urls import Url
 
 SCHEMA = pa.schema([("x", pa.string()), ("y", pa.int64()), (RESCUED, pa.string())])
 Step = tuple[Place | None, list[dict[str, Any]], int, int]
@@ -86,3 +90,27 @@ def test_lines_are_counted_from_the_beginning_of_the_file(objects: Any, header: 
     whole, error = steps(reader, options, schema=schema)
     assert f"line {1501 + header}, column " in error
     assert steps(reader, options, whole[20][0], schema) == (whole[21:], error)
+
+
+class _InOrder(Storage):
+    """A storage of one object that is read in order, a few bytes at a time."""
+
+    def open(self, url: Url) -> Any:
+        return _Slow(url.key.encode())
+
+
+class _Slow(io.BytesIO):
+    def read(self, n: int | None = -1) -> bytes:
+        return super().read(min(7, n) if n and n > 0 else n)
+
+
+def test_objects_that_are_read_in_order_are_begun_anywhere_too() -> None:
+    def reader() -> ObjectReader:
+        return ObjectReader(_InOrder(), Url("https", "host", 'x,y\n"a\n",1\nb,2\nc,3\nd,4'))
+
+    options = ReadOptions(block_bytes=5)
+    whole, error = steps(reader(), options)
+    assert [row["y"] for _, rows, *_ in whole for row in rows] == [1, 2, 3, 4]
+    for i, (place, *_) in enumerate(whole):
+        assert steps(reader(), options, place) == (whole[i + 1 :], error)
+    assert FORMATS["csv"].infer(reader(), options, sample_bytes=100).types == [pa.string(), pa.int64()]

@@ -111,3 +111,11 @@ def test_fixed_width_drifts_too(objects: Any) -> None:
     error = refused(objects, b"  1\n1.5\n", **{**how, "known": frozenset("b")})
     assert isinstance(error, DriftError)
     assert error.fields == (pa.field("a", pa.float64()),)
+
+
+def test_a_column_of_which_no_value_was_known_becomes_what_the_file_has(objects: Any) -> None:
+    empty = pa.schema([("a", pa.null())])
+    for data, t in ((b"a\n1\n", pa.int64()), (b"a\n" + b'""\n' * 400_000 + b"1\n", pa.string())):
+        error = refused(objects, data, empty)
+        assert isinstance(error, DriftError)
+        assert error.fields == (pa.field("a", t),)

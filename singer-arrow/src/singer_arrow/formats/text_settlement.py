@@ -59,21 +59,27 @@ class Settlement:
     def _refuse_drift(self, outcome: Outcome, lines_before: int) -> None:
         has_rows = outcome.failed is not None or (outcome.batch is not None and outcome.batch.num_rows > 0)
         if self._new and has_rows:
-            refuse_new([_of_some_type(_found(self._types, name)) for name in self._new], self.url)
+            refuse_new([self._found(pa.field(name, pa.null())) for name in self._new], self.url)
         drifted = [
             (problem, own, merged)
             for problem in outcome.misfits
             for own in [self.rows.schema.field(problem.column)]
-            if (merged := wider(own, _found(self._types, own.name))) is not None
+            if (merged := wider(own, self._found(own))) is not None
         ]
         if drifted:
             told = "; ".join(
-                f"the file has {own.name!r} as {named(_found(self._types, own.name))}, the schema as {named(own)}"
+                f"the file has {own.name!r} as {named(self._found(own))}, the schema as {named(own)}"
                 for _, own, _ in drifted
             )
             first = drifted[0][0].error(self.url, lines_before)
             fields = [merged for *_, merged in drifted]
             raise DriftError(told, fields, url=self.url, line=first.line, column=first.column)
+
+    def _found(self, own: pa.Field) -> pa.Field:
+        """A column as the head of the file has it; text if neither the head nor the schema knows a value of it."""
+        at = self._types.get_field_index(own.name)
+        found = self._types.field(at) if at >= 0 else pa.field(own.name, pa.null())
+        return found.with_type(pa.string()) if pt.is_null(found.type) and pt.is_null(own.type) else found
 
     @cached_property
     def _new(self) -> list[str]:
@@ -82,13 +88,3 @@ class Settlement:
     @cached_property
     def _types(self) -> pa.Schema:
         return self.infer()
-
-
-def _found(types: pa.Schema, name: str) -> pa.Field:
-    at = types.get_field_index(name)
-    return types.field(at) if at >= 0 else pa.field(name, pa.null())
-
-
-def _of_some_type(field: pa.Field) -> pa.Field:
-    """The field; of text where the head holds no value, as any later one is text at least."""
-    return field.with_type(pa.string()) if pt.is_null(field.type) else field

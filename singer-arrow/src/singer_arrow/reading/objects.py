@@ -185,8 +185,10 @@ class ObjectReader:
     def _first(self, n: int) -> Any:
         """The first `n` bytes, or the whole object where it is small; this pins the version."""
         if not self.ranged:
+            data = b""
             with self.storage.open(self.url) as file:
-                data = file.read(n)
+                while piece := file.read(n - len(data)):
+                    data += piece
             if not data:
                 raise self._empty()
             return data

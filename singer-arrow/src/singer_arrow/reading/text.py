@@ -80,7 +80,7 @@ def sample(
     No more than `size` bytes of the object are asked for (but small objects whole).
     """
     head = reader.head_bytes(size)
-    whole = reader.size is not None and reader.size <= len(head)
+    whole = len(head) < size if reader.size is None else reader.size <= len(head)
     codec = _codec(reader, compression, bytes(head[:_MAGIC]))
     found, length = [], 0
     try:
