@@ -25,6 +25,7 @@ TIMESTAMP = (
 )
 _TIME = r"^(?P<time>\d\d:\d\d)(?P<seconds>:\d\d)?(?:\.(?P<fraction>\d{1,9}))?$"
 _INFINITE = r"(?i)^\s*[-+]?inf"
+_INFINITY = r"^[+-]?(?i:inf|infinity)$"
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
@@ -91,7 +92,9 @@ def from_text(column: pa.Array, t: pa.DataType) -> pa.Array:
         return convert(column, t)
     except (pa.ArrowException, ValueError, ArithmeticError):
         row = _first_bad(column, t, convert)
-        raise BadValueError(row, column[row].as_py(), describe(t)) from None
+        value = column[row].as_py()
+        too_large = pt.is_floating(t) and _is_number(value)
+        raise BadValueError(row, value, f"within the range of the type {t}" if too_large else describe(t)) from None
 
 
 def parse(column: pa.Array, t: pa.DataType) -> pa.Array:
@@ -139,7 +142,7 @@ def _converter(t: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
         return _to_binary
     if pt.is_string(t) or pt.is_large_string(t):
         return lambda column, kind: column.cast(kind)
-    return lambda column, kind: pc.utf8_trim_whitespace(column).cast(kind)
+    return _to_float if pt.is_floating(t) else lambda column, kind: pc.utf8_trim_whitespace(column).cast(kind)
 
 
 def _to_null(column: pa.Array, t: pa.DataType) -> pa.Array:
@@ -168,6 +171,24 @@ def _to_float(column: pa.Array, t: pa.DataType) -> pa.Array:
         msg = "a number is too large"  # which Arrow makes infinite
         raise ValueError(msg)
     return numbers
+
+
+def _to_float(column: pa.Array, t: pa.DataType) -> pa.Array:
+    text = pc.utf8_trim_whitespace(column)
+    numbers = text.cast(t)
+    infinite = pc.is_inf(numbers)
+    if pc.any(infinite).as_py() and not _all_match(text.filter(infinite), _INFINITY):
+        msg = "a number is too large"
+        raise ValueError(msg)
+    return numbers
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _to_binary(column: pa.Array, t: pa.DataType) -> pa.Array:
@@ -213,6 +234,10 @@ def _to_date(column: pa.Array, t: pa.DataType) -> pa.Array:
 def _to_time(column: pa.Array, t: pa.DataType) -> pa.Array:
     clock = _clock(_extract(column, _TIME), t.unit)
     return pc.binary_join_element_wise("1970-01-01", clock, "T").cast(pa.timestamp(t.unit)).cast(t)
+
+
+def _all_match(column: pa.Array, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(column, pattern)).as_py())
 
 
 def _extract(column: pa.Array, pattern: str) -> dict[str, pa.Array]:
