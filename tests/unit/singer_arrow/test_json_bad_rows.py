@@ -274,14 +274,14 @@ def test_a_line_that_is_too_long_is_a_bad_row(objects: Any, monkeypatch: pytest.
         b'{"a":1}\n{"a":2}\n{"a":3}\n' + long,
     ):
         for bad in ("skip", "rescue"):
-            options = ReadOptions(on_bad_row=bad, block_bytes=9)
+            options = ReadOptions(on_bad_row=bad, block_bytes=8)
             schema = WITH_RESCUED if options.rescues else COLUMNS
             course = Course()
             batches, error = _read(objects.reader(data, "a.jsonl"), schema, options, course)
             assert error is None
             rows = [row for batch, _ in batches for row in batch.to_pylist()]
             assert [row["a"] for row in rows if row["a"]] == [1, 2, 3]
-            assert course.skipped + course.rescued == data.count(b"xx" * 1000) // (len(long) // 2000)
+            assert course.skipped + course.rescued == data.count(long)
             for row in rows:
                 if row.get(RESCUED):
                     kept = json.loads(row[RESCUED])
@@ -290,7 +290,7 @@ def test_a_line_that_is_too_long_is_a_bad_row(objects: Any, monkeypatch: pytest.
             for i, (_, place) in enumerate(batches):
                 assert _read(objects.reader(data, "a.jsonl"), schema, options, Course(place))[0] == batches[i + 1 :]
         with pytest.raises(DataError, match="longer than 1 MiB; is each record on a line of its own"):
-            objects.read(data, "a.jsonl", COLUMNS, block_bytes=9)
+            objects.read(data, "a.jsonl", COLUMNS, block_bytes=8)
 
 
 def test_types_are_told_from_the_good_rows_where_bad_ones_are_left_out(objects: Any) -> None:

@@ -105,28 +105,20 @@ class CarefulReading:
         """The lines without those that are no JSON objects; what is wrong with these; and what is new."""
         kept, unread, news = list[tuple[int, bytes]](), list[Fault](), list[News]()
         for number, text in zip(lines.numbers, lines.texts, strict=True):
-            if self._is_plain(text):
+            if self._keys is not None and self._keys.all_known(text):
                 kept.append((number, text))
                 continue
             try:
-                row(text, _NOTHING)
+                if not _is_object(text):  # it may be one by the exact rules
+                    row(text, _NOTHING)
+                found = {} if self._keys is None else self._keys.news(text)
             except BadRowError as error:
                 unread.append(Fault(number, str(error), error.column, text=text))
                 continue
-            if self._keys is not None and (found := self._keys.news(text)):
+            if found:
                 news.append(News(number, found))
             kept.append((number, text))
         return Lines([n for n, _ in kept], [text for _, text in kept]), unread, news
-
-    def _is_plain(self, text: bytes) -> bool:
-        """Whether a line is surely an object without news."""
-        if self._keys is not None:
-            return self._keys.all_known(text)
-        try:
-            _ANY_OBJECT.decode(text)
-        except msgspec.MsgspecError:
-            return False
-        return True
 
     def _parts(self, lines: Lines, hints: _Hints) -> Iterator[Rows]:
         if not lines.texts:
@@ -190,3 +182,12 @@ class _Hints:
             new = [column for column in found if column not in self.suspects]
             if len(found) <= _MOST_SUSPECTS >= len(self.suspects) + len(new):
                 self.suspects += new
+
+
+def _is_object(text: bytes) -> bool:
+    """Whether a line is an object, as a quick look tells."""
+    try:
+        _ANY_OBJECT.decode(text)
+    except msgspec.MsgspecError:
+        return False
+    return True

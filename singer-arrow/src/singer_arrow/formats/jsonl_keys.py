@@ -63,7 +63,11 @@ class Keys:
         return True
 
     def news(self, line: bytes) -> dict[str, bytes]:
-        """What is new in a record."""
+        """What is new in a record.
+
+        Raises:
+            BadRowError: It is none.
+        """
         found = {}
         for name, raw in raw_members(line).items():
             if name not in self.names:

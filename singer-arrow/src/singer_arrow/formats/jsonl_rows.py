@@ -56,12 +56,7 @@ def parse(text: bytes | str) -> Any:
         BadRowError: It is not JSON, or not UTF-8.
     """
     try:
-        value = json.loads(
-            text if isinstance(text, str) else text.decode(),
-            parse_float=Decimal,
-            parse_constant=_no_constant,
-            object_pairs_hook=_pairs,
-        )
+        value = _DECODER.decode(text if isinstance(text, str) else text.decode())
     except UnicodeDecodeError as error:
         reason = f"invalid UTF-8 (byte 0x{error.object[error.start]:02x})"
         raise BadRowError(reason) from None
@@ -88,6 +83,9 @@ def _pairs(pairs: list[tuple[str, Any]]) -> _Object:
         names = [name for name, _ in pairs]
         found.twice = frozenset(name for name in found if names.count(name) > 1)
     return found
+
+
+_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_pairs)
 
 
 def row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tuple[list[Any], list[BadRowError]]:
