@@ -1,0 +1,77 @@
+"""Objects that change under a run: between the listing and the reading of them, or while they are read."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from small_aws import BUCKET, Refusal, Request, SmallAws
+
+from local_cloud import environment
+from local_cloud.programs import Programs, Ran
+
+MIB = 1 << 20
+LARGE = b"id\n" + b"".join(b"%031d\n" % n for n in range(32 * MIB // 32))
+"""32 MiB: so many requests that rows are given before the last of them."""
+
+
+@pytest.fixture
+def server() -> Iterator[SmallAws]:
+    with SmallAws({"in/a.csv": b"id\n1\n", "in/b.csv": LARGE}) as running:
+        yield running
+
+
+def run(server: SmallAws, folder: Path) -> Ran:
+    env = environment.merged({"PATH": "/usr/bin:/bin"}, environment.aws(server.url, ""))
+    stream = {"name": "rows", "path": f"s3://{BUCKET}/in/*", "schema": {"id": "integer"}}
+    batch = {"encoding": {"format": "parquet"}, "storage": {"root": f"file://{folder}/out"}, "target_file_mb": 0.01}
+    config = {"streams": [stream], "metadata_columns": False, "batch_config": batch, "max_workers": 1}
+    return Programs(env, folder)("tap-s3-files", config=config)
+
+
+def change(server: SmallAws, when: Callable[[Request], bool], to: bytes | None) -> None:
+    """Let an object be another one, or none, once it has been asked for in some way."""
+
+    def look(request: Request) -> Refusal | None:
+        if request.key == "in/b.csv" and when(request):
+            time.sleep(1)  # what was asked for before is given by now
+            if to is None:
+                server.objects.pop("in/b.csv", None)
+            else:
+                server.objects["in/b.csv"] = to
+        return None
+
+    server.refuse = look
+
+
+def ids(ran: Ran) -> list[int]:
+    files = [Path(url.removeprefix("file://")) for m in ran.of_type("BATCH") for url in m["manifest"]]
+    return [n for file in files for n in pq.read_table(file).column("id").to_pylist()]
+
+
+def is_late(request: Request) -> bool:
+    return int(re.sub(r"bytes=(\d+)-\d+", r"\1", request.headers["range"])) > 24 * MIB
+
+
+@pytest.mark.parametrize("to", [LARGE.replace(b"0", b"7"), None], ids=["overwritten", "deleted"])
+def test_while_it_is_read(to: bytes | None, server: SmallAws, tmp_path: Path) -> None:
+    change(server, is_late, to)
+    ran = run(server, tmp_path)
+    assert ran.code == 1
+    assert "Traceback" not in ran.stderr
+    line = f"s3://{BUCKET}/in/b.csv was replaced or deleted while it was being read; run again to read its new version"
+    assert [s.split(" | ", 3)[-1] for s in ran.stderr.splitlines() if "| ERROR " in s] == [line]
+    found = ids(ran)
+    assert found == [1, *range(len(found) - 1)]
+
+
+@pytest.mark.parametrize("to", [b"id\n7\n", None], ids=["overwritten", "deleted"])
+def test_between_listing_and_reading(to: bytes | None, server: SmallAws, tmp_path: Path) -> None:
+    change(server, lambda _: len([r for r in server.requests if r.key == "in/b.csv"]) > 1, to)
+    ran = run(server, tmp_path).check()
+    assert f"s3://{BUCKET}/in/b.csv was replaced or deleted since it was listed" in ran.stderr
+    assert ids(ran) == [1]
