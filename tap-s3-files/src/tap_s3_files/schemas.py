@@ -67,6 +67,10 @@ class Schemas:
         self._changes[segment.number] = []
         return replace(segment, schema=self.now, shape=self._shape)
 
+    def is_new(self, segment: Segment) -> bool:
+        """Whether a segment is planned in this run."""
+        return segment.number in self._new
+
     def at(self, segment: Segment, task: int, rows: int = 0) -> Schema:
         """The schema from a row of a task of a segment on."""
         if not self._follows(segment):

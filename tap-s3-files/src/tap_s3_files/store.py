@@ -128,9 +128,15 @@ class SegmentStore:
             return change
         return self._note(url, Change.from_json) or change
 
-    def parts(self, number: int, name: str) -> PartsRecord:
-        """What is known of the batch files of a task of a segment; `name` is the task's identity."""
-        return PartsRecord(self._storage, self._folder.join(f"{number:06d}-parts-{name}.json"))
+    def parts(self, number: int, name: str, *, is_new: bool = False) -> PartsRecord:
+        """What is known of the batch files of a task of a segment.
+
+        Args:
+            number: Of the segment.
+            name: The task's identity.
+            is_new: No earlier run knew the segment, so there is nothing to look for.
+        """
+        return PartsRecord(self._storage, self._folder.join(f"{number:06d}-parts-{name}.json"), is_new=is_new)
 
     def _change_url(self, number: int, place: int) -> Url:
         return self._folder.join(f"{number:06d}-schema-{place + 1}.json")
@@ -189,9 +195,9 @@ class DonePart:
 class PartsRecord:
     """Which batch files of a task are made: what an interrupted run need not do again."""
 
-    def __init__(self, storage: Storage, url: Url) -> None:
+    def __init__(self, storage: Storage, url: Url, *, is_new: bool = False) -> None:
         self._storage, self._url = storage, url
-        self._parts: list[DonePart] | None = None
+        self._parts: list[DonePart] | None = [] if is_new else None
 
     def known(self) -> Sequence[DonePart]:
         """The files, in order.

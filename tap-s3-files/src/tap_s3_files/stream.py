@@ -33,7 +33,7 @@ from tap_s3_files.replication.polling import known_key, new_objects
 from tap_s3_files.rows import Job, Worker, read
 from tap_s3_files.schemas import Schemas, left_out
 from tap_s3_files.segments import extend, resume, without_plan
-from tap_s3_files.store import SegmentStore
+from tap_s3_files.store import PartsRecord, SegmentStore
 
 if TYPE_CHECKING:
     from tap_s3_files.tap import TapS3Files
@@ -86,8 +86,7 @@ class FileStream(ArrowStream):
 
         def run(todo: Todo, stop: threading.Event) -> Iterator[Step]:
             job = self._job(plan, plan.schemas.at(todo.segment, todo.number, todo.start.rows))
-            record = plan.store.parts(todo.segment.number, identity(job, todo.task)) if plan.store else None
-            size = todo.segment.target_bytes
+            record, size = plan.record(todo, job), todo.segment.target_bytes
             return convert(job, todo.task, self._worker(stop), batch, size, start=todo.start, record=record)
 
         def tasks(todos: Iterator[Todo]) -> Iterator[Callable[[threading.Event], Iterable[Step]]]:
@@ -237,6 +236,12 @@ class Plan:
     waves: Waves
     schemas: Schemas
     deselected: frozenset[str]
+
+    def record(self, todo: Todo, job: Job) -> PartsRecord | None:
+        """Which batch files of a task are made already, if plans are kept."""
+        if self.store is None:
+            return None
+        return self.store.parts(todo.segment.number, identity(job, todo.task), is_new=self.schemas.is_new(todo.segment))
 
 
 def receiver_of(tap: TapS3Files, stream: StreamSettings, store: SegmentStore, target_bytes: int) -> Receiver:

@@ -2,9 +2,11 @@
 
 import gzip
 import json
+import random
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +23,11 @@ from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
 from tap_s3_files.catalog import METADATA
 from tap_s3_files.config import BatchSettings
-from tap_s3_files.convert import convert
-from tap_s3_files.plan import Task
-from tap_s3_files.progress import Progress
+from tap_s3_files.convert import Step, convert, identity
+from tap_s3_files.plan import Position, Task
+from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.rows import Job, Worker, format_of, read
+from tap_s3_files.store import SegmentStore
 
 SOURCE = pa.schema([("id", pa.int64()), ("name", pa.string())])
 JOB = Job("orders", pa.schema([*SOURCE, *METADATA]), True, "auto", ReadOptions())
@@ -232,3 +235,82 @@ def test_everything_is_counted(folder: Folder) -> None:
     counts = folder.worker.progress.counts
     assert (counts.objects, counts.rows_read, counts.rows_written, counts.bytes) == (1, 50_000, 50_000, info.size)
     assert counts.batch_files == len(batches)
+
+
+class Large:
+    """A Parquet file of many row groups, whose conversion stops after some batch files and goes on in another run."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        text = random.Random(1).randbytes(60_000 * 100).hex()
+        rows = pa.table({"id": range(60_000), "name": [text[n * 200 : (n + 1) * 200] for n in range(60_000)]})
+        pq.write_table(rows, folder.path / "a.parquet", row_group_size=3_000, compression="none")
+        self.info = folder.storage.head(Url.parse(str(folder.path / "a.parquet")))
+
+    def run(self, stop_after: int | None = None, start: Position | None = None) -> list[Step]:
+        store = SegmentStore(self.folder.storage, Url.parse(str(self.folder.path)), "orders")
+        record, task = store.parts(0, identity(JOB, Task((self.info,)))), Task((self.info,))
+        steps = convert(JOB, task, self.folder.worker, self.folder.batch, 400_000, start=start, record=record)
+        return list(islice(steps, stop_after))
+
+    def read(self) -> int:
+        """Bytes that were read since this was asked last."""
+        progress = self.folder.worker.progress
+        count = progress.counts.bytes
+        progress.add(Counts(bytes=-count))
+        return count
+
+
+@pytest.fixture
+def large(folder: Folder) -> Large:
+    return Large(folder)
+
+
+def test_what_an_interrupted_run_made_is_sent_again_and_not_made_again(large: Large) -> None:
+    expected = [s.batch for s in large.run()]
+    whole = large.read()
+    for path in (large.folder.path / "_plans").rglob("*.json"):
+        path.unlink()
+    assert len(expected) > 6
+    large.run(4)
+    large.read()
+    written = {p: p.stat().st_mtime_ns for p in (large.folder.path / "out").iterdir()}
+    assert [s.batch for s in large.run()] == expected
+    assert large.read() < 0.7 * whole
+    made = [large.folder.path / "out" / str(b.manifest[0]).rpartition("/")[2] for b in expected[:4] if b]
+    assert [p.stat().st_mtime_ns for p in made] == [written[p] for p in made]
+
+
+def test_a_run_goes_on_where_its_state_stands(large: Large) -> None:
+    steps = large.run()
+    whole, after = large.read(), steps[3].after
+    assert after is not None
+    there = Position(0, after.rows, None)  # as STATE tells it
+    assert [s.batch for s in large.run(start=there)] == [s.batch for s in steps[4:]]
+    assert large.read() < 0.7 * whole
+
+
+def test_without_a_note_the_object_is_read_from_its_start_and_no_row_is_sent_twice(large: Large) -> None:
+    steps = large.run()
+    for path in (large.folder.path / "_plans").rglob("*.json"):
+        path.unlink()
+    after = steps[3].after
+    assert after is not None
+    assert [s.batch for s in large.run(start=Position(0, after.rows, None))] == [s.batch for s in steps[4:]]
+
+
+def test_a_batch_file_that_is_gone_is_made_again(large: Large) -> None:
+    steps = large.run()
+    assert steps[2].batch is not None
+    file_of(steps[2].batch).unlink()
+    assert [s.batch for s in large.run()] == [s.batch for s in steps]
+    assert file_of(steps[2].batch).exists()
+
+
+def test_an_object_that_was_replaced_since_is_not_gone_on_with(large: Large, caplog: pytest.LogCaptureFixture) -> None:
+    after = large.run(3)[2].after
+    assert after is not None
+    pq.write_table(pa.table({"id": [1], "name": ["a"]}), large.folder.path / "a.parquet")
+    again = large.run(start=Position(0, after.rows, None))
+    assert [s.batch for s in again] == [None]
+    assert f"its first {after.rows:,} rows were sent by an earlier run" in caplog.text
