@@ -220,6 +220,13 @@ def test_many_bad_rows_are_counted_and_some_are_told(objects: Any, caplog: Any) 
     assert "counted only" in caplog.records[-1].message
 
 
+def test_values_that_fit_each_for_itself_are_kept_all(objects: Any) -> None:
+    texts = ["2024-01-01 12", "2024-01-01T12:00:00Z", "x", "2024-01-01T12:00+02:00"] * 3  # an hour alone, zones, none
+    schema = pa.schema([("t", pa.timestamp("us", "UTC")), RESCUE])
+    found = Reading(objects, "a.parquet", pa.table({"t": texts}), schema, on_bad_row="rescue")
+    assert [row["t"] and row["t"].hour for row in found.rows] == [12, 12, None, 10] * 3
+
+
 def test_batches_without_a_good_row_are_left_out(objects: Any) -> None:
     table = pa.table({"a": ["x"] * 50 + ["1"] * 10 + ["x"] * 40})
     found = Reading(objects, "a.parquet", table, pa.schema([("a", pa.int64())]), on_bad_row="skip", batch_rows=10)

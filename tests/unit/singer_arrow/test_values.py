@@ -47,6 +47,15 @@ def test_integers(values: list[int | None]) -> None:
     assert from_text(pa.array(texts, pa.string()), pa.int64()).to_pylist() == values
 
 
+def test_integers_of_all_forms_stand_side_by_side() -> None:
+    texts = pa.array(["0x1F", "1.0", " +2 ", "3e2", "18446744073709551615", "18446744073709551615.00", "5.", None])
+    largest = 2**64 - 1
+    assert from_text(texts, pa.uint64()).to_pylist() == [31, 1, 2, 300, largest, largest, 5, None]
+    for bad in ("0x1.0", "1.05", "1.0.0", ".", "-1"):
+        with pytest.raises(BadValueError, match="is not an integer of the type uint64"):
+            from_text(pa.array([*texts.to_pylist(), bad]), pa.uint64())
+
+
 @given(st.lists(st.floats(allow_nan=False)))
 def test_floats(values: list[float]) -> None:
     assert from_text(pa.array([repr(v) for v in values], pa.string()), pa.float64()).to_pylist() == values

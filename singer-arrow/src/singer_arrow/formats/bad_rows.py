@@ -161,10 +161,16 @@ def _nulled(column: pa.Array, rows: pa.Array) -> pa.Array:
 
 
 def _fitted(fitting: Fitting, column: pa.Array, field: pa.Field) -> pa.Array:
+    """The column in the field's type, of values that fit each for itself, if not always beside each other."""
     try:
         return fit(column, field)  # its text is UTF-8, or is escaped by `_texts`
     except BadValueError as error:
-        raise fitting.error(str(error), field.name) from None
+        if len(column) < 2:
+            raise fitting.error(str(error), field.name) from None
+    every, middle = _numbers(column), len(column) // 2
+    return pa.concat_arrays(
+        [_fitted(fitting, column.take(half), field) for half in (every.slice(0, middle), every.slice(middle))]
+    )
 
 
 def _numbers(rows: pa.Array | pa.RecordBatch) -> pa.Array:

@@ -24,7 +24,6 @@ TIMESTAMP = (
     r" ?(?P<zone>[Zz]|UTC|[+-]\d\d(?::?\d\d)?)?)?$"
 )
 _TIME = r"^(?P<time>\d\d:\d\d)(?P<seconds>:\d\d)?(?:\.(?P<fraction>\d{1,9}))?$"
-_INFINITE = r"(?i)^\s*[-+]?inf"
 _INFINITY = r"^[+-]?(?i:inf|infinity)$"
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
@@ -57,7 +56,7 @@ def describe(t: pa.DataType) -> str:
     if pt.is_integer(t):
         return "an integer" if t.bit_width == 64 and pt.is_signed_integer(t) else f"an integer of the type {t}"
     if pt.is_floating(t):
-        return f"a number within the range of the type {t}"
+        return "a number"
     if pt.is_decimal(t):
         return f"a decimal of at most {t.precision - t.scale} digits before and {t.scale} after the point"
     if pt.is_boolean(t):
@@ -136,8 +135,6 @@ def _converter(t: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
         return _to_boolean
     if pt.is_integer(t):
         return _to_integer
-    if pt.is_floating(t):
-        return _to_float
     if pt.is_binary(t) or pt.is_large_binary(t):
         return _to_binary
     if pt.is_string(t) or pt.is_large_string(t):
@@ -160,8 +157,11 @@ def _to_integer(column: pa.Array, t: pa.DataType) -> pa.Array:
     trimmed = pc.replace_substring_regex(pc.utf8_trim_whitespace(column), r"^\+", "")
     try:
         return trimmed.cast(t)
-    except pa.ArrowInvalid:
-        return trimmed.cast(pa.decimal128(38, 18)).cast(t)
+    except pa.ArrowInvalid:  # some are like 1.0 or 1e3, which is told for each value alone
+        whole = pc.replace_substring_regex(trimmed, r"^(-?\d+)\.0*$", r"\1")
+        plain = pc.match_substring_regex(whole, r"^-?(\d+|0[xX][0-9a-fA-F]+)$")
+        rest = pc.if_else(plain, None, whole).cast(pa.decimal128(38, 18)).cast(t)
+        return pc.coalesce(pc.if_else(plain, whole, None).cast(t), rest)
 
 
 def _to_float(column: pa.Array, t: pa.DataType) -> pa.Array:
