@@ -165,15 +165,6 @@ def _to_integer(column: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def _to_float(column: pa.Array, t: pa.DataType) -> pa.Array:
-    numbers = pc.utf8_trim_whitespace(column).cast(t)
-    infinite = pc.is_inf(numbers)
-    if pc.any(pc.and_not(infinite, pc.match_substring_regex(column, _INFINITE))).as_py():
-        msg = "a number is too large"  # which Arrow makes infinite
-        raise ValueError(msg)
-    return numbers
-
-
-def _to_float(column: pa.Array, t: pa.DataType) -> pa.Array:
     text = pc.utf8_trim_whitespace(column)
     numbers = text.cast(t)
     infinite = pc.is_inf(numbers)
