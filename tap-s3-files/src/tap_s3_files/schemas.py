@@ -104,6 +104,8 @@ class Schemas:
             schema = evolved(held, error.fields, self._keys)
         else:
             raise error
+        if schema == held:  # what the file needs is there, and did not help
+            raise error
         logger.warning("%s. The schema changes from here on", str(error).removesuffix(f". {error.hint}"))
         self.now = self._change(segment, Change(task, rows, schema)) if self._follows(segment) else schema
         for other in later:

@@ -212,7 +212,7 @@ class FileStream(ArrowStream):
             json.dumps([self._has_metadata, self.settings.partitions.hive]),
             store,
             keys=self.settings.key_properties,
-            fixed=self.settings.types,
+            fixed=[*self.settings.types, *METADATA.names, RESCUED],
             evolves=self.settings.on_drift == "evolve",
         )
         if self.is_told:

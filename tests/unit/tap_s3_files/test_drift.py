@@ -66,11 +66,11 @@ class Source:
             path.write_text(",".join(columns) + "\n" + "".join(cells) + text)
         os.utime(path, (1_700_000_000 + self.count,) * 2)
 
-    def run(self, **stream: Any) -> Ran:
+    def run(self, *, metadata: bool = False, **stream: Any) -> Ran:
         out = {"encoding": {"format": "parquet"}, "storage": {"root": f"file://{self.folder / 'out'}"}}
         config = {
             "streams": [{"name": "rows", "path": str(self.folder / "in" / "*"), **stream}],
-            "metadata_columns": False,
+            "metadata_columns": metadata,
             "schema_sample_files": 1,
             **({"batch_config": out} if self.batches else {}),
         }
@@ -202,3 +202,16 @@ def test_rescued_values_come_as_they_are_in_records(tmp_path: Path) -> None:
     source.add(ROWS)
     rows = by_id(source.run(on_drift="rescue").rows)
     assert [r.get("_sdc_rescued") for r in rows] == [None, None, {"n": "x", "more": 1.5}, {"n": "y"}]
+
+
+def test_columns_that_the_tap_makes_are_not_taken_from_files(tmp_path: Path) -> None:
+    """Of a file that is not looked at for the schema."""
+    folder = tmp_path / "year=2024"
+    folder.mkdir()
+    source = Source(folder, "csv", batches=True)
+    source.add([{"id": 1, "year": "x", "_sdc_source_lineno": "y"}])
+    source.add([{"id": 2}])
+    with pytest.raises(DriftError, match="new columns: 'year' .string., '_sdc_source_lineno'"):
+        source.run(metadata=True)
+    rows = source.run(partition_columns=True).rows
+    assert by_id(rows) == [{"id": 1, "year": 2024, "_sdc_source_lineno": "y"}, {"id": 2, "year": 2024}]
