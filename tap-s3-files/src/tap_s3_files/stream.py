@@ -207,12 +207,13 @@ class FileStream(ArrowStream):
         store = SegmentStore(self.tap.storage, root, self.name) if root and self.is_whole_run else None
         selected = self.selected_schema
         deselected = frozenset(left_out(self.schema, selected))
+        own = [*(METADATA.names if self._has_metadata else ()), *([RESCUED] if self.settings.rescues else [])]
         schemas = Schemas(
             selected,
             json.dumps([self._has_metadata, self.settings.partitions.hive]),
             store,
             keys=self.settings.key_properties,
-            fixed=[*self.settings.types, *METADATA.names, RESCUED],
+            fixed=[*self.settings.types, *own],
             evolves=self.settings.on_drift == "evolve",
         )
         if self.is_told:
