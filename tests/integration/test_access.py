@@ -81,20 +81,21 @@ def test_a_profile(server: SmallAws, tmp_path: Path) -> None:
     assert {r.headers["authorization"].split("/")[2] for r in server.requests} == {"eu-west-3"}
 
 
-def test_sso(server: SmallAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["session", "profile"])
+def test_sso(kind: str, server: SmallAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start = "https://example.awsapps.com/start"
-    configure(
-        tmp_path,
-        f"[profile sso]\nsso_start_url = {start}\nsso_region = eu-west-3\nsso_account_id = 123456789012\n"
-        "sso_role_name = Reader\nregion = eu-west-3\n",
-    )
+    login = f"sso_start_url = {start}\nsso_region = eu-west-3\n"
+    own = login if kind == "profile" else "sso_session = company\n"
+    profile = f"[profile sso]\n{own}sso_account_id = 123456789012\nsso_role_name = Reader\nregion = eu-west-3\n"
+    configure(tmp_path, profile if kind == "profile" else f"{profile}[sso-session company]\n{login}")
     cache = tmp_path / ".aws" / "sso" / "cache"
     cache.mkdir(parents=True)
     known = {"startUrl": start, "accessToken": "of-login", "expiresAt": "2100-01-01T00:00:00Z", "region": "eu-west-3"}
-    (cache / f"{hashlib.sha1(start.encode()).hexdigest()}.json").write_text(json.dumps(known))
+    name = hashlib.sha1((start if kind == "profile" else "company").encode()).hexdigest()
+    (cache / f"{name}.json").write_text(json.dumps(known))
     monkeypatch.setenv("AWS_ENDPOINT_URL_SSO", server.url)
-    monkeypatch.setattr("botocore.tokens.SSOTokenProvider._SSO_TOKEN_CACHE_DIR", str(cache), raising=False)
-    monkeypatch.setattr("botocore.credentials.SSOProvider._SSO_TOKEN_CACHE_DIR", str(cache))
+    for place in ("botocore.tokens.SSOTokenProvider", "botocore.credentials.SSOProvider"):  # found when imported
+        monkeypatch.setattr(f"{place}._SSO_TOKEN_CACHE_DIR", str(cache))
     assert read(server, profile="sso") == OBJECTS
     assert server.signers() == {"sso-1"}
     assert server.asked == [{"token": "of-login", "role_name": "Reader", "account_id": "123456789012"}]
@@ -339,9 +340,15 @@ def test_an_authority_of_the_environment_behind_a_proxy(
         assert read(server, endpoint_url="https://s3.example", **KEYS, **role) == OBJECTS
         assert server.signers() == {"role-1"}
         assert set(proxy.asked) == {"CONNECT s3.example:443 HTTP/1.1"}
-        monkeypatch.delenv(name)
-        with pytest.raises(ServiceError, match="did not answer as it should"):
-            Storage(AwsOptions(endpoint_url="https://s3.example", **KEYS)).head(Url("s3", BUCKET, "in//odd.csv"))
+
+
+def test_an_authority_that_nobody_vouches_for(tmp_path: Path) -> None:
+    with (
+        SmallAws(dict(OBJECTS), tls=certificates(tmp_path, "127.0.0.1")[1]) as server,
+        pytest.raises(ServiceError, match="certificate verify failed") as caught,
+    ):
+        read(server, **KEYS)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_file_of_authorities_that_is_not_there(server: SmallAws, monkeypatch: pytest.MonkeyPatch) -> None:
