@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from singer_arrow.errors import DataError, DriftError
 from singer_arrow.schema import to_json_schema
-from tap_s3_files.plan import Segment
+from tap_s3_files.plan import Segment, Todo
 from tap_s3_files.store import Change
 
 logger = logging.getLogger("tap-s3-files")
@@ -81,22 +81,21 @@ class Schemas:
                 schema = change.schema
         return schema
 
-    def answer(self, error: DataError, segment: Segment, task: int, rows: int, later: Iterable[Segment]) -> None:
-        """Change the schema from a row on, so that what failed there may be tried again.
+    def answer(self, error: DataError, todo: Todo, later: Iterable[Segment]) -> None:
+        """Change the schema from where a task stands on, so that what failed there may be tried again.
 
         If this run began with another schema than that of the segment, that one is it: settings or the catalog were
         mended since, or newer files were looked at. Else it is the segment's, with what the file needs.
 
         Args:
             error: What failed.
-            segment: Where it failed.
-            task: As `segment`.
-            rows: As `segment`.
+            todo: The task that failed, from the last place on that it can begin at.
             later: Segments after it that may be begun already; those planned in this run change too.
 
         Raises:
             DataError: The error itself, if there is no answer to it.
         """
+        segment, task, rows = todo.segment, todo.number, todo.start.rows
         held = self.at(segment, task, rows)
         if held != self.now:
             schema = self.now

@@ -23,7 +23,7 @@ from singer_arrow.singer.records import to_records
 from singer_arrow.singer.sdk_tap import ArrowStream
 from tap_s3_files.bookmarks import Bookmark
 from tap_s3_files.catalog import METADATA
-from tap_s3_files.config import StreamSettings
+from tap_s3_files.config import BatchSettings, StreamSettings
 from tap_s3_files.convert import Step, convert, identity
 from tap_s3_files.objects import Claim
 from tap_s3_files.plan import Segment, Todo, after_rows, after_task, fingerprint, unsent
@@ -82,10 +82,32 @@ class FileStream(ArrowStream):
         if self.is_mapped_away:
             return
         plan = self._plan(batch.target_bytes)
+        at = plan.bookmark
+        with self.progress.told(self.log):
+            for segments in plan.waves:
+                # Closed at once when something fails: an error's traceback would keep its tasks going.
+                with closing(self._steps(plan, batch, unsent(plan.bookmark, segments))) as steps:
+                    for todo, step in steps:
+                        if step is None:
+                            at = after_task(at, todo.segment, todo.number, durable=plan.store is not None)
+                            yield at.to_state()
+                            continue
+                        self.tell(plan.schema_of(todo))
+                        self.progress.add(step.counts)
+                        if step.batch is not None:
+                            yield step.batch
+                        if step.after is not None and plan.store is not None:
+                            at = after_rows(at, todo.segment, todo.number, step.after.rows)
+                            yield at.to_state()
+            yield at.to_state()
+        self.log(self.progress.line())
+
+    def _steps(self, plan: Plan, batch: BatchSettings, todos: Iterator[Todo]) -> Generator[tuple[Todo, Step | None]]:
+        """The steps of tasks that run in parallel, each with its task, in the order of the plan; None ends a task."""
         begun: deque[Todo] = deque()
 
         def run(todo: Todo, stop: threading.Event) -> Iterator[Step]:
-            job = self._job(plan, plan.schemas.at(todo.segment, todo.number, todo.start.rows))
+            job = self._job(plan, plan.schema_of(todo))
             record, size = plan.record(todo, job), todo.segment.target_bytes
             return convert(job, todo.task, self._worker(stop), batch, size, start=todo.start, record=record)
 
@@ -94,41 +116,24 @@ class FileStream(ArrowStream):
                 begun.append(todo)
                 yield partial(run, todo)
 
-        window = 2 * self.tap.settings.max_workers
-        at = plan.bookmark
-        with self.progress.told(self.log):
-            for segments in plan.waves:
-                todos, problem = unsent(plan.bookmark, segments), None
-                while True:
-                    # Closed at once when something fails: an error's traceback would keep it, and its tasks, going.
-                    with closing(ordered_streams(self.tap.pool, tasks(todos), window)) as streams:
-                        for steps in streams:
-                            todo = begun[0]
-                            self.tell(plan.schemas.at(todo.segment, todo.number, todo.start.rows))
-                            try:
-                                for step in steps:
-                                    self.progress.add(step.counts)
-                                    if step.batch is not None:
-                                        yield step.batch
-                                    if step.after is not None:
-                                        begun[0] = todo = replace(todo, start=step.after)
-                                        if plan.store is not None:
-                                            at = after_rows(at, todo.segment, todo.number, step.after.rows)
-                                            yield at.to_state()
-                            except DataError as error:
-                                problem = error
-                                break
-                            begun.popleft()
-                            at = after_task(at, todo.segment, todo.number, durable=plan.store is not None)
-                            yield at.to_state()
-                    if problem is None:
+        while True:
+            problem: DataError | None = None
+            with closing(ordered_streams(self.tap.pool, tasks(todos), 2 * self.tap.settings.max_workers)) as streams:
+                for steps in streams:
+                    try:
+                        for step in steps:
+                            yield begun[0], step
+                            if step.after is not None:
+                                begun[0] = replace(begun[0], start=step.after)
+                    except DataError as error:
+                        problem = error
                         break
-                    later = [t.segment for t in begun]
-                    plan.schemas.answer(problem, todo.segment, todo.number, todo.start.rows, later)
-                    todos, problem = chain(tuple(begun), todos), None
-                    begun.clear()
-            yield at.to_state()
-        self.log(self.progress.line())
+                    yield begun.popleft(), None
+            if problem is None:
+                return
+            plan.schemas.answer(problem, begun[0], [t.segment for t in begun])
+            todos = chain(tuple(begun), todos)
+            begun.clear()
 
     def get_records(self, context: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG002 - the SDK's signature
         """The rows as records; after those of each task STATE leaves."""
@@ -149,7 +154,7 @@ class FileStream(ArrowStream):
     def _records(self, plan: Plan, todo: Todo) -> Iterator[dict[str, Any]]:
         worker, at = self._worker(threading.Event()), todo.start
         while True:
-            schema = plan.schemas.at(todo.segment, todo.number)
+            schema = plan.schema_of(todo)
             self.tell(schema)
             try:
                 for piece in read(self._job(plan, schema), todo.task, worker, at):
@@ -159,7 +164,7 @@ class FileStream(ArrowStream):
                     self.progress.add(piece.counts)
                     at = piece.after
             except DataError as error:
-                plan.schemas.answer(error, todo.segment, todo.number, 0, ())
+                plan.schemas.answer(error, todo, ())
             else:
                 return
 
@@ -237,6 +242,10 @@ class Plan:
     waves: Waves
     schemas: Schemas
     deselected: frozenset[str]
+
+    def schema_of(self, todo: Todo) -> Mapping[str, Any]:
+        """The schema of the rows that are still to be sent of a task, up to where it changes."""
+        return self.schemas.at(todo.segment, todo.number, todo.start.rows)
 
     def record(self, todo: Todo, job: Job) -> PartsRecord | None:
         """Which batch files of a task are made already, if plans are kept."""

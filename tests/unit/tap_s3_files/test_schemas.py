@@ -12,7 +12,7 @@ import pytest
 from singer_arrow.errors import DataError, DriftError
 from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
-from tap_s3_files.plan import Segment, Task
+from tap_s3_files.plan import Position, Segment, Task, Todo
 from tap_s3_files.schemas import Schemas, evolved, left_out
 from tap_s3_files.store import Change, SegmentStore
 
@@ -28,6 +28,10 @@ OLD, NEW = schema(id="integer"), schema(id="integer", a="integer")
 
 def planned(schemas: Schemas, number: int = 0) -> Segment:
     return schemas.dress(Segment(number, "rows", "f", 100, None, TASKS))
+
+
+def todo(segment: Segment, task: int, rows: int) -> Todo:
+    return Todo(segment, task, TASKS[task], Position(0, rows, None))
 
 
 def drift(**fields: pa.DataType) -> DriftError:
@@ -55,7 +59,7 @@ def test_one_whose_columns_come_from_elsewhere_by_now_does_not(store: SegmentSto
 def test_a_change_holds_from_its_row_on_in_every_run(store: SegmentStore) -> None:
     first = Schemas(OLD, "", store)
     segment = planned(first)
-    first.answer(drift(a=pa.int64()), segment, 1, 500, ())
+    first.answer(drift(a=pa.int64()), todo(segment, 1, 500), ())
     for schemas in (first, Schemas(schema(other="string"), "", store)):
         assert [schemas.at(segment, *at) for at in ((0, 0), (1, 0), (1, 499))] == [OLD] * 3
         assert [schemas.at(segment, *at) for at in ((1, 500), (1, 501), (2, 0))] == [NEW] * 3
@@ -65,7 +69,7 @@ def test_a_change_holds_from_its_row_on_in_every_run(store: SegmentStore) -> Non
 def test_segments_planned_before_the_change_and_not_begun_change_too(store: SegmentStore) -> None:
     schemas = Schemas(OLD, "", store)
     now, later = planned(schemas), planned(schemas, 1)
-    schemas.answer(drift(a=pa.int64()), now, 1, 0, [now, later])
+    schemas.answer(drift(a=pa.int64()), todo(now, 1, 0), [now, later])
     assert Schemas(OLD, "", store).at(later, 0) == NEW
 
 
@@ -73,8 +77,8 @@ def test_of_two_runs_the_first_decides(store: SegmentStore) -> None:
     one, other = Schemas(OLD, "", store), Schemas(OLD, "", store)
     segment = planned(one)
     planned(other)
-    one.answer(drift(a=pa.int64()), segment, 1, 0, ())
-    other.answer(drift(b=pa.int64()), segment, 1, 0, ())
+    one.answer(drift(a=pa.int64()), todo(segment, 1, 0), ())
+    other.answer(drift(b=pa.int64()), todo(segment, 1, 0), ())
     assert other.at(segment, 1) == NEW == other.now
 
 
@@ -82,17 +86,17 @@ def test_what_the_run_knows_better_is_tried_first(store: SegmentStore) -> None:
     segment = planned(Schemas(OLD, "", store))
     mended = Schemas(schema(id="string"), "", store, evolves=False)
     error = DataError("'x' is no integer", url="s3://b/1", column="id")
-    mended.answer(error, segment, 2, 0, ())
+    mended.answer(error, todo(segment, 2, 0), ())
     assert mended.at(segment, 2) == schema(id="string")
     with pytest.raises(DataError, match="'x' is no integer"):
-        mended.answer(error, segment, 2, 0, ())
+        mended.answer(error, todo(segment, 2, 0), ())
 
 
 @pytest.mark.parametrize("more", [{"evolves": False}, {"fixed": ["a"]}])
 def test_what_must_not_change_is_an_error(store: SegmentStore, more: dict[str, Any]) -> None:
     schemas = Schemas(OLD, "", store, **more)
     with pytest.raises(DriftError):
-        schemas.answer(drift(a=pa.int64()), planned(schemas), 0, 0, ())
+        schemas.answer(drift(a=pa.int64()), todo(planned(schemas), 0, 0), ())
     assert store.read_changes(0) == []
 
 
