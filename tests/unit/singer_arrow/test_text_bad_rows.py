@@ -103,11 +103,22 @@ def test_a_quote_that_is_never_closed_costs_its_line(objects: Any, block: int) -
     assert read(objects, escaped, **how)[0][-1][2]["_raw"] == "b,2\\"
 
 
-def test_a_record_that_does_not_end_stays_an_error(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_long_is_an_error_unless_a_quote_makes_it_so(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("singer_arrow.reading.text", "singer_arrow.formats.csv", "singer_arrow.formats.text_lines"):
         monkeypatch.setattr(f"{module}.LONGEST_RECORD", 1000)
-    with pytest.raises(DataError, match=r"line 3: a row is longer than"):
-        read(objects, b'x,y\na,1\n"' + b"z\n" * 5000, on_bad_row="skip", block_bytes=10)
+    data = b'x,y\na,1\n\n"b\n","2\n' + b"z,3\n" * 5000 + b'"q",4\n"r,5\n' + b"z,3\n" * 500
+    with pytest.raises(DataError, match=r"line [34]: a row is longer than"):
+        read(objects, data, block_bytes=10)
+    for block in (10, 300):
+        found, course = read(objects, data, on_bad_row="skip", block_bytes=block)
+        assert (len(found), course.skipped) == (5502, 2)
+    options, kind, course = ReadOptions(on_bad_row="rescue", block_bytes=300), FORMATS["csv"], Course()
+    steps = [(course.place, b) for b in kind.read(objects.reader(data, "a.csv"), XY, options, course)]
+    for i in (0, 1, 2, 10, len(steps) - 10):
+        again = kind.read(objects.reader(data, "a.csv"), XY, options, Course(steps[i][0]))
+        assert list(again) == [b for _, b in steps[i + 1 :]]
+    with pytest.raises(DataError, match=r"line 2: a row is longer than"):
+        read(objects, b"x,y\n" + b"z" * 5000, on_bad_row="skip", block_bytes=10)
     with pytest.raises(DataError, match=r"line 2: the line is longer than"):
         read(objects, b"a\n" + b"z" * 5000, "a.lines", on_bad_row="skip", block_bytes=10)
 

@@ -4,8 +4,9 @@ Fields without quotes that are empty are null, `""` is empty text (and null in c
 where a record probably ends; each block's parse tells whether that was so, and if not that block is cut by the exact
 rules of its dialect (and the guess is checked from there on). So blocks depend on where they begin alone.
 
-With `on_bad_row` skip or rescue, a quote that is never closed costs the line on which it is opened (and those before
-it of the same row); a row with too many or too few fields costs that row, however many lines its quoted fields span.
+With `on_bad_row` skip or rescue, a quote that is not closed, or not within 64 MiB, costs the line on which it is opened
+(and those before it of the same row), and what follows is read as rows again. A line that is longer than that is an
+error in any case. A row with too many or too few fields costs that row, however many lines its quoted fields span.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
 from singer_arrow.errors import DataError
+from singer_arrow.formats.csv_dialect import Dialect
 from singer_arrow.formats.csv_infer import infer_columns
 from singer_arrow.formats.csv_parse import BlockParser, Parsed
 from singer_arrow.formats.csv_start import FIRST_LOOK, endless_header, find_start, look_for_start, take_start
@@ -68,27 +70,19 @@ class Csv:
         at = Place(0, start.bytes, start.lines) if text is not None else begin
         rows = TextRows(start.names, schema, options, nulls_of(options))
         settlement = Settlement(rows, course, reader.url, partial(self._types, reader, options))
-        parse, cut = BlockParser(rows, start.dialect), start.dialect.likely_cut
-        work: Callable[[memoryview], Parsed] = parse
+        parse = BlockParser(rows, start.dialect)
         text = _text(reader, options, at.at) if text is None else text
-        while True:
-            torn = False
-            try:
-                for parsed in ordered(blocks(text, cut, size=options.block_bytes), work, reader.budget.decoded):
-                    if torn := parsed.torn:
-                        break
-                    batch = settlement.settle(parsed.outcome, at.lines)
-                    given = batch.num_rows if batch is not None else 0
-                    at = Place(at.rows + given, at.at + parsed.bytes, at.lines + parsed.lines)
-                    if batch is not None:
-                        course.place = at
-                        yield batch
-            except LongRecordError:
-                reason = f"a row is longer than {LONGEST_RECORD >> 20} MiB, or a quote in it is never closed"
-                raise DataError(reason, url=reader.url, line=at.lines + 1) from None
-            if not torn:
-                return
-            text, cut, work = _text(reader, options, at.at), start.dialect.checked_cut, partial(parse, checked=True)
+        try:
+            for parsed in _parsed(reader, options, parse, text, at.at):
+                batch = settlement.settle(parsed.outcome, at.lines)
+                given = batch.num_rows if batch is not None else 0
+                at = Place(at.rows + given, at.at + parsed.bytes, at.lines + parsed.lines)
+                if batch is not None:
+                    course.place = at
+                    yield batch
+        except LongRecordError:
+            reason = f"a row is longer than {LONGEST_RECORD >> 20} MiB, or a quote in it is never closed"
+            raise DataError(reason, url=reader.url, line=at.lines + 1) from None
 
     def _types(self, reader: ObjectReader, options: ReadOptions) -> pa.Schema:
         return self.infer(reader, replace(options, on_bad_row="skip"), sample_bytes=SAMPLE)
@@ -96,3 +90,45 @@ class Csv:
 
 def _text(reader: ObjectReader, options: ReadOptions, start: int) -> Iterator[Any]:
     return decoded(reader, compression=options.compression, encoding=options.encoding, start=start)
+
+
+def _parsed(
+    reader: ObjectReader, options: ReadOptions, parse: BlockParser, text: Iterator[Any], at: int
+) -> Iterator[Parsed]:
+    """The blocks of a text from the byte `at` on; where each ends depends on where it begins alone.
+
+    Raises:
+        LongRecordError: After the blocks before the record.
+    """
+    dialect = parse.dialect
+    cut, work = dialect.likely_cut, cast("Callable[[memoryview], Parsed]", parse)
+    while True:
+        torn = False
+        try:
+            for parsed in ordered(blocks(text, cut, size=options.block_bytes), work, reader.budget.decoded):
+                if torn := parsed.torn:
+                    break
+                at += parsed.bytes
+                yield parsed
+            if not torn:
+                return
+        except LongRecordError:
+            if options.on_bad_row == "fail":
+                raise
+            parsed = parse(_unclosed(_text(reader, options, at), dialect), checked=True)
+            at += parsed.bytes
+            yield parsed
+        text, cut, work = _text(reader, options, at), dialect.checked_cut, partial(parse, checked=True)
+
+
+def _unclosed(text: Iterator[Any], dialect: Dialect) -> memoryview:
+    """The beginning of a text up to the end of the line on which a quote is opened that is not closed for too long.
+
+    Raises:
+        LongRecordError: That line is too long itself.
+    """
+    head = bytes(next(blocks(text, len, size=LONGEST_RECORD)))
+    end = dialect.damaged(head, dialect.whole(head))
+    if end == len(head):
+        raise LongRecordError
+    return memoryview(head)[:end]

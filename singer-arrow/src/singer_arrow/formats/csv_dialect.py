@@ -125,7 +125,7 @@ class Dialect:
             if (found := match(data, at)) is not None:
                 at = found.end()
             else:
-                damage[len(starts) - 1] = (at, self._damaged(data, at))
+                damage[len(starts) - 1] = (at, self.damaged(data, at))
                 at = damage[len(starts) - 1][1]
         return Scan(starts, damage)
 
@@ -135,7 +135,7 @@ class Dialect:
         assert found is not None
         return found.end()
 
-    def _damaged(self, data: bytes, start: int) -> int:
+    def damaged(self, data: bytes, start: int) -> int:
         """Where the line ends on which the record at `start` opens the quote that it does not close."""
         opened = self._whole_fields.match(data, start)
         assert opened is not None  # it also matches nothing

@@ -52,7 +52,7 @@ class BlockParser:
     """
 
     def __init__(self, rows: TextRows, dialect: Dialect) -> None:
-        self._rows, self._dialect = rows, dialect
+        self._rows, self.dialect = rows, dialect
         self._names, self._wanted = list(rows.names), rows.wanted
         for field in self._wanted:
             if not supported(field.type):
@@ -71,7 +71,7 @@ class BlockParser:
             checked: That it was cut at the right place is known: what is torn in it is torn in the file.
         """
         line_end = b"" if bytes(block[-1:]) in (b"\n", b"\r") else b"\n"
-        text = self._dialect.without_comments(b"".join((block, line_end, self._end.encode(), b"\n")))
+        text = self.dialect.without_comments(b"".join((block, line_end, self._end.encode(), b"\n")))
         lines = text.count(b"\n") - 1 or text.count(b"\r")
         why: Exception | None = None
         if valid := _is_utf8(text):
@@ -83,11 +83,11 @@ class BlockParser:
             except (pa.ArrowException, BadValueError) as error:
                 why = error
         data = text[: -len(self._end) - 1]
-        scan = self._dialect.scan(data)
+        scan = self.dialect.scan(data)
         if scan.damage and not checked:
             return Parsed(len(block), lines, torn=True)
         names = [*(f.name for f in self._wanted), *self._texts]
-        rows = find_rows(data, scan, self._dialect, self._names, names, valid=valid)
+        rows = find_rows(data, scan, self.dialect, self._names, names, valid=valid)
         return Parsed(len(block), lines, self._sort_out(rows, names, why))
 
     def _types(self) -> dict[str, pa.DataType]:
@@ -103,7 +103,7 @@ class BlockParser:
             table = self._parse(text, told, lambda: dict.fromkeys(names, pa.binary()))
         except pa.ArrowException as error:
             return Outcome(failed=Problem(1, " ".join(str(error).split())))
-        rows, unread = found.without(told.wrong, self._dialect, len(self._names))
+        rows, unread = found.without(told.wrong, self.dialect, len(self._names))
         if not told.whole or table.num_rows != len(rows):
             return Outcome(failed=Problem(1, f"the block cannot be parsed ({why})"))
         columns = _columns(table)
@@ -113,10 +113,10 @@ class BlockParser:
     def _parse(self, text: bytes, rows: _Rows, types: Callable[[], dict[str, pa.DataType]]) -> pa.Table:
         read = pc_csv.ReadOptions(column_names=self._names, use_threads=False, block_size=len(text) + 1)
         syntax = pc_csv.ParseOptions(
-            delimiter=self._dialect.delimiter,
-            quote_char=self._dialect.quote or False,
+            delimiter=self.dialect.delimiter,
+            quote_char=self.dialect.quote or False,
             double_quote=True,
-            escape_char=self._dialect.escape or False,
+            escape_char=self.dialect.escape or False,
             newlines_in_values=True,
             invalid_row_handler=rows,
         )
