@@ -307,7 +307,8 @@ def merge_schemas(a: pa.Schema, b: pa.Schema) -> pa.Schema:
     """The schema that holds the rows of both without loss: a's columns in order, then those that only b has.
 
     Integers widen, integer with float is float64, decimals get the digits of both, date with timestamp is a timestamp,
-    an all-null column gives way. Kinds that share no number are text; nested with anything else is JSON text.
+    an all-null column gives way. Kinds that share no number, and decimals of more than 76 digits, are text; nested
+    with anything else is JSON text.
     """
     ours = {f.name: f for f in a}
     for field in b:
@@ -378,9 +379,9 @@ def _merge_numbers(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     (before_a, scale_a), (before_b, scale_b) = _digits(a), _digits(b)
     scale = max(scale_a, scale_b)
     precision = max(before_a, before_b) + scale
-    if precision > 76:
-        return pa.float64()
-    return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
+    if precision > _MOST_DIGITS:
+        return pa.string()
+    return pa.decimal128(precision, scale) if precision <= _DIGITS_OF_128 else pa.decimal256(precision, scale)
 
 
 def _digits(t: pa.DataType) -> tuple[int, int]:

@@ -141,6 +141,7 @@ def test_what_json_schema_leaves_open_is_json_text(prop: dict[str, object]) -> N
         (pa.int64(), pa.uint64(), pa.decimal128(20, 0)),
         (pa.int64(), pa.decimal128(10, 2), pa.decimal128(21, 2)),
         (pa.decimal128(38, 0), pa.decimal128(38, 38), pa.decimal256(76, 38)),
+        (pa.decimal256(76, 0), pa.decimal128(38, 38), pa.string()),
         (pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us", "UTC")),
         (pa.int64(), pa.string(), pa.string()),
         (pa.null(), pa.bool_(), pa.bool_()),
