@@ -21,6 +21,7 @@ from singer_arrow.aws import AwsOptions
 from singer_arrow.errors import ConfigError, CredentialsError, ServiceError
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
+from tap_s3_files.replication.queue import Queue
 
 ROOT = Url("s3", BUCKET, "")
 OBJECTS = {"in/a.csv": b"id\n1\n", "in//odd.csv": b"id\n2\n"}
@@ -135,6 +136,13 @@ def test_a_role_with_external_id_and_session_name(
     told = [{k: a.get(k) for k in ("RoleArn", "ExternalId", "RoleSessionName")} for a in server.asked]
     assert told[-1] == {"RoleArn": role["role_arn"], "ExternalId": "x-1", "RoleSessionName": "nightly"}
     assert len(told) == (1 if base == "keys" else 2)
+
+
+def test_a_queue_is_asked_by_the_same_role(server: SmallAws, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", server.url)
+    role = AwsOptions(access_key_id="mine", secret_access_key="s", role_arn="arn:aws:iam::2:role/reader")
+    assert Queue(f"{server.url}/123456789012/events", role, visibility=30).receive(0) == []
+    assert server.signers() == {"role-1"}
 
 
 def test_anonymous(server: SmallAws) -> None:

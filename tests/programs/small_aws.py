@@ -45,7 +45,8 @@ Refusal = tuple[int, str, str]
 class SmallAws:
     """A running server: S3 with one bucket, STS, the portal of SSO at /federation, a container's credentials at /role.
 
-    `requests` are those to S3; `asked` the parameters of each request for credentials, which last `lifetime` seconds.
+    There are queues too, all of them empty. `requests` are those to S3 and SQS; `asked` the parameters of each request
+    for credentials, which last `lifetime` seconds.
     """
 
     objects: dict[str, bytes] = field(default_factory=dict)
@@ -129,15 +130,19 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_POST(self) -> None:
-        form = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        if "x-amz-target" in self.headers:
+            self.aws.requests.append(Request("POST", "", {}, {k.lower(): v for k, v in self.headers.items()}))
+            return self._answer(200, b"{}")
+        form = dict(parse_qsl(body))
         action = form["Action"]
         keys = self.aws.keys("web" if "WebIdentity" in action else "role", **form)
         told = "".join(f"<{name}>{text}</{name}>" for name, text in keys.items())
-        body = (
+        answer = (
             f'<{action}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><{action}Result>'
             f"<Credentials>{told}</Credentials></{action}Result></{action}Response>"
         )
-        self._answer(200, body.encode())
+        return self._answer(200, answer.encode())
 
     def _object(self, request: Request) -> None:
         data = self.aws.objects.get(request.key)
