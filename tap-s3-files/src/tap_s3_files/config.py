@@ -147,6 +147,10 @@ class Settings:
         replication = _given(config.get("replication", {}))
         method = replication.get("method", "polling")
         sqs = _sqs(replication, streams, root)
+        aws = AwsOptions.from_config(config.get("aws"))
+        if aws.sse_customer_key and config.get("passthrough"):
+            msg = "Setting 'passthrough' would send objects that only aws.sse_customer_key decrypts; set one of them"
+            raise ConfigError(msg)
         return cls(
             streams=streams,
             start=start,
@@ -159,7 +163,7 @@ class Settings:
             sqs=sqs,
             metadata_columns=config.get("metadata_columns", True),
             passthrough=config.get("passthrough", False),
-            aws=AwsOptions.from_config(config.get("aws")),
+            aws=aws,
             max_workers=config.get("max_workers", default_workers()),
             memory_bytes=config.get("memory_limit_mb", 512) * MIB,
             sample_files=config.get("schema_sample_files", 5),

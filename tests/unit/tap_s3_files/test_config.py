@@ -169,6 +169,7 @@ def test_the_default_compression(kind: str, compression: str) -> None:
             "'batch_config.encoding.compression' is 'zstd', jsonl batch files have gzip or none",
         ),
         ({"aws": {"access_key_id": "x"}}, "belong together"),
+        ({"aws": {"sse_customer_key": "a" * 43 + "="}, "passthrough": True}, "only aws.sse_customer_key decrypts"),
     ],
 )
 def test_what_makes_no_sense_is_told(config: dict[str, Any], words: str) -> None:
