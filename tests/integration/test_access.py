@@ -309,6 +309,13 @@ def test_a_region_that_is_not_the_buckets(code: str, server: SmallAws) -> None:
         read(server, access_key_id="a", secret_access_key="s")
 
 
+def test_a_service_that_is_busy_is_asked_again(server: SmallAws) -> None:
+    server.refuse = lambda _: (
+        (503, "SlowDown", "Please reduce your request rate.") if len(server.requests) < 3 else None
+    )
+    assert read(server, anonymous=True) == OBJECTS
+
+
 def test_a_service_that_is_down_is_one_line() -> None:
     nowhere = Storage(AwsOptions(endpoint_url="http://127.0.0.1:9", anonymous=True))
     with pytest.raises(ServiceError, match="did not answer as it should") as caught:

@@ -15,6 +15,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
+from singer_arrow.errors import ServiceError
+
 if TYPE_CHECKING:
     import boto3
 
@@ -65,6 +67,9 @@ class Bucket:
         while True:
             answer = self.client.list_objects_v2(Bucket=self.name, Prefix=prefix, **place, **self._payer())
             page = ET.fromstring(answer["Page"])  # noqa: S314 - S3's own answer; expat bounds what entities expand to
+            if page.tag.rpartition("}")[2] != "ListBucketResult":  # a page of a proxy, say
+                msg = f"s3://{self.name}: the answer to a listing is <{page.tag}>, which is none of S3; try again"
+                raise ServiceError(msg)
             space = page.tag.rpartition("}")[0] + "}" if "}" in page.tag else ""
             coded = page.findtext(f"{space}EncodingType") == "url"
             for found in page.iterfind(f"{space}Contents"):
