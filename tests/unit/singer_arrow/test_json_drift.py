@@ -208,3 +208,9 @@ def test_bad_lines_cost_what_they_are(objects: Any, monkeypatch: pytest.MonkeyPa
         found = objects.read(data, "a.jsonl", schema, on_bad_row="skip")
         assert found.num_rows == 40_000
         assert sum(read) < 1000
+
+
+def test_new_keys_that_are_null_cost_nothing(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(careful.CarefulReading, "__call__", None)
+    data = b'{"a":1,"b":null}\n{"a":2}\n' * 1000
+    assert objects.read(data, "a.jsonl", A, on_drift="raise", known=frozenset("a")).num_rows == 2000

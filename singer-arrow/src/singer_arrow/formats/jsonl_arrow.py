@@ -30,7 +30,6 @@ _BLANK = re.compile(rb"(?m)^[ \t\r]*\n")
 _OBJECTS = re.compile(rb"(?m)^[ \t]*\{")
 _ESCAPED_KEY = re.compile(rb'\\[^"]*"[ \t\r]*:')
 _FIRST_INEXACT = 2.0**53  # the text of an integer from here on may have been rounded
-_BEHAVIOURS = {"": "ignore", "error": "error", "infer": "infer", "scan": "ignore"}
 FAILED = (pa.ArrowException, msgspec.MsgspecError, ValueError)
 """What is raised where lines hold something that needs a closer look."""
 
@@ -44,9 +43,9 @@ class Way:
             not take them.
         float_integers: Columns of integers are read as floats, for files that write them as 1.0.
         raw_text: Columns of text are read raw, for files that hold other kinds there.
-        watch: How keys are noticed that are not known: `error`, Arrow's reader refuses them, which costs nothing but
-            needs that it reads all columns; `infer`, it reads all columns, known or not, which needs that each is of
-            one kind; `scan`, the keys of each line are looked at; none, they are not.
+        watch: How keys are noticed that are not known: `infer`, Arrow's reader reads all columns, known or not, which
+            costs least but needs that each is of one kind; `scan`, the keys of each line are looked at; none, they are
+            not.
         suspects: Columns that are read value by value, as some do not fit.
     """
 
@@ -90,10 +89,6 @@ class ArrowLines:
         self._nested_floats = any(pt.is_nested(f.type) and "float" in str(f.type) for f in schema)
         self._nested_floats |= any(pt.is_nested(f.type) and "double" in str(f.type) for f in schema)
 
-    def reads_all(self, way: Way) -> bool:
-        """Whether Arrow's reader makes every known column."""
-        return self._keys is None or self._keys.names.issubset(self._columns(way).read.names)
-
     def __call__(self, data: bytes, way: Way, lines: int) -> tuple[pa.RecordBatch, list[Misfit]]:
         """The rows of whole lines; values of suspects that do not fit are null, and told.
 
@@ -103,15 +98,15 @@ class ArrowLines:
         if not data.lstrip():
             return batch_of([pa.nulls(0, f.type) for f in self._schema], self._schema, 0), []
         self._check(data, way)
-        columns = self._columns(way)
+        columns, infers = self._columns(way), way.watch == "infer"
         table = pj.read_json(
             pa.BufferReader(data),
             pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
-            pj.ParseOptions(explicit_schema=columns.read, unexpected_field_behavior=_BEHAVIOURS[way.watch]),
+            pj.ParseOptions(explicit_schema=columns.read, unexpected_field_behavior="infer" if infers else "ignore"),
         )
         if not _one_object_a_line(data, table.num_rows, lines):
             raise NotPlainError
-        if way.watch == "infer" and not self._is_known(table.schema, columns.read):
+        if infers and not self._is_known(table.schema, columns.read):
             raise NotPlainError
         found = dict(zip(table.column_names, table.combine_chunks().to_batches()[0].columns, strict=True))
         raws, misfits = self._raws(data, columns.raw, table.num_rows, way)
@@ -119,9 +114,14 @@ class ArrowLines:
         return batch_of(made, self._schema, table.num_rows), misfits
 
     def _is_known(self, found: pa.Schema, read: pa.Schema) -> bool:
-        """Whether no key was found that is not known, at any depth."""
+        """Whether no key was found that is not known and not always null, at any depth."""
         assert self._keys is not None
-        return self._keys.names.issuperset(found.names) and all(found.field(f.name).type == f.type for f in read)
+        if found.equals(read):
+            return True
+        new = set(found.names).difference(self._keys.names)
+        return all(pt.is_null(found.field(name).type) for name in new) and all(
+            found.field(f.name).type == f.type for f in read
+        )
 
     def _columns(self, way: Way) -> _Columns:
         if way not in self._made:

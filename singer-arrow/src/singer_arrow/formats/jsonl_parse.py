@@ -60,7 +60,7 @@ class BlockParser:
         ways = _ways(own, loose_text=options.loose_text)
         self._own = own
         self._read = ArrowLines(own, keys, loose_text=options.loose_text)
-        self._ways = ways if keys is None else _watched(ways, self._read)
+        self._ways = ways if keys is None else _watched(ways)
         self._careful = CarefulReading(own, keys, self._read, ways, loose_text=options.loose_text)
         self._wary = False  # both are only about speed
         self._suspects: tuple[str, ...] = ()
@@ -140,7 +140,6 @@ def _ways(schema: pa.Schema, *, loose_text: bool) -> list[Way]:
     return ways
 
 
-def _watched(ways: list[Way], read: ArrowLines) -> list[Way]:
+def _watched(ways: list[Way]) -> list[Way]:
     """The ways with a watch on keys; the dearest watch last."""
-    watched = [replace(way, watch="error" if read.reads_all(way) else "infer") for way in ways]
-    return [*watched, *(replace(way, watch="scan") for way in watched if way.watch == "infer")]
+    return [replace(way, watch=watch) for watch in ("infer", "scan") for way in ways]
