@@ -25,6 +25,10 @@ def misfits(column: pa.Array, field: pa.Field) -> pa.Array:
     column = plain(column)
     valid = pc.indices_nonzero(column.is_valid()).cast(pa.int64())
     present = column.take(valid)
+    if _is_plain_text(column.type) and is_sound(present):
+        distinct = present.unique()
+        if 2 * len(distinct) < len(present):  # each text is tried once
+            return valid.filter(pc.is_in(present, value_set=distinct.take(misfits(distinct, field))))
     sure = _surely(present, field) if is_sound(present) else _nowhere(present)
     open_rows = pc.indices_nonzero(pc.invert(sure)).cast(pa.int64())
     found = open_rows.take(_tried(present.take(open_rows), field))
@@ -40,8 +44,10 @@ def _surely(column: pa.Array, field: pa.Field) -> pa.Array:
     if pt.is_null(target):
         return column.is_valid()
     if pt.is_string(source) or pt.is_large_string(source):
-        pattern = _pattern(target)
-        return pc.invert(pc.match_substring_regex(column, pattern)) if pattern else _nowhere(column)
+        found = _nowhere(column)
+        for pattern in _patterns(target):
+            found = pc.or_(found, pc.invert(pc.match_substring_regex(column, pattern)))
+        return found
     if _is_exact(target) and (_is_exact(source) or pt.is_floating(source)):
         try:
             back = column.cast(target, safe=False).cast(source, safe=False)
@@ -60,15 +66,17 @@ def _is_exact(t: pa.DataType) -> bool:
     return bool(pt.is_integer(t) or pt.is_decimal(t) or pt.is_timestamp(t) or pt.is_date(t) or pt.is_boolean(t))
 
 
-def _pattern(t: pa.DataType) -> str | None:
+def _patterns(t: pa.DataType) -> list[str]:
     """What is found in every text that can become the type."""
     if pt.is_boolean(t):
-        return r"(?i)^\s*(true|false|0|1)\s*$"
-    if pt.is_integer(t) or pt.is_floating(t) or pt.is_decimal(t):
-        return _LIKE_A_NUMBER
+        return [r"(?i)^\s*(true|false|0|1)\s*$"]
+    if pt.is_integer(t) or pt.is_decimal(t):
+        return [_LIKE_A_NUMBER, r"[0-9]"]
+    if pt.is_floating(t):
+        return [_LIKE_A_NUMBER, r"[0-9]|(?i:inf|nan)"]
     if pt.is_timestamp(t) or pt.is_date(t) or pt.is_time(t):
-        return r"[0-9]{2}"
-    return None
+        return [r"[0-9]{2}"]
+    return []
 
 
 def _tried(column: pa.Array, field: pa.Field) -> pa.Array:
