@@ -67,7 +67,8 @@ def test_a_value_that_does_not_fit_is_drift_where_the_files_head_shows_it(object
     assert isinstance(error, DriftError)
     assert error.fields == (pa.field("a", pa.float64()), pa.field("t", pa.timestamp("us", "UTC")))
     assert error.line == 503
-    assert "line 503, column 'a': the file has 'a' as double, the schema as int64; the file has 't' as" in str(error)
+    told = "line 503, column 'a': '2.5' is not an integer, as the file has 'a' as double, the schema as int64; "
+    assert told in str(error)
     widened = pa.schema([*error.fields, *list(schema)[2:]])
     (batch,), _ = read(objects, data, widened, on_drift="raise", on_bad_row=on_bad_row)
     assert batch.num_rows == 502

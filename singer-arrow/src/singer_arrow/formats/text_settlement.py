@@ -68,8 +68,9 @@ class Settlement:
         ]
         if drifted:
             told = "; ".join(
-                f"the file has {own.name!r} as {named(self._found(own))}, the schema as {named(own)}"
-                for _, own, _ in drifted
+                f"{problem.reason}, as the file has {own.name!r} as {named(self._found(own))}, "
+                f"the schema as {named(own)}"
+                for problem, own, _ in drifted
             )
             first = drifted[0][0].error(self.url, lines_before)
             fields = [merged for *_, merged in drifted]
