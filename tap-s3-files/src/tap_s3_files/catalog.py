@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -67,6 +67,15 @@ def parse_type(column: str, text: str) -> pa.Field:
     hint = nearest(name, _TYPES) or "; use string, integer, number, boolean, date, time, timestamp, decimal(p,s), ..."
     msg = f"The type {text!r} of column {column!r} in the setting 'schema' is unknown{hint}"
     raise ConfigError(msg)
+
+
+def set_columns(schema: pa.Schema, types: Mapping[str, str]) -> frozenset[str]:
+    """The columns of a schema that have the types which the setting `schema` says.
+
+    Others it may name too: a schema that a stream was planned with before they were set, or a catalog, has its own.
+    """
+    said = (parse_type(column, text) for column, text in types.items() if column in schema.names)
+    return frozenset(f.name for f in said if f.equals(schema.field(f.name), check_metadata=True))
 
 
 def sample(

@@ -22,7 +22,7 @@ from singer_arrow.schema import from_json_schema
 from singer_arrow.singer.records import to_records
 from singer_arrow.singer.sdk_tap import ArrowStream
 from tap_s3_files.bookmarks import Bookmark
-from tap_s3_files.catalog import METADATA
+from tap_s3_files.catalog import METADATA, set_columns
 from tap_s3_files.config import BatchSettings, StreamSettings
 from tap_s3_files.convert import Step, convert, identity
 from tap_s3_files.objects import Claim
@@ -195,6 +195,7 @@ class FileStream(ArrowStream):
             on_bad_row=settings.on_bad_row if rescues or settings.on_bad_row != "rescue" else "fail",
             on_drift="rescue" if settings.on_drift == "rescue" and rescues else "raise",
             known=known,
+            fixed=set_columns(schema, settings.types),
         )
 
     def _worker(self, stop: threading.Event) -> Worker:

@@ -10,7 +10,7 @@ from singer_arrow.errors import ConfigError, SchemaError
 from singer_arrow.schema import from_json_schema, is_json, json_field
 from singer_arrow.storage import ObjectInfo
 from singer_arrow.urls import Url
-from tap_s3_files.catalog import METADATA, catalog_schema, parse_type, sample, source_schema, split
+from tap_s3_files.catalog import METADATA, catalog_schema, parse_type, sample, set_columns, source_schema, split
 from tap_s3_files.config import StreamSettings
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -70,6 +70,14 @@ def test_types_have_their_usual_names(text: str, kind: pa.DataType) -> None:
     field = parse_type("c", text)
     assert (field.name, field.type) == ("c", kind)
     assert from_json_schema(catalog_schema(pa.schema([field]), stream(), metadata_columns=False)).field("c") == field
+
+
+def test_columns_are_set_where_the_schema_has_the_types_that_the_settings_say() -> None:
+    types = {"a": "int32", "b": "json", "c": "string", "d": "string", "e": "time", "gone": "date"}
+    source = pa.schema([parse_type(name, text) for name, text in types.items() if name != "gone"])
+    schema = from_json_schema(catalog_schema(source, stream(key_properties=("a",)), metadata_columns=True))
+    assert set_columns(schema, types) == set("abcde")
+    assert set_columns(schema, {**types, "a": "integer", "b": "string", "d": "json"}) == set("ce")
 
 
 def test_json_is_a_type() -> None:

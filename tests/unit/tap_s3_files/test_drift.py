@@ -140,8 +140,28 @@ def test_rescue_keeps_what_does_not_fit(source: Source) -> None:
 
 
 def test_a_type_that_the_settings_say_does_not_change(source: Source) -> None:
-    with pytest.raises(DriftError, match="as string, the schema as int64"):
-        source.run(schema={"n": "integer"}, columns=["id", "n"])
+    given: dict[str, Any] = {"schema": {"n": "integer"}, "columns": ["id", "n"]}
+    where = {"csv": "line 2", "jsonl": "line 1", "parquet": "row group 0"}[source.kind]
+    for drift in ("evolve", "fail"):
+        with pytest.raises(DataError, match=rf"in/1\.{source.kind}, {where}, column 'n': .*'x'.*") as raised:
+            source.run(**given, on_drift=drift)
+        assert not isinstance(raised.value, DriftError)
+    skipped = source.run(**given, on_bad_row="skip")
+    assert by_id(skipped.rows) == ROWS
+    assert (skipped.counts["rows_written"], skipped.counts["rows_skipped"]) == (2, 2)
+    rescued = by_id(source.run(**given, on_bad_row="rescue").rows)
+    assert rescued[2:] == [{"id": 3, "_sdc_rescued": {"n": "x"}}, {"id": 4, "_sdc_rescued": {"n": "y"}}]
+    assert by_id(source.run(**given, on_drift="rescue").rows) == rescued
+
+
+def test_types_that_the_settings_say_stay_beside_others_that_change(source: Source) -> None:
+    ran = source.run(schema={"n": "integer"}, on_bad_row="rescue")
+    assert ran.schemas[-1] == {"id": "integer", "n": "integer", "more": "number", "_sdc_rescued": "string"}
+    assert by_id(ran.rows) == [
+        *ROWS,
+        {"id": 3, "more": 1.5, "_sdc_rescued": {"n": "x"}},
+        {"id": 4, "_sdc_rescued": {"n": "y"}},
+    ]
 
 
 def test_columns_that_are_not_wanted_are_no_news(source: Source) -> None:

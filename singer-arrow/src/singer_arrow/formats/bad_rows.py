@@ -86,7 +86,9 @@ def settle(fitting: Fitting, fitted: dict[str, pa.Array], bad: Mapping[str, Data
 
 
 def _refuse_drift(fitting: Fitting, bad: Iterable[str]) -> None:
-    found = {name: canonical_field(fitting.batch.schema.field(name)) for name in bad}
+    found = {
+        name: canonical_field(fitting.batch.schema.field(name)) for name in bad if name not in fitting.options.fixed
+    }
     merged = [w for name, own in found.items() if (w := wider(fitting.schema.field(name), own)) is not None]
     if not merged:
         return

@@ -41,7 +41,8 @@ def fit_batch(
 
     Raises:
         DataError: A value does not fit, or a wanted column stands in the file twice; names the column.
-        DriftError: A value does not fit, the file has its column in another type, and `options.on_drift` is `raise`.
+        DriftError: A value does not fit, the file has its column in another type, which is none of `options.fixed`,
+            and `options.on_drift` is `raise`.
     """
     fitting = Fitting(batch, schema, url, row_group, options, course or Course())
     fitted, bad = dict[str, pa.Array](), dict[str, DataError]()

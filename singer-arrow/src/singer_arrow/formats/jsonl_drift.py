@@ -29,10 +29,11 @@ class Drift:
         schema: What is wanted of the file.
         infer: The types that the beginning of the file shows; asked for once, when a value does not fit.
         url: The file.
+        fixed: Columns whose types stay, whatever values there are.
     """
 
-    def __init__(self, schema: pa.Schema, infer: Callable[[], pa.Schema], url: object) -> None:
-        self._schema, self._infer, self._url = schema, infer, url
+    def __init__(self, schema: pa.Schema, infer: Callable[[], pa.Schema], url: object, fixed: frozenset[str]) -> None:
+        self._schema, self._infer, self._url, self._fixed = schema, infer, url, fixed
 
     @cached_property
     def _shown(self) -> pa.Schema:
@@ -81,7 +82,7 @@ class Drift:
         """By name, what columns must become of which a value does not fit, and why."""
         values = defaultdict[str, list[bytes]](list)
         for fault in parsed.faults:
-            if fault.raw is not None and fault.column is not None:
+            if fault.raw is not None and fault.column is not None and fault.column not in self._fixed:
                 values[fault.column].append(fault.raw)
         found = {}
         for name, raws in values.items():

@@ -55,6 +55,8 @@ class ReadOptions:
             reads what the schema wants and no more, `raise` raises DriftError, `rescue` puts what does not fit into
             `RESCUED`.
         known: Columns that are no news though the schema lacks them. None: no column is.
+        fixed: Columns whose types are set: a value that does not fit such a column is never drift, whatever types files
+            have, but as `on_bad_row` says, or rescued.
         batch_rows: Rows of a batch, at most, in formats of columns.
         block_bytes: Bytes of text that become one batch, about, in formats of lines. Where batches end depends on it,
             and ids of batches depend on that: a run that repeats another needs the same.
@@ -75,6 +77,7 @@ class ReadOptions:
     on_bad_row: str = "fail"
     on_drift: str = "ignore"
     known: frozenset[str] | None = None
+    fixed: frozenset[str] = frozenset()
     batch_rows: int = 1 << 17
     block_bytes: int = 4 << 20
 

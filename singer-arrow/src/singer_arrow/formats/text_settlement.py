@@ -63,6 +63,7 @@ class Settlement:
         drifted = [
             (problem, own, merged)
             for problem in outcome.misfits
+            if problem.column not in self.rows.options.fixed
             for own in [self.rows.schema.field(problem.column)]
             if (merged := wider(own, self._found(own))) is not None
         ]
