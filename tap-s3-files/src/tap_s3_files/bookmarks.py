@@ -17,6 +17,9 @@ from typing import Any
 
 from singer_arrow.errors import ConfigError
 
+_OF_THE_SDK = {"partitions", "progress_markers", "replication_key_signpost", "starting_replication_value"}
+"""Keys that the SDK may leave in an entry; they say nothing of where a stream stands."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Watermark:
@@ -86,9 +89,11 @@ class Bookmark:
         Raises:
             ConfigError: It is damaged, or another tap's.
         """
-        if not state.keys() & {"watermark", "segment", "done", "ahead"}:
+        if not state.keys() - _OF_THE_SDK:
             return None
         try:
+            if state.keys().isdisjoint(("watermark", "segment", "done", "ahead")):
+                raise KeyError
             mark = state.get("watermark")
             segment, done, ahead = state.get("segment", 0), state.get("done", 0), tuple(state.get("ahead", ()))
             rows = state.get("rows", 0)

@@ -242,6 +242,14 @@ def test_a_damaged_state_is_one_line(state: dict[str, Any]) -> None:
         TapThings(config={}, state=state)
 
 
+@pytest.mark.parametrize("state", [{"type": "STATE", "value": {"bookmarks": {}}}, {"things": {"done": 7}}])
+def test_a_state_without_bookmarks_is_no_empty_one(state: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="give the value of the last STATE message"):
+        TapThings(config={}, state=state)
+    for empty in ({}, {"bookmarks": {}}, {"bookmarks": {"things": {}}}):
+        assert TapThings(config={}, state=empty).given_state("things") == {}
+
+
 def test_settings_are_checked_in_discovery_too() -> None:
     assert TapThings.dynamic_catalog
     with pytest.raises(ConfigValidationError) as found:

@@ -61,9 +61,9 @@ def test_watermarks_are_ordered_by_time_whatever_the_zone() -> None:
     assert Watermark(MOMENT.astimezone(there), "z") < Watermark(MOMENT + timedelta(microseconds=1), "a")
 
 
-def test_state_without_ours_is_none() -> None:
+def test_state_that_says_nothing_is_none() -> None:
     assert Bookmark.from_state({}, "s") is None
-    assert Bookmark.from_state({"replication_key_value": "2024"}, "s") is None
+    assert Bookmark.from_state({"partitions": [], "starting_replication_value": None}, "s") is None
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,10 @@ def test_state_without_ours_is_none() -> None:
         {"segment": -1},
         {"segment": 1, "done": 1, "ahead": ["x"]},
         {"segment": 1, "ahead": 5},
+        {"replication_key": "updated", "replication_key_value": "2024"},
+        {"starting_replication_value": "2024", "modified_since": "2024-05-01"},
     ],
 )
-def test_a_damaged_state_is_refused(state: dict[str, Any]) -> None:
+def test_a_state_that_is_damaged_or_of_another_tap_is_refused(state: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="STATE of stream 'orders'"):
         Bookmark.from_state(state, "orders")

@@ -202,6 +202,9 @@ def _checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(bookmarks, Mapping) or not all(isinstance(b, Mapping) for b in bookmarks.values()):
         msg = 'The STATE is damaged: it must be {"bookmarks": {stream: {...}}}; restore an earlier one'
         raise ConfigError(msg)
+    if state and "bookmarks" not in state:
+        msg = 'The STATE holds no "bookmarks"; give the value of the last STATE message: {"bookmarks": {stream: {...}}}'
+        raise ConfigError(msg)
     return dict(state)
 
 
