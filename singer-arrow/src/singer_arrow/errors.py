@@ -29,11 +29,16 @@ from typing import Any
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 
 
+def one_line(text: str) -> str:
+    """A text with its control characters escaped: keys and values may hold line breaks."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
 class SingerArrowError(Exception):
     """Base of all errors of this project; `str(error)` is one line, fit for a log, also where a key has line breaks."""
 
     def __str__(self) -> str:
-        return _CONTROL.sub(lambda found: repr(found[0])[1:-1], super().__str__())
+        return one_line(super().__str__())
 
 
 class FatalError(SingerArrowError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -266,6 +267,24 @@ def test_an_expected_error_is_not_logged_twice(
     with pytest.raises(DataError, match="broken"):
         sync({"batches": True})
     assert not [r for r in caplog.records if r.levelname == "ERROR"]
+
+
+@pytest.mark.parametrize("name", [TapThings.name, "singer_arrow.storage"])
+def test_what_is_logged_of_a_key_stays_on_one_line(name: str) -> None:
+    """Also of loggers that know nothing of plugins."""
+    out, root = io.StringIO(), logging.getLogger()
+    handler = logging.StreamHandler(out)
+    root.addHandler(handler)
+    try:
+        TapThings(config={})
+        key, log = "a\nWARNING forged\x1b[2J.csv", logging.getLogger(name)
+        log.warning("%s is empty (100%%)", key)
+        log.warning(f"{key} is 100% empty")
+        log.warning("née")
+    finally:
+        root.removeHandler(handler)
+    escaped = r"a\nWARNING forged\x1b[2J.csv"
+    assert out.getvalue().splitlines() == [f"{escaped} is empty (100%)", f"{escaped} is 100% empty", "née"]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from singer_sdk.exceptions import ConfigValidationError
 from singer_sdk.helpers._classproperty import classproperty
 from singer_sdk.plugin_base import JSONSchemaValidator, PluginBase
 
+from singer_arrow.errors import one_line
 from singer_arrow.singer.settings import json_file, problems
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class CheckedPlugin(PluginBase):
         for name in _CHATTY:
             logging.getLogger(name).setLevel(logging.WARNING)
         self.logger.addFilter(_says_something)
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(_on_one_line)
         super().__init__(**kwargs)
 
     def check_settings(self) -> None:
@@ -69,6 +72,17 @@ class CheckedPlugin(PluginBase):
 
 def _says_something(line: logging.LogRecord) -> bool:
     return not str(line.msg).startswith(_BEFORE_OURS)
+
+
+def _on_one_line(line: logging.LogRecord) -> bool:
+    """Escape control characters, which come from keys of objects and values: they could forge lines of the log."""
+    try:
+        text = line.getMessage()
+    except (TypeError, ValueError):  # its arguments do not fit it, which the handler tells
+        return True
+    if (escaped := one_line(text)) != text:
+        line.msg, line.args = escaped, None
+    return True
 
 
 def checked_settings(plugin: PluginBase, *, raise_errors: bool) -> list[str]:
