@@ -93,7 +93,7 @@ def glob_match(pattern: str, key: str) -> bool:
     """Whether the pattern matches the whole key.
 
     `*` and `?` stay within one folder, `**` crosses folders (`a/**/b` also matches `a/b`), `[abc]` is a set of
-    characters, `{a,b}` are alternatives.
+    characters (`[!abc]`: all others), none of which is `/`, and `{a,b}` are alternatives.
 
     Raises:
         ConfigError: It is no pattern.
@@ -122,7 +122,7 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
             i += 1
         elif rest[0] == "[" and (end := rest.find("]", 2)) > 0:
             body = re.sub(r"[\\\[&~|]", r"\\\g<0>", rest[1:end])
-            out.append(f"[{'^' + body[1:] if body[0] in '!^' else body}]")
+            out.append(f"(?!/)[{'^' + body[1:] if body[0] in '!^' else body}]")
             i += end + 1
         elif rest[0] == "{" and "}" in rest:
             out.append("(?:")
