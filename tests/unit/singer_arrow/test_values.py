@@ -56,6 +56,44 @@ def test_integers_of_all_forms_stand_side_by_side() -> None:
             from_text(pa.array([*texts.to_pylist(), bad]), pa.uint64())
 
 
+FORMS = {
+    "numbers": "1 -1 +1 1.0 1. -1.00 1e3 1E-1 10e-1 0x1F -0x1 0x 1e 00 007 -0 .5 1_0 ++1 nan inf 127 128.0 99999 1.234"
+    " 9223372036854775808 18446744073709551615 18446744073709551615.0 100000000000000000000.0 1e20 1e39 1e40 1e400",
+    "moments": "2024-01-01 2024-01-01T00 2024-01-01T00Z 2024-01-01T23+0100 2024-01-01t12 2024-01-01T00.5 20240101 2024"
+    " 2024-01-01T00:00 2024-01-01T00:00:00Z 2024-01-01T00:00:00.123456789 2024-01-01T00:00:00,5 2024-01-01T00:00+0230"
+    " 2024-01-01T24:00:00 2024-01-01T00:00:60Z 2024-01-01T0000 2024-1-1 2024-02-30 1677-01-01 0001-01-01"
+    " 9999-12-31T23:59:59Z 12:00 12:00:00.5 24:00 12",
+}
+
+
+@pytest.mark.parametrize(
+    ("forms", "t"),
+    [
+        *(
+            ("numbers", t)
+            for t in (pa.int8(), pa.int64(), pa.uint64(), pa.float64(), pa.float32(), pa.decimal128(9, 2))
+        ),
+        *(("moments", t) for t in (MICROSECONDS, pa.timestamp("ns"), pa.timestamp("s"), pa.date32(), pa.time64("us"))),
+    ],
+    ids=str,
+)
+def test_what_becomes_of_a_value_does_not_depend_on_those_beside_it(forms: str, t: pa.DataType) -> None:
+    good, bad = dict[str, pa.Array](), []
+    for text in (padded for form in FORMS[forms].split() for padded in (form, f" {form} ")):
+        try:
+            good[text] = from_text(pa.array([text]), t)
+        except BadValueError:
+            bad.append(text)
+    alone = pa.concat_arrays(good.values())
+    assert len(good) >= 4
+    assert len(bad) >= 4
+    assert from_text(pa.array(list(good)), t).cast(pa.string()).equals(alone.cast(pa.string()))
+    for text in bad:
+        with pytest.raises(BadValueError) as refused:
+            from_text(pa.array([*good, text]), t)
+        assert refused.value.value == text
+
+
 @given(st.lists(st.floats(allow_nan=False)))
 def test_floats(values: list[float]) -> None:
     assert from_text(pa.array([repr(v) for v in values], pa.string()), pa.float64()).to_pylist() == values

@@ -1,8 +1,8 @@
 """Columns of text -> columns of a type, exactly. Pure.
 
 What is accepted, beyond Arrow's own syntax: blanks around a value, a leading `+`, `1.0` as an integer, any case of
-true and false, and every ISO 8601 timestamp with `T` or a blank, with or without seconds, fraction and zone (`Z`,
-`UTC`, `+02`, `+0200`, `+02:00`), mixed in one column. A timestamp without a zone is in UTC. Digits of a fraction
+true and false, and every ISO 8601 timestamp with `T` or a blank, with or without minutes, seconds, fraction and zone
+(`Z`, `UTC`, `+02`, `+0200`, `+02:00`), mixed in one column. A timestamp without a zone is in UTC. Digits of a fraction
 beyond the type's unit are cut off. A timestamp at midnight is also a date.
 """
 
@@ -23,6 +23,7 @@ TIMESTAMP = (
     r"(?:[Tt ](?P<time>\d\d:\d\d)(?P<seconds>:\d\d)?(?:[.,](?P<fraction>\d{1,9}))?"
     r" ?(?P<zone>[Zz]|UTC|[+-]\d\d(?::?\d\d)?)?)?$"
 )
+_ON_THE_HOUR = r"^(\d{4}-\d\d-\d\d[Tt ]\d\d)( ?(?:[Zz]|UTC|[+-]\d\d(?::?\d\d)?)?)$"  # Arrow's parser takes such
 _TIME = r"^(?P<time>\d\d:\d\d)(?P<seconds>:\d\d)?(?:\.(?P<fraction>\d{1,9}))?$"
 _INFINITY = r"^[+-]?(?i:inf|infinity)$"
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
@@ -202,7 +203,8 @@ def to_timestamp(column: pa.Array, t: pa.DataType) -> pa.Array:
             return column.cast(kind).cast(instant).cast(t)
         except pa.ArrowInvalid:
             continue
-    parts = _extract(column, TIMESTAMP)
+    exact = pc.replace_substring_regex(pc.utf8_trim_whitespace(column), _ON_THE_HOUR, r"\1:00\2")
+    parts = _extract(exact, TIMESTAMP)
     zone = parts["zone"]
     zone = pc.if_else(pc.is_in(zone, pa.array(["", "z", "UTC"])), "Z", zone)
     moment = pc.binary_join_element_wise(parts["date"], _clock(parts, t.unit), "T")
