@@ -55,6 +55,11 @@ class Bookmark:
     ahead: tuple[int, ...] = ()
     rows: int = 0
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether something of its segment is sent."""
+        return bool(self.done or self.ahead or self.rows)
+
     def is_sent(self, task: int) -> bool:
         """Whether a task of the bookmark's segment is sent."""
         return task < self.done or task in self.ahead

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,7 @@ def convert(
     target_bytes: int,
     *,
     start: Position | None = None,
+    until: int | None = None,
     record: PartsRecord | None = None,
 ) -> Iterator[Step]:
     """Write a task's rows as batch files; a step for each, once the file is durable.
@@ -59,6 +61,7 @@ def convert(
         target_bytes: Size of a file, as the task's segment says. A bundle becomes one file, however large: if it were
             cut, an object that is gone on a later run would move the cuts, and rows would be lost or sent twice.
         start: Where the task begins: its start, or where an earlier step of it ended.
+        until: The row before which it ends, where another schema begins; None: its end.
         record: Which of the task's files an earlier run made: they are sent again, and not made again. What is made is
             added to it.
 
@@ -67,18 +70,15 @@ def convert(
     """
     maker = _Maker(job, task, batch)
     at, divisible = start or Position(), len(task.objects) == 1
-    if job.passthrough and not at.rows:
-        passed = untouched(job, task, batch, worker)
-        if passed.objects:
-            yield Step(maker.untouched(passed), None, passed.counts)
-            task = passed.rest
+    passed = untouched(job, task, worker) if job.passthrough and not at.rows else None
+    rest = passed.rest if passed else task
     if record is not None and divisible:
-        for made in _made_before(record, at, worker):
+        for made in _made_before(record, at, maker, worker):
             counts = Counts(batch_files=1, rows_read=made.rows, rows_written=made.rows)
             yield Step(maker.message(made.as_part(), made.rows), made.after, counts)
             at = made.after
         at = record.placed(at)
-    pieces = _Pieces(read(job, task, worker, at), at)
+    pieces = _Pieces(read(job, rest, worker, at), at, until)
     counted = Counts()
     for part in write_parts(
         pieces.batches(),
@@ -94,12 +94,16 @@ def convert(
         after, counts = part.mark
         more = counts - counted + Counts(batch_files=1, rows_written=part.rows)
         counted = counts
-        goes_on = divisible and not part.is_last
+        # A file that was not the last one when it was sent before stays one that is not: its id must.
+        was_sent = record is not None and any(p.url == str(part.url) for p in record.known())
+        goes_on = divisible and (not part.is_last or after.rows == until or was_sent)
         if goes_on and record is not None:
             record.add(DonePart(str(part.url), part.first_row, part.rows, part.bytes, after))
         message = maker.message(part, part.rows if goes_on else FINAL)
         yield Step(message, after if goes_on else None, more)
     yield Step(None, None, pieces.now()[1] - counted)
+    if passed and passed.objects:  # not before the rest: if that needs another schema, the whole task is done again
+        yield Step(maker.untouched(passed), None, passed.counts)
 
 
 def identity(job: Job, task: Task) -> str:
@@ -110,16 +114,21 @@ def identity(job: Job, task: Task) -> str:
 
 
 class _Pieces:
-    """The batches of a reading; tells after each where it ends, and what is to be counted up to there."""
+    """The batches of a reading, up to a row; tells after each where it ends, and what is to be counted up to there."""
 
-    def __init__(self, pieces: Iterator[Piece], start: Position) -> None:
-        self._pieces, self._after, self._counts = pieces, start, Counts()
+    def __init__(self, pieces: Generator[Piece], start: Position, until: int | None) -> None:
+        self._pieces, self._until = pieces, until
+        self._after, self._counts = start, Counts()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        for piece in self._pieces:
-            self._after, self._counts = piece.after, self._counts + piece.counts
-            if piece.batch is not None:
-                yield piece.batch
+        with closing(self._pieces) as pieces:
+            for found in pieces:
+                piece = found if self._until is None else found.up_to(self._until)
+                self._after, self._counts = piece.after, self._counts + piece.counts
+                if piece.batch is not None:
+                    yield piece.batch
+                if self._until is not None and self._after.rows >= self._until:
+                    return
 
     def now(self) -> tuple[Position, Counts]:
         return self._after, self._counts
@@ -140,7 +149,9 @@ class _Maker:
     def untouched(self, passed: Passed) -> Batch:
         """The message for objects that go as they are. As below, its id holds when one of them has gone."""
         urls = tuple(str(o.url) for o in passed.objects)
-        return self._message(urls, passed.rows, sum(o.size for o in passed.objects), "untouched")
+        size = sum(o.size for o in passed.objects)
+        encoding = (self._job.passthrough, "gzip" if self._job.passthrough == "jsonl" else None)
+        return self._message(encoding, urls, passed.rows, size, "untouched")
 
     def message(self, part: Part, rows: int) -> Batch:
         """The message for a batch file.
@@ -148,14 +159,18 @@ class _Maker:
         The last file's id does not tell its number of rows: if an object of a bundle has gone since an earlier run
         sent the file, the rest must still be known as sent, or its rows would be loaded twice.
         """
-        return self._message((str(part.url),), part.rows, part.bytes, part.first_row, rows)
+        compression = self._batch.compression if self._batch.compression != "none" else None
+        encoding = (self._batch.format, compression)
+        return self._message(encoding, (str(part.url),), part.rows, part.bytes, part.first_row, rows)
 
-    def _message(self, urls: tuple[str, ...], rows: int | None, size: int, *name: Any) -> Batch:
+    def _message(
+        self, encoding: tuple[str, str | None], urls: tuple[str, ...], rows: int | None, size: int, *name: Any
+    ) -> Batch:
         version = self._job.version
         return Batch(
             stream=self._job.stream,
-            format=self._batch.format,
-            compression=self._batch.compression if self._batch.compression != "none" else None,
+            format=encoding[0],
+            compression=encoding[1],
             manifest=urls,
             batch_id=_hash(self._name, *name, *([version] if version is not None else [])),
             row_count=rows,
@@ -164,11 +179,12 @@ class _Maker:
         )
 
 
-def _made_before(record: PartsRecord, start: Position, worker: Worker) -> Iterator[DonePart]:
-    """The files from a position on that an earlier run made and that are still there, without a gap."""
+def _made_before(record: PartsRecord, start: Position, maker: _Maker, worker: Worker) -> Iterator[DonePart]:
+    """The files from a position on that an earlier run made as this one would, and that are there, without a gap."""
     at = start.rows
     for part in record.known():
-        if part.first_row == at and worker.storage.exists(part.as_part().url):
+        url = maker.url(part.first_row, part.rows)
+        if part.first_row == at and part.url == str(url) and worker.storage.exists(url):
             yield part
             at += part.rows
 

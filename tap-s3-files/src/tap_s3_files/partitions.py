@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from singer_arrow.errors import DataError
+from singer_arrow.errors import DataError, DriftError
 from singer_arrow.urls import Url
 from tap_s3_files.groups import names, pattern
 
@@ -59,7 +59,8 @@ class Partitions:
         """The values of those partition columns of an object that a schema has, as its types.
 
         Raises:
-            DataError: A value is none of its type, or the object is of none of the paths.
+            DriftError: A value is none of its type.
+            DataError: The object is of none of the paths.
         """
         told = self.texts(url)
         return {field.name: _value(url, field, told[field.name]) for field in schema if field.name in told}
@@ -96,8 +97,7 @@ def _value(url: Url, field: pa.Field, text: str | None) -> Any:
         return pa.scalar(text).cast(field.type).as_py()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         reason = f"its key says {text!r}, which is no {field.type}"
-        hint = "Set the column's type in the stream's 'schema'"
-        raise DataError(reason, url=url, column=field.name, hint=hint) from None
+        raise DriftError(reason, [pa.field(field.name, pa.string())], url=url, column=field.name) from None
 
 
 NO_PARTITIONS = Partitions()

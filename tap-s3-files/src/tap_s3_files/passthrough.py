@@ -17,7 +17,6 @@ from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.text import sample
 from singer_arrow.schema import is_json
 from singer_arrow.storage import ObjectInfo
-from tap_s3_files.config import BatchSettings
 from tap_s3_files.plan import Task
 from tap_s3_files.progress import CountedStorage, Counts
 from tap_s3_files.rows import Job, Worker, format_of
@@ -46,15 +45,15 @@ class _MustReadError(Exception):
     """Why an object must be converted; empty where the reading of it says that."""
 
 
-def untouched(job: Job, task: Task, batch: BatchSettings, worker: Worker) -> Passed:
+def untouched(job: Job, task: Task, worker: Worker) -> Passed:
     """Which objects of a task go as they are; the same ones on every run. Why others do not is logged."""
     objects: list[ObjectInfo] = []
     rest: list[ObjectInfo] = []
     rows: int | None = 0
     for info in task.objects:
         try:
-            _check_job(job, batch)
-            found = _check(job, info, batch, worker)
+            _check_job(job)
+            found = _check(job, info, worker)
         except _MustReadError as error:
             if str(error):
                 logger.info("%s is converted although passthrough is on: %s", info.url, error)
@@ -67,7 +66,7 @@ def untouched(job: Job, task: Task, batch: BatchSettings, worker: Worker) -> Pas
     return Passed(tuple(objects), rows, Task(tuple(rest)))
 
 
-def _check_job(job: Job, batch: BatchSettings) -> None:
+def _check_job(job: Job) -> None:
     """Raise if something keeps all objects of a stream from going as they are."""
     if job.metadata_columns:
         raise _MustReadError("metadata_columns adds columns")
@@ -75,17 +74,15 @@ def _check_job(job: Job, batch: BatchSettings) -> None:
         raise _MustReadError("keys give columns")
     if job.options.on_bad_row != "fail" or RESCUED in job.schema.names:
         raise _MustReadError("on_bad_row and on_drift want each row looked at")
-    if batch.format == "jsonl" and batch.compression != "gzip":
-        raise _MustReadError("batch files are not to be compressed")
 
 
-def _check(job: Job, info: ObjectInfo, batch: BatchSettings, worker: Worker) -> int | None:
+def _check(job: Job, info: ObjectInfo, worker: Worker) -> int | None:
     """The rows of an object that goes as it is, or None where they are not known; raises if it does not."""
     if info.size == 0:
         raise _MustReadError
     kind = format_of(job.format, info.url)
-    if kind != batch.format:
-        reason = f"it is {kind}, and batch files are {batch.format}"
+    if kind != job.passthrough:
+        reason = f"it is {kind}, and batch files are {job.passthrough}"
         raise _MustReadError(reason)
     storage = CountedStorage(worker.storage, worker.progress)
     reader = ObjectReader(storage, info.url, info=info, budget=worker.budget)

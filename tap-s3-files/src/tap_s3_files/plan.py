@@ -38,12 +38,43 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class Form:
+    """What rows are made to be.
+
+    Attributes:
+        schema: Their JSON Schema.
+        shape: Stands for the settings that decide where columns come from.
+        on_bad_row: As the setting, when it was decided.
+        on_drift: As the setting, when it was decided.
+        passthrough: The format of objects that go into manifests as they are, if some do.
+    """
+
+    schema: Mapping[str, Any]
+    shape: str = ""
+    on_bad_row: str = "fail"
+    on_drift: str = "evolve"
+    passthrough: str = ""
+
+    @classmethod
+    def from_json(cls, value: Any) -> Form:
+        """Read what `dataclasses.asdict` gave.
+
+        Raises:
+            TypeError: It is something else.
+        """
+        form = cls(**value)
+        if not isinstance(form.schema.get("properties"), Mapping):
+            raise TypeError
+        return form
+
+
+@dataclass(frozen=True, slots=True)
 class Segment:
     """Tasks that are written down before the first of them is sent.
 
     `before` is the stream's watermark before the segment, `target_bytes` how large its batch files are; `fingerprint`
-    tells whether the stream still is the one that the segment was planned for. `schema` is the JSON Schema that its
-    rows were planned to have, under settings that `shape` stands for; None: that was not written down.
+    tells whether the stream still is the one that the segment was planned for. `form` is what its rows were planned to
+    be; None: that was not written down.
     """
 
     number: int
@@ -52,8 +83,7 @@ class Segment:
     target_bytes: int
     before: Watermark | None
     tasks: tuple[Task, ...]
-    schema: Mapping[str, Any] | None = None
-    shape: str = ""
+    form: Form | None = None
 
     @property
     def after(self) -> Watermark | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,8 +30,8 @@ logger = logging.getLogger("tap-s3-files")
 class Job:
     """What all tasks of a stream have in common.
 
-    `schema` is what SCHEMA says, in Arrow; `version` is that of ACTIVATE_VERSION, if there is one; `passthrough` says
-    that objects which a target can load as they are go into manifests as they are.
+    `schema` is what SCHEMA says, in Arrow; `version` is that of ACTIVATE_VERSION, if there is one; `passthrough` is
+    the format of objects that go into manifests as they are, if some do.
     """
 
     stream: str
@@ -41,7 +41,7 @@ class Job:
     options: ReadOptions
     version: int | None = None
     partitions: Partitions = NO_PARTITIONS
-    passthrough: bool = False
+    passthrough: str = ""
     archived: str = "fail"
 
 
@@ -77,8 +77,17 @@ class Piece:
     after: Position
     counts: Counts
 
+    def up_to(self, row: int) -> Piece:
+        """The piece without its rows from a row of the object on."""
+        surplus = self.after.rows - row
+        if self.batch is None or surplus <= 0:
+            return self
+        after = Position(self.after.object, row, None)
+        kept = self.batch.slice(0, self.batch.num_rows - surplus)
+        return Piece(kept, after, self.counts - Counts(rows_read=surplus))
 
-def read(job: Job, task: Task, worker: Worker, start: Position | None = None) -> Iterator[Piece]:
+
+def read(job: Job, task: Task, worker: Worker, start: Position | None = None) -> Generator[Piece]:
     """The rows of a task's objects, in order, in batches of exactly the job's schema.
 
     An object that is empty is left out, and so is one that was replaced or deleted since it was listed: its new version
@@ -151,6 +160,7 @@ def _read_object(job: Job, info: ObjectInfo, start: Position, storage: Storage, 
         batch = given.slice(surplus)
         surplus -= given.num_rows - batch.num_rows
         if not batch.num_rows:
+            before = so_far()
             continue
         rows += batch.num_rows
         counts = so_far()

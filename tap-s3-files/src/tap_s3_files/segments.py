@@ -92,9 +92,9 @@ def resume(
         logger.warning(text, outside)
     if chain:
         return Start(start, tuple(chain), history.followed_by(chain))
-    if start.done or start.ahead:
+    if start.is_begun:
         logger.warning("The segment that STATE stands in is gone: its objects are read again from their beginning")
-    begun = bool(unfit or start.done or start.ahead)  # never give a number that a STATE may mean to other tasks
+    begun = bool(unfit) or start.is_begun  # never give a number that a STATE may mean to other tasks
     return Start(Bookmark(start.watermark, max(first + begun, history.number)), (), history)
 
 
@@ -133,7 +133,7 @@ def take_up(store: SegmentStore, bookmark: Bookmark | None) -> Told:
         store.write_history(history)
         store.remove(gone)
     start = bookmark or Bookmark(segment=first)
-    begun = bool(start.done or start.ahead)
+    begun = start.is_begun
     lost = sorted({*range(first, max(beyond, default=first + begun - 1) + 1), *range(first, kept.number)} - {*beyond})
     if lost:
         logger.warning(
@@ -165,7 +165,7 @@ def _newest(store: SegmentStore, numbers: Sequence[int]) -> list[Segment]:
 def without_plan(bookmark: Bookmark | None) -> Start:
     """Where a run begins that keeps no plan: at the watermark, because there is nothing to find its segment in."""
     at = bookmark or Bookmark()
-    begun = bool(at.done or at.ahead)
+    begun = at.is_begun
     return Start(Bookmark(at.watermark, at.segment + begun), (), History(at.watermark, at.watermark))
 
 

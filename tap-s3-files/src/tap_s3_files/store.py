@@ -1,7 +1,7 @@
 """Where the plan of a stream is kept: its segments, and what is noted beside them.
 
 <plan_root>/_plans/<stream>/000017.json             segment 17: what it holds, in which tasks
-<plan_root>/_plans/<stream>/000017-schema-1.json    from which task on it has another schema
+<plan_root>/_plans/<stream>/000017-form-1.json      from which row of which task on rows are of another form
 <plan_root>/_plans/<stream>/000017-parts-3f9c.json  which batch files of a large object are made
 <plan_root>/_plans/<stream>/history.json            what is kept of removed segments
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -23,7 +23,7 @@ from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
 from tap_s3_files.bookmarks import Watermark
 from tap_s3_files.history import History, from_json, to_json
-from tap_s3_files.plan import Position, Segment, Task
+from tap_s3_files.plan import Form, Position, Segment, Task
 
 T = TypeVar("T")
 VERSION = 1
@@ -111,7 +111,7 @@ class SegmentStore:
         self._storage.delete([self._url(n) for n in listed])
 
     def read_changes(self, number: int) -> list[Change]:
-        """From where on a segment has other schemas than its own, in the order in which that was decided.
+        """From where on rows of a segment are of another form than its own, in the order in which that was decided.
 
         Raises:
             DataError: What is noted is damaged.
@@ -122,24 +122,24 @@ class SegmentStore:
         return found
 
     def write_change(self, number: int, place: int, change: Change) -> Change:
-        """Make it durable that a segment has another schema; if another run came first, its change is returned."""
+        """Make it durable that rows are of another form; if another run came first, its change is returned."""
         url = self._change_url(number, place)
         if self._storage.put(url, json.dumps(asdict(change)).encode(), if_absent=True):
             return change
         return self._note(url, Change.from_json) or change
 
-    def parts(self, number: int, name: str, *, is_new: bool = False) -> PartsRecord:
+    def parts(self, number: int, task: int, *, is_new: bool = False) -> PartsRecord:
         """What is known of the batch files of a task of a segment.
 
         Args:
             number: Of the segment.
-            name: The task's identity.
+            task: Its number in it.
             is_new: No earlier run knew the segment, so there is nothing to look for.
         """
-        return PartsRecord(self._storage, self._folder.join(f"{number:06d}-parts-{name}.json"), is_new=is_new)
+        return PartsRecord(self._storage, self._folder.join(f"{number:06d}-parts-{task}.json"), is_new=is_new)
 
     def _change_url(self, number: int, place: int) -> Url:
-        return self._folder.join(f"{number:06d}-schema-{place + 1}.json")
+        return self._folder.join(f"{number:06d}-form-{place + 1}.json")
 
     def _note(self, url: Url, read: Callable[[Any], T]) -> T | None:
         return _read_note(self._storage, url, read)
@@ -150,11 +150,11 @@ class SegmentStore:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """From a row of a task of a segment on, the schema is another one."""
+    """From a row of a task of a segment on, rows are of another form."""
 
     task: int
     rows: int
-    schema: Mapping[str, Any]
+    form: Form
 
     @classmethod
     def from_json(cls, value: Any) -> Change:
@@ -163,7 +163,7 @@ class Change:
         Raises:
             KeyError, TypeError, ValueError: It is something else.
         """
-        return cls(int(value["task"]), int(value["rows"]), dict(value["schema"]))
+        return cls(int(value["task"]), int(value["rows"]), Form.from_json(value["form"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +240,7 @@ def _to_json(segment: Segment) -> dict[str, Any]:
         "number": segment.number,
         "fingerprint": segment.fingerprint,
         "target_bytes": segment.target_bytes,
-        "shape": segment.shape,
-        "schema": segment.schema,
+        "form": asdict(segment.form) if segment.form else None,
         "before": segment.before.to_json() if segment.before else None,
         "after": segment.after.to_json() if segment.after else None,
         "tasks": [{"objects": [_object_to_json(o) for o in t.objects]} for t in segment.tasks],
@@ -260,8 +259,7 @@ def _from_json(value: dict[str, Any]) -> Segment:
         stream=value["stream"],
         fingerprint=value["fingerprint"],
         target_bytes=value["target_bytes"],
-        shape=value.get("shape", ""),
-        schema=value.get("schema"),
+        form=Form.from_json(value["form"]) if value.get("form") else None,
         before=Watermark.from_json(value["before"]) if value["before"] else None,
         tasks=tuple(Task(tuple(_object_from_json(o) for o in t["objects"])) for t in value["tasks"]),
     )

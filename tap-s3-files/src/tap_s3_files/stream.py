@@ -8,14 +8,12 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from singer_arrow.batch.message import Batch
-from singer_arrow.errors import DataError, NotFoundError
+from singer_arrow.errors import ConfigError, DataError, NotFoundError
 from singer_arrow.executors import ordered_streams
 from singer_arrow.formats import RESCUED, ReadOptions
 from singer_arrow.schema import from_json_schema
@@ -24,14 +22,15 @@ from singer_arrow.singer.sdk_tap import ArrowStream
 from tap_s3_files.bookmarks import Bookmark
 from tap_s3_files.catalog import METADATA, set_columns
 from tap_s3_files.config import BatchSettings, StreamSettings
-from tap_s3_files.convert import Step, convert, identity
+from tap_s3_files.convert import Step, convert
+from tap_s3_files.forms import Forms, left_out
+from tap_s3_files.groups import names as group_names
 from tap_s3_files.objects import Claim
-from tap_s3_files.plan import Segment, Todo, after_rows, after_task, fingerprint, unsent
+from tap_s3_files.plan import Form, Segment, Todo, after_rows, after_task, fingerprint, unsent
 from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.replication.intake import Receiver
 from tap_s3_files.replication.polling import known_key, new_objects
 from tap_s3_files.rows import Job, Worker, read
-from tap_s3_files.schemas import Schemas, left_out
 from tap_s3_files.segments import extend, resume, without_plan
 from tap_s3_files.store import PartsRecord, SegmentStore
 
@@ -65,6 +64,7 @@ class FileStream(ArrowStream):
         self.forced_replication_method = "INCREMENTAL"
         self.replication_key = _MODIFIED if _MODIFIED in schema["properties"] and self._has_metadata else None
         self.progress = Progress(settings.name)
+        self._forms: Forms | None = None
 
     @property
     def _has_metadata(self) -> bool:
@@ -92,7 +92,7 @@ class FileStream(ArrowStream):
                             at = after_task(at, todo.segment, todo.number, durable=plan.store is not None)
                             yield at.to_state()
                             continue
-                        self.tell(plan.schema_of(todo))
+                        self.tell(plan.form_of(todo).schema)
                         self.progress.add(step.counts)
                         if step.batch is not None:
                             yield step.batch
@@ -106,15 +106,18 @@ class FileStream(ArrowStream):
         """The steps of tasks that run in parallel, each with its task, in the order of the plan; None ends a task."""
         begun: deque[Todo] = deque()
 
-        def run(todo: Todo, stop: threading.Event) -> Iterator[Step]:
-            job = self._job(plan, plan.schema_of(todo))
-            record, size = plan.record(todo, job), todo.segment.target_bytes
-            return convert(job, todo.task, self._worker(stop), batch, size, start=todo.start, record=record)
+        def run(todo: Todo, stages: list[Stage], record: PartsRecord | None, stop: threading.Event) -> Iterator[Step]:
+            at, size = todo.start, todo.segment.target_bytes
+            for job, end in stages:
+                worker = self._worker(stop)
+                for step in convert(job, todo.task, worker, batch, size, start=at, until=end, record=record):
+                    at = step.after or at
+                    yield step
 
         def tasks(todos: Iterator[Todo]) -> Iterator[Callable[[threading.Event], Iterable[Step]]]:
             for todo in todos:
                 begun.append(todo)
-                yield partial(run, todo)
+                yield partial(run, todo, self._stages(plan, todo), plan.record(todo))
 
         while True:
             problem: DataError | None = None
@@ -131,7 +134,7 @@ class FileStream(ArrowStream):
                     yield begun.popleft(), None
             if problem is None:
                 return
-            plan.schemas.answer(problem, begun[0], [t.segment for t in begun])
+            plan.forms.answer(problem, begun[0])
             todos = chain(tuple(begun), todos)
             begun.clear()
 
@@ -154,17 +157,17 @@ class FileStream(ArrowStream):
     def _records(self, plan: Plan, todo: Todo) -> Iterator[dict[str, Any]]:
         worker, at = self._worker(threading.Event()), todo.start
         while True:
-            schema = plan.schema_of(todo)
-            self.tell(schema)
+            form = plan.form_of(todo)
+            self.tell(form.schema)
             try:
-                for piece in read(self._job(plan, schema), todo.task, worker, at):
+                for piece in read(self._job(plan, form), todo.task, worker, at):
                     if piece.batch is not None:
                         yield from to_records(piece.batch)
                         self.progress.add(Counts(rows_written=piece.batch.num_rows))
                     self.progress.add(piece.counts)
                     at = piece.after
             except DataError as error:
-                plan.schemas.answer(error, todo, ())
+                plan.forms.answer(error, todo)
             else:
                 return
 
@@ -172,30 +175,30 @@ class FileStream(ArrowStream):
         """See ArrowStream."""
         return asdict(self.progress.counts)
 
-    def _job(self, plan: Plan, schema: Mapping[str, Any]) -> Job:
-        arrow = from_json_schema(schema)
+    def _stages(self, plan: Plan, todo: Todo) -> list[Stage]:
+        ends = plan.forms.ends(todo)
+        forms = [plan.forms.at(todo.segment, todo.number, rows) for rows in (todo.start.rows, *ends)]
+        return list(zip((self._job(plan, form) for form in forms), [*ends, None], strict=True))
+
+    def _job(self, plan: Plan, form: Form) -> Job:
+        settings, schema = self.settings, from_json_schema(form.schema)
+        options = replace(
+            read_options(settings),
+            on_bad_row=form.on_bad_row,
+            on_drift="rescue" if form.on_drift == "rescue" else "raise",
+            known=None if settings.columns is not None else plan.deselected,
+            fixed=set_columns(schema, settings.types),
+        )
         return Job(
             stream=self.name,
-            schema=arrow,
-            metadata_columns=self._has_metadata and not set(METADATA.names).isdisjoint(arrow.names),
-            format=self.settings.format,
-            options=self._options(arrow, plan.deselected),
+            schema=schema,
+            metadata_columns=self._has_metadata and not set(METADATA.names).isdisjoint(schema.names),
+            format=settings.format,
+            options=options,
             version=self.version,
-            partitions=self.settings.partitions,
-            passthrough=self.tap.settings.passthrough,
-            archived=self.settings.archived,
-        )
-
-    def _options(self, schema: pa.Schema, deselected: frozenset[str]) -> ReadOptions:
-        settings = self.settings
-        rescues = RESCUED in schema.names  # a schema that was planned before rescuing was wanted has no such column
-        known = None if settings.columns is not None else deselected
-        return replace(
-            read_options(settings),
-            on_bad_row=settings.on_bad_row if rescues or settings.on_bad_row != "rescue" else "fail",
-            on_drift="rescue" if settings.on_drift == "rescue" and rescues else "raise",
-            known=known,
-            fixed=set_columns(schema, settings.types),
+            partitions=settings.partitions,
+            passthrough=form.passthrough,
+            archived=settings.archived,
         )
 
     def _worker(self, stop: threading.Event) -> Worker:
@@ -207,33 +210,53 @@ class FileStream(ArrowStream):
         whole = self.is_whole_run and self.replication_method != "FULL_TABLE"
         return whole and self.tap.settings.sqs is not None and self.selected and not self.is_mapped_away
 
+    @cached_property
+    def _deselected(self) -> frozenset[str]:
+        return frozenset(left_out(self.schema, self.selected_schema))
+
+    def forms(self, store: SegmentStore | None) -> Forms:
+        """The forms of the run's rows, from before its first SCHEMA on; made once, with the store of its plan.
+
+        Raises:
+            ConfigError: Values are to be rescued, and the catalog has no column for them.
+        """
+        if self._forms is None:
+            settings, batch, schema = self.settings, self.tap.settings.batch, self.selected_schema
+            if settings.rescues and RESCUED not in schema["properties"]:
+                msg = (
+                    f"Stream {self.name!r}: on_bad_row or on_drift is rescue, and the catalog selects no column "
+                    f"{RESCUED!r}; select it, or write the catalog anew with --discover"
+                )
+                raise ConfigError(msg)
+            passes = batch and self.tap.settings.passthrough and (batch.format, batch.compression) != ("jsonl", "none")
+            own = [*(METADATA.names if self._has_metadata else ()), *([RESCUED] if settings.rescues else [])]
+            groups = sorted(group_names(settings.partitions.paths[0])) if settings.partitions.paths else []
+            form = Form(
+                schema,
+                json.dumps([self._has_metadata, settings.partitions.hive, *groups]),
+                settings.on_bad_row,
+                settings.on_drift,
+                batch.format if batch and passes else "",
+            )
+            self._forms = Forms(form, store, keys=settings.key_properties, fixed=[*settings.types, *own])
+        return self._forms
+
     def _plan(self, target_bytes: int) -> Plan:
         settings = self.tap.settings
         root = settings.plan_root
         store = SegmentStore(self.tap.storage, root, self.name) if root and self.is_whole_run else None
-        selected = self.selected_schema
-        deselected = frozenset(left_out(self.schema, selected))
-        own = [*(METADATA.names if self._has_metadata else ()), *([RESCUED] if self.settings.rescues else [])]
-        schemas = Schemas(
-            selected,
-            json.dumps([self._has_metadata, self.settings.partitions.hive]),
-            store,
-            keys=self.settings.key_properties,
-            fixed=[*self.settings.types, *own],
-            evolves=self.settings.on_drift == "evolve",
-        )
+        forms, deselected = self.forms(store), self._deselected
         if self.is_told:
             receiver = self.tap.intake.receivers[self.name]
-            receiver.dress = schemas.dress
-            return Plan(receiver.bookmark, receiver.store, self.tap.intake.waves(self.name), schemas, deselected)
+            return Plan(receiver.bookmark, receiver.store, self.tap.intake.waves(self.name), forms, deselected)
         full = self.replication_method == "FULL_TABLE"
-        start, segments = plan_of(self.tap, self.settings, store, target_bytes, full_table=full, dress=schemas.dress)
-        return Plan(start, store, iter([segments]), schemas, deselected)
+        start, segments = plan_of(self.tap, self.settings, store, target_bytes, full_table=full, dress=forms.dress)
+        return Plan(start, store, iter([segments]), forms, deselected)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run does for a stream: where it begins, where its plan is kept, its segments, and their schemas.
+    """What a run does for a stream: where it begins, where its plan is kept, its segments, and the forms of their rows.
 
     `deselected` are the columns of the catalog that are not wanted, and the members of objects, by their paths.
     """
@@ -241,24 +264,34 @@ class Plan:
     bookmark: Bookmark
     store: SegmentStore | None
     waves: Waves
-    schemas: Schemas
+    forms: Forms
     deselected: frozenset[str]
 
-    def schema_of(self, todo: Todo) -> Mapping[str, Any]:
-        """The schema of the rows that are still to be sent of a task, up to where it changes."""
-        return self.schemas.at(todo.segment, todo.number, todo.start.rows)
+    def form_of(self, todo: Todo) -> Form:
+        """The form of the rows that are still to be sent of a task, up to where it changes."""
+        return self.forms.at(todo.segment, todo.number, todo.start.rows)
 
-    def record(self, todo: Todo, job: Job) -> PartsRecord | None:
+    def record(self, todo: Todo) -> PartsRecord | None:
         """Which batch files of a task are made already, if plans are kept."""
         if self.store is None:
             return None
-        return self.store.parts(todo.segment.number, identity(job, todo.task), is_new=self.schemas.is_new(todo.segment))
+        return self.store.parts(todo.segment.number, todo.number, is_new=self.forms.is_new(todo.segment))
 
 
-def receiver_of(tap: TapS3Files, stream: StreamSettings, store: SegmentStore, target_bytes: int) -> Receiver:
-    """A stream that a queue tells of its objects, as earlier runs left it."""
+Stage = tuple[Job, int | None]
+"""How rows of a task are read, and the row before which that ends; None: the task's end."""
+
+
+def receiver_of(
+    tap: TapS3Files,
+    stream: StreamSettings,
+    store: SegmentStore,
+    target_bytes: int,
+    dress: Callable[[Segment], Segment] = lambda segment: segment,
+) -> Receiver:
+    """A stream that a queue tells of its objects, as earlier runs left it; `dress` gives new segments their schema."""
     state = Bookmark.from_state(tap.given_state(stream.name), stream.name)
-    return Receiver(claim_of(tap, stream), store, state, target_bytes)
+    return Receiver(claim_of(tap, stream), store, state, target_bytes, dress)
 
 
 def claim_of(tap: TapS3Files, stream: StreamSettings) -> Claim:

@@ -110,9 +110,11 @@ class TapS3Files(ArrowTap):
         assert sqs is not None
         assert root is not None
         queue, size = self.queue, batch.target_bytes if batch else TARGET_BYTES
-        told = [s.settings for s in self.streams.values() if isinstance(s, FileStream) and s.is_told]
-        stores = {s.name: SegmentStore(self.storage, root, s.name) for s in told}
-        receivers = {s.name: receiver_of(self, s, stores[s.name], size) for s in told}
+        receivers = {}
+        for stream in self.streams.values():
+            if isinstance(stream, FileStream) and stream.is_told:
+                store = SegmentStore(self.storage, root, stream.name)
+                receivers[stream.name] = receiver_of(self, stream.settings, store, size, stream.forms(store).dress)
         others = [claim_of(self, s) for s in self.settings.streams if s.name not in receivers]
         return Intake(queue, receivers, others, self.storage, sqs)
 

@@ -23,7 +23,7 @@ from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
 from tap_s3_files.catalog import METADATA
 from tap_s3_files.config import BatchSettings
-from tap_s3_files.convert import Step, convert, identity
+from tap_s3_files.convert import Step, convert
 from tap_s3_files.plan import Position, Task
 from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.rows import Job, Worker, format_of, read
@@ -247,10 +247,11 @@ class Large:
         pq.write_table(rows, folder.path / "a.parquet", row_group_size=3_000, compression="none")
         self.info = folder.storage.head(Url.parse(str(folder.path / "a.parquet")))
 
-    def run(self, stop_after: int | None = None, start: Position | None = None) -> list[Step]:
+    def run(self, stop_after: int | None = None, start: Position | None = None, **batch: Any) -> list[Step]:
         store = SegmentStore(self.folder.storage, Url.parse(str(self.folder.path)), "orders")
-        record, task = store.parts(0, identity(JOB, Task((self.info,)))), Task((self.info,))
-        steps = convert(JOB, task, self.folder.worker, self.folder.batch, 400_000, start=start, record=record)
+        record, task = store.parts(0, 0), Task((self.info,))
+        made = replace(self.folder.batch, **batch)
+        steps = convert(JOB, task, self.folder.worker, made, 400_000, start=start, record=record)
         return list(islice(steps, stop_after))
 
     def read(self) -> int:
@@ -314,3 +315,42 @@ def test_an_object_that_was_replaced_since_is_not_gone_on_with(large: Large, cap
     again = large.run(start=Position(0, after.rows, None))
     assert [s.batch for s in again] == [None]
     assert f"its first {after.rows:,} rows were sent by an earlier run" in caplog.text
+
+
+def test_batch_files_of_another_format_are_made_again(large: Large) -> None:
+    large.run(4)
+    again = [s.batch for s in large.run(format="jsonl", compression="gzip") if s.batch]
+    assert {(b.format, b.manifest[0].rpartition(".")[2]) for b in again} == {("jsonl", "gz")}
+    assert sum(b.row_count or 0 for b in again) == 60_000
+
+
+@pytest.mark.parametrize("until", [6_000, 6_001, 60_000])
+def test_a_task_ends_where_another_schema_begins(large: Large, until: int) -> None:
+    task, batch = Task((large.info,)), large.folder.batch
+    steps = list(convert(JOB, task, large.folder.worker, batch, 400_000, until=until))
+    assert sum(s.counts.rows_written for s in steps) == until == sum(s.counts.rows_read for s in steps)
+    last = steps[-2]
+    assert last.after is not None
+    assert last.after.rows == until
+    rest = list(convert(JOB, task, large.folder.worker, batch, 400_000, start=last.after))
+    assert sum(s.counts.rows_written for s in rest) == 60_000 - until
+    ids = [s.batch.batch_id for s in (*steps, *rest) if s.batch]
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_file_that_was_not_the_last_one_stays_one_that_is_not(folder: Folder) -> None:
+    """A run that failed at bad rows after it is followed by one that skips them, when the file has expired."""
+    info = folder.write("a.csv", "id,name\n" + "1,a\n" * 5 + "x,b\n" * 400)
+    store = SegmentStore(folder.storage, Url.parse(str(folder.path)), "orders")
+
+    def run(on_bad_row: str) -> Iterator[Step]:
+        job = replace(JOB, options=ReadOptions(on_bad_row=on_bad_row, block_bytes=20))
+        return convert(job, Task((info,)), folder.worker, folder.batch, 1, record=store.parts(0, 0))
+
+    failing = run("fail")
+    first = next(failing).batch
+    with pytest.raises(DataError):
+        next(failing)
+    assert first is not None
+    file_of(first).unlink()
+    assert [s.batch for s in run("skip") if s.batch] == [first]

@@ -89,10 +89,22 @@ class Source:
         pq.write_table(table, self.path / "in" / name, row_group_size=40)
         self.every += [{c: str(v) for c, v in r.items()} for r in found]
 
+    def jsonl(self, name: str, columns: list[str], rows: int, *, text: bool) -> None:
+        """Further columns come in the middle."""
+        made = [len(self.every) + n for n in range(rows)]
+        found = [
+            {c: f"x{n}" if text and c == "a" else n for c in columns[: None if at >= rows // 2 else 1]}
+            for at, n in enumerate(made)
+        ]
+        (self.path / "in" / name).write_text("".join(json.dumps(row) + "\n" for row in found))
+        self.every += [{c: str(v) for c, v in r.items()} for r in found]
+
     def rows(self) -> Counter[tuple[tuple[str, Any], ...]]:
         return Counter(tuple(sorted(row.items())) for row in self.every)
 
-    def run(self, state: dict[str, Any] | None = None, *, most: int | None = None, **more: Any) -> list[dict[str, Any]]:
+    def run(
+        self, state: dict[str, Any] | None = None, *, most: int | None = None, passthrough: bool = False
+    ) -> list[dict[str, Any]]:
         """The messages of a run, which is killed after so many of them."""
         out = str(self.path / "out")
         batches = {
@@ -100,8 +112,13 @@ class Source:
             "storage": {"root": f"file://{out}"},
             "target_file_mb": 0.0003,
         }
-        one = {"name": "rows", "path": str(self.path / "in" / "*"), **more}
-        config = {"streams": [one], "batch_config": batches, "metadata_columns": False, "schema_sample_files": 1}
+        config = {
+            "streams": [{"name": "rows", "path": str(self.path / "in" / "*")}],
+            "batch_config": batches,
+            "metadata_columns": False,
+            "schema_sample_files": 1,
+            "passthrough": passthrough,
+        }
         pipe = Pipe(most)
         with redirect_stdout(pipe), suppress(KilledError):
             TapS3Files(config=config, state=state).sync_all()
@@ -125,25 +142,22 @@ def states(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 COLUMNS = (["id"], ["id", "a"], ["a", "id"], ["id", "b"], ["id", "a", "b", "c"])
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**32), st.sampled_from(["csv", "parquet", "both"]))
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from(["csv", "parquet", "jsonl", "all"]))
 def test_every_row_is_loaded_once(tmp_path_factory: pytest.TempPathFactory, seed: int, kind: str) -> None:
     chance = random.Random(seed)
     source, target = Source(tmp_path_factory.mktemp("source")), Target()
+    make = {"csv": source.csv, "parquet": source.parquet, "jsonl": source.jsonl}
     state: dict[str, Any] | None = None
     number = 0
     for _ in range(chance.randint(1, 5)):
         for _ in range(chance.randint(0, 4) + (number == 0)):
             number += 1
-            form = chance.choice(["csv", "parquet"]) if kind == "both" else kind
-            make = source.csv if form == "csv" else source.parquet
-            make(
-                f"{number:03d}.{form}",
-                chance.choice(COLUMNS),
-                chance.choice([1, 3, 30, 200, 400]),
-                text=chance.random() < 0.2,
-            )
-        messages = source.run(state, most=chance.choice([None, *[chance.randint(1, 30)] * 3]))
+            form = chance.choice(list(make)) if kind == "all" else kind
+            rows, text = chance.choice([1, 3, 30, 200, 400]), chance.random() < 0.2
+            make[form](f"{number:03d}.{form}", chance.choice(COLUMNS), rows, text=text)
+        most = chance.choice([None, *[chance.randint(1, 30)] * 3])
+        messages = source.run(state, most=most, passthrough=chance.random() < 0.3)
         target.take(messages)
         state = chance.choice([state, *states(messages)])  # what came through of what was said
     for _ in range(2):

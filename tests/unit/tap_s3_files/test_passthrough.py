@@ -27,7 +27,7 @@ from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.rows import Job, Worker
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))])
-JOB = Job("orders", SCHEMA, False, "auto", ReadOptions(on_drift="raise", known=frozenset()), passthrough=True)
+JOB = Job("orders", SCHEMA, False, "auto", ReadOptions(on_drift="raise", known=frozenset()), passthrough="parquet")
 
 
 class Folder:
@@ -58,32 +58,32 @@ def folder(tmp_path: Path) -> Folder:
 
 def test_parquet_with_the_columns_of_schema_goes_as_it_is(folder: Folder) -> None:
     a, b = folder.parquet("a.parquet", 3), folder.parquet("b.parquet", 4, pa.schema(list(SCHEMA)[::-1]))
-    first, *rest = folder.steps(a, b)
+    *rest, first = folder.steps(a, b)
     assert first.batch is not None
     assert first.batch.manifest == (str(a.url), str(b.url))
     assert (first.batch.row_count, first.batch.byte_count) == (7, a.size + b.size)
     assert first.counts == Counts(objects=2, rows_read=7, rows_written=7, batch_files=2)
     assert [s.batch for s in rest] == [None]
     assert not (folder.path / "out").exists()
-    assert first == folder.steps(a, b)[0]
+    assert first == folder.steps(a, b)[-1]
 
 
 def test_what_must_be_converted_is_and_the_rest_goes_as_it_is(folder: Folder) -> None:
     a, b = folder.parquet("a.parquet"), folder.parquet("b.parquet", schema=pa.schema([("id", pa.int32())]))
-    untouched, converted, _ = folder.steps(a, b)
-    assert untouched.batch is not None
+    converted, _, passed = folder.steps(a, b)
+    assert passed.batch is not None
     assert converted.batch is not None
-    assert untouched.batch.manifest == (str(a.url),)
+    assert passed.batch.manifest == (str(a.url),)
     (url,) = converted.batch.manifest
     assert pq.read_table(Url.parse(url).local_path()).schema.equals(SCHEMA)
-    assert untouched.batch.batch_id != converted.batch.batch_id
+    assert passed.batch.batch_id != converted.batch.batch_id
 
 
 def test_an_object_that_is_gone_leaves_the_id_as_it_was(folder: Folder) -> None:
     a, b = folder.parquet("a.parquet"), folder.parquet("b.parquet")
-    before = folder.steps(a, b)[0].batch
+    before = folder.steps(a, b)[-1].batch
     (folder.path / "a.parquet").unlink()
-    after = folder.steps(a, b)[0].batch
+    after = folder.steps(a, b)[-1].batch
     assert before is not None
     assert after is not None
     assert (after.batch_id, after.manifest) == (before.batch_id, (str(b.url),))
@@ -118,7 +118,11 @@ def test_parquet_of_other_columns_is_converted(
         ({"partitions": Partitions(hive=True)}, {}, "keys give columns"),
         ({"options": ReadOptions(on_bad_row="skip")}, {}, "on_bad_row and on_drift want each row looked at"),
         ({"schema": pa.schema([*SCHEMA, json_field(RESCUED)])}, {}, "on_bad_row and on_drift want each row looked at"),
-        ({}, {"format": "jsonl", "compression": "gzip"}, "it is parquet, and batch files are jsonl"),
+        (
+            {"passthrough": "jsonl"},
+            {"format": "jsonl", "compression": "gzip"},
+            "it is parquet, and batch files are jsonl",
+        ),
     ],
 )
 def test_settings_that_want_rows_read_or_changed_win(
@@ -151,7 +155,7 @@ def test_json_lines_with_gzip_go_as_they_are(
 ) -> None:
     info = folder.write("a.jsonl.gz", data)
     with caplog.at_level("INFO"):
-        passed = untouched(JOB, Task((info,)), replace(folder.batch, format="jsonl", compression="gzip"), folder.worker)
+        passed = untouched(replace(JOB, passthrough="jsonl"), Task((info,)), folder.worker)
     if reason:
         assert (passed.objects, passed.rest.objects) == ((), (info,))
         assert caplog.records[0].message.endswith(f"passthrough is on: {reason}")

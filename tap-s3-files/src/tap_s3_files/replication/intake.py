@@ -33,12 +33,25 @@ HEADS_AT_ONCE = 16
 
 
 class Receiver:
-    """A stream that is told of its objects: what it has to read, and what it knows already."""
+    """A stream that is told of its objects: what it has to read, and what it knows already.
 
-    def __init__(self, claim: Claim, store: SegmentStore, state: Bookmark | None, target_bytes: int) -> None:
-        self.claim, self.store, self._target_bytes = claim, store, target_bytes
-        self.dress: Callable[[Segment], Segment] = lambda segment: segment
-        """Gives new segments their schema."""
+    Args:
+        claim: Which objects are its.
+        store: Where its plan is kept.
+        state: Where earlier runs left it.
+        target_bytes: Size of the batch files of new segments.
+        dress: Gives new segments their schema.
+    """
+
+    def __init__(
+        self,
+        claim: Claim,
+        store: SegmentStore,
+        state: Bookmark | None,
+        target_bytes: int,
+        dress: Callable[[Segment], Segment] = lambda segment: segment,
+    ) -> None:
+        self.claim, self.store, self._target_bytes, self._dress = claim, store, target_bytes, dress
         told = take_up(store, state)
         self.bookmark, self._marks = told.bookmark, told.marks
         self._waiting = deque(told.numbers)
@@ -63,7 +76,7 @@ class Receiver:
             number=self._next,
             history=History(until=self._before),
             target_bytes=self._target_bytes,
-            dress=self.dress,
+            dress=self._dress,
         ):
             self._waiting.append(segment.number)
             self._next, self._before = segment.number + 1, segment.after
