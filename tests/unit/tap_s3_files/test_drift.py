@@ -50,7 +50,7 @@ class Source:
     def __init__(self, folder: Path, kind: str, batches: bool) -> None:
         self.folder, self.kind, self.batches = folder, kind, batches
         (folder / "in").mkdir()
-        self.count = 0
+        self.count = self.runs = 0
 
     def add(self, rows: list[dict[str, Any]], text: str = "") -> None:
         """Write a file; those that are written later are read later."""
@@ -67,7 +67,9 @@ class Source:
         os.utime(path, (1_700_000_000 + self.count,) * 2)
 
     def run(self, *, metadata: bool = False, **stream: Any) -> Ran:
-        out = {"encoding": {"format": "parquet"}, "storage": {"root": f"file://{self.folder / 'out'}"}}
+        self.runs += 1  # each with batch files and plans of its own
+        root = f"file://{self.folder}/out-{self.runs}"
+        out = {"encoding": {"format": "parquet"}, "storage": {"root": root}}
         config = {
             "streams": [{"name": "rows", "path": str(self.folder / "in" / "*"), **stream}],
             "metadata_columns": metadata,
