@@ -187,6 +187,7 @@ class FileStream(ArrowStream):
             on_bad_row=form.on_bad_row,
             on_drift="rescue" if form.on_drift == "rescue" else "raise",
             known=None if settings.columns is not None else plan.deselected,
+            left_out=plan.deselected,
             fixed=set_columns(schema, settings.types),
         )
         return Job(

@@ -66,7 +66,7 @@ class Source:
             path.write_text(",".join(columns) + "\n" + "".join(cells) + text)
         os.utime(path, (1_700_000_000 + self.count,) * 2)
 
-    def run(self, *, metadata: bool = False, **stream: Any) -> Ran:
+    def tap(self, *, metadata: bool = False, catalog: dict[str, Any] | None = None, **stream: Any) -> TapS3Files:
         self.runs += 1  # each with batch files and plans of its own
         root = f"file://{self.folder}/out-{self.runs}"
         out = {"encoding": {"format": "parquet"}, "storage": {"root": root}}
@@ -76,9 +76,13 @@ class Source:
             "schema_sample_files": 1,
             **({"batch_config": out} if self.batches else {}),
         }
+        return TapS3Files(config=config, catalog=catalog)
+
+    def run(self, **given: Any) -> Ran:
+        """Run the tap; for what is given see `tap`."""
         text = io.StringIO()
         with redirect_stdout(text):
-            tap = TapS3Files(config=config)
+            tap = self.tap(**given)
             tap.sync_all()
         counts = tap.streams["rows"].totals()  # type: ignore[attr-defined]
         return Ran([json.loads(line) for line in text.getvalue().splitlines()], counts)
@@ -237,3 +241,45 @@ def test_columns_that_the_tap_makes_are_not_taken_from_files(tmp_path: Path) -> 
         source.run(metadata=True)
     rows = source.run(partition_columns=True).rows
     assert by_id(rows) == [{"id": 1, "year": 2024, "_sdc_source_lineno": "y"}, {"id": 2, "year": 2024}]
+
+
+SECRET = "not to be sent"
+
+
+def _object(number: int, value: Any, **more: Any) -> dict[str, Any]:
+    return {"id": number, "o": {"a": value, "secret": SECRET, "p": {"b": 1, "secret": SECRET, **more}, **more}}
+
+
+def _catalog_without(source: Source, name: str, **stream: Any) -> dict[str, Any]:
+    """The catalog of a discovery, where members of this name are not selected."""
+    catalog = source.tap(**stream).catalog_dict
+    for entry in catalog["streams"][0]["metadata"]:
+        entry["metadata"]["selected"] = tuple(entry["breadcrumb"])[-1:] != (name,)
+    return catalog
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@pytest.mark.parametrize("batches", [True, False])
+@pytest.mark.parametrize("drift", ["evolve", "rescue"])
+def test_members_that_are_not_selected_are_not_sent(tmp_path: Path, kind: str, batches: bool, drift: str) -> None:
+    """Whatever else is new in the objects that they stand in."""
+    source = Source(tmp_path, kind, batches)
+    source.add([_object(1, 1)])
+    catalog = _catalog_without(source, "secret", on_drift=drift)
+    source.add([_object(2, 2, e=True)])
+    source.add([_object(3, "x")])
+    source.add([{"id": 4, "o": "none"}, *([{"id": 5, "o": _object(5, 5)["o"]}] if kind == "jsonl" else [])])
+    source.add([_object(6, 6)])
+    ran = source.run(catalog=catalog, on_drift=drift)
+    assert {row["id"] for row in ran.rows} == {1, 2, 3, 4, 6, *([5] if kind == "jsonl" else [])}
+    first = next(row["o"] for row in ran.rows if row["id"] == 1)
+    if drift == "rescue":
+        assert first == {"a": 1, "p": {"b": 1}}
+        told = [row["_sdc_rescued"]["o"] for row in by_id(ran.rows) if "_sdc_rescued" in row]
+        assert [t.get("e") if isinstance(t, dict) else t for t in told] == [True, None, "none"]
+    else:
+        assert len(ran.schemas) > 1
+    for sent in (ran, source.run(catalog=catalog, on_drift=drift, columns=["id", "o"])):
+        assert len(sent.rows) == len(ran.rows)
+        assert SECRET not in f"{sent.messages} {sent.rows}"
+        assert "secret" not in str([m for m in sent.messages if m["type"] == "SCHEMA"])

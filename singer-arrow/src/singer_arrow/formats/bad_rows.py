@@ -11,10 +11,12 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.errors import DataError, DriftError
-from singer_arrow.formats.columns import canonical_field, more, rows_with_more
-from singer_arrow.formats.drift import Rescue, refuse_other, unknown, wider
+from singer_arrow.formats.columns import kept_field, more, rows_with_more
+from singer_arrow.formats.drift import Rescue, holders, refuse_other, unknown, wider
 from singer_arrow.formats.exact import fit
 from singer_arrow.formats.json_values import json_text, json_texts
+from singer_arrow.formats.jsonl_rows import BadRowError
+from singer_arrow.formats.left_out import cut_column
 from singer_arrow.formats.misfits import misfits
 from singer_arrow.formats.protocol import MOST_TOLD, RESCUED, Course, ReadOptions
 from singer_arrow.formats.sound import as_bytes, is_sound, readable
@@ -38,15 +40,29 @@ class Fitting:
         """What is wrong with a column."""
         return DataError(reason, url=self.url, row_group=self.row_group, column=column, hint=hint)
 
+    def kept(self, column: str) -> pa.Field:
+        """What the file has there, without members that are left out."""
+        return kept_field(self.batch.schema.field(column), self.schema, self.options)
+
+    def cut(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        """A column's values, of which JSON texts are without members that are left out."""
+        try:
+            return cut_column(column, field, self.options.left_out)
+        except BadRowError as error:
+            raise self.error(str(error), field.name) from None
+
     def refusal(self, column: str, row: int) -> DataError:
         """The error of a value that does not fit."""
-        value, kind = value_of(self.batch.column(column), row), describe(self.schema.field(column).type)
-        return self.error(str(BadValueError(row, value, kind)), column)
+        values, kind = self.batch.column(column).slice(row, 1), describe(self.schema.field(column).type)
+        if column in holders(self.options.left_out):
+            values = _kept(self, column, pa.array([row], pa.int64()))
+        return self.error(str(BadValueError(row, value_of(values, 0), kind)), column)
 
     def made(self, rows: int, fitted: Mapping[str, pa.Array]) -> pa.RecordBatch:
         """The batch of so many rows, of columns that fit."""
         if fitted:
-            return pa.RecordBatch.from_arrays([fitted[name] for name in self.schema.names], schema=self.schema)
+            made = [self.cut(fitted[field.name], field) for field in self.schema]
+            return pa.RecordBatch.from_arrays(made, schema=self.schema)
         alone = pa.StructArray.from_buffers(pa.struct([]), rows, [None])  # rows without columns
         return pa.RecordBatch.from_struct_array(alone).replace_schema_metadata(self.schema.metadata)
 
@@ -86,9 +102,7 @@ def settle(fitting: Fitting, fitted: dict[str, pa.Array], bad: Mapping[str, Data
 
 
 def _refuse_drift(fitting: Fitting, bad: Iterable[str]) -> None:
-    found = {
-        name: canonical_field(fitting.batch.schema.field(name)) for name in bad if name not in fitting.options.fixed
-    }
+    found = {name: fitting.kept(name) for name in bad if name not in fitting.options.fixed}
     merged = [w for name, own in found.items() if (w := wider(fitting.schema.field(name), own)) is not None]
     if not merged:
         return
@@ -134,17 +148,24 @@ def _keep_news(rescue: Rescue, fitting: Fitting) -> None:
         _keep(rescue, fitting, name, pc.indices_nonzero(batch.column(name).is_valid()))
     for field in batch.schema:
         if field.name in fitting.schema.names and more(field, fitting.schema, options):
-            ours, known = fitting.schema.field(field.name), options.known or frozenset()
-            grown = rows_with_more(batch.column(field.name), field, ours, known)
+            ours = fitting.schema.field(field.name)
+            grown = rows_with_more(batch.column(field.name), fitting.kept(field.name), ours)
             _keep(rescue, fitting, field.name, pc.indices_nonzero(grown))
 
 
 def _keep(rescue: Rescue, fitting: Fitting, name: str, rows: pa.Array) -> None:
     """Rescue the values of some rows of a column."""
-    own = canonical_field(fitting.batch.schema.field(name))
-    values = _fitted(fitting, fitting.batch.column(name).take(rows), own)
+    own, values = fitting.kept(name), _kept(fitting, name, rows)
     for row, text in zip(rows.to_pylist(), _texts(values, own), strict=True):
         rescue.add(row, name, text)
+
+
+def _kept(fitting: Fitting, name: str, rows: pa.Array) -> pa.Array:
+    """The values of some rows of a column, of the type that `Fitting.kept` says."""
+    own = fitting.kept(name)
+    if pt.is_null(own.type):
+        return pa.nulls(len(rows))
+    return fitting.cut(_fitted(fitting, fitting.batch.column(name).take(rows), own), own)
 
 
 def _texts(values: pa.Array, field: pa.Field) -> list[str]:

@@ -7,6 +7,7 @@ import pyarrow as pa
 from singer_arrow.errors import DataError
 from singer_arrow.formats.bad_rows import Fitting, settle
 from singer_arrow.formats.columns import names_read
+from singer_arrow.formats.drift import holders
 from singer_arrow.formats.exact import fit, fit_read
 from singer_arrow.formats.protocol import Course, ReadOptions
 from singer_arrow.formats.values import BadValueError
@@ -37,7 +38,7 @@ def fit_batch(
 
     Returns:
         The rows in order, all of them unless `options.on_bad_row` is `skip`. `RESCUED` has each value under its
-        column's name: of an object with new members the whole object, as the file has it.
+        column's name: of an object with new members the whole object, as the file has it, but for members left out.
 
     Raises:
         DataError: A value does not fit, or a wanted column stands in the file twice; names the column.
@@ -54,5 +55,6 @@ def fit_batch(
         try:
             fitted[name] = fit_read(batch.column(at[0]), field) if at else pa.nulls(batch.num_rows, field.type)
         except BadValueError as error:
-            bad[name] = fitting.error(str(error), name)
+            held = name in holders(options.left_out)  # of which the error would tell what is left out
+            bad[name] = fitting.refusal(name, error.row) if held else fitting.error(str(error), name)
     return settle(fitting, fitted, bad) if bad or options.rescues else fitting.made(batch.num_rows, fitted)

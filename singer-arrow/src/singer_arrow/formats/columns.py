@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.errors import DataError, DriftError
-from singer_arrow.formats.drift import named, refuse_new, unknown, wider
+from singer_arrow.formats.drift import holders, named, refuse_new, unknown, wider, without
 from singer_arrow.formats.exact import fit
 from singer_arrow.formats.json_values import is_list
 from singer_arrow.formats.protocol import RESCUED, ReadOptions
@@ -34,6 +34,8 @@ def wanted(file: pa.Schema, schema: pa.Schema, options: ReadOptions, url: object
         DataError: One of the columns stands in it twice.
     """
     new = unknown([f.name for f in file if not pt.is_null(f.type)], schema, options)
+    if holders(options.left_out):
+        new = [name for name in new if not pt.is_null(kept_field(file.field(name), schema, options).type)]
     names = {*names_read(schema, options), *new}
     found = [name for name in file.names if name in names]
     if twice := next((name for name in found if found.count(name) > 1), None):
@@ -42,8 +44,8 @@ def wanted(file: pa.Schema, schema: pa.Schema, options: ReadOptions, url: object
         [] if options.on_drift == "ignore" else [f for f in file if f.name in schema.names and more(f, schema, options)]
     )
     if options.on_drift == "raise":
-        refuse_new([canonical_field(file.field(name)) for name in new], url)
-        _refuse_grown([canonical_field(f) for f in grown], schema, url)
+        refuse_new([kept_field(file.field(name), schema, options) for name in new], url)
+        _refuse_grown([kept_field(f, schema, options) for f in grown], schema, url)
         return found
     if new or grown:
         told = ", ".join(repr(name) for name in [*new, *(f"{f.name} (members)" for f in grown)][:10])
@@ -61,20 +63,29 @@ def canonical_field(field: pa.Field) -> pa.Field:
     return canonical(pa.schema([field])).field(0)
 
 
-def more(field: pa.Field, schema: pa.Schema, options: ReadOptions) -> bool:
-    """Whether a file's column has members that the schema's lacks, and that are news.
+def kept_field(field: pa.Field, schema: pa.Schema, options: ReadOptions) -> pa.Field:
+    """A column of a file in canonical types, without members that are left out; of type null if it has no others."""
+    at = schema.get_field_index(field.name)
+    return without(canonical_field(field), schema.field(at) if at >= 0 else None, options.left_out)
 
-    `options.known` has members by their paths: names joined by dots, also through lists and maps.
-    """
+
+def more(field: pa.Field, schema: pa.Schema, options: ReadOptions) -> bool:
+    """Whether a file's column has members that the schema's lacks, and that are news."""
     ours = schema.field(field.name)
     if options.known is None or is_json(ours) or not (pt.is_nested(ours.type) and pt.is_nested(field.type)):
         return False
-    return any(path not in options.known for path in _new_members(canonical_field(field).type, ours.type, field.name))
+    return _is_more(kept_field(field, schema, options).type, ours.type)
 
 
-def rows_with_more(column: pa.Array, field: pa.Field, ours: pa.Field, known: frozenset[str]) -> pa.Array:
-    """True for rows with a value in a member that the schema's column lacks, and that is news."""
-    return _with_more(fit(column, canonical_field(field)), ours.type, field.name, known)
+def rows_with_more(column: pa.Array, kept: pa.Field, ours: pa.Field) -> pa.Array:
+    """True for rows with a value in a member that the schema's column lacks, and that is news.
+
+    Args:
+        column: As the file has it.
+        kept: What `kept_field` says of it.
+        ours: The schema's.
+    """
+    return _with_more(fit(column, kept), ours.type)
 
 
 def _refuse_grown(fields: list[pa.Field], schema: pa.Schema, url: object) -> None:
@@ -85,34 +96,31 @@ def _refuse_grown(fields: list[pa.Field], schema: pa.Schema, url: object) -> Non
         raise DriftError(reason, merged, url=url, column=first.name)
 
 
-def _new_members(found: pa.DataType, ours: pa.DataType, path: str) -> list[str]:
+def _is_more(found: pa.DataType, ours: pa.DataType) -> bool:
     if pt.is_struct(found) and pt.is_struct(ours):
-        known = {f.name: f for f in ours}
-        below = [(f, known.get(f.name), f"{path}.{f.name}") for f in found if not pt.is_null(f.type)]
-        return [p for f, own, at in below for p in ([at] if own is None else _new_members(f.type, own.type, at))]
+        own = {f.name: f.type for f in ours}
+        some = [f for f in found if not pt.is_null(f.type)]
+        return any(f.name not in own or _is_more(f.type, own[f.name]) for f in some)
     if (is_list(found) and is_list(ours)) or (pt.is_map(found) and pt.is_map(ours)):
-        return _new_members(_item(found), _item(ours), path)
-    return []
+        return _is_more(_item(found), _item(ours))
+    return False
 
 
 def _item(t: pa.DataType) -> pa.DataType:
     return t.item_type if pt.is_map(t) else t.value_type
 
 
-def _with_more(column: pa.Array, ours: pa.DataType, path: str, known: frozenset[str]) -> pa.Array:
+def _with_more(column: pa.Array, ours: pa.DataType) -> pa.Array:
     """See `rows_with_more`; of a column in canonical types."""
     found = pa.repeat(pa.scalar(value=False), len(column))
     t = column.type
     if pt.is_struct(t) and pt.is_struct(ours):
         own = {f.name: f.type for f in ours}
         for member, part in zip(t, column.flatten(), strict=True):
-            at = f"{path}.{member.name}"
-            if member.name in own:
-                found = pc.or_(found, _with_more(part, own[member.name], at, known))
-            elif at not in known:
-                found = pc.or_(found, part.is_valid())
+            news = _with_more(part, own[member.name]) if member.name in own else part.is_valid()
+            found = pc.or_(found, news)
     elif (is_list(t) and is_list(ours)) or (pt.is_map(t) and pt.is_map(ours)):
-        items = _with_more(column.items if pt.is_map(t) else column.values, _item(ours), path, known)
+        items = _with_more(column.items if pt.is_map(t) else column.values, _item(ours))
         before = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(items.cast(pa.int64()))])
         ends = column.offsets.cast(pa.int64())  # items with more before each offset: where they grow is one
         counted = before.take(ends)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 import pyarrow as pa
+from pyarrow import types as pt
 
 from singer_arrow.errors import DriftError
 from singer_arrow.formats.protocol import ReadOptions
@@ -18,6 +21,52 @@ def unknown(names: Iterable[str], schema: pa.Schema, options: ReadOptions) -> li
         return []
     known = options.known.union(schema.names)
     return [name for name in names if name not in known]
+
+
+@lru_cache(maxsize=64)
+def holders(left_out: frozenset[str]) -> Mapping[str, Sequence[str]]:
+    """By the path of a value of which members are left out: what follows it in the paths of these."""
+    found = defaultdict[str, list[str]](list)
+    for path in left_out:
+        for end in (end for end, c in enumerate(path) if c == "."):
+            found[path[:end]].append(path[end + 1 :])
+    return dict(found)
+
+
+def without(field: pa.Field, ours: pa.Field | None, left_out: frozenset[str]) -> pa.Field:
+    """A file's column without members that are left out, at any depth; of type null if nothing of it is left.
+
+    Args:
+        field: The column, in canonical types.
+        ours: The schema's column of that name, if it has one. Its members stay.
+        left_out: As `ReadOptions.left_out`.
+    """
+    if not pt.is_nested(field.type) or field.name not in holders(left_out):
+        return field
+    return field.with_type(_without(field.type, None if ours is None else ours.type, left_out, field.name))
+
+
+def _without(t: pa.DataType, ours: pa.DataType | None, left_out: frozenset[str], path: str) -> pa.DataType:
+    if pt.is_struct(t):
+        own = {f.name: f.type for f in ours} if ours is not None and pt.is_struct(ours) else {}
+        kept = []
+        for f in t:
+            at = f"{path}.{f.name}"
+            if f.name not in own and at in left_out:
+                continue
+            inner = _without(f.type, own.get(f.name), left_out, at)
+            if pt.is_null(f.type) or not pt.is_null(inner):
+                kept.append(f.with_type(inner))
+        return pa.struct(kept) if kept else pa.null()
+    if pt.is_list(t):
+        inner = _without(
+            t.value_type, ours.value_type if ours is not None and pt.is_list(ours) else None, left_out, path
+        )
+        return pa.list_(inner) if pt.is_null(t.value_type) or not pt.is_null(inner) else inner
+    if pt.is_map(t):
+        inner = _without(t.item_type, ours.item_type if ours is not None and pt.is_map(ours) else None, left_out, path)
+        return pa.map_(t.key_type, inner) if pt.is_null(t.item_type) or not pt.is_null(inner) else inner
+    return t
 
 
 def refuse_new(found: Iterable[pa.Field], url: object, **where: int) -> None:

@@ -62,7 +62,7 @@ class JsonLines(JsonLinesWriting):
         course = course or Course()
         source = Source(reader, options, course.place or Place())
         lenient = replace(options, on_bad_row="skip")
-        drift = Drift(schema, lambda: self.infer(reader, lenient, sample_bytes=_SHOWN), reader.url, options.fixed)
+        drift = Drift(schema, lambda: self.infer(reader, lenient, sample_bytes=_SHOWN), reader.url, options)
         try:
             for parsed in ordered(source.blocks(), BlockParser(schema, options), reader.budget.decoded):
                 if options.on_drift == "raise" and (parsed.faults or parsed.news):

@@ -21,8 +21,10 @@ import pyarrow.json as pj
 from pyarrow import types as pt
 
 from singer_arrow.formats.cast import fit
+from singer_arrow.formats.drift import holders
 from singer_arrow.formats.jsonl_keys import NO_FIELD, Keys
 from singer_arrow.formats.jsonl_rows import OBJECT, BadRowError, convert, parse
+from singer_arrow.formats.left_out import cut_json
 from singer_arrow.schema import is_json
 
 _LONG_LINE = 1000
@@ -80,11 +82,12 @@ class ArrowLines:
     Args:
         schema: The columns that are wanted.
         keys: The keys that are known, where others are to be noticed.
+        left_out: As `ReadOptions.left_out`.
         loose_text: Other kinds are taken as their JSON text where the schema says text.
     """
 
-    def __init__(self, schema: pa.Schema, keys: Keys | None, *, loose_text: bool) -> None:
-        self._schema, self._keys, self._loose_text = schema, keys, loose_text
+    def __init__(self, schema: pa.Schema, keys: Keys | None, left_out: frozenset[str], *, loose_text: bool) -> None:
+        self._schema, self._keys, self._left_out, self._loose_text = schema, keys, left_out, loose_text
         self._made: dict[Way, _Columns] = {}
         self._nested_floats = any(pt.is_nested(f.type) and "float" in str(f.type) for f in schema)
         self._nested_floats |= any(pt.is_nested(f.type) and "double" in str(f.type) for f in schema)
@@ -120,7 +123,7 @@ class ArrowLines:
             return True
         new = set(found.names).difference(self._keys.names)
         return all(pt.is_null(found.field(name).type) for name in new) and all(
-            found.field(f.name).type == f.type for f in read
+            _holds_no_more(found.field(f.name).type, f.type, self._left_out, f.name) for f in read
         )
 
     def _columns(self, way: Way) -> _Columns:
@@ -153,6 +156,8 @@ class ArrowLines:
         made, misfits = {}, []
         for field, values in zip(fields, raws, strict=True):
             found: list[Any] = []
+            if field.name in holders(self._left_out):
+                values = [cut_json(raw, field, self._left_out, field.name) for raw in values]  # noqa: PLW2901
             for row, raw in enumerate(values):
                 try:
                     found.append(from_raw(raw, field, loose_text=self._loose_text))
@@ -261,6 +266,23 @@ def _read_type(field: pa.Field, way: Way, *, nested: bool = False) -> pa.DataTyp
     if pt.is_boolean(t) or pt.is_floating(t) or pt.is_decimal128(t) or pt.is_decimal256(t) or pt.is_null(t):
         return t
     return None if way.raw_text and pt.is_string(t) else pa.string()
+
+
+def _holds_no_more(found: pa.DataType, read: pa.DataType, left_out: frozenset[str], path: str) -> bool:
+    """Whether what Arrow's reader found of a value is what it was to read, and members that are left out."""
+    if found == read or path not in holders(left_out):
+        return bool(found == read)
+    if pt.is_list(found) and pt.is_list(read):
+        return _holds_no_more(found.value_type, read.value_type, left_out, path)
+    if not (pt.is_struct(found) and pt.is_struct(read)):
+        return False
+    own = {f.name: f.type for f in read}
+    return all(
+        _holds_no_more(f.type, own[f.name], left_out, f"{path}.{f.name}")
+        if f.name in own
+        else pt.is_null(f.type) or f"{path}.{f.name}" in left_out
+        for f in found
+    )
 
 
 def _finish(column: pa.Array, field: pa.Field) -> pa.Array:

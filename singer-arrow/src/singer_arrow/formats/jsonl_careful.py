@@ -9,17 +9,20 @@ whole block much, and a block of bad lines only takes what its lines take.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 import pyarrow as pa
 from pyarrow import types as pt
 
+from singer_arrow.formats.drift import holders
 from singer_arrow.formats.jsonl_arrow import FAILED, ArrowLines, Way, batch_of, from_raw
 from singer_arrow.formats.jsonl_keys import Keys, News
 from singer_arrow.formats.jsonl_rows import BadRowError, raw_members, row
 from singer_arrow.formats.jsonl_settle import Fault, Rows
+from singer_arrow.formats.left_out import cut_json
+from singer_arrow.formats.protocol import ReadOptions
 from singer_arrow.schema import is_json
 
 _FEW = 64
@@ -68,15 +71,21 @@ class CarefulReading:
         keys: The keys that are known, where others are to be noticed.
         read: Reads them fast.
         ways: In which ways.
-        loose_text: Other kinds are taken as their JSON text where the schema says text.
+        options: Of the reading.
     """
 
     def __init__(
-        self, schema: pa.Schema, keys: Keys | None, read: ArrowLines, ways: Iterable[Way], *, loose_text: bool
+        self, schema: pa.Schema, keys: Keys | None, read: ArrowLines, ways: Iterable[Way], options: ReadOptions
     ) -> None:
-        self._schema, self._keys, self._read, self._loose_text = schema, keys, read, loose_text
-        self._ways = tuple(ways)
-        self._texts = [(i, f) for i, f in enumerate(schema) if is_json(f) or (loose_text and pt.is_string(f.type))]
+        self._schema, self._keys, self._read, self._ways = schema, keys, read, tuple(ways)
+        self._left_out, self._loose_text = options.left_out, options.loose_text
+        self._raws = [(i, f) for i, f in enumerate(schema) if self._is_raw(f)]
+
+    def _is_raw(self, field: pa.Field) -> bool:
+        """Whether a column's values are made of their JSON as it stands there, as the fast way makes them."""
+        if field.name in holders(self._left_out):  # with JSON within, perhaps, of which members are left out
+            return True
+        return is_json(field) or (self._loose_text and pt.is_string(field.type))
 
     def __call__(self, data: bytes, suspects: Iterable[str]) -> Rows:
         """The rows of a block.
@@ -147,17 +156,20 @@ class CarefulReading:
             except BadRowError as error:
                 faults.append(Fault(number, str(error), error.column, text=text))
                 continue
-            raws = raw_members(text) if misfits or self._texts else {}
+            raws = raw_members(text) if misfits or self._raws else {}
             for misfit in misfits:
-                faults.append(Fault(number, str(misfit), misfit.column, raws[misfit.column or ""]))
+                faults.append(Fault(number, str(misfit), misfit.column, self._cut(raws, misfit.column or "")))
             wrong = {misfit.column for misfit in misfits}
-            for i, field in self._texts:  # the JSON as it stands there, as the fast way has it
+            for i, field in self._raws:
                 if field.name in raws and field.name not in wrong:
-                    values[i] = from_raw(raws[field.name], field, loose_text=self._loose_text)
+                    values[i] = from_raw(self._cut(raws, field.name), field, loose_text=self._loose_text)
             rows.append(values)
             numbers.append(number)
         columns = [pa.array([r[i] for r in rows], f.type) for i, f in enumerate(self._schema)]
         return Rows(batch_of(columns, self._schema, len(rows)), numbers, faults)
+
+    def _cut(self, raws: Mapping[str, bytes], name: str) -> bytes:
+        return cut_json(raws[name], self._schema.field(name), self._left_out, name)
 
 
 @dataclass(slots=True)

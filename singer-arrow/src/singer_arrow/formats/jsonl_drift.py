@@ -15,10 +15,10 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.errors import DriftError
-from singer_arrow.formats.drift import named, wider
+from singer_arrow.formats.drift import named, wider, without
 from singer_arrow.formats.jsonl_infer import infer_lines
 from singer_arrow.formats.jsonl_parse import Parsed
-from singer_arrow.formats.protocol import RESCUED
+from singer_arrow.formats.protocol import RESCUED, ReadOptions
 from singer_arrow.schema import merge_fields
 
 
@@ -29,11 +29,11 @@ class Drift:
         schema: What is wanted of the file.
         infer: The types that the beginning of the file shows; asked for once, when a value does not fit.
         url: The file.
-        fixed: Columns whose types stay, whatever values there are.
+        options: Of the reading.
     """
 
-    def __init__(self, schema: pa.Schema, infer: Callable[[], pa.Schema], url: object, fixed: frozenset[str]) -> None:
-        self._schema, self._infer, self._url, self._fixed = schema, infer, url, fixed
+    def __init__(self, schema: pa.Schema, infer: Callable[[], pa.Schema], url: object, options: ReadOptions) -> None:
+        self._schema, self._infer, self._url, self._options = schema, infer, url, options
 
     @cached_property
     def _shown(self) -> pa.Schema:
@@ -82,7 +82,7 @@ class Drift:
         """By name, what columns must become of which a value does not fit, and why."""
         values = defaultdict[str, list[bytes]](list)
         for fault in parsed.faults:
-            if fault.raw is not None and fault.column is not None and fault.column not in self._fixed:
+            if fault.raw is not None and fault.column is not None and fault.column not in self._options.fixed:
                 values[fault.column].append(fault.raw)
         found = {}
         for name, raws in values.items():
@@ -90,7 +90,7 @@ class Drift:
             if pt.is_null(field.type):
                 seen = _seen(name, raws)
             elif name in self._shown.names:
-                seen = self._shown.field(name)
+                seen = without(self._shown.field(name), field, self._options.left_out)
             else:
                 continue
             if (merged := wider(field, seen)) is not None:

@@ -54,7 +54,9 @@ class ReadOptions:
         on_drift: What happens to columns that the schema lacks and to files whose columns are of other types: `ignore`
             reads what the schema wants and no more, `raise` raises DriftError, `rescue` puts what does not fit into
             `RESCUED`.
-        known: Columns that are no news though the schema lacks them. None: no column is.
+        known: Columns that are no news though the schema lacks them. None: no column is, and no member of an object.
+        left_out: Members of objects that the schema lacks and that are no news, nor rescued with what they stand in:
+            their paths, which are names joined by dots, also through lists and maps.
         fixed: Columns whose types are set: a value that does not fit such a column is never drift, whatever types files
             have, but as `on_bad_row` says, or rescued.
         batch_rows: Rows of a batch, at most, in formats of columns.
@@ -77,6 +79,7 @@ class ReadOptions:
     on_bad_row: str = "fail"
     on_drift: str = "ignore"
     known: frozenset[str] | None = None
+    left_out: frozenset[str] = frozenset()
     fixed: frozenset[str] = frozenset()
     batch_rows: int = 1 << 17
     block_bytes: int = 4 << 20
