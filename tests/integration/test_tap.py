@@ -434,14 +434,16 @@ def test_a_deselected_stream_is_not_read(source: Source) -> None:
     assert {m["stream"] for m in ran.of_type("SCHEMA", "RECORD")} == {"kept"}
 
 
-def test_a_catalog_fixes_the_schema(source: Source) -> None:
+def test_types_of_a_catalog_hold_and_new_columns_come_beside_them(source: Source) -> None:
     source.put("in/a.csv", "id,name\n1,a\n")
     config = source.config(metadata_columns=False)
     catalog = json.loads(source.run(config, discover=True).stdout)
     catalog["streams"][0]["schema"]["properties"]["id"] = {"type": ["string", "null"]}
     catalog["streams"][0]["metadata"][0]["metadata"]["selected"] = True
     source.put("in/b.csv", "id,name,more\n2,b,x\n")
-    assert source.rows(source.run(config, catalog=catalog)) == [{"id": "1", "name": "a"}, {"id": "2", "name": "b"}]
+    ran = source.run(config, catalog=catalog)
+    assert list(ran.of_type("SCHEMA")[0]["schema"]["properties"]) == ["id", "name"]
+    assert source.rows(ran) == [{"id": "1", "name": "a"}, {"id": "2", "name": "b", "more": "x"}]
 
 
 def test_columns_that_are_wanted_alone_are_read_alone(source: Source) -> None:

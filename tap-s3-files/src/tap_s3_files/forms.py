@@ -39,12 +39,22 @@ class Forms:
         form: As catalog and settings say when the run begins.
         notes: Where changes are kept; None: nowhere.
         keys: Columns that may not be null.
-        fixed: Columns that do not change.
+        types: Columns whose types the settings say: they do not change.
+        own: Columns that are not the files'.
     """
 
-    def __init__(self, form: Form, notes: Notes | None, *, keys: Sequence[str] = (), fixed: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        form: Form,
+        notes: Notes | None,
+        *,
+        keys: Sequence[str] = (),
+        types: Mapping[str, pa.Field] | None = None,
+        own: Iterable[str] = (),
+    ) -> None:
         self.now = form
-        self._notes, self._keys, self._fixed = notes, tuple(keys), frozenset(fixed)
+        self._notes, self._keys = notes, tuple(keys)
+        self._types, self._own = types or {}, frozenset(own)
         self._changes: dict[int, list[Change]] = {}
         self._new: set[int] = set()
 
@@ -98,9 +108,11 @@ class Forms:
     def _wider(self, held: Form, error: DataError) -> Form:
         if held.on_drift != "evolve" or not isinstance(error, DriftError):
             return held
-        if not self._fixed.isdisjoint(f.name for f in error.fields):
+        known = held.schema["properties"]
+        if any(f.name in self._own or (f.name in self._types and f.name in known) for f in error.fields):
             return held
-        return replace(held, schema=evolved(held.schema, error.fields, self._keys))
+        fields = [self._types.get(f.name, f) for f in error.fields]
+        return replace(held, schema=evolved(held.schema, fields, self._keys))
 
     def _change(self, segment: Segment, task: int, rows: int, form: Form) -> Form:
         change, known = Change(task, rows, form), self._noted(segment.number)

@@ -20,7 +20,7 @@ from singer_arrow.schema import from_json_schema
 from singer_arrow.singer.records import to_records
 from singer_arrow.singer.sdk_tap import ArrowStream
 from tap_s3_files.bookmarks import Bookmark
-from tap_s3_files.catalog import METADATA, set_columns
+from tap_s3_files.catalog import METADATA, parse_type, set_columns
 from tap_s3_files.config import BatchSettings, StreamSettings
 from tap_s3_files.convert import Step, convert
 from tap_s3_files.forms import Forms, left_out
@@ -239,7 +239,8 @@ class FileStream(ArrowStream):
                 settings.on_drift,
                 batch.format if batch and passes else "",
             )
-            self._forms = Forms(form, store, keys=settings.key_properties, fixed=[*settings.types, *own])
+            types = {column: parse_type(column, text) for column, text in settings.types.items()}
+            self._forms = Forms(form, store, keys=settings.key_properties, types=types, own=own)
         return self._forms
 
     def _plan(self, target_bytes: int) -> Plan:

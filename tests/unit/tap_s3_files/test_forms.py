@@ -88,6 +88,7 @@ def test_of_two_runs_the_first_decides(store: SegmentStore) -> None:
     one, other = Forms(OLD, store), Forms(OLD, store)
     segment = planned(one)
     planned(other)
+    assert other.at(segment, 1) == OLD
     one.answer(drift(a=pa.int64()), todo(segment, 1, 0))
     other.answer(drift(b=pa.int64()), todo(segment, 1, 0))
     assert other.at(segment, 1) == NEW == other.now
@@ -103,12 +104,25 @@ def test_what_the_run_knows_better_is_tried_first(store: SegmentStore) -> None:
         mended.answer(error, todo(segment, 2, 0))
 
 
-@pytest.mark.parametrize(("form", "fixed"), [(replace(OLD, on_drift="fail")), (OLD, ["a"])])
-def test_what_must_not_change_is_an_error(store: SegmentStore, form: Form, fixed: list[str]) -> None:
-    forms = Forms(form, store, fixed=fixed)
+@pytest.mark.parametrize(
+    ("form", "more"),
+    [
+        (replace(OLD, on_drift="fail"), {}),
+        (OLD, {"own": ["id"]}),
+        (OLD, {"types": {"id": pa.field("id", pa.int64())}}),
+    ],
+)
+def test_what_must_not_change_is_an_error(store: SegmentStore, form: Form, more: dict[str, Any]) -> None:
+    forms = Forms(form, store, **more)
     with pytest.raises(DriftError):
-        forms.answer(drift(a=pa.int64()), todo(planned(forms), 0, 0))
+        forms.answer(drift(id=pa.string()), todo(planned(forms), 0, 0))
     assert store.read_changes(0) == []
+
+
+def test_a_new_column_has_the_type_that_the_settings_say(store: SegmentStore) -> None:
+    forms = Forms(OLD, store, types={"a": pa.field("a", pa.string())})
+    forms.answer(drift(a=pa.int64()), todo(planned(forms), 0, 0))
+    assert forms.now.schema == schema(id="integer", a="string")
 
 
 def test_what_the_schema_holds_already_is_an_error(store: SegmentStore) -> None:
