@@ -72,6 +72,8 @@ def _check_job(job: Job) -> None:
         raise _MustReadError("metadata_columns adds columns")
     if job.partitions.hive or job.partitions.paths:
         raise _MustReadError("keys give columns")
+    if job.options.left_out:
+        raise _MustReadError("the catalog does not select all of it")
     if job.options.on_bad_row != "fail" or RESCUED in job.schema.names:
         raise _MustReadError("on_bad_row and on_drift want each row looked at")
 

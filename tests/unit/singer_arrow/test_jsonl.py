@@ -262,7 +262,7 @@ def test_any_bytes_are_read_or_refused_with_the_line(objects: Any, data: bytes) 
         found = objects.read(data, "any.jsonl")
     except DataError as error:
         problem = error
-        assert problem.line is not None or "gzip stream" in str(problem)
+        assert problem.line is not None or " stream" in str(problem)
         assert "\n" not in str(problem)
     else:
         assert found.num_rows <= data.count(b"\n") + 1

@@ -116,6 +116,7 @@ def test_parquet_of_other_columns_is_converted(
     [
         ({"metadata_columns": True, "schema": pa.schema([*SCHEMA, *METADATA])}, {}, "metadata_columns adds columns"),
         ({"partitions": Partitions(hive=True)}, {}, "keys give columns"),
+        ({"options": ReadOptions(left_out=frozenset({"x"}))}, {}, "the catalog does not select all of it"),
         ({"options": ReadOptions(on_bad_row="skip")}, {}, "on_bad_row and on_drift want each row looked at"),
         ({"schema": pa.schema([*SCHEMA, json_field(RESCUED)])}, {}, "on_bad_row and on_drift want each row looked at"),
         (
