@@ -65,6 +65,7 @@ class DataError(FatalError):
         url: The object or batch file.
         line: Number of the line in it, from 1.
         row_group: Number of the Parquet row group in it, from 0.
+        row: Number of the row in its row group, from 1.
         column: Name of the column.
         hint: What the user can do.
     """
@@ -76,6 +77,7 @@ class DataError(FatalError):
         url: object = None,
         line: int | None = None,
         row_group: int | None = None,
+        row: int | None = None,
         column: str | None = None,
         hint: str | None = None,
     ) -> None:
@@ -83,17 +85,25 @@ class DataError(FatalError):
             *([str(url)] if url is not None else []),
             *([f"line {line}"] if line is not None else []),
             *([f"row group {row_group}"] if row_group is not None else []),
+            *([f"row {row}"] if row is not None else []),
             *([f"column {column!r}"] if column is not None else []),
         ]
         text = f"{', '.join(where)}: {reason}" if where else reason
         super().__init__(" ".join(f"{text}. {hint}".split() if hint else text.split()))
-        self.reason, self.url, self.line, self.row_group, self.column = reason, url, line, row_group, column
+        self.reason, self.url, self.line, self.column = reason, url, line, column
+        self.row_group, self.row = row_group, row
         self.hint = hint
 
     def at(self, url: object) -> DataError:
         """The same error, of what is called `url`: where a file came from, when a copy of it was read."""
         return DataError(
-            self.reason, url=url, line=self.line, row_group=self.row_group, column=self.column, hint=self.hint
+            self.reason,
+            url=url,
+            line=self.line,
+            row_group=self.row_group,
+            row=self.row,
+            column=self.column,
+            hint=self.hint,
         )
 
 

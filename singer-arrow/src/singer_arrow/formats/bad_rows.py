@@ -27,7 +27,7 @@ _NO_JSON = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """A batch of a file, and what it is fitted to."""
+    """A batch of a file, and what it is fitted to; `first_row` is the number of its first row in the row group."""
 
     batch: pa.RecordBatch
     schema: pa.Schema
@@ -35,10 +35,12 @@ class Fitting:
     row_group: int | None
     options: ReadOptions
     course: Course
+    first_row: int = 1
 
-    def error(self, reason: str, column: str, hint: str | None = None) -> DataError:
-        """What is wrong with a column."""
-        return DataError(reason, url=self.url, row_group=self.row_group, column=column, hint=hint)
+    def error(self, reason: str, column: str, *, row: int | None = None, hint: str | None = None) -> DataError:
+        """What is wrong with a column, or with its value in a row of the batch, from 0."""
+        number = None if row is None or self.row_group is None else self.first_row + row
+        return DataError(reason, url=self.url, row_group=self.row_group, row=number, column=column, hint=hint)
 
     def kept(self, column: str) -> pa.Field:
         """What the file has there, without members that are left out."""
@@ -56,7 +58,7 @@ class Fitting:
         values, kind = self.batch.column(column).slice(row, 1), describe(self.schema.field(column).type)
         if column in holders(self.options.left_out):
             values = _kept(self, column, pa.array([row], pa.int64()))
-        return self.error(str(BadValueError(row, value_of(values, 0), kind)), column)
+        return self.error(str(BadValueError(row, value_of(values, 0), kind)), column, row=row)
 
     def made(self, rows: int, fitted: Mapping[str, pa.Array]) -> pa.RecordBatch:
         """The batch of so many rows, of columns that fit."""

@@ -23,6 +23,7 @@ def fit_batch(
     url: object,
     *,
     row_group: int | None = None,
+    first_row: int = 1,
     options: ReadOptions = _PLAIN,
     course: Course | None = None,
 ) -> pa.RecordBatch:
@@ -33,6 +34,7 @@ def fit_batch(
         schema: What is wanted.
         url: The file.
         row_group: Where in it.
+        first_row: The number of the batch's first row in the row group.
         options: What happens to values that do not fit; by default they are an error.
         course: Counts rows that are left out, and rows of which something is rescued.
 
@@ -45,7 +47,7 @@ def fit_batch(
         DriftError: A value does not fit, the file has its column in another type, which is none of `options.fixed`,
             and `options.on_drift` is `raise`.
     """
-    fitting = Fitting(batch, schema, url, row_group, options, course or Course())
+    fitting = Fitting(batch, schema, url, row_group, options, course or Course(), first_row)
     fitted, bad = dict[str, pa.Array](), dict[str, DataError]()
     for name in names_read(schema, options):
         at = batch.schema.get_all_field_indices(name)
@@ -56,5 +58,5 @@ def fit_batch(
             fitted[name] = fit_read(batch.column(at[0]), field) if at else pa.nulls(batch.num_rows, field.type)
         except BadValueError as error:
             held = name in holders(options.left_out)  # of which the error would tell what is left out
-            bad[name] = fitting.refusal(name, error.row) if held else fitting.error(str(error), name)
+            bad[name] = fitting.refusal(name, error.row) if held else fitting.error(str(error), name, row=error.row)
     return settle(fitting, fitted, bad) if bad or options.rescues else fitting.made(batch.num_rows, fitted)

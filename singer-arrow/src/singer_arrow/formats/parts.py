@@ -56,7 +56,10 @@ def read_part(
         if rows <= before:
             continue
         fresh = batch.slice(max(0, batch.num_rows - (rows - before)))
-        fitted = fit_batch(fresh, schema, part.url, row_group=part.row_group, options=options, course=course)
+        first = rows - fresh.num_rows + 1
+        fitted = fit_batch(
+            fresh, schema, part.url, row_group=part.row_group, first_row=first, options=options, course=course
+        )
         given += fitted.num_rows
         ends = rows == part.rows and part.following is not None
         course.place = Place(given, part.following or 0) if ends else Place(given, part.at, rows)

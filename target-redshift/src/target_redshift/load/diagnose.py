@@ -38,6 +38,8 @@ def failed_copy(
         return answers.failed_copy(error, told)
     try:
         return long_text([lot], texts, storage, MAX_VARCHAR) or answers.failed_copy(error, told)
+    except DataError as bad:  # the file itself: that is what Redshift stumbled over, told better
+        return bad
     except SingerArrowError as unreadable:
         logger.debug("The files could not be looked at: %s", unreadable)
         return answers.failed_copy(error, told)
