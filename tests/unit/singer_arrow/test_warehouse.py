@@ -128,7 +128,7 @@ class RememberingTarget(WarehouseTarget):
 
     name = "target-remembering"
     default_sink_class = RememberingSink
-    config_jsonschema: ClassVar[dict[str, Any]] = {"properties": LOADS}
+    config_jsonschema: ClassVar[dict[str, Any]] = {"properties": dict(LOADS)}
 
     @cached_property
     def settings(self) -> LoadSettings:

@@ -92,6 +92,7 @@ class LineWriter(SingerWriter):
         Raises:
             ServiceError: Nobody reads any more.
         """
+        self._end_if_told()  # where the exit was raised in a place that swallows exceptions
         self._writing = True
         try:
             super().write_message(message)
@@ -101,15 +102,18 @@ class LineWriter(SingerWriter):
             raise ServiceError(msg) from None
         finally:
             self._writing = False
-        if self._signal:
-            sys.exit(128 + self._signal)
+        self._end_if_told()
 
     def stop(self, signum: int) -> None:
         """End the process with the exit code of a signal; a second signal does not wait for the line."""
-        if self._writing and not self._signal:
-            self._signal = signum
-            return
-        sys.exit(128 + signum)
+        waits = self._writing and not self._signal
+        self._signal = signum
+        if not waits:
+            self._end_if_told()
+
+    def _end_if_told(self) -> None:
+        if self._signal:
+            sys.exit(128 + self._signal)
 
 
 @dataclass(slots=True)
@@ -192,9 +196,9 @@ class ArrowTap(CheckedPlugin, Tap):
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the SDK's signature
         self.logger.info("Received signal %d; the next run goes on from the last STATE", signum)
         writer = self.message_writer
-        if isinstance(writer, LineWriter):
-            writer.stop(signum)
-        sys.exit(128 + signum)
+        if not isinstance(writer, LineWriter):
+            sys.exit(128 + signum)
+        writer.stop(signum)
 
 
 def _checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
