@@ -7,6 +7,8 @@ SHELL := /bin/bash
 export UV_SYSTEM_CERTS ?= 1
 UV := $(shell command -v uv || echo .uv/bin/uv)
 RUN := $(UV) run --no-sync
+# One more than there are cores: many tests wait for processes that they kill, or for queues.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -22,7 +24,7 @@ demo: setup  ## Files from S3 to BigQuery and Redshift on this machine, checked,
 	@$(RUN) local-cloud run --seed -- python -m local_cloud.demo
 
 test: setup  ## Run the whole test suite
-	@$(RUN) pytest --numprocesses=auto --dist=worksteal $(ARGS)
+	@$(RUN) pytest --numprocesses=$(WORKERS) --dist=worksteal $(ARGS)
 
 lint: setup  ## Format, lint, types and import rules
 	@$(RUN) ruff format --check .
