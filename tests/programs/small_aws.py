@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import ssl
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import parse_qs, parse_qsl, quote_plus, unquote, urlsplit
 from xml.sax.saxutils import escape
+
+from small_network import Serving
 
 BUCKET = "shop"
 CHANGED = datetime(2024, 5, 1, tzinfo=UTC)
@@ -42,7 +43,7 @@ Refusal = tuple[int, str, str]
 
 
 @dataclass
-class SmallAws:
+class SmallAws(Serving):
     """A running server: S3 with one bucket, STS, the portal of SSO at /federation, a container's credentials at /role.
 
     There are queues too, all of them empty. `requests` are those to S3 and SQS; `asked` the parameters of each request
@@ -61,14 +62,7 @@ class SmallAws:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"aws": self}))
         if self.tls:
             self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        return super().__enter__()
 
     @property
     def port(self) -> int:

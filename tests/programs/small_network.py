@@ -9,7 +9,7 @@ import threading
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from socketserver import StreamRequestHandler, ThreadingTCPServer
+from socketserver import BaseServer, StreamRequestHandler, ThreadingTCPServer
 from typing import Self
 
 from cryptography import x509
@@ -17,16 +17,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 
-class Tunnel:
-    """A proxy that answers CONNECT; whatever host it is asked for, it leads to one port of this machine."""
+class Serving:
+    """A server of this process that answers in a thread of its own while a block runs."""
 
-    def __init__(self, port: int) -> None:
-        self.asked: list[str] = []
-        self._server = ThreadingTCPServer(
-            ("127.0.0.1", 0), type("Handler", (_Connect,), {"tunnel": self, "port": port})
-        )
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+    _server: BaseServer
 
     def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
@@ -37,6 +31,18 @@ class Tunnel:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+
+class Tunnel(Serving):
+    """A proxy that answers CONNECT; whatever host it is asked for, it leads to one port of this machine."""
+
+    def __init__(self, port: int) -> None:
+        self.asked: list[str] = []
+        self._server = ThreadingTCPServer(
+            ("127.0.0.1", 0), type("Handler", (_Connect,), {"tunnel": self, "port": port})
+        )
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
 
 class _Connect(StreamRequestHandler):
@@ -107,7 +113,7 @@ def _certificate(
     return builder.sign(signer, hashes.SHA256())
 
 
-class Recorder:
+class Recorder(Serving):
     """A proxy for HTTP that leads every request to one server, and keeps what was asked: method, URL and headers."""
 
     def __init__(self, upstream: str) -> None:
@@ -115,16 +121,6 @@ class Recorder:
         handler = type("Handler", (_Forward,), {"recorder": self, "upstream": upstream.removeprefix("http://")})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
 
 
 class _Forward(BaseHTTPRequestHandler):
