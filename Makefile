@@ -5,6 +5,8 @@ SHELL := /bin/bash
 
 # Behind a proxy with a certificate of its own, the system's certificates are the right ones.
 export UV_SYSTEM_CERTS ?= 1
+# Images often set it; every process would then compile all the libraries that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 UV := $(shell command -v uv || echo .uv/bin/uv)
 RUN := $(UV) run --no-sync
 # One more than there are cores: many tests wait for processes that they kill, or for queues.

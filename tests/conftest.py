@@ -1,5 +1,6 @@
 """Fixtures of all tests. What needs a service starts it on first use, once for each process that runs tests."""
 
+import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
 from local_cloud.programs import Programs
 from local_cloud.s3 import setup
+
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles what it imports
 
 
 @pytest.fixture(scope="session")
