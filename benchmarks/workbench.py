@@ -1,14 +1,19 @@
 """What cases need to be built: input data made once, services started on first use, our executables."""
 
+from __future__ import annotations
+
 import shutil
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from benchmarks.harness import BenchmarkError
+
+if TYPE_CHECKING:
+    from benchmarks.s3 import LocalS3
 
 DATA = Path(__file__).parent / "data"
 
@@ -27,6 +32,7 @@ class Workbench:
         self.data = data
         self.env: dict[str, str] = {}
         self._clouds: dict[str, Any] = {}
+        self._s3: LocalS3 | None = None
         self._stack = ExitStack()
         self._say = say
 
@@ -71,6 +77,19 @@ class Workbench:
             self._clouds[service] = self._stack.enter_context(Cloud(services))
         self.env.update(self._clouds[service].env)  # again: another one's S3 may have been the last
         return self._clouds[service]
+
+    def s3(self) -> LocalS3:
+        """An S3 behind a latency, running until the workbench is left; `counted` contenders shape and count it.
+
+        Its variables are not put into `env`: commands that shall reach it take `env | s3.env`.
+        """
+        from benchmarks.s3 import serving_s3
+
+        if self._s3 is None:
+            self._say("starting S3")
+            self._s3 = self._stack.enter_context(serving_s3(data=self.data, say=self._say))
+            self._say(f"S3 is {self._s3.kind}")
+        return self._s3
 
     def executable(self, name: str) -> Path:
         """The path of one of our commands, beside the Python that runs the benchmarks."""
