@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from singer_arrow.errors import ConfigError, CredentialsError
+from singer_arrow.surroundings import plain
 
 if TYPE_CHECKING:
     import boto3
@@ -183,10 +184,17 @@ def no_credentials() -> CredentialsError:
     )
 
 
+def credentials(options: AwsOptions) -> Callable[[], dict[str, Any]]:
+    """See `credential_provider`, by the options; boto3 is loaded only where they and the environment do not tell."""
+    known = plain(options)
+    return known.credentials if known and known.credentials else credential_provider(session(options))
+
+
 def credential_provider(boto: boto3.Session) -> Callable[[], dict[str, Any]]:
     """A function that gives fresh credentials each time, in the form that obstore asks for.
 
-    `expires_at` is when it should be asked again: in ten minutes, or once half of the credentials' own time is over.
+    `expires_at` is when it should be asked again (None: never): in ten minutes, or once half of the credentials' own
+    time is over.
 
     Raises:
         CredentialsError: There are none, also later, when the function is called.

@@ -118,12 +118,12 @@ class Bucket:
         return {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": b64decode(key)} if keyed and key else {}
 
 
-def open_bucket(name: str, options: AwsOptions, boto: boto3.Session, *, region: str, endpoint: str | None) -> Bucket:
-    """A bucket, reached as the options say."""
+def client(boto: boto3.Session, options: AwsOptions, *, region: str, endpoint: str | None) -> Any:
+    """A client for the buckets of a region, reached as the options say."""
     from botocore import UNSIGNED
     from botocore.config import Config
 
-    client = boto.client(
+    made = boto.client(
         "s3",
         region_name=region,
         endpoint_url=endpoint,
@@ -136,8 +136,8 @@ def open_bucket(name: str, options: AwsOptions, boto: boto3.Session, *, region: 
             s3={"addressing_style": "path" if endpoint else "auto"},
         ),
     )
-    client.meta.events.register("before-parse.s3.ListObjectsV2", _keep_page)
-    return Bucket(name, client, options)
+    made.meta.events.register("before-parse.s3.ListObjectsV2", _keep_page)
+    return made
 
 
 def _keep_page(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:

@@ -20,7 +20,7 @@ from singer_arrow import s3
 from singer_arrow.aws import AwsOptions
 from singer_arrow.errors import DataError, NotFoundError, ServiceError
 from singer_arrow.storage_errors import changed, is_not_encrypted, line, mapped
-from singer_arrow.stores import Place, open_store, reach
+from singer_arrow.stores import Place, Reach, open_store
 from singer_arrow.urls import Url
 
 if TYPE_CHECKING:
@@ -66,21 +66,24 @@ class Storage:
         self._stores: dict[tuple[str, str, bool], ObjectStore] = {}
         self._buckets: dict[str, s3.Bucket] = {}
         self._places: dict[str, Place] = {}
+        self._reach = Reach(self._aws)
         self._lock = threading.Lock()
 
-    def list(self, prefix: Url, *, after: str = "") -> Iterator[ObjectInfo]:
+    def list(self, prefix: Url, *, after: str = "", plain: bool = False) -> Iterator[ObjectInfo]:
         """Every object whose key begins with the prefix, in no promised order; folder markers are left out.
 
         Args:
             prefix: What keys begin with.
             after: Only objects with keys after this one, in the order of their bytes. Where the service lists in that
                 order (see `lists_in_order`), it is not asked for others.
+            plain: The prefix is that of a folder in which all keys are our own, so that S3 too is listed by obstore:
+                it takes a folder marker for an object, and refuses keys that are no paths.
 
         Raises:
             NotFoundError: The bucket does not exist.
         """
         with mapped(prefix):
-            if prefix.scheme == "s3":
+            if prefix.scheme == "s3" and not plain:
                 yield from self._list_s3(prefix, after)
             else:
                 yield from self._list(prefix, after)
@@ -298,15 +301,13 @@ class Storage:
         place = self._place(url)
         with self._lock:
             if url.bucket not in self._buckets:
-                self._buckets[url.bucket] = s3.open_bucket(
-                    url.bucket, self._aws, place.boto, region=place.region, endpoint=place.endpoint
-                )
+                self._buckets[url.bucket] = s3.Bucket(url.bucket, self._reach.client(place), self._aws)
             return self._buckets[url.bucket]
 
     def _place(self, url: Url) -> Place:
         with self._lock:
             if url.bucket not in self._places:
-                self._places[url.bucket] = reach(url.bucket, self._aws)
+                self._places[url.bucket] = self._reach.place(url.bucket)
             return self._places[url.bucket]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -38,7 +39,6 @@ _NO_BODY = re.compile(r"HEAD \S+ .*400 Bad Request|\(400\) when calling the Head
 @contextmanager
 def mapped(url: Url, *, pinned: bool = False) -> Iterator[None]:
     """Turn errors of obstore and botocore into ours; `pinned` says that a missing object was there before."""
-    from botocore import exceptions as be
     from obstore import exceptions as oe
 
     try:
@@ -53,17 +53,17 @@ def mapped(url: Url, *, pinned: bool = False) -> Iterator[None]:
         raise changed(url) from None
     except PermissionError as error:  # local disks, and obstore's own of the same base
         raise _other(url, str(error), pinned=pinned, denied=True) from None
-    except be.ClientError as error:
-        raise _of_boto(url, error, pinned=pinned) from None
-    except (be.NoCredentialsError, be.CredentialRetrievalError, be.SSOError, be.TokenRetrievalError) as error:
-        msg = f"AWS credentials could not be had: {line(error)}"
-        raise CredentialsError(msg) from None
-    except (oe.BaseError, be.BotoCoreError, OSError, ParseError) as error:
+    except (oe.BaseError, OSError, ParseError) as error:
         raise _other(url, str(error), pinned=pinned) from None
-    except ValueError as error:  # obstore's, before any request
-        if "parse path" not in str(error):
+    except Exception as error:
+        ours = _of_botocore(url, error, pinned=pinned) if "botocore.exceptions" in sys.modules else None
+        if (
+            ours is None and isinstance(error, ValueError) and "parse path" in str(error)
+        ):  # obstore's, before any request
+            ours = _no_path(str(url))
+        if ours is None:
             raise
-        raise _no_path(str(url)) from None
+        raise ours from None
 
 
 def is_not_encrypted(error: Exception) -> bool:
@@ -91,7 +91,17 @@ def line(error: Exception | str) -> str:
     return " ".join(text.partition("Debug source")[0].split())[:300].rstrip(" -")
 
 
-def _of_boto(url: Url, error: ClientError, *, pinned: bool) -> Exception:
+def _of_botocore(url: Url, error: Exception, *, pinned: bool) -> Exception | None:
+    from botocore import exceptions as be
+
+    if isinstance(error, be.ClientError):
+        return _of_client(url, error, pinned=pinned)
+    if isinstance(error, be.NoCredentialsError | be.CredentialRetrievalError | be.SSOError | be.TokenRetrievalError):
+        return CredentialsError(f"AWS credentials could not be had: {line(error)}")
+    return _other(url, str(error), pinned=pinned) if isinstance(error, be.BotoCoreError) else None
+
+
+def _of_client(url: Url, error: ClientError, *, pinned: bool) -> Exception:
     code, said = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
     if code in ("NoSuchKey", "404", "NotFound"):
         return _missing(url, pinned=pinned)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from singer_arrow import aws
+from singer_arrow import aws, s3
 from singer_arrow.aws import AwsOptions
 from singer_arrow.errors import ConfigError
+from singer_arrow.surroundings import Plain, plain
 from singer_arrow.urls import Url
 
 if TYPE_CHECKING:
@@ -25,26 +27,64 @@ _CLIENT = {"connect_timeout": "10s", "read_timeout": "20s", "timeout": "600s"}
 class Place:
     """Where a bucket of S3 is; no `credentials` for one that is read anonymously."""
 
-    boto: boto3.Session
     region: str
     endpoint: str | None
     credentials: Callable[[], dict[str, Any]] | None
 
 
-def reach(bucket: str, options: AwsOptions) -> Place:
-    """Find out where a bucket is, and credentials for it.
-
-    Raises:
-        ConfigError: The profile does not exist, or a file of certificate authorities.
-        CredentialsError: There are none.
+class Reach:
+    """How the buckets of one run are reached. boto3 is loaded where it is needed: for what settings and environment do
+    not tell, and for its own clients. Not for several threads at once.
     """
-    boto = aws.session(options)
-    endpoint = options.endpoint_url or aws.s3_endpoint(boto)
-    credentials = None if options.anonymous else aws.credential_provider(boto)
-    region = options.region or (boto.region_name if endpoint else None)
-    if region is None:
-        region = aws.DEFAULT_REGION if endpoint else aws.bucket_region(boto, bucket, anonymous=options.anonymous)
-    return Place(boto, region, endpoint, credentials)
+
+    def __init__(self, options: AwsOptions) -> None:
+        self._options = options
+        self._clients: dict[tuple[str, str | None], Any] = {}
+
+    def place(self, bucket: str) -> Place:
+        """Find out where a bucket is, and credentials for it.
+
+        Raises:
+            ConfigError: The profile does not exist, or a file of certificate authorities.
+            CredentialsError: There are none.
+        """
+        options, endpoint = self._options, self._endpoint
+        region = options.region or (self._usual_region if endpoint else None)
+        if region is None:
+            anonymous = options.anonymous
+            region = aws.DEFAULT_REGION if endpoint else aws.bucket_region(self._boto, bucket, anonymous=anonymous)
+        return Place(region, endpoint, self._credentials)
+
+    def client(self, place: Place) -> Any:
+        """boto3's client of S3 for the buckets of a place."""
+        key = (place.region, place.endpoint)
+        if key not in self._clients:
+            self._clients[key] = s3.client(self._boto, self._options, region=place.region, endpoint=place.endpoint)
+        return self._clients[key]
+
+    @cached_property
+    def _plain(self) -> Plain | None:
+        return plain(self._options)
+
+    @cached_property
+    def _boto(self) -> boto3.Session:
+        return aws.session(self._options)
+
+    @cached_property
+    def _endpoint(self) -> str | None:
+        if self._options.endpoint_url or self._plain:
+            return self._options.endpoint_url or (self._plain.endpoint if self._plain else None)
+        return aws.s3_endpoint(self._boto)
+
+    @cached_property
+    def _usual_region(self) -> str | None:
+        return self._plain.region if self._plain else self._boto.region_name
+
+    @cached_property
+    def _credentials(self) -> Callable[[], dict[str, Any]] | None:
+        if self._options.anonymous:
+            return None
+        return self._plain.credentials if self._plain else aws.credential_provider(self._boto)
 
 
 def open_store(url: Url, options: AwsOptions, place: Place | None, *, keyed: bool) -> ObjectStore:

@@ -12,7 +12,6 @@ from functools import partial
 from itertools import accumulate
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from singer_arrow.storage import ObjectInfo
 from singer_arrow.urls import Url
@@ -56,6 +55,9 @@ class Listing:
 
     def __iter__(self) -> Iterator[ObjectInfo]:
         """All objects, in no order."""
+        if not self._chunks:
+            yield from self._few_in_order(None)
+            return
         places = self._urls()
         for chunk in self._all():
             for first in range(0, chunk.num_rows, BLOCK):
@@ -70,9 +72,14 @@ class Listing:
             keep: Which are wanted.
             since: None that was changed before is. Those cost nothing.
         """
+        wanted = (since - _EPOCH) // _MICROSECOND if since is not None else None
+        if not self._chunks:
+            yield from filter(keep, self._few_in_order(wanted))
+            return
+        import pyarrow.compute as pc
+
         chunks, places = self._all(), self._urls()
-        if since is not None:
-            wanted = (since - _EPOCH) // _MICROSECOND
+        if wanted is not None:
             chunks = [c.filter(pc.greater_equal(c.column("modified"), wanted)) for c in chunks]
         order = self._order(chunks)
         begins = [0, *accumulate(c.num_rows for c in chunks)]
@@ -81,8 +88,17 @@ class Listing:
                 if keep(info):
                     yield info
 
+    def _few_in_order(self, wanted: int | None) -> Iterator[ObjectInfo]:
+        """As `in_order`, of objects that are not worth columns yet."""
+        names, places = [f"{scheme}://{bucket}/" for scheme, bucket in self._places], self._urls()
+        rows = [row for row in self._rows if wanted is None or row[0] >= wanted]
+        for at, place, key, etag, size in sorted(rows, key=lambda row: (row[0], names[row[1]], row[2])):
+            yield ObjectInfo(places[place](key), size, etag or None, _EPOCH + at * _MICROSECOND)
+
     def _order(self, chunks: list[pa.RecordBatch]) -> pa.Array:
         """The numbers of rows, sorted."""
+        import pyarrow.compute as pc
+
         names = [f"{scheme}://{bucket}/" for scheme, bucket in self._places]
         ranks = pa.array([sorted(names).index(name) for name in names], pa.int16())
         rows = pa.Table.from_batches(chunks, _COLUMNS)

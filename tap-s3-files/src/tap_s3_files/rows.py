@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from singer_arrow.errors import ArchivedError, DataError, EmptyObjectError, ObjectChangedError
 from singer_arrow.executors import Stopped
-from singer_arrow.formats import FORMATS, Course, Place, ReadOptions, detect_format, drift
+from singer_arrow.formats import FORMATS, Course, Place, ReadOptions, detect_format
 from singer_arrow.reading.budget import Budget
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.storage import ObjectInfo, Storage
@@ -175,6 +174,8 @@ def _check_partitions(job: Job, info: ObjectInfo) -> None:
     Raises:
         DriftError: It does, and the schema may change.
     """
+    from singer_arrow.formats import drift
+
     if new := drift.unknown(job.partitions.texts(info.url), job.schema, job.options):
         if job.options.on_drift == "raise":
             drift.refuse_new((f for f in job.partitions.infer([info.url]) if f.name in new), info.url)
@@ -198,6 +199,8 @@ class _Origin:
 
     def add_to(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The next batch of the object, with its metadata and partition columns where the job's schema has them."""
+        import pyarrow.compute as pc
+
         if not self._values:
             return batch
         count = batch.num_rows

@@ -17,12 +17,10 @@ from singer_arrow.errors import ConfigError, DataError, NotFoundError
 from singer_arrow.executors import ordered_streams
 from singer_arrow.formats import RESCUED, ReadOptions
 from singer_arrow.schema import from_json_schema
-from singer_arrow.singer.records import to_records
 from singer_arrow.singer.sdk_tap import ArrowStream
 from tap_s3_files.bookmarks import Bookmark
 from tap_s3_files.catalog import METADATA, parse_type, set_columns
 from tap_s3_files.config import BatchSettings, StreamSettings
-from tap_s3_files.convert import Step, convert
 from tap_s3_files.forms import Forms, left_out
 from tap_s3_files.groups import names as group_names
 from tap_s3_files.objects import Claim
@@ -35,6 +33,7 @@ from tap_s3_files.segments import extend, resume, without_plan
 from tap_s3_files.store import PartsRecord, SegmentStore
 
 if TYPE_CHECKING:
+    from tap_s3_files.convert import Step
     from tap_s3_files.tap import TapS3Files
 
 TARGET_BYTES = 128 << 20
@@ -104,6 +103,8 @@ class FileStream(ArrowStream):
 
     def _steps(self, plan: Plan, batch: BatchSettings, todos: Iterator[Todo]) -> Generator[tuple[Todo, Step | None]]:
         """The steps of tasks that run in parallel, each with its task, in the order of the plan; None ends a task."""
+        from tap_s3_files.convert import convert
+
         begun: deque[Todo] = deque()
 
         def run(todo: Todo, stages: list[Stage], record: PartsRecord | None, stop: threading.Event) -> Iterator[Step]:
@@ -155,6 +156,8 @@ class FileStream(ArrowStream):
         self.log(self.progress.line())
 
     def _records(self, plan: Plan, todo: Todo) -> Iterator[dict[str, Any]]:
+        from singer_arrow.singer.records import to_records
+
         worker, at = self._worker(threading.Event()), todo.start
         while True:
             form = plan.form_of(todo)

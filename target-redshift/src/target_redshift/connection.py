@@ -199,12 +199,12 @@ class Connection:
 
     @cached_property
     def _credentials(self) -> Callable[[], dict[str, Any]]:
-        return aws.credential_provider(aws.session(self.settings.aws))
+        return aws.credentials(self.settings.aws)
 
     @cached_property
     def _iam_credentials(self) -> Callable[[], dict[str, Any]]:
         options = self.settings.iam.aws if self.settings.iam else self.settings.aws
-        return aws.credential_provider(aws.session(options))
+        return aws.credentials(options)
 
     def _take(self) -> Session | None:
         """The session that was put back last; those that were there too long are ended."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.errors import DataError
@@ -122,6 +121,8 @@ class Conversion(abc.ABC, Generic[ColumnT]):
             self.check(array, column, url)
             yield self.array(array, column)
         if self.place is not None:
+            import pyarrow.compute as pc
+
             before = (self.place << ORDER_BITS) + row - 1
             yield pc.add(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)), before)
 
