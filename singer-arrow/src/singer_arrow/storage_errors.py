@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _EXPIRED = re.compile(r"ExpiredToken|InvalidToken|TokenRefreshRequired|RequestExpired")
 _NO_RANGE = re.compile(r"InvalidRange|416 Range Not Satisfiable|range was invalid|starting at \d+ but|beyond the end")
 _NO_PATH = re.compile(r'invalid path: (?:Error parsing )?Path "(.*?)"', re.DOTALL)
-_DENIED = re.compile(r"InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|Forbidden|403")
+_DENIED = re.compile(r"InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|Forbidden|\(403\)|status code: 403")
 _ENCRYPTED = re.compile(r"stored using a form of Server Side Encryption|InvalidEncryptionAlgorithm|MD5 hash of the key")
 _NOT_ENCRYPTED = re.compile(r"encryption parameters are not applicable")
 _ELSEWHERE = re.compile(
