@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
 from singer_arrow.errors import SingerArrowError
+from singer_arrow.singer.lean import import_sdk
 
 SDK = "singer_sdk"
 
@@ -29,6 +30,7 @@ def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
         print(f"{name} v{_version(name)}, Meltano SDK v{_version(SDK)}")  # noqa: T201 - what the option is for
         return
     try:
+        import_sdk()
         load()()
     except Exception as error:
         lines = _lines(error)
