@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 
 import pytest
 from singer_sdk import Target
-from singer_sdk.exceptions import InvalidRecord, RecordsWithoutSchemaException
 from singer_sdk.io_base import SingerReader
 from singer_sdk.mapper import PluginMapper, RemoveRecordTransform, SameRecordTransform
 from singer_sdk.plugin_base import BaseSingerReader, PluginBase
@@ -148,6 +147,8 @@ def out(capsys: pytest.CaptureFixture[str]) -> list[int]:
         (BaseSingerReader, ("_assert_line_requires", "listen", "process_lines")),
         (PluginBase, ("_validate_config", "_env_var_config", "_env_var_prefix", "cb_config", "append_builtin_config")),
         (Sink, ("_validate_and_parse", "_parse_timestamps_in_record", "datetime_error_treatment", "clean_up")),
+        (Sink, ("_add_sdc_metadata_to_record", "_remove_sdc_metadata_from_record", "_singer_validate_message")),
+        (Sink, ("get_validator", "validate_schema", "batch_size_rows", "tally_record_read", "record_counter_metric")),
         (Sink, ("include_sdc_metadata_properties", "process_activate_version_messages", "current_size", "max_size")),
         (BatchSink, ("start_batch", "process_record", "process_batch", "_get_context")),
         (SingerReader, ("deserialize_json", "_process_unknown_message", "assert_line_requires", "process_lines")),
@@ -167,12 +168,14 @@ def test_the_privates_of_instances_exist() -> None:
         *dir(target),
     }
     sink = target._sinks_active["s"]
+    assert {"_key_properties", "_warned_missing_fields"} <= vars(sink).keys()
     assert {"_validator", "original_schema", "schema", "sync_started_at"} <= vars(sink).keys()
 
 
 def test_the_sdk_calls_what_is_overridden() -> None:
     source = inspect.getsource(Target._process_record_message)
     assert "sink._validate_and_parse" in source
+    assert "sink._singer_validate_message" in source
     assert "_latest_state" not in inspect.getsource(LoadTarget)
     assert "if self._latest_state:" in inspect.getsource(Target.drain_all)  # so it prints no STATE of its own
 
@@ -252,7 +255,9 @@ def test_dates_are_checked_and_kept_as_text() -> None:
     run([schema(), good])
     assert MemorySink.lanes["s"].loaded == [[{"id": 1, "at": "2026-01-01 00:00:00.5+02"}]]
     good["record"]["at"] = "yesterday"
-    with pytest.raises(InvalidRecord, match="stream 's': .*yesterday"):
+    with pytest.raises(
+        DataError, match="Line 2 of the input, a RECORD of stream 's', column 'at': 'yesterday' is no date"
+    ):
         run([schema(), good])
 
 
@@ -271,7 +276,7 @@ def test_stream_maps_apply_to_batches_row_by_row(tmp_path: Path) -> None:
     ("lines", "error", "words"),
     [
         ("not json\n", DataError, "Line 1 of the input is no JSON"),
-        ("\n", DataError, "Line 1 of the input is no JSON"),
+        ("\n", DataError, "Line 1 of the input is blank"),
         ("[1]\n", DataError, "Line 1 of the input is no Singer message"),
         ('{"type": "NEWS"}\n', DataError, "message of type 'NEWS'"),
         ('{"stream": "s"}\n', DataError, "message of stream 's' lacks 'type'"),
@@ -286,13 +291,21 @@ def test_stream_maps_apply_to_batches_row_by_row(tmp_path: Path) -> None:
         ),
         ('{"type": "RECORD", "stream": "s"}\n', DataError, "lacks 'record'"),
         ('{"type": "RECORD", "stream": "s", "record": [1]}\n', DataError, "holds no object"),
-        ('{"type": "RECORD", "stream": "s", "record": {}}\n', RecordsWithoutSchemaException, "'s'"),
+        ('{"type": "RECORD", "stream": "s", "record": {}}\n', DataError, "Line 1 .*'s': it stands before the SCHEMA"),
         ('{"type": "BATCH", "stream": "s"}\n', DataError, "no 'encoding'"),
-        (json.dumps(batch("a")) + "\n", RecordsWithoutSchemaException, "'s'"),
+        (json.dumps(batch("a")) + "\n", DataError, "Line 1 .*'s': it stands before the SCHEMA"),
         ('{"type": "ACTIVATE_VERSION", "stream": "s"}\n', DataError, "lacks 'version'"),
-        ('{"type": "ACTIVATE_VERSION", "stream": "s", "version": 1}\n', RecordsWithoutSchemaException, "'s'"),
-        (json.dumps(schema()) + "\n" + json.dumps(record("x")) + "\n", InvalidRecord, "stream 's': 'x' is not of type"),
-        (json.dumps(schema()) + "\n" + json.dumps(record(1)).replace("1", '"\\ud800"'), InvalidRecord, "stream 's'"),
+        (
+            '{"type": "ACTIVATE_VERSION", "stream": "s", "version": 1}\n',
+            DataError,
+            "Line 1 .*'s': it stands before the SCHEMA",
+        ),
+        (
+            json.dumps(schema()) + "\n" + json.dumps(record("x")) + "\n",
+            DataError,
+            "Line 2 .*'s', column 'id': 'x' is not of type",
+        ),
+        (json.dumps(schema()) + "\n" + json.dumps(record(1)).replace("1", '"\\ud800"'), DataError, "Line 2 .*'s'"),
     ],
 )
 def test_bad_messages(lines: str, error: type[Exception], words: str) -> None:

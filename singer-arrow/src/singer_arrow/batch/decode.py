@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from singer_arrow.batch import spool
 from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError
 from singer_arrow.formats import FORMATS, ReadOptions
 from singer_arrow.reading.objects import ObjectReader
@@ -24,13 +25,16 @@ def read_file(storage: Storage, url: str, *, format: str, schema: pa.Schema) -> 
     Args:
         storage: Where the URL is read from.
         url: An entry of a manifest.
-        format: `parquet` or `jsonl`.
+        format: `parquet` or `jsonl`, or the spool's, whose rows have the schema already.
         schema: What SCHEMA says of the stream.
 
     Raises:
         NotFoundError: The file does not exist.
         DataError: It holds something else than the schema says; names line or row group, and column.
     """
+    if format == spool.FORMAT:
+        yield from spool.read(Url.parse(url).local_path())
+        return
     reader = ObjectReader(storage, Url.parse(url))
     try:
         yield from FORMATS[format].read(reader, schema, ReadOptions(loose_text=True))

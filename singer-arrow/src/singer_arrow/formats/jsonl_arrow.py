@@ -102,18 +102,12 @@ class ArrowLines:
             return batch_of([pa.nulls(0, f.type) for f in self._schema], self._schema, 0), []
         self._check(data, way)
         columns, infers = self._columns(way), way.watch == "infer"
-        table = pj.read_json(
-            pa.BufferReader(data),
-            pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
-            pj.ParseOptions(explicit_schema=columns.read, unexpected_field_behavior="infer" if infers else "ignore"),
-        )
-        if not _one_object_a_line(data, table.num_rows, lines):
-            raise NotPlainError
+        table = read_lines(data, columns.read, lines, unexpected="infer" if infers else "ignore")
         if infers and not self._is_known(table.schema, columns.read):
             raise NotPlainError
-        found = dict(zip(table.column_names, table.combine_chunks().to_batches()[0].columns, strict=True))
+        found = dict(zip(table.schema.names, table.columns, strict=True))
         raws, misfits = self._raws(data, columns.raw, table.num_rows, way)
-        made = [raws[f.name] if f.name in raws else _finish(found[f.name], f) for f in self._schema]
+        made = [raws[f.name] if f.name in raws else finish(found[f.name], f) for f in self._schema]
         return batch_of(made, self._schema, table.num_rows), misfits
 
     def _is_known(self, found: pa.Schema, read: pa.Schema) -> bool:
@@ -150,7 +144,7 @@ class ArrowLines:
         """The columns that Arrow's reader cannot make, from their raw text."""
         if not fields:
             return {}, []
-        raws = raw_values(data, tuple(f.name for f in fields))
+        raws = self._raw_values(data, tuple(f.name for f in fields))
         if len(raws[0]) != rows or (way.suspects and _stands_twice(data, way.suspects)):
             raise NotPlainError
         made, misfits = {}, []
@@ -168,6 +162,32 @@ class ArrowLines:
                     misfits.append(Misfit(row, field.name, str(error), raw))
             made[field.name] = pa.array(found, field.type)
         return made, misfits
+
+    def _raw_values(self, data: bytes, names: tuple[str, ...]) -> list[list[bytes]]:
+        """As `raw_values`."""
+        return raw_values(data, names)
+
+
+def read_lines(data: bytes, read: pa.Schema, lines: int, *, unexpected: str) -> pa.RecordBatch:
+    """Whole lines by Arrow's reader, one object a line.
+
+    Args:
+        data: The lines; not all of them blank.
+        read: The columns that are wanted.
+        lines: How many there are.
+        unexpected: What becomes of other members: `ignore`, `infer` or `error`.
+
+    Raises:
+        Exception: One of `FAILED`.
+    """
+    table = pj.read_json(
+        pa.BufferReader(data),
+        pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
+        pj.ParseOptions(explicit_schema=read, unexpected_field_behavior=unexpected),
+    )
+    if not _one_object_a_line(data, table.num_rows, lines):
+        raise NotPlainError
+    return table.combine_chunks().to_batches()[0]
 
 
 def from_raw(raw: bytes, field: pa.Field, *, loose_text: bool) -> Any:
@@ -285,7 +305,12 @@ def _holds_no_more(found: pa.DataType, read: pa.DataType, left_out: frozenset[st
     )
 
 
-def _finish(column: pa.Array, field: pa.Field) -> pa.Array:
+def finish(column: pa.Array, field: pa.Field) -> pa.Array:
+    """A column as Arrow's reader makes it -> as a schema wants it.
+
+    Raises:
+        Exception: One of `FAILED`: a value does not fit, or may not be what the text says.
+    """
     if pt.is_floating(column.type):
         if pc.all(pc.is_finite(column)).as_py() is False:
             raise NotPlainError

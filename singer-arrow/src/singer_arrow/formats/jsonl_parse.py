@@ -57,7 +57,7 @@ class BlockParser:
         own = pa.schema([f for f in schema if not (options.rescues and f.name == RESCUED)])
         known = options.known if options.on_drift != "ignore" else None
         keys = None if known is None else Keys(own, known - {RESCUED} if options.rescues else known, options.left_out)
-        ways = _ways(own, loose_text=options.loose_text)
+        ways = ways_for(own, loose_text=options.loose_text)
         self._own = own
         self._read = ArrowLines(own, keys, options.left_out, loose_text=options.loose_text)
         self._ways = ways if keys is None else _watched(ways)
@@ -129,7 +129,8 @@ class BlockParser:
         return self._careful.has_trouble(lines)
 
 
-def _ways(schema: pa.Schema, *, loose_text: bool) -> list[Way]:
+def ways_for(schema: pa.Schema, *, loose_text: bool) -> list[Way]:
+    """The ways to read lines of a schema, the cheapest first."""
     ways = [Way()]
     if any("timestamp" in str(f.type) for f in schema):
         ways += [Way(text_times=True)]

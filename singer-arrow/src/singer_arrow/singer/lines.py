@@ -7,14 +7,19 @@ pipe of its own.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import stat
 import threading
-from collections.abc import Generator, Iterable
-from typing import IO
+from collections.abc import Generator, Iterator
+from typing import IO, Any
+
+from singer_arrow.reading import text as limits
+from singer_arrow.reading.text import LongRecordError
 
 _CHUNK = 1 << 20
+_PIPE_BYTES = 1 << 20
 
 
 class Lines:
@@ -22,55 +27,65 @@ class Lines:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._error: BaseException | None = None
+        self.error: BaseException | None = None
+        """What `interrupt` was given."""
         self._waker: int | None = None
 
     def interrupt(self, error: BaseException) -> None:
         """Raise an error where lines are read, at once; only the first counts."""
         with self._lock:
-            if self._error is None:
-                self._error = error
+            if self.error is None:
+                self.error = error
                 if self._waker is not None:
                     os.write(self._waker, b"!")
 
-    def of(self, source: IO[str]) -> Generator[str]:
-        """The lines of an input of which nothing was read yet; without their ends, where it is a pipe or a terminal.
+    def of(self, source: IO[str]) -> Generator[bytes]:
+        """The lines of an input of which nothing was read yet, as many at a time as are there, with their ends.
+
+        Only the very last may have no end.
 
         Raises:
             BaseException: What `interrupt` was given.
-            UnicodeDecodeError: A line is no UTF-8.
+            LongRecordError: A line is longer than `reading.text.LONGEST_RECORD`.
         """
         handle = _pollable(source)
-        return self._plain(source) if handle is None else self._polled(handle)
+        begun, size = list[bytes](), 0  # the parts of a line that has not ended
+        with contextlib.closing(self._plain(source) if handle is None else self._polled(handle)) as chunks:
+            for chunk in chunks:
+                end = chunk.rfind(b"\n") + 1
+                if end:
+                    yield b"".join([*begun, chunk[:end]])
+                    begun, size = [], 0
+                if rest := chunk[end:]:
+                    begun.append(rest)
+                    size += len(rest)
+                    if size > limits.LONGEST_RECORD:
+                        raise LongRecordError
+        if begun:
+            yield b"".join(begun)
 
-    def _plain(self, source: IO[str]) -> Generator[str]:
-        for line in source:
+    def _plain(self, source: IO[str]) -> Generator[bytes]:
+        for chunk in _chunks(source):
             self._check()
-            yield line
+            yield chunk
 
-    def _polled(self, handle: int) -> Generator[str]:
-        """The lines of a file descriptor."""
+    def _polled(self, handle: int) -> Generator[bytes]:
+        """The bytes of a file descriptor, as they come."""
         woken, waker = os.pipe()
         with self._lock:
             self._waker = waker
         try:
+            _widen(handle)
             poll = select.poll()
             for each in (handle, woken):
                 poll.register(each, select.POLLIN)
-            begun: list[bytes] = []  # the parts of a line that has not ended
             while True:
                 self._check()
                 if handle not in (ready for ready, _ in poll.poll()):
                     continue
                 if not (chunk := os.read(handle, _CHUNK)):
                     break
-                lines, newline, rest = chunk.rpartition(b"\n")
-                if newline:
-                    yield from _decoded(b"".join([*begun, lines]))
-                    begun = []
-                begun.append(rest)
-            if rest := b"".join(begun):
-                yield rest.decode()
+                yield chunk
         finally:
             with self._lock:
                 self._waker = None
@@ -78,16 +93,26 @@ class Lines:
             os.close(waker)
 
     def _check(self) -> None:
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
 
 
-def _decoded(lines: bytes) -> Iterable[str]:
-    """The lines as text; all that come before one that is no UTF-8."""
-    try:
-        return lines.decode().split("\n")
-    except UnicodeDecodeError:
-        return map(bytes.decode, lines.split(b"\n"))
+def _chunks(source: IO[str]) -> Iterator[bytes]:
+    """The bytes of a file, or of what has no descriptor."""
+    binary: Any = getattr(source, "buffer", None)
+    if binary is not None:
+        yield from iter(lambda: binary.read(_CHUNK), b"")
+        return
+    for line in source:  # lone surrogates are for whoever reads the line to tell
+        yield line.encode(errors="surrogatepass")
+
+
+def _widen(handle: int) -> None:
+    """Make a pipe hold more, so that its two ends wait less for each other."""
+    with contextlib.suppress(ImportError, AttributeError, OSError):  # only Linux can, and it may not allow it
+        import fcntl
+
+        fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 def _pollable(source: IO[str]) -> int | None:

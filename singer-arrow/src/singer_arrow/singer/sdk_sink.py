@@ -7,21 +7,30 @@ from __future__ import annotations
 
 import abc
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-from singer_sdk.exceptions import InvalidRecord
+from singer_sdk.exceptions import InvalidJSONSchema
 from singer_sdk.sinks import BatchSink
+from singer_sdk.sinks.core import JSONSchemaValidator
 
 from singer_arrow.batch.message import Batch
-from singer_arrow.errors import DataError
+from singer_arrow.batch.spool import SUFFIX
+from singer_arrow.errors import DataError, SchemaError
+from singer_arrow.formats.jsonl_rows import BadRowError
 from singer_arrow.singer.loads import AnyLane
+from singer_arrow.singer.record_files import ArrowFile, LinesFile
+from singer_arrow.singer.record_parse import Parsed, RecordParser
+from singer_arrow.singer.rules import rules_for, rules_unchecked
+from singer_arrow.singer.sdk_errors import LACKS_KEY, MissingKeyError
+from singer_arrow.singer.sdk_validation import check_dates, check_record, date_format, validator
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from singer_arrow.singer.sdk_target import LoadTarget
 
 VERSION_COLUMN = "_sdc_table_version"
@@ -55,10 +64,12 @@ class LoadSink(BatchSink):
             self.schema["properties"].setdefault(VERSION_COLUMN, {"type": ["null", "integer"]})
         self.tally = target.tally(stream_name)
         self.lane: AnyLane
-        self._records: BinaryIO | None = None
-        self._path: Path | None = None
+        self._file: ArrowFile | LinesFile | None = None
         self._token = 0
         self._since = 0.0
+        properties = self.schema["properties"]
+        self._dates = {name: kind for name, prop in properties.items() if (kind := date_format(prop))}
+        self._against = validator(self.schema)
 
     @abc.abstractmethod
     def open_lane(self) -> AnyLane:
@@ -70,7 +81,18 @@ class LoadSink(BatchSink):
 
     @abc.abstractmethod
     def take_records(self, path: Path, rows: int, token: int) -> None:
-        """Add a JSON Lines file of records to the lane; the file is the lane's to remove."""
+        """Add a file of records to the lane; the file is the lane's to remove.
+
+        Args:
+            path: JSON Lines; or a spool of `record_schema` (see `batch.spool`), by its suffix.
+            rows: How many there are.
+            token: Their token at the checkpoints.
+        """
+
+    @property
+    def record_schema(self) -> pa.Schema | None:
+        """What records are read as; None if they are to come as JSON Lines."""
+        return None
 
     @property
     def tracks_versions(self) -> bool:
@@ -107,40 +129,111 @@ class LoadSink(BatchSink):
 
     def is_old(self, seconds: float) -> bool:
         """Whether records wait for longer than that."""
-        return self._records is not None and time.monotonic() - self._since >= seconds
+        return self._file is not None and time.monotonic() - self._since >= seconds
 
     @property
     def is_full(self) -> bool:
         """Whether the records that wait make a file."""
-        size = self._records.tell() if self._records else 0
-        return self.current_size >= self.max_size or size >= _RECORD_FILE_BYTES
+        size = self._file.size if self._file else 0
+        most = self.batch_size_rows
+        return size >= _RECORD_FILE_BYTES or (most is not None and self.current_size >= most)
+
+    @cached_property
+    def parser(self) -> RecordParser:
+        """What parses the RECORD lines of the stream; only where there is a `record_schema`."""
+        import pyarrow as pa
+
+        assert self.record_schema is not None
+        own = pa.schema([f for f in self.record_schema if f.name not in self._added])
+        make = rules_for if self.validate_schema else rules_unchecked
+        with_times = "_sdc_extracted_at" in self._added
+        return RecordParser(
+            own,
+            around=("time_extracted", "version") if with_times else ("version",) if self._added else (),
+            rules=make(self.schema, own, self._key_properties),
+            check=self.check_message,
+            checks_types=self.validate_schema,
+        )
+
+    @cached_property
+    def _added(self) -> tuple[str, ...]:
+        """The columns that records get from their message, or from the target."""
+        if self.include_sdc_metadata_properties:
+            return tuple(c for c in METADATA_COLUMNS if c != DELETED_COLUMN)
+        return (VERSION_COLUMN,) if VERSION_COLUMN in self.constants else ()
+
+    def take_parsed(self, parsed: Parsed, rows: int) -> None:
+        """Take the first rows of a block of RECORD messages."""
+        start = 0
+        while start < rows:
+            context = self._get_context({})
+            most = rows if self.batch_size_rows is None else max(1, self.batch_size_rows - self.current_size)
+            count = min(rows - start, most)
+            if self._file is None:
+                assert self.record_schema is not None
+                self._file = ArrowFile(self.target.temporary(SUFFIX), self.record_schema)
+            assert isinstance(self._file, ArrowFile)
+            self._file.write(self._completed(parsed, start, count, context["batch_start_time"]))
+            self.tally_record_read(count)
+            self.record_counter_metric.increment(count)
+            start += count
+            if self.is_full:
+                self.target.drain_one(self)
+
+    def _completed(self, parsed: Parsed, start: int, count: int, batched_at: datetime) -> pa.RecordBatch:
+        """Rows of a block, with the columns that the target adds."""
+        import pyarrow as pa
+
+        assert self.record_schema is not None
+        rows = parsed.rows.slice(start, count)
+        if not self._added:
+            return rows
+        around = {name: array.slice(start, count) for name, array in parsed.around.items()}
+        values: dict[str, Any] = {
+            "_sdc_received_at": datetime.now(UTC),
+            "_sdc_batched_at": batched_at,
+            "_sdc_sequence": round(time.time() * 1000),
+            "_sdc_sync_started_at": self.sync_started_at,
+        }
+        columns = []
+        for field in self.record_schema:
+            if field.name not in self._added:
+                columns.append(rows.column(field.name))
+            elif field.name == VERSION_COLUMN:
+                columns.append(around["version"].cast(field.type))
+            elif field.name == "_sdc_extracted_at":
+                moments = [None if t is None else _in_utc(t) for t in around["time_extracted"].to_pylist()]
+                columns.append(pa.array(moments, field.type))
+            else:
+                columns.append(pa.repeat(pa.scalar(values[field.name], field.type), count))
+        return pa.RecordBatch.from_arrays(columns, schema=self.record_schema)
 
     def start_batch(self, context: dict[str, Any]) -> None:  # noqa: ARG002 - the SDK's signature
-        """Open a file for the records to come."""
+        """Open a token for the records to come."""
         self._token = self.target.checkpoints.open()
         self._since = time.monotonic()
-        self._path = self.target.temporary(".jsonl")
-        self._records = self._path.open("wb")
 
     def process_record(self, record: dict[str, Any], context: dict[str, Any]) -> None:  # noqa: ARG002
         """Write a record to the file."""
         if VERSION_COLUMN in self.constants and not self.include_sdc_metadata_properties:
             record[VERSION_COLUMN] = self.target.message_version
-        assert self._records is not None
+        if self._file is None:
+            self._file = LinesFile(self.target.temporary(".jsonl"))
+        assert isinstance(self._file, LinesFile)
         try:
-            self._records.write(_encode(record) + b"\n")
+            self._file.write(record)
         except UnicodeEncodeError as error:
-            msg = f"A RECORD of stream {self.stream_name!r} holds text that is no Unicode: {error.reason}"
+            msg = f"it holds text that is no Unicode: {error.reason}"
             raise DataError(msg) from None
 
     def process_batch(self, context: dict[str, Any]) -> None:  # noqa: ARG002
         """Hand the file over."""
-        if self._records is None or self._path is None:
+        if self._file is None:
             return
-        self._records.close()
-        self._records = None
+        file, self._file = self._file, None
+        file.close()
         self.tally.add(records=self.current_size)
-        self.take_records(self._path, self.current_size, self._token)
+        self.take_records(file.path, self.current_size, self._token)
 
     def clean_up(self) -> None:
         """Let the SDK's metric count the rows of batches too."""
@@ -148,24 +241,71 @@ class LoadSink(BatchSink):
         self.record_counter_metric.increment(max(0, counts["rows"] - counts["records"]))
         super().clean_up()
 
+    def get_validator(self) -> None:
+        """Records are checked by `check_message` and `_validate_and_parse`; the SCHEMA itself as the SDK does.
+
+        Raises:
+            SchemaError: It is no JSON Schema.
+        """
+        if self.validate_schema:
+            try:
+                JSONSchemaValidator(self.schema)
+            except InvalidJSONSchema as error:
+                found = error.__cause__
+                why = getattr(found, "message", None) or str(error)
+                msg = f"SCHEMA of stream {self.stream_name!r} is no JSON Schema: {' '.join(str(why).split())[:300]}"
+                raise SchemaError(msg) from None
+
+    def check_message(self, message: Mapping[str, Any]) -> None:
+        """Check a RECORD message, the exact way.
+
+        Raises:
+            BadRowError: Its record is not as the SCHEMA says.
+        """
+        record = dict(message["record"])
+        if self.include_sdc_metadata_properties:
+            self._add_sdc_metadata_to_record(record, dict(message), {})
+        else:
+            self._remove_sdc_metadata_from_record(record)
+        self._check(record)
+        for key in self._key_properties:
+            if key not in record:
+                raise BadRowError(LACKS_KEY, key)
+
+    def warn_of_unknown(self, names: Iterable[str]) -> None:
+        """Say once of each property that the SCHEMA does not have that it is left out."""
+        if self.schema.get("additionalProperties", False):
+            return
+        known = self.schema["properties"]
+        for name in names:
+            if name not in known and name not in self._warned_missing_fields and name not in METADATA_COLUMNS:
+                self.logger.warning("No schema for record field '%s'", name)
+                self._warned_missing_fields.add(name)
+
+    def _check(self, record: Mapping[str, Any]) -> None:
+        if self.validate_schema:
+            check_record(record, self._against)
+        check_dates(record, self._dates)
+
     def _validate_and_parse(self, record: dict[str, Any]) -> dict[str, Any]:
         """Check as the SDK does, but keep the text of dates: a record and its BATCH twin make the same row.
 
         Raises:
-            InvalidRecord: The record is not as the SCHEMA says; names the stream, as the SDK does not.
+            DataError: The record is not as the SCHEMA says.
         """
         try:
-            if self._validator is not None:
-                self._validator.validate(record)
-            self._parse_timestamps_in_record(record.copy(), self.schema, self.datetime_error_treatment)
-        except InvalidRecord as error:
-            raise self._invalid(error.error_message, record) from None
-        except (ValueError, TypeError) as error:  # a date that is none
-            raise self._invalid(str(error), record) from None
+            self._check(record)
+        except BadRowError as error:
+            raise DataError(str(error), column=error.column) from None
+        self.warn_of_unknown(name for name, value in record.items() if value is not None)
         return record
 
-    def _invalid(self, reason: str, record: dict[str, Any]) -> InvalidRecord:
-        return InvalidRecord(f"stream {self.stream_name!r}: {reason}", record)
+    def _singer_validate_message(self, record: dict[str, Any]) -> None:
+        for key in self._key_properties:
+            if key not in record:
+                raise MissingKeyError(LACKS_KEY, column=key)
 
 
-_encode = msgspec.json.Encoder(decimal_format="number").encode
+def _in_utc(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -21,9 +21,11 @@ from singer_sdk.singerlib.json import deserialize_json, serialize_json
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError, SchemaError, ServiceError
 from singer_arrow.singer.checkpoint import Checkpoints, State
+from singer_arrow.singer.intake import Intake
 from singer_arrow.singer.loads import AnyLane, Limits, Loads
+from singer_arrow.singer.record_parse import names_of_record
 from singer_arrow.singer.sdk import CheckedPlugin, discard_output
-from singer_arrow.singer.sdk_reader import LineReader
+from singer_arrow.singer.sdk_reader import BAD_INPUT, LineReader
 from singer_arrow.singer.sdk_sink import LoadSink
 from singer_arrow.singer.tally import Tally
 from singer_arrow.singer.ticker import tick
@@ -36,6 +38,10 @@ if TYPE_CHECKING:
 
     from singer_arrow.storage import Storage
 
+_MOST_HELD_SECONDS = 2.0
+"""How long RECORD lines and a STATE wait for others to be parsed with."""
+_RUNS_PER_LOOK = 256
+"""Runs of RECORD lines of which one is looked at for properties that the SCHEMA does not have."""
 GRACE_SECONDS = 20.0
 """How long a run that must end waits for the loads that run; Kubernetes kills after 30 s."""
 
@@ -59,6 +65,9 @@ class LoadTarget(CheckedPlugin, Target):
         self._tallies: dict[str, Tally] = {}
         self._messages = threading.RLock()  # one message at a time, and no draining in the middle of one
         self._row_by_row: set[str] = set()
+        self._takers: dict[str, LoadSink | None] = {}
+        self._runs = 0
+        self._reader.record_lines = self
 
     @property
     @abc.abstractmethod
@@ -85,11 +94,19 @@ class LoadTarget(CheckedPlugin, Target):
     def loads(self) -> Loads:
         """What loads."""
         self._MAX_RECORD_AGE_IN_MINUTES = self.limits.age_seconds / 60
-        reader = self.message_reader
-        assert isinstance(reader, LineReader)
-        loads = Loads(self.checkpoints, self.limits, reader.interrupt)
+        loads = Loads(self.checkpoints, self.limits, self._reader.interrupt)
         threading.Thread(target=tick, args=(weakref.ref(self), loads), name="ticker", daemon=True).start()
         return loads
+
+    @cached_property
+    def intake(self) -> Intake:
+        """What parses RECORD lines."""
+        return Intake(self.limits.workers, self.checkpoints.state)
+
+    @property
+    def _reader(self) -> LineReader:
+        assert isinstance(self.message_reader, LineReader)
+        return self.message_reader
 
     def temporary(self, suffix: str) -> Path:
         """A name for a new temporary file; it is removed when the run ends, at the latest."""
@@ -107,8 +124,8 @@ class LoadTarget(CheckedPlugin, Target):
         Raises:
             Exception: Whatever failed first.
         """
-        for sink in [*self._sinks_to_clear, *self._sinks_active.values()]:
-            if sink.stream_name == stream and isinstance(sink, LoadSink):
+        for sink in self._load_sinks():
+            if sink.stream_name == stream:
                 self.drain_one(sink)
                 self.loads.wait(sink.lane)
 
@@ -130,11 +147,35 @@ class LoadTarget(CheckedPlugin, Target):
         )
         try:
             target.listen(file_input)
+        except BAD_INPUT:
+            try:
+                target.load_what_came()
+            finally:
+                target.abandon()
+            raise
         except BaseException:
             target.abandon()
             raise
         finally:
             target.close()
+
+    def load_what_came(self) -> None:
+        """Load what stands before a bad message, and hand out the STATE before it; but replace no table by a part.
+
+        Raises:
+            DataError: A message before that one is bad too.
+        """
+        if "loads" in self.__dict__ and self.loads.is_over:
+            return
+        with self._messages:
+            try:
+                self.intake.flush()
+            finally:
+                for sink in self._load_sinks():
+                    if not sink.lane.deferred:
+                        self.drain_one(sink)
+                self.loads.wait()
+                self.checkpoints.flush()
 
     def abandon(self) -> None:
         """End a run before its end: wait a little for the loads that run, and hand out the STATE that is safe."""
@@ -143,6 +184,42 @@ class LoadTarget(CheckedPlugin, Target):
             self.loads.stop(GRACE_SECONDS)
             self.checkpoints.flush()
             self._report()
+
+    # What the reader calls for RECORD lines of streams that need no single records
+
+    def takes(self, stream: str) -> bool:
+        """Whether RECORD lines of a stream go as they are: it has one sink, which changes nothing."""
+        if stream not in self._takers:
+            maps = self.mapper.stream_maps.get(stream, [])
+            sink = self._sinks_active.get(maps[0].stream_alias) if len(maps) == 1 and _is_plain(maps[0]) else None
+            self._takers[stream] = sink if isinstance(sink, LoadSink) and sink.record_schema is not None else None
+        return self._takers[stream] is not None
+
+    def take(self, stream: str, lines: bytes, first: int, count: int) -> None:
+        """Take RECORD lines.
+
+        Raises:
+            DataError: One is bad.
+        """
+        sink = self._takers[stream]
+        assert sink is not None
+        if self._runs % _RUNS_PER_LOOK == 0:
+            sink.warn_of_unknown(names_of_record(lines[: lines.find(b"\n")]))
+        self._runs += 1
+        with self._messages:
+            self.intake.add(sink, lines, first, count)
+
+    def flush(self) -> None:
+        """All lines were read.
+
+        Raises:
+            DataError: One is bad.
+        """
+        with self._messages:
+            self.intake.flush()
+
+    def _load_sinks(self) -> list[LoadSink]:
+        return [s for s in [*self._sinks_to_clear, *self._sinks_active.values()] if isinstance(s, LoadSink)]
 
     # What the SDK calls for each message
 
@@ -156,6 +233,8 @@ class LoadTarget(CheckedPlugin, Target):
             msg = f"SCHEMA of stream {stream!r} has key_properties {keys!r}; they must be a list of names"
             raise SchemaError(msg)
         with self._messages:
+            self.intake.flush()
+            self._takers.clear()
             super()._process_schema_message(message_dict)
 
     def _process_record_message(self, message_dict: dict[str, Any]) -> None:
@@ -170,6 +249,7 @@ class LoadTarget(CheckedPlugin, Target):
     def _process_batch_message(self, message_dict: dict[str, Any]) -> None:
         batch = Batch.from_message(message_dict)
         with self._messages:
+            self.intake.flush()
             if batch.stream not in self.mapper.stream_maps:
                 self._assert_sink_exists(batch.stream)
             maps = [m for m in self.mapper.stream_maps[batch.stream] if not isinstance(m, RemoveRecordTransform)]
@@ -196,19 +276,21 @@ class LoadTarget(CheckedPlugin, Target):
         if message_dict["stream"] not in self.mapper.stream_maps:
             self._assert_sink_exists(message_dict["stream"])
         with self._messages:
+            self.intake.flush()
             super()._process_activate_version_message(message_dict)
 
     def _process_state_message(self, message_dict: dict[str, Any]) -> None:
         self._assert_line_requires(message_dict, {"value"})
         if "loads" in self.__dict__:
             self.loads.check()
-        self.checkpoints.state(message_dict["value"])  # never the SDK's own, which leaves when sinks are drained
+        with self._messages:  # never the SDK's own STATE, which leaves when sinks are drained
+            self.intake.state(self._reader.number, message_dict["value"])
 
     def process_endofpipe(self) -> None:
         """Load what is left, finish what waited for the end, and hand out the last STATE."""
         with self._messages:
-            sinks = [s for s in [*self._sinks_to_clear, *self._sinks_active.values()] if isinstance(s, LoadSink)]
-            for sink in sinks:
+            self.intake.flush()
+            for sink in self._load_sinks():
                 self.drain_one(sink)
             self.loads.wait()
             for lane in self.deferred:
@@ -256,9 +338,13 @@ class LoadTarget(CheckedPlugin, Target):
         """Hand over records that are old enough, unless a message is being processed right now."""
         if self._messages.acquire(blocking=False):
             try:
+                if self.intake.is_due(min(_MOST_HELD_SECONDS, self.limits.age_seconds)):
+                    self.intake.flush()
                 for sink in self._sinks_active.values():
                     if isinstance(sink, LoadSink) and sink.is_old(self.limits.age_seconds):
                         self.drain_one(sink)
+            except DataError as error:  # of a line; told where lines are read
+                self._reader.interrupt(error)
             finally:
                 self._messages.release()
 

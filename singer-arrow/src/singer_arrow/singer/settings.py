@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from singer_arrow.errors import ConfigError
 
 if TYPE_CHECKING:
-    from jsonschema import ValidationError  # type: ignore[import-untyped]  # it ships no types
+    from jsonschema import ValidationError
 
 _WORDS = {
     "boolean": "a boolean",

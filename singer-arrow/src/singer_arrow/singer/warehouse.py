@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from singer_sdk.helpers.capabilities import CapabilitiesEnum, PluginCapabilities, TargetCapabilities
 
+from singer_arrow.batch import spool
 from singer_arrow.batch.conversion import Conversion, UploadColumn
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import SchemaError
@@ -171,11 +172,16 @@ class WarehouseSink(LoadSink):
         alone = self.is_load_of_its_own(batch)
         self.target.loads.add(self.lane, item, token=token, kind=self.lane.kind(item), alone=alone)
 
+    @cached_property
+    def record_schema(self) -> pa.Schema:
+        """See `LoadSink.record_schema`."""
+        return self.conversion({}, keys=(), place=None).read_schema
+
     def take_records(self, path: Path, rows: int, token: int) -> None:
         """See `LoadSink.take_records`."""
         item = Item(
             urls=(str(Url.parse(str(path))),),
-            file_format="jsonl",
+            file_format=spool.FORMAT if path.suffix == spool.SUFFIX else "jsonl",
             conversion=self._conversion({}),
             rows=rows,
             bytes=path.stat().st_size,

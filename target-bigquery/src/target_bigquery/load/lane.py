@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from singer_arrow.batch import spool
 from singer_arrow.singer import lane
 from target_bigquery.client import BigQuery
 from target_bigquery.ledger import StreamLedger
@@ -47,8 +48,8 @@ class Lane(lane.Lane[Way, Part]):
         return Part(item)
 
     def kind(self, item: Item) -> str:
-        """What an item is uploaded as."""
-        return self.way.formats[item.file_format]
+        """What an item is uploaded as; records as JSON Lines are."""
+        return self.way.formats["jsonl" if item.file_format == spool.FORMAT else item.file_format]
 
     def join(self, parts: Sequence[Part]) -> Upload:
         """One file for a load."""

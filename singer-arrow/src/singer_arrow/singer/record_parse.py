@@ -1,0 +1,264 @@
+"""Lines of RECORD messages of one stream -> one record batch, up to the first line that is bad.
+
+A block is read fast, and the rules of its stream's SCHEMA are checked column by column. Where that fails it is halved
+until the trouble is in few lines, which are checked and read one by one: that tells which line is bad, and why, or that
+none is. Streams without rules are checked one by one, and then read fast. What comes out does not depend on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from singer_arrow.formats.jsonl_arrow import FAILED, NotPlainError, batch_of, from_raw
+from singer_arrow.formats.jsonl_enveloped import EnvelopedLines
+from singer_arrow.formats.jsonl_parse import ways_for
+from singer_arrow.formats.jsonl_rows import BadRowError, any_json, kind_of, parse, raw_members, row
+from singer_arrow.formats.values import shorten
+from singer_arrow.schema import is_json
+from singer_arrow.singer.rules import Rules
+from singer_arrow.singer.sdk_validation import all_dates
+
+_FEW = 64
+_AROUND = {"type": pa.string(), "stream": pa.string(), "time_extracted": pa.string(), "version": pa.int64()}
+_RAW_RECORD: Any = msgspec.json.Decoder(msgspec.defstruct("Raw", [("record", msgspec.Raw)], gc=False))
+Message = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a line, given its index in the block."""
+
+    index: int
+    reason: str
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """The rows of a block: of all its lines, or of those before the first that is bad.
+
+    `around` is what was wanted of the messages around the records: `time_extracted` (text) and `version` (int64).
+    """
+
+    rows: pa.RecordBatch
+    around: Mapping[str, pa.Array]
+    fault: Fault | None = None
+    is_slow: bool = False
+
+
+class RecordParser:
+    """Parses the RECORD lines of one stream; may be called from several threads at once.
+
+    Args:
+        schema: The columns that are wanted of the records.
+        around: What is wanted of the messages besides: `time_extracted`, `version`.
+        rules: Those of the SCHEMA; None if there are none for what it says.
+        check: Checks a message, the exact way; raises BadRowError.
+        checks_types: Whether `check` checks types too, so that the fast way must be as strict.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        *,
+        around: Sequence[str],
+        rules: Rules | None,
+        check: Callable[[Message], None],
+        checks_types: bool,
+    ) -> None:
+        self._schema, self._around, self._rules, self._check = schema, tuple(around), rules, check
+        closed = rules is not None and rules.is_closed
+        known = pa.schema([(n, t) for n, t in _AROUND.items() if closed or n in (*around, "type", "stream")])
+        self._strict = EnvelopedLines(
+            schema, under="record", around=known, is_closed=closed, loose_text=not checks_types, fits=_texts_fit
+        )
+        self._loose = EnvelopedLines(schema, under="record", around=known, loose_text=True)
+        self._loose_ways = ways_for(schema, loose_text=True)
+        self._strict_ways = [w for w in self._loose_ways if not (checks_types and w.raw_text)]
+        self._raws = [(i, f) for i, f in enumerate(schema) if is_json(f) or pt.is_string(f.type)]
+        self._is_wary = rules is None
+
+    def __call__(self, data: bytes) -> Parsed:
+        """The rows of whole lines, all with their ends."""
+        if not self._is_wary:
+            try:
+                return self._fast(data, data.count(b"\n"))
+            except FAILED:
+                pass
+        return self._with_care(data.split(b"\n")[:-1])
+
+    def _fast(self, data: bytes, lines: int) -> Parsed:
+        rows, around = self._strict.rows(data, self._strict_ways[0], lines)
+        if rows.num_rows != lines or self._rules is None or not self._rules.hold(rows, data):
+            raise NotPlainError
+        if "time_extracted" in self._around and not all_dates(around["time_extracted"].to_pylist(), "date-time"):
+            raise NotPlainError
+        return Parsed(rows, {name: around[name] for name in self._around})
+
+    def _unchecked(self, data: bytes, lines: int) -> Parsed:
+        rows, around = self._loose.rows(data, self._loose_ways[0], lines)
+        if rows.num_rows != lines:
+            raise NotPlainError
+        return Parsed(rows, {name: around[name] for name in self._around})
+
+    def _with_care(self, lines: list[bytes]) -> Parsed:
+        fault, is_checked = None, self._is_wary
+        if is_checked:
+            fault = next(self._faults(lines), None)
+            lines = lines if fault is None else lines[: fault.index]
+        parts = list(self._parts(lines, 0, is_checked=is_checked))
+        alone = sum(part.rows.num_rows for part in parts if part.is_slow)
+        if alone * 2 > len(lines) > 4 * _FEW:  # the next blocks are probably alike
+            self._is_wary = True
+        if not parts:
+            parts = [self._one_by_one([], 0, is_checked=True)]
+        rows = pa.concat_batches([part.rows for part in parts])
+        around = {name: pa.concat_arrays([part.around[name] for part in parts]) for name in self._around}
+        return Parsed(rows, around, parts[-1].fault or fault)
+
+    def _faults(self, lines: Sequence[bytes]) -> Iterator[Fault]:
+        for index, line in enumerate(lines):
+            try:
+                self._check(_message(line))
+            except BadRowError as error:
+                yield Fault(index, str(error), error.column)
+
+    def _parts(self, lines: Sequence[bytes], start: int, *, is_checked: bool) -> Iterator[Parsed]:
+        """The rows of some lines, up to the first that is bad."""
+        if not lines:
+            return
+        try:
+            yield (self._unchecked if is_checked else self._fast)(b"\n".join([*lines, b""]), len(lines))
+        except FAILED:
+            pass
+        else:
+            return
+        if len(lines) <= _FEW:
+            yield self._one_by_one(lines, start, is_checked=is_checked)
+            return
+        middle = len(lines) // 2
+        for half, at in ((lines[:middle], start), (lines[middle:], start + middle)):
+            for part in self._parts(half, at, is_checked=is_checked):
+                yield part
+                if part.fault is not None:
+                    return
+
+    def _one_by_one(self, lines: Sequence[bytes], start: int, *, is_checked: bool) -> Parsed:
+        rows, around, fault = list[list[Any]](), list[list[Any]](), None
+        for index, line in enumerate(lines, start):
+            try:
+                message = _message(line)
+                if not is_checked:
+                    self._check(message)
+                rows.append(self._row(line, message))
+                around.append([_AROUND_VALUE[name](message.get(name)) for name in self._around])
+            except BadRowError as error:
+                fault = Fault(index, str(error), error.column)
+                del rows[len(around) :]
+                break
+        else:
+            self._turn_ways(is_checked=is_checked)
+        columns = [pa.array([r[i] for r in rows], f.type) for i, f in enumerate(self._schema)]
+        members = {n: pa.array([a[i] for a in around], _AROUND[n]) for i, n in enumerate(self._around)}
+        return Parsed(batch_of(columns, self._schema, len(rows)), members, fault, is_slow=True)
+
+    def _turn_ways(self, *, is_checked: bool) -> None:
+        """Lines that are not bad could not be read fast: the next ones are tried another way."""
+        if is_checked:
+            self._loose_ways = [*self._loose_ways[1:], self._loose_ways[0]]
+        else:
+            self._strict_ways = [*self._strict_ways[1:], self._strict_ways[0]]
+
+    def _row(self, line: bytes, message: Message) -> list[Any]:
+        raw = _raw_record(line, message)
+        values, misfits = row(raw, self._schema, loose_text=True)
+        if misfits:
+            raise misfits[0]
+        if self._raws:
+            raws = raw_members(raw)
+            for i, field in self._raws:
+                if field.name in raws:
+                    values[i] = from_raw(raws[field.name], field, loose_text=True)
+        return values
+
+
+def names_of_record(line: bytes) -> list[str]:
+    """The properties of a RECORD message's record that are not null; none if the line is bad."""
+    try:
+        return [name for name, value in _message(line)["record"].items() if value is not None]
+    except BadRowError:
+        return []
+
+
+def _message(line: bytes) -> Message:
+    """A RECORD message.
+
+    Raises:
+        BadRowError: The line is none.
+    """
+    if not line or line.isspace():
+        reason = "the line is blank"
+        raise BadRowError(reason)
+    try:
+        message = parse(line)
+    except BadRowError:
+        raise
+    except ValueError as error:  # an integer of thousands of digits
+        raise BadRowError(str(error)) from None
+    if not isinstance(message, dict):
+        reason = f"each line must hold a message, this one holds {kind_of(message)}"
+        raise BadRowError(reason)
+    twice: frozenset[str] = message.twice & {"type", "stream", "record"}  # type: ignore[attr-defined]  # of no other dict
+    if twice:
+        reason = f"the key {min(twice)!r} stands twice in its message"
+        raise BadRowError(reason)
+    if not isinstance(message.get("record"), dict):
+        found = kind_of(message["record"]) if "record" in message else "nothing"
+        reason = f"'record' must hold an object, it holds {found}"
+        raise BadRowError(reason)
+    return message
+
+
+def _raw_record(line: bytes, message: Message) -> bytes:
+    try:
+        return bytes(_RAW_RECORD.decode(line).record)
+    except (msgspec.MsgspecError, UnicodeDecodeError):  # it refuses more than `parse`, such as lone surrogates
+        return any_json(message["record"])
+
+
+def _version(value: Any) -> int | None:
+    if value is None:
+        return None
+    whole = isinstance(value, int | Decimal) and not isinstance(value, bool) and value == int(value)
+    if not whole or not -(2**63) <= value < 2**63:
+        reason = f"its version {shorten(value)} is no integer of 64 bits"
+        raise BadRowError(reason)
+    return int(value)
+
+
+def _time_extracted(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    reason = f"its time_extracted {shorten(value)} is no text"
+    raise BadRowError(reason)
+
+
+_AROUND_VALUE: dict[str, Callable[[Any], Any]] = {"time_extracted": _time_extracted, "version": _version}
+
+
+def _texts_fit(column: pa.Array, field: pa.Field) -> bool:
+    """Whether all texts are dates also for Python."""
+    if not pa.types.is_string(column.type) or not pt.is_temporal(field.type):
+        return True
+    if pt.is_date(field.type) and pc.all(pc.equal(pc.utf8_length(column), 10)).as_py() is not False:
+        return True
+    kind = "date" if pt.is_date(field.type) else "time" if pt.is_time(field.type) else "date-time"
+    return all_dates(column.to_pylist(), kind)

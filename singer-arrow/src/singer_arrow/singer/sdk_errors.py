@@ -1,0 +1,31 @@
+"""The errors of messages: ours, with the line of the input, and the SDK's own kinds where it has one."""
+
+from __future__ import annotations
+
+from singer_sdk.exceptions import MissingKeyPropertiesError, RecordsWithoutSchemaException
+
+from singer_arrow.errors import DataError
+
+LACKS_KEY = "it lacks the key property"
+"""What is said of a record without a key."""
+_HINT = "Mend it in the tap, or change the SCHEMA that the tap sends"
+
+
+class MissingKeyError(DataError, MissingKeyPropertiesError):
+    """A record lacks a key property."""
+
+
+class NoSchemaError(DataError, RecordsWithoutSchemaException):
+    """A message stands before the SCHEMA of its stream."""
+
+
+def place(number: int, kind: object, stream: object) -> str:
+    """Where a message is; `number` is that of its line, from 1."""
+    of = f", a {kind} of stream {stream!r}" if isinstance(stream, str) else ""
+    return f"Line {number} of the input{of}"
+
+
+def bad_record(number: int, stream: str, reason: str, column: str | None = None) -> DataError:
+    """The error that a RECORD line of the input is."""
+    kind = MissingKeyError if reason == LACKS_KEY else DataError
+    return kind(reason, url=place(number, "RECORD", stream), column=column, hint=_HINT)

@@ -1,0 +1,107 @@
+"""Records against the JSON Schema of their stream, one by one: the exact way, which is the SDK's. Pure.
+
+The privates used here are listed in `tests/unit/singer_arrow/test_sdk_validation.py`, which fails when an SDK changes
+them. jsonschema is what the SDK checks with.
+
+Numbers are ints and Decimals, as the SDK reads them; a Decimal without a fraction is an integer, as JSON Schema has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+from jsonschema import FormatChecker, TypeChecker, validators
+from jsonschema.exceptions import best_match
+from jsonschema.protocols import Validator
+from singer_sdk.helpers._typing import get_datelike_property_type
+from singer_sdk.typing import DEFAULT_JSONSCHEMA_VALIDATOR
+
+from singer_arrow.formats.jsonl_rows import BadRowError
+from singer_arrow.formats.values import shorten
+
+_LONGEST = 300
+_PARSERS = {"date-time": datetime.fromisoformat, "date": date.fromisoformat, "time": time.fromisoformat}
+
+
+def _is_integer(_: TypeChecker, value: Any) -> bool:
+    whole = isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value()
+    return whole or bool(DEFAULT_JSONSCHEMA_VALIDATOR.TYPE_CHECKER.is_type(value, "integer"))
+
+
+_VALIDATOR = validators.extend(
+    DEFAULT_JSONSCHEMA_VALIDATOR,
+    type_checker=DEFAULT_JSONSCHEMA_VALIDATOR.TYPE_CHECKER.redefine("integer", _is_integer),
+)
+KEYWORDS = frozenset(_VALIDATOR.VALIDATORS)
+"""The keywords that say something about values; others are annotations."""
+
+
+def validator(schema: Mapping[str, Any]) -> Validator:
+    """What checks values against a JSON Schema as the SDK does, which leaves formats alone."""
+    made: Validator = _VALIDATOR(schema, format_checker=FormatChecker(formats=()))
+    return made
+
+
+def check_record(record: Mapping[str, Any], against: Validator) -> None:
+    """Check a record.
+
+    Raises:
+        BadRowError: It is not as the schema says; names the column, where it is one's fault.
+    """
+    try:
+        error = best_match(against.iter_errors(record))
+    except (ArithmeticError, RecursionError) as failed:  # of numbers with more digits than a Decimal computes with
+        reason = f"it cannot be checked against the SCHEMA ({type(failed).__name__})"
+        raise BadRowError(reason) from None
+    if error is not None:
+        message = error.message if len(error.message) <= _LONGEST else f"{error.message[:_LONGEST]}..."
+        raise BadRowError(message, str(error.path[0]) if error.path else None)
+
+
+def is_valid(value: Any, against: Validator) -> bool:
+    """Whether a value is as a schema says."""
+    try:
+        return next(iter(against.iter_errors(value)), None) is None
+    except (ArithmeticError, RecursionError):
+        return False
+
+
+def date_format(prop: Any) -> str | None:
+    """Which of date-time, date and time the SDK takes a property for."""
+    return get_datelike_property_type(prop) if isinstance(prop, dict) else None
+
+
+def check_dates(record: Mapping[str, Any], formats: Mapping[str, str]) -> None:
+    """Check dates as the SDK does: as Python reads ISO 8601.
+
+    Args:
+        record: A record.
+        formats: The format of each property that is a date, a time or both.
+
+    Raises:
+        BadRowError: One is none.
+    """
+    for name, kind in formats.items():
+        value = record.get(name)
+        if value is None:
+            continue
+        try:
+            _PARSERS[kind](value)
+        except (ValueError, TypeError) as error:
+            reason = f"{shorten(value)} is no {kind} ({error})"
+            raise BadRowError(reason, name) from None
+
+
+def all_dates(texts: list[str | None], kind: str) -> bool:
+    """Whether all texts are dates as Python reads them."""
+    parse = _PARSERS[kind]
+    try:
+        for text in texts:
+            if text is not None:
+                parse(text)
+    except ValueError:
+        return False
+    return True
