@@ -142,10 +142,10 @@ def serving_s3(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="s3-", dir=data)))
         if gateway := versitygw(data, say):
             kind = f"versitygw {VERSITYGW.removeprefix('v')}"
-            command = [sys.executable, "-m", "benchmarks.services.gateway", gateway, folder]
+            command = [sys.executable, "-m", "benchmarks.services.gateway", str(gateway), str(folder)]
         else:
             kind = f"moto {version('moto')}"
-            command = [sys.executable, "-m", "local_cloud.s3.server", folder]
+            command = [sys.executable, "-m", "local_cloud.s3.server", str(folder)]
         service = Service(kind, command, log=folder / "s3.log")
         stack.callback(service.stop)
         direct = str(service.facts["url"])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from benchmarks.harness import BenchmarkError
 
 if TYPE_CHECKING:
+    from benchmarks.peers import Installed
     from benchmarks.s3 import LocalS3
 
 DATA = Path(__file__).parent / "data"
@@ -33,6 +34,7 @@ class Workbench:
         self.env: dict[str, str] = {}
         self._clouds: dict[str, Any] = {}
         self._s3: LocalS3 | None = None
+        self._peers: dict[str, Installed | None] = {}
         self._stack = ExitStack()
         self._say = say
 
@@ -90,6 +92,18 @@ class Workbench:
             self._s3 = self._stack.enter_context(serving_s3(data=self.data, say=self._say))
             self._say(f"S3 is {self._s3.kind}")
         return self._s3
+
+    def peer(self, name: str) -> Installed | None:
+        """A peer in an environment of its own, installed if need be; None, and a line that says why, if it cannot be."""
+        from benchmarks.peers import install
+
+        if name not in self._peers:
+            try:
+                self._peers[name] = install(name, self.data / "peers", self._say)
+            except BenchmarkError as error:
+                self._say(f"left out: {error}")
+                self._peers[name] = None
+        return self._peers[name]
 
     def executable(self, name: str) -> Path:
         """The path of one of our commands, beside the Python that runs the benchmarks."""

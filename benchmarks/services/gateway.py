@@ -26,8 +26,16 @@ def main() -> None:
     objects.mkdir(parents=True)
     port = _free_port()
     command = [binary, "--quiet", "--access", environment.ACCESS_KEY_ID, "--secret", environment.SECRET_ACCESS_KEY]
-    command += ["--region", environment.REGION, "--port", f"127.0.0.1:{port}", "posix", *_metadata(folder), objects]
-    server = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL, preexec_fn=_end_with_this)  # noqa: PLW1509 - no thread runs yet
+    command += [
+        "--region",
+        environment.REGION,
+        "--port",
+        f"127.0.0.1:{port}",
+        "posix",
+        *_metadata(folder),
+        str(objects),
+    ]
+    server = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_end_with_this)  # noqa: PLW1509 - no thread runs yet
 
     def last_act() -> None:
         server.kill()
@@ -43,14 +51,14 @@ def _end_with_this() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _metadata(folder: Path) -> list[str | Path]:
+def _metadata(folder: Path) -> list[str]:
     """Where versitygw keeps ETags: in extended attributes of the files, or beside them where there are none."""
     try:
         os.setxattr(folder, "user.tried", b"1")
     except OSError:
         sidecar = folder / "metadata"
         sidecar.mkdir()
-        return ["--sidecar", sidecar]
+        return ["--sidecar", str(sidecar)]
     return []
 
 
