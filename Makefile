@@ -40,8 +40,8 @@ format: setup  ## Format the code
 bench: setup  ## Side-by-side benchmarks; CASES="name name" chooses
 	@$(RUN) python -m benchmarks $(CASES)
 
-docs: setup  ## Write what is written from the code: settings, plugins, SQL, types
-	@$(RUN) python docs/settings_tables.py && $(RUN) python docs/meltano_plugins.py && $(RUN) python docs/redshift_sql.py && $(RUN) python docs/type_tables.py
+docs: setup  ## Write what is written from the code: settings, plugins, SQL, types; figures from the benchmarks
+	@$(RUN) python docs/settings_tables.py && $(RUN) python docs/meltano_plugins.py && $(RUN) python docs/redshift_sql.py && $(RUN) python docs/type_tables.py && $(RUN) python -m benchmarks.page
 
 build: setup  ## Wheels into dist/, tried in an empty environment
 	@rm -rf dist && for p in singer-arrow tap-s3-files target-bigquery target-redshift; do $(UV) build --quiet --wheel --out-dir dist $$p || exit 1; done

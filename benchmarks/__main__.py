@@ -6,18 +6,21 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks import machine, report
+from benchmarks import machine, page, report
 from benchmarks.cases import CASES, ON_REQUEST
 from benchmarks.harness import BenchmarkError
+from benchmarks.peers import PEERS
 from benchmarks.rounds import run_case
 from benchmarks.workbench import DATA, Workbench
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = page.RESULTS
 
 
 def main() -> int:
     """Run cases, print their tables, write their results; 1 if a case could not be run."""
     given = _parser().parse_args()
+    if given.install:
+        return _install(given.data_dir)
     names = given.cases or [name for name in CASES if name not in ON_REQUEST]
     if unknown := [name for name in names if name not in CASES]:
         print(f"unknown case {', '.join(unknown)}; there are {', '.join(CASES)}", file=sys.stderr)
@@ -38,16 +41,24 @@ def main() -> int:
                 continue
             found = report.result(case, runs, machine=machine.describe(), scale=given.scale)
             _say(f"written to {report.write(found, given.results_dir)}\n\n{report.markdown(found)}")
-    if given.scale == 1:
-        report.write_tables(given.results_dir, list(CASES))
+    if given.scale == 1 and given.results_dir == RESULTS:
+        page.write(page.ROOT, page.files(page.ROOT, given.results_dir))
     if failed:
         _say(f"failed: {', '.join(failed)}")
     return 1 if failed else 0
 
 
+def _install(data: Path) -> int:
+    with Workbench(data=data, say=_say) as bench:
+        there = [bench.peer(name) for name in PEERS]
+        bench.s3()
+    return 0 if all(there) else 1
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m benchmarks", description=f"Cases: {', '.join(CASES)}.")
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"all but {', '.join(sorted(ON_REQUEST))} by default")
+    parser.add_argument("--install", action="store_true", help="install the peers and the local S3, and end")
     parser.add_argument("--scale", type=float, default=1.0, help="multiply the rows, to try a case quickly")
     parser.add_argument("--rounds", type=int, help="instead of each case's own number")
     parser.add_argument("--data-dir", type=Path, default=DATA, help="where input data is made and kept")

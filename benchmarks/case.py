@@ -34,7 +34,8 @@ class Contender:
 class Goal:
     """A figure to reach: the median of `metric` of one contender.
 
-    It is divided by that of another if `against` is given, or by the least of theirs if `against` names several.
+    It is divided by that of another if `against` is given. If that names several, it is the best of them: the least for
+    `at_most`, the greatest for `at_least`.
     """
 
     text: str
@@ -56,6 +57,8 @@ class Case:
         goals: shown with what was reached.
         columns: facts shown as columns of their own, by name, with the title of the column.
         rounds: how often each contender runs by default.
+        picture: the figure that the bars of its picture show; by default CPU seconds, or rows per CPU second where
+            contenders have different numbers of rows, or seconds where they have none.
         discard: input data that is too large to keep; removed when the case has run.
     """
 
@@ -65,4 +68,5 @@ class Case:
     goals: Sequence[Goal] = ()
     columns: tuple[tuple[str, str], ...] = ()
     rounds: int = 5
+    picture: str | None = None
     discard: Sequence[Path] = ()

@@ -19,6 +19,8 @@ from local_cloud.errors import LocalCloudError
 from local_cloud.pythons import find_python, find_uv
 
 PINS = Path(__file__).parent / "pins"
+LONGEST = 300
+"""Characters of what an installer says that are shown."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,10 @@ def _run(command: list[str]) -> None:
     env = {"UV_SYSTEM_CERTS": "1"} | os.environ
     ran = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if ran.returncode:
-        said = " ".join(ran.stderr.split()) or f"exit code {ran.returncode}"
-        raise BenchmarkError(said[:400])
+        lines = [line.strip() for line in ran.stderr.splitlines() if not line.lstrip().startswith("hint:")]
+        said = " ".join(" ".join(lines).split()) or f"exit code {ran.returncode}"
+        # The cause stands at the end of what uv says.
+        raise BenchmarkError(said if len(said) <= LONGEST else f"... {said[-LONGEST:]}")
 
 
 def _version(package: str, requirements: Path) -> str:

@@ -11,14 +11,6 @@ from benchmarks.rounds import Run
 
 Runs = Mapping[str, Sequence[Run]]
 
-HEAD = """# Benchmark results
-
-Written by `make bench`; `make bench CASES="name ..."` measures some again. Each case runs its contenders in turn,
-round after round, in one run on one machine. Figures are medians over the rounds (least and greatest in brackets).
-CPU is user and system time of the whole process tree, and memory the peak of the sum of its resident sets, sampled
-every 20 ms. Services (S3, BigQuery, Redshift) run beside and are not counted. Ratios refer to a table's first line.
-"""
-
 
 def result(case: Case, runs: Runs, *, machine: Mapping[str, object], scale: float) -> dict[str, Any]:
     """Everything about a case that ran, ready for JSON."""
@@ -28,6 +20,7 @@ def result(case: Case, runs: Runs, *, machine: Mapping[str, object], scale: floa
         "scale": scale,
         "machine": dict(machine),
         "columns": [list(column) for column in case.columns],
+        "picture": case.picture,
         "contenders": [
             {
                 "name": contender.name,
@@ -55,7 +48,8 @@ def judge(goal: Goal, runs: Runs) -> dict[str, Any]:
     value = medians(runs[goal.of])[goal.metric]
     if goal.against:
         others = [goal.against] if isinstance(goal.against, str) else goal.against
-        value /= min(medians(runs[other])[goal.metric] for other in others)
+        best = min if goal.at_least is None else max
+        value /= best(medians(runs[other])[goal.metric] for other in others)
     if goal.at_most is not None:
         return {"text": goal.text, "goal": f"<= {goal.at_most:g}", "value": value, "reached": value <= goal.at_most}
     assert goal.at_least is not None
@@ -64,6 +58,11 @@ def judge(goal: Goal, runs: Runs) -> dict[str, Any]:
 
 def markdown(found: Mapping[str, Any]) -> str:
     """A section with the tables of one result."""
+    return f"## {found['case']}\n\n{body(found)}"
+
+
+def body(found: Mapping[str, Any]) -> str:
+    """What a result has to say: what is compared, the table, settings, goals, and where it ran."""
     contenders, columns = found["contenders"], found["columns"]
     first = contenders[0]["median"]
     head = ["", "wall s", "x", "CPU s", "x", "peak MB", "rows", "MB out", "rows / CPU s", *(c[1] for c in columns), "n"]
@@ -85,15 +84,15 @@ def markdown(found: Mapping[str, Any]) -> str:
     ]
     # A column that no contender fills says nothing.
     kept = [n for n in range(len(head)) if any(row[n] for row in rows)]
-    lines = [f"## {found['case']}", "", found["about"].strip(), ""]
-    lines += _table([head[n] for n in kept], [[row[n] for n in kept] for row in rows])
+    lines = [found["about"].strip(), ""]
+    lines += table([head[n] for n in kept], [[row[n] for n in kept] for row in rows])
     lines += ["", *(f"- {each['name']}: {each['settings']}" for each in contenders)]
     if found["goals"]:
         judged = [
             [each["text"], each["goal"], number(each["value"]), "yes" if each["reached"] else "**no**"]
             for each in found["goals"]
         ]
-        lines += ["", *_table(["goal", "", "measured", "reached"], judged)]
+        lines += ["", *table(["goal", "", "measured", "reached"], judged)]
     scaled = f" Rows scaled by {found['scale']:g}." if found["scale"] != 1 else ""
     return "\n".join([*lines, "", _where(found["machine"]) + scaled, ""])
 
@@ -103,14 +102,6 @@ def write(found: Mapping[str, Any], folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / (f"{found['case']}.json" if found["scale"] == 1 else f"{found['case']}.local.json")
     path.write_text(json.dumps(found, indent=1) + "\n")
-    return path
-
-
-def write_tables(folder: Path, order: Sequence[str]) -> Path:
-    """Write README.md from all full results in a folder, those of this run and those kept from earlier ones."""
-    kept = [path for name in order if (path := folder / f"{name}.json").exists()]
-    path = folder / "README.md"
-    path.write_text("\n".join([HEAD, *(markdown(json.loads(each.read_text())) for each in kept)]))
     return path
 
 
@@ -128,8 +119,9 @@ def _spread(runs: Sequence[Run], name: str) -> str:
     return f"{number(median(values))} ({number(min(values))}-{number(max(values))})"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    align = ["---", *("---:" for _ in head[1:])]
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int = 1) -> list[str]:
+    """The lines of a Markdown table; its first `texts` columns are text, the others numbers."""
+    align = ["---" if number < texts else "---:" for number in range(len(head))]
     return [f"| {' | '.join(line)} |" for line in [head, align, *rows]]
 
 

@@ -94,7 +94,7 @@ class Workbench:
         return self._s3
 
     def peer(self, name: str) -> Installed | None:
-        """A peer in an environment of its own, installed if need be; None, and a line that says why, if it cannot be."""
+        """A peer in an environment of its own, installed if need be; None if it cannot be, and a line that says why."""
         from benchmarks.peers import install
 
         if name not in self._peers:

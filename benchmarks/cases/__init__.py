@@ -3,11 +3,28 @@
 from collections.abc import Callable
 
 from benchmarks.case import Case
-from benchmarks.cases import avro, loads, memory, parquet, redshift_bytes, redshift_copy, redshift_loads, start, wide
+from benchmarks.cases import (
+    avro,
+    loads,
+    memory,
+    parquet,
+    redshift_bytes,
+    redshift_copy,
+    redshift_loads,
+    start,
+    taxi,
+    wide,
+)
 from benchmarks.workbench import Workbench
 
 CASES: dict[str, Callable[[Workbench], Case]] = {
     "start": start.build,
+    "taxi-parquet": taxi.build_parquet,
+    "taxi-parquet-5": taxi.build_parquet_5,
+    "taxi-csv": taxi.build_csv,
+    "taxi-csv-gz": taxi.build_csv_gz,
+    "taxi-jsonl-gz": taxi.build_jsonl_gz,
+    "taxi-60m": taxi.build_60m,
     "parquet": parquet.build,
     "parquet-5-files": parquet.build_five,
     "avro": avro.build,
@@ -22,5 +39,5 @@ CASES: dict[str, Callable[[Workbench], Case]] = {
     "memory": memory.build,
     "memory-5gb": memory.build_large,
 }
-ON_REQUEST = frozenset({"memory-5gb"})
+ON_REQUEST = frozenset({"memory-5gb", "taxi-60m"})
 """Cases that run only when they are named: they take long, or much of the disk."""

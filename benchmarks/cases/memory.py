@@ -67,6 +67,7 @@ def _build(bench: Workbench, name: str, size: int, *, rounds: int) -> Case:
         goals=[Goal("peak MB of the tap", "peak_tree_mb", "tap", at_most=700)],
         columns=(("files", "files"),),
         rounds=rounds,
+        picture="peak_tree_mb",
         discard=[source] if size > LARGE else (),
     )
 

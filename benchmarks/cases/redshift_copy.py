@@ -78,6 +78,7 @@ def _build(bench: Workbench, name: str, full: int, *, rounds: int) -> Case:
         ],
         columns=(("copy_s", "COPY s"), ("files", "files"), ("rows_per_copy_s", "rows / COPY s")),
         rounds=rounds,
+        picture="bytes",
     )
 
 

@@ -3,10 +3,13 @@
 Values follow the distributions of the records closely enough that the file has about their size.
 """
 
+import gzip
+import io
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -85,14 +88,31 @@ def chunks(rows: int, seed: int) -> Iterator[pa.Table]:
         yield trips(stop - start, seed + number * 1_000_003, first=start / rows, last=stop / rows)
 
 
-def write_parquet(path: Path, rows: int, *, seed: int) -> None:
-    """One snappy Parquet file with row groups of about a million rows, pyarrow's defaults."""
+def write_parquet(path: Path, rows: int, *, seed: int, compression: str = "snappy") -> None:
+    """One Parquet file with row groups of about a million rows, pyarrow's defaults."""
     writer = None
     for chunk in chunks(rows, seed):
-        writer = writer or pq.ParquetWriter(path, chunk.schema)
+        writer = writer or pq.ParquetWriter(path, chunk.schema, compression=compression)
         writer.write_table(chunk)
     assert writer is not None
     writer.close()
+
+
+def write_text(path: Path, rows: int, *, seed: int) -> None:
+    """One CSV file with a header, or JSON Lines, and gzip level 6 around it: what the path's name says.
+
+    Raises:
+        StopIteration: the name has neither .csv nor .jsonl in it.
+    """
+    kind = next(suffix for suffix in path.suffixes if suffix in {".csv", ".jsonl"})
+    with gzip.open(path, "wb", 6) if ".gz" in path.suffixes else path.open("wb") as file:
+        for number, chunk in enumerate(chunks(rows, seed)):
+            text, frame = io.BytesIO(), pl.DataFrame(chunk)
+            if kind == ".csv":
+                frame.write_csv(text, include_header=number == 0, datetime_format="%Y-%m-%d %H:%M:%S")
+            else:
+                frame.write_ndjson(text)
+            file.write(text.getbuffer())
 
 
 def write_csv(path: Path, size: int, *, seed: int) -> None:

@@ -8,10 +8,20 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 
 
 @pytest.mark.parametrize("script", ["meltano_plugins.py", "redshift_sql.py", "settings_tables.py", "type_tables.py"])
 def test_is_up_to_date(script: str) -> None:
     ran = subprocess.run([sys.executable, DOCS / script, "--check"], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_figures_are_those_of_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Page, pictures and the table of the README: `make docs` writes them from benchmarks/results."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks import page
+
+    texts = page.files(ROOT, page.RESULTS)
+    assert page.stale(ROOT, texts) == []

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import boto3
@@ -35,7 +36,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalS3]:
     assert not list(data.iterdir())
 
 
-def far_client(s3: LocalS3) -> object:
+def far_client(s3: LocalS3) -> Any:
     return boto3.client(
         "s3",
         endpoint_url=s3.endpoint,
@@ -62,14 +63,12 @@ def test_objects_pass_unchanged_and_are_counted(s3: LocalS3) -> None:
 
 def test_what_a_contender_asks_is_among_its_facts(s3: LocalS3, tmp_path: Path) -> None:
     url = s3.upload(Path(__file__), "this.py")
-    script = (
-        "import os, urllib.request as u; "
-        "print(len(u.urlopen(os.environ['AWS_ENDPOINT_URL'] + '/bench/this.py').read()))"
-    )
+    signed = far_client(s3).generate_presigned_url("get_object", Params={"Bucket": s3.bucket, "Key": "this.py"})
+    script = "import sys, urllib.request as u; print(len(u.urlopen(sys.argv[1]).read()))"
     reading = Contender(
         "reads",
         "",
-        lambda _: [Command([sys.executable, "-c", script], s3.env)],
+        lambda _: [Command([sys.executable, "-c", script, signed], s3.env)],
         lambda _, measured: {"bytes": int(measured.stdout.read_text())},
     )
     contender = counted(s3, reading, latency_ms=1)

@@ -1,0 +1,157 @@
+"""Files of taxi trips on an S3 that is 30 ms away, to files for a warehouse: tap-s3-files beside its peers.
+
+The trips have the shape of New York's yellow-taxi records of July 2022: 3,174,394 rows of 19 columns a file, 47 MB of
+zstd Parquet. Whole processes are measured, from their start to their end. Ours is the tap's executable: it lists,
+infers the schema, and writes BATCH Parquet to S3; so do plain pyarrow and polars, the floor, and dlt, by its filesystem
+source and destination. Airbyte and the Singer taps write a JSON record for each row, here into a file on local disk,
+which spares them the writing of Parquet.
+
+Contenders with "few" in their name are too slow for the whole file: they run once, on {few:,} rows of the same shape in
+one file; ours runs on that file too, where its start weighs most. Rows per CPU second is what can be compared over
+files of both sizes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks.case import Case, Contender, Facts, Goal
+from benchmarks.cases import taxi_peers
+from benchmarks.cases.taxi_files import Files, files, written
+from benchmarks.connectors import parquet_batches, tap
+from benchmarks.generators import taxi
+from benchmarks.harness import Command, Measured
+from benchmarks.s3 import COLUMNS, counted
+from benchmarks.workbench import Workbench, program
+
+FEW = 200_000
+LARGE = 60_000_000
+OURS, OURS_FEW = "tap-s3-files", "tap-s3-files, few"
+FLOORS = ("pyarrow", "polars")
+
+
+def build_parquet(bench: Workbench) -> Case:
+    """One Parquet file."""
+    return _build(bench, "taxi-parquet", "parquet")
+
+
+def build_parquet_5(bench: Workbench) -> Case:
+    """Five Parquet files, without the slow peers."""
+    return _build(bench, "taxi-parquet-5", "parquet", count=5, slow=False, rounds=3)
+
+
+def build_csv(bench: Workbench) -> Case:
+    """One CSV file."""
+    return _build(bench, "taxi-csv", "csv", rounds=3)
+
+
+def build_csv_gz(bench: Workbench) -> Case:
+    """One CSV file under gzip."""
+    return _build(bench, "taxi-csv-gz", "csv.gz", rounds=3)
+
+
+def build_jsonl_gz(bench: Workbench) -> Case:
+    """One file of JSON Lines under gzip."""
+    return _build(bench, "taxi-jsonl-gz", "jsonl.gz", rounds=3)
+
+
+def build_60m(bench: Workbench) -> Case:
+    """One Parquet file of 60 million rows, about 1 GB."""
+    return _build(bench, "taxi-60m", "parquet", rows=LARGE, slow=False, rounds=1)
+
+
+def _build(
+    bench: Workbench,
+    name: str,
+    kind: str,
+    *,
+    rows: int = taxi.ROWS,
+    count: int = 1,
+    slow: bool = True,
+    rounds: int = 5,
+) -> Case:
+    s3 = bench.s3()
+    whole = files(bench, kind, bench.rows(rows), count)
+    contenders = [ours(bench, OURS, whole), *(_floor(bench, who, whole) for who in FLOORS)]
+    goals = []
+    if kind == "parquet":
+        goals.append(Goal("CPU against plain pyarrow read + write", "cpu_s", OURS, "pyarrow", at_most=1.1))
+    about = (__doc__ or "").format(few=bench.rows(FEW))
+    if rows < LARGE and kind != "jsonl.gz":
+        contenders += taxi_peers.dlt(bench, whole, "arrow", "dlt, use_pyarrow")
+    if slow:
+        few = files(bench, kind, bench.rows(FEW))
+        peers = taxi_peers.all_of(bench, few)
+        contenders += [ours(bench, OURS_FEW, few), *peers]
+        goals += _slow_goals(kind, {each.name for each in peers})
+        missing = taxi_peers.missing(bench, kind)
+        about += f"\nLeft out, for it could not be installed here: {', '.join(missing)}.\n" if missing else ""
+    one = "one file" if count == 1 else f"{count} files"
+    return Case(
+        name=name,
+        about=f"{about}\nHere {one} of {kind}, {whole.rows:,} rows, {whole.bytes / 1e6:,.1f} MB. S3 is {s3.kind}.",
+        contenders=[counted(s3, each) for each in contenders],
+        goals=goals,
+        columns=(*COLUMNS, ("files", "files")),
+        rounds=rounds,
+    )
+
+
+def _slow_goals(kind: str, there: set[str]) -> list[Goal]:
+    if kind == "parquet" and taxi_peers.AIRBYTE in there:
+        text = "rows per CPU second over Airbyte's"
+        return [Goal(text, "rows_per_cpu_s", OURS, taxi_peers.AIRBYTE, at_least=200)]
+    others = sorted(there & {taxi_peers.AIRBYTE, taxi_peers.PIPELINEWISE, taxi_peers.TAP_FILE})
+    if kind == "csv" and others:
+        text = "rows per CPU second over the fastest of Airbyte, pipelinewise, tap-file"
+        return [Goal(text, "rows_per_cpu_s", OURS, others, at_least=25)]
+    return []
+
+
+def ours(bench: Workbench, name: str, source: Files) -> Contender:
+    """The tap's executable, to BATCH Parquet on S3."""
+    s3 = bench.s3()
+
+    def commands(folder: Path) -> list[Command]:
+        config: dict[str, Any] = {
+            "streams": [{"name": "trips", "path": s3.url(f"{source.prefix}/*")}],
+            "batch_config": {"encoding": {"format": "parquet"}, "storage": {"root": s3.url(folder.name)}},
+            "metadata_columns": False,
+        }
+        command = tap(bench, folder, config)
+        return [Command(command.argv, bench.env | s3.env)]
+
+    count = parquet_batches(s3.filesystem(), source.rows)
+
+    def facts(folder: Path, measured: Measured) -> Facts:
+        try:
+            return count(folder, measured)
+        finally:
+            s3.remove(folder.name)
+
+    settings = "`tap-s3-files`, BATCH Parquet (zstd) on S3, `metadata_columns: false`, all else by default"
+    return Contender(name, settings, commands, facts)
+
+
+def _floor(bench: Workbench, who: str, source: Files) -> Contender:
+    s3 = bench.s3()
+
+    def commands(folder: Path) -> list[Command]:
+        argv = [*program("copy_floor"), who, source.kind, s3.url(folder.name), *source.urls]
+        return [Command(argv, bench.env | s3.env)]
+
+    settings = {
+        "pyarrow": {
+            "parquet": "`pq.read_table`, `pq.write_table` (zstd 1), file by file, its own threads",
+            "csv": "`csv.read_csv` from a stream, blocks of 16 MB; `pq.write_table` (zstd 1), its own threads",
+            "jsonl": "`json.read_json` from a stream, blocks of 16 MB; `pq.write_table` (zstd 1), its own threads",
+        },
+        "polars": {
+            "parquet": "`scan_parquet`, `sink_parquet` (zstd 1), its own threads",
+            "csv": "`scan_csv(try_parse_dates=True)`, `sink_parquet` (zstd 1), its own threads",
+            "jsonl": "`scan_ndjson`, `sink_parquet` (zstd 1), its own threads",
+        },
+    }[who][source.kind.partition(".")[0]]
+    slow = 1 if who == "polars" and source.kind == "jsonl.gz" else None
+    return Contender(who, settings, commands, written(s3, source.rows), slow)

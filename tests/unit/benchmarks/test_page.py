@@ -1,0 +1,121 @@
+"""The page about performance, its pictures and the README's table: written from results, and found stale."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from benchmarks import page, pictures
+from benchmarks.pictures import Bar, Panel
+
+MACHINE = {
+    "date": "2030-01-02",
+    "system": "Linux x86_64",
+    "processor": "A processor",
+    "cores": 2,
+    "memory_gb": 8.0,
+    "python": "3.13.0",
+    "libraries": {"pyarrow": "26.0.1"},
+}
+
+
+def contender(name: str, settings: str, rows: int, cpu: float) -> dict[str, Any]:
+    run = {"wall_s": 2 * cpu, "cpu_s": cpu, "peak_tree_mb": 100.0, "rows": rows}
+    return {"name": name, "settings": settings, "median": run | {"rows_per_cpu_s": rows / cpu}, "runs": [run]}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository with a README and two results."""
+    (tmp_path / "README.md").write_text(f"before {page.BEGIN}old{page.END} after")
+    results = tmp_path / "results"
+    results.mkdir()
+    (tmp_path / "docs").mkdir()
+    goal = {"text": "rows per CPU second", "goal": ">= 200", "value": 250.0, "reached": True}
+    missed = {"text": "peak <MB>", "goal": "<= 1", "value": 2.0, "reached": False}
+    for name, goals in (("wide", [missed]), ("taxi-parquet", [goal])):
+        found = {
+            "case": name,
+            "about": f"About {name}.",
+            "scale": 1,
+            "machine": MACHINE,
+            "columns": [],
+            "contenders": [
+                contender("ours", "`tap-s3-files`, defaults", 500, 1.0),
+                contender("<peer>", "its", 10, 5.0),
+            ],
+            "goals": goals,
+        }
+        (results / f"{name}.json").write_text(json.dumps(found))
+        (results / f"{name}.local.json").write_text("not read")
+    return tmp_path
+
+
+def test_all_is_written_and_then_found_up_to_date(root: Path) -> None:
+    texts = page.files(root, root / "results")
+    assert set(page.stale(root, texts)) == set(texts)
+    (root / page.IMAGES).mkdir()
+    (root / page.IMAGES / "gone.svg").write_text("of a case that is no more")
+    page.write(root, texts)
+    assert page.stale(root, page.files(root, root / "results")) == []
+
+    text = (root / page.PAGE).read_text()
+    first = text.index("| rows per CPU second | `make bench CASES=taxi-parquet` | >= 200 | 250 | yes |")
+    second = text.index("| peak <MB> | `make bench CASES=wide` | <= 1 | 2 | **no** |")
+    assert text.index("## Figures to reach") < first < second < text.index("## taxi-parquet") < text.index("## wide")
+    assert "A processor, 2 cores" in text
+    pictured = set(re.findall(r"\]\((images/[^)]*)\)", text))
+    assert pictured == {f"images/{name}.svg" for name in ("rows-per-cpu-second", "taxi-parquet", "wide")}
+    assert {f"images/{path.name}" for path in (root / page.IMAGES).iterdir()} == pictured
+
+
+def test_the_readme_keeps_what_stands_around_the_figures(root: Path) -> None:
+    page.write(root, page.files(root, root / "results"))
+    text = (root / "README.md").read_text()
+
+    assert text.startswith(f"before {page.BEGIN}\n| figure |")
+    assert text.endswith(f"{page.END} after")
+    assert "old" not in text
+    assert "CASES=taxi-parquet" in text
+    assert "(docs/images/rows-per-cpu-second.svg)" in text
+
+
+@pytest.mark.parametrize("change", ["edited", "missing", "left over"])
+def test_what_differs_is_named(root: Path, change: str) -> None:
+    texts = page.files(root, root / "results")
+    page.write(root, texts)
+    picture = root / page.IMAGES / "wide.svg"
+    if change == "edited":
+        picture.write_text(picture.read_text().replace("wide", "narrow"))
+    elif change == "missing":
+        picture.unlink()
+    else:
+        picture = picture.rename(picture.with_name("other.svg"))
+        picture.with_name("wide.svg").write_text(texts["docs/images/wide.svg"])
+
+    assert page.stale(root, texts) == [f"docs/images/{picture.name}"]
+
+
+def test_bars_are_as_long_as_their_values_and_inside_the_card() -> None:
+    bars = [Bar("ours & <more>", 200.0, ours=True), Bar("half", 100.0), Bar("nothing", 0.0), Bar("n" * 90, 3.14159)]
+    drawn = ElementTree.fromstring(
+        pictures.chart("Rows < CPU", "more is better", [Panel("One", bars), Panel("", bars)])
+    )
+    space = "{http://www.w3.org/2000/svg}"
+    rects = [each for each in drawn.iter(f"{space}rect") if each.get("class") != "card"]
+    widths = [float(each.get("width", "nan")) for each in rects]
+    right, bottom = float(drawn.get("width", "0")), float(drawn.get("height", "0"))
+
+    assert widths[0] == widths[4] == pytest.approx(2 * widths[1], abs=0.1)
+    assert all(float(each.get("x", "0")) + width < right for each, width in zip(rects, widths, strict=True))
+    assert all(float(each.get("y", "0")) < bottom for each in drawn.iter() if each.get("y"))
+    assert [each.get("class") for each in rects[:2]] == ["ours", "other"]
+    said = drawn.find(f"{space}desc")
+    assert said is not None
+    assert said.text is not None
+    assert said.text.startswith("One: ours & <more> 200, half 100, nothing 0, ")
+    assert "prefers-color-scheme: dark" in ElementTree.tostring(drawn, encoding="unicode")
