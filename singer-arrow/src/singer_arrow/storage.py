@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 from singer_arrow import s3
 from singer_arrow.aws import AwsOptions
 from singer_arrow.errors import DataError, NotFoundError, ServiceError
+from singer_arrow.pace import persist
 from singer_arrow.storage_errors import changed, is_not_encrypted, line, mapped
 from singer_arrow.stores import Place, Reach, open_store
 from singer_arrow.urls import Url
@@ -63,7 +64,7 @@ class Storage:
 
     def __init__(self, options: AwsOptions | None = None) -> None:
         self._aws = options or AwsOptions()
-        self._stores: dict[tuple[str, str, bool], ObjectStore] = {}
+        self._stores: dict[tuple[str, str, bool, bool], ObjectStore] = {}
         self._buckets: dict[str, s3.Bucket] = {}
         self._places: dict[str, Place] = {}
         self._reach = Reach(self._aws)
@@ -150,7 +151,7 @@ class Storage:
             EmptyObjectError: A range was asked of an object without a byte.
             ArchivedError: S3 gives its bytes only once it is restored.
             NotFoundError: There is no such object.
-            ServiceError: The answer broke off, also after obstore's own tries.
+            ServiceError: There was no whole answer, also after further tries (see `pace.persist`).
         """
         options: dict[str, Any] = {}
         if suffix is not None:
@@ -164,12 +165,15 @@ class Storage:
         with mapped(url, pinned=version_of is not None):
             if _is_odd(url):
                 return self._get_odd(url, options, version_of)
-            result = self._ask(url, lambda store: store.get(url.key, options=cast("Any", options)))
-            info = _info(url, result.meta)
-            if version_of is not None and not info.same_version(version_of):
-                raise changed(url)
-            first, last = result.range
-            data = result.bytes()
+            return persist(lambda: self._get(url, options, version_of), url)
+
+    def _get(self, url: Url, options: Mapping[str, Any], version_of: ObjectInfo | None) -> Fetched:
+        result = self._ask(url, lambda store: store.get(url.key, options=cast("Any", options)), persistent=False)
+        info = _info(url, result.meta)
+        if version_of is not None and not info.same_version(version_of):
+            raise changed(url)
+        first, last = result.range
+        data = result.bytes()
         if len(data) != last - first:
             msg = f"{url}: the answer broke off after {len(data)} of {last - first} bytes; try again"
             raise ServiceError(msg)
@@ -261,17 +265,20 @@ class Storage:
         if url.scheme == "file":
             url.local_path().parent.mkdir(parents=True, exist_ok=True)
 
-    def _ask(self, url: Url, act: Callable[[ObjectStore], _Answer]) -> _Answer:
-        """What is answered of an object: of one that is not encrypted with the customer's key, without that key."""
+    def _ask(self, url: Url, act: Callable[[ObjectStore], _Answer], *, persistent: bool = True) -> _Answer:
+        """What is answered of an object: of one that is not encrypted with the customer's key, without that key.
+
+        `persistent`: obstore itself asks again for what fails in passing.
+        """
         from obstore.exceptions import BaseError
 
         if url.scheme == "s3" and self._aws.sse_customer_key:
             try:
-                return act(self._store(url, keyed=True))
+                return act(self._store(url, keyed=True, persistent=persistent))
             except (BaseError, OSError) as error:
                 if not is_not_encrypted(error):
                     raise
-        return act(self._store(url))
+        return act(self._store(url, persistent=persistent))
 
     def _ask_s3(self, url: Url, act: Callable[[s3.Bucket, bool], s3.Told]) -> s3.Told:
         """As `_ask`, of an object that obstore cannot name."""
@@ -289,12 +296,12 @@ class Storage:
                     raise
         return act(bucket, False)
 
-    def _store(self, url: Url, *, keyed: bool = False) -> ObjectStore:
+    def _store(self, url: Url, *, keyed: bool = False, persistent: bool = True) -> ObjectStore:
         place = self._place(url) if url.scheme == "s3" else None
-        key = (url.scheme, url.bucket, keyed)
+        key = (url.scheme, url.bucket, keyed, persistent)
         with self._lock:
             if key not in self._stores:
-                self._stores[key] = open_store(url, self._aws, place, keyed=keyed)
+                self._stores[key] = open_store(url, self._aws, place, keyed=keyed, persistent=persistent)
             return self._stores[key]
 
     def _bucket(self, url: Url) -> s3.Bucket:

@@ -87,7 +87,9 @@ class Reach:
         return self._plain.credentials if self._plain else aws.credential_provider(self._boto)
 
 
-def open_store(url: Url, options: AwsOptions, place: Place | None, *, keyed: bool) -> ObjectStore:
+def open_store(
+    url: Url, options: AwsOptions, place: Place | None, *, keyed: bool, persistent: bool = True
+) -> ObjectStore:
     """A store for what is at the URL's scheme and bucket.
 
     Args:
@@ -95,6 +97,7 @@ def open_store(url: Url, options: AwsOptions, place: Place | None, *, keyed: boo
         options: How S3 is reached.
         place: Where a bucket of S3 is.
         keyed: Whether objects are decrypted with the customer's key.
+        persistent: Whether it asks again itself for what fails in passing.
 
     Raises:
         ConfigError: There is none for the scheme.
@@ -102,18 +105,18 @@ def open_store(url: Url, options: AwsOptions, place: Place | None, *, keyed: boo
     from obstore import store
 
     if place is not None:
-        return _open_s3(url.bucket, options, place, keyed=keyed)
+        return _open_s3(url.bucket, options, place, keyed=keyed, persistent=persistent)
     if url.scheme == "file":
         return store.LocalStore()
     if url.scheme == "gs":
-        return store.GCSStore(url.bucket, client_options=_client())
+        return store.GCSStore(url.bucket, client_options=_client(), **_tries(persistent=persistent))
     if url.scheme == "az":
-        return store.AzureStore(url.bucket, client_options=_client())
+        return store.AzureStore(url.bucket, client_options=_client(), **_tries(persistent=persistent))
     msg = f"{url}: the scheme {url.scheme!r} can only be read one object at a time; use s3, gs, az or file"
     raise ConfigError(msg)
 
 
-def _open_s3(bucket: str, options: AwsOptions, place: Place, *, keyed: bool) -> ObjectStore:
+def _open_s3(bucket: str, options: AwsOptions, place: Place, *, keyed: bool, persistent: bool) -> ObjectStore:
     from obstore.store import S3Store
 
     # No certificate is for a name with a dot in it below Amazon's.
@@ -126,11 +129,14 @@ def _open_s3(bucket: str, options: AwsOptions, place: Place, *, keyed: bool) -> 
     if keyed:
         config |= {"server_side_encryption": "sse-c", "sse_customer_key_base64": options.sse_customer_key}
     client = _client(allow_http=bool(place.endpoint and place.endpoint.startswith("http://")))
+    more = {"client_options": client, **_tries(persistent=persistent)}
     if place.credentials is None:
-        return S3Store(bucket, config=cast("Any", {**config, "skip_signature": True}), client_options=client)
-    return S3Store(
-        bucket, config=cast("Any", config), client_options=client, credential_provider=cast("Any", place.credentials)
-    )
+        return S3Store(bucket, config=cast("Any", {**config, "skip_signature": True}), **more)
+    return S3Store(bucket, config=cast("Any", config), credential_provider=cast("Any", place.credentials), **more)
+
+
+def _tries(*, persistent: bool) -> dict[str, Any]:
+    return {} if persistent else {"retry_config": {"max_retries": 0}}
 
 
 def _client(**more: Any) -> Any:

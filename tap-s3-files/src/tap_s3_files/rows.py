@@ -13,8 +13,10 @@ import pyarrow as pa
 from singer_arrow.errors import ArchivedError, DataError, EmptyObjectError, ObjectChangedError
 from singer_arrow.executors import Stopped
 from singer_arrow.formats import FORMATS, Course, Place, ReadOptions, detect_format
+from singer_arrow.formats.together import joined
 from singer_arrow.reading.budget import Budget
 from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.reading.small import groups
 from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
 from tap_s3_files.catalog import split
@@ -105,16 +107,17 @@ def read(job: Job, task: Task, worker: Worker, start: Position | None = None) ->
         DriftError: A file does not fit the schema, which may change.
     """
     storage, start = CountedStorage(worker.storage, worker.progress), start or Position()
-    for number, info in enumerate(task.objects[start.object :], start.object):
+    for number, (reader, whole) in enumerate(_readers(job, task, start, storage, worker), start.object):
         begin = start if number == start.object else Position(number)
-        counts = Counts(objects=1)
+        counts, info = Counts(objects=1), reader.info
+        assert info is not None
         if info.size == 0:  # whatever its name: `_SUCCESS` and other marks have no format
             logger.warning("%s is empty and was skipped", info.url)
             counts = Counts(skipped_objects=1)
         else:
             rows = 0
             try:
-                for piece in _read_object(job, info, begin, storage, worker):
+                for piece in _read_object(job, reader, begin, worker, whole):
                     rows += piece.counts.rows_read
                     yield piece
             except EmptyObjectError:
@@ -135,12 +138,54 @@ def read(job: Job, task: Task, worker: Worker, start: Position | None = None) ->
         yield Piece(None, Position(number + 1), counts)
 
 
-def _read_object(job: Job, info: ObjectInfo, start: Position, storage: Storage, worker: Worker) -> Iterator[Piece]:
+def _readers(
+    job: Job, task: Task, start: Position, storage: Storage, worker: Worker
+) -> Iterator[tuple[ObjectReader, pa.RecordBatch | None]]:
+    """A reader of each object of a task from a position on, with all its rows if they were read with its neighbours."""
+    for group in groups(storage, task.objects[start.object :], worker.budget):
+        found = _rows_of(job, group) if not start.rows else None
+        yield from zip(group, found or [None] * len(group), strict=True)
+        start = Position()
+
+
+def _rows_of(job: Job, group: list[ObjectReader]) -> list[pa.RecordBatch] | None:
+    """The rows of small objects that are all of one format and one schema, if nothing is to be said of any."""
+    if len(group) == 1 or len({job.format if job.format != "auto" else detect_format(r.url.name) for r in group}) > 1:
+        return None
+    try:
+        constants = [job.partitions.values(r.url, job.schema) for r in group]
+    except DataError:  # of one of them, when its turn comes
+        return None
+    if any(c.keys() != constants[0].keys() for c in constants):
+        return None
+    source, options = _source(job, constants[0])
+    return joined(FORMATS[format_of(job.format, group[0].url)], group, source, options)
+
+
+def _source(job: Job, constants: Mapping[str, Any]) -> tuple[pa.Schema, ReadOptions]:
+    """What is wanted of a file whose key tells of some columns: these come before what it has under the same names."""
+    source, options = split(job.schema, metadata_columns=job.metadata_columns, constants=constants), job.options
+    if options.known is not None and constants:
+        options = replace(options, known=options.known.union(constants))
+    return source, options
+
+
+def _read_object(
+    job: Job, reader: ObjectReader, start: Position, worker: Worker, whole: pa.RecordBatch | None
+) -> Iterator[Piece]:
+    info = reader.info
+    assert info is not None
     constants = job.partitions.values(info.url, job.schema)
     _check_partitions(job, info)
-    source = split(job.schema, metadata_columns=job.metadata_columns, constants=constants)
+    source, options = _source(job, constants)
     origin = _Origin(job, info, constants, start.rows)
-    reader = ObjectReader(storage, info.url, info=info, budget=worker.budget)
+    if whole is not None:
+        if worker.stop.is_set():
+            raise Stopped
+        count = whole.num_rows
+        batch = origin.add_to(whole) if count else None
+        yield Piece(batch, Position(start.object, count, None), Counts(rows_read=count))
+        return
     course = Course(start.place or Place())
     surplus, rows = 0 if start.place else start.rows, start.rows
     before = Counts()
@@ -150,9 +195,6 @@ def _read_object(job: Job, info: ObjectInfo, start: Position, storage: Storage, 
             rows_read=rows - start.rows + course.skipped, rows_skipped=course.skipped, rows_rescued=course.rescued
         )
 
-    options = job.options  # what the key tells comes before what the file has under the same name: that is no news
-    if options.known is not None and constants:
-        options = replace(options, known=options.known.union(constants))
     for given in FORMATS[format_of(job.format, info.url)].read(reader, source, options, course):
         if worker.stop.is_set():
             raise Stopped

@@ -11,7 +11,7 @@ error in any case. A row with too many or too few fields costs that row, however
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -21,6 +21,7 @@ import pyarrow as pa
 from singer_arrow.errors import DataError
 from singer_arrow.formats.csv_dialect import Dialect
 from singer_arrow.formats.csv_infer import infer_columns
+from singer_arrow.formats.csv_join import join
 from singer_arrow.formats.csv_parse import BlockParser, Parsed
 from singer_arrow.formats.csv_start import FIRST_LOOK, endless_header, find_start, look_for_start, take_start
 from singer_arrow.formats.protocol import Course, Place, ReadOptions
@@ -57,6 +58,12 @@ class Csv:
             return pa.schema([])
         data = text[start.bytes : max(end, start.bytes)]
         return infer_columns(data, start.names, start.dialect, options, url=reader.url, lines_before=start.lines)
+
+    def join(
+        self, readers: Sequence[ObjectReader], schema: pa.Schema, options: ReadOptions
+    ) -> list[pa.RecordBatch] | None:
+        """See `JoiningFormat`."""
+        return join(readers, schema, options)
 
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None

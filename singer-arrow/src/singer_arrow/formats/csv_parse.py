@@ -7,6 +7,7 @@ import secrets
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from pyarrow import types as pt
 from singer_arrow.errors import SchemaError
 from singer_arrow.formats.csv_dialect import Dialect
 from singer_arrow.formats.csv_rows import FoundRows, find_rows
-from singer_arrow.formats.text_rows import Outcome, Problem, TextRows
+from singer_arrow.formats.text_rows import MisfitError, Outcome, Problem, TextRows
 from singer_arrow.formats.values import BadValueError, supported
 
 _TRUE, _FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
@@ -90,6 +91,29 @@ class BlockParser:
         rows = find_rows(data, scan, self.dialect, self._names, names, valid=valid)
         return Parsed(len(block), lines, self._sort_out(rows, names, why))
 
+    def together(self, texts: Sequence[bytes]) -> list[pa.RecordBatch] | None:
+        """The rows of each of some texts of whole records, if they are all as they should be.
+
+        Behind each stands a row that is none of theirs, so a quote that is not closed in one does not go unnoticed.
+        """
+        mark = self._end.encode() + b"\n"
+        parts = (part for text in texts for part in (text, b"" if text.endswith((b"\n", b"\r")) else b"\n", mark))
+        joined, found = self.dialect.without_comments(b"".join(parts)), _Rows(self._end)
+        if not _is_utf8(joined):
+            return None
+        try:
+            table = self._parse(joined, found, self._types)
+            if found.wrong or len(found.ends) != len(texts):
+                return None
+            outcome = self._rows.convert(_columns(table), table.num_rows)
+        except (pa.ArrowException, BadValueError, MisfitError):
+            return None
+        batch = outcome.batch
+        ends = [end - i for i, end in enumerate(found.ends)]
+        if batch is None or batch.num_rows != ends[-1] or outcome.skipped.rows or outcome.rescued.rows:
+            return None
+        return [batch.slice(a, b - a) for a, b in pairwise([0, *ends])]
+
     def _types(self) -> dict[str, pa.DataType]:
         """Each column as its type, and those that do not fit Arrow's own syntax as text."""
         types = {f.name: pa.string() if f.name in self._as_text else f.type for f in self._wanted}
@@ -152,6 +176,7 @@ class _Rows:
 
     Attributes:
         whole: That the end was found.
+        ends: How many rows stand before each end that was found, earlier ends among them.
         wrong: How many fields each of the others has, by its number from 0, empty lines not counted.
     """
 
@@ -160,11 +185,12 @@ class _Rows:
         self.reset()
 
     def reset(self) -> None:
-        self.whole, self.wrong = False, dict[int, int]()
+        self.whole, self.wrong, self.ends = False, dict[int, int](), list[int]()
 
     def __call__(self, row: Any) -> str:
         if row.text == self._end:
             self.whole = True
+            self.ends.append(row.number - 1)
         else:
             self.wrong[row.number - 1] = row.actual_columns
         return "skip"

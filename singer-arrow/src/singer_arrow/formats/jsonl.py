@@ -18,6 +18,7 @@ from singer_arrow.formats.json_source import Source
 from singer_arrow.formats.jsonl_blocks import last_line_end, too_long
 from singer_arrow.formats.jsonl_drift import Drift
 from singer_arrow.formats.jsonl_infer import infer_lines
+from singer_arrow.formats.jsonl_join import join
 from singer_arrow.formats.jsonl_parse import BlockParser
 from singer_arrow.formats.jsonl_settle import Fault
 from singer_arrow.formats.jsonl_write import JsonLinesWriting
@@ -54,6 +55,12 @@ class JsonLines(JsonLinesWriting):
                 raise
             line = elements.line_of(error.line or 1)
             raise DataError(of_element(error.reason), url=reader.url, line=line) from None
+
+    def join(
+        self, readers: Sequence[ObjectReader], schema: pa.Schema, options: ReadOptions
+    ) -> list[pa.RecordBatch] | None:
+        """See `JoiningFormat`."""
+        return join(readers, schema, options)
 
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None

@@ -77,6 +77,16 @@ class BlockParser:
         rows = self._rows(data, lines)
         return Parsed(lines, len(block), settle(rows, self._wanted, self._options), rows.faults, rows.news)
 
+    def plain(self, data: bytes, lines: int) -> pa.RecordBatch | None:
+        """The rows of whole lines, one for each line, if they are all as they should be."""
+        try:
+            batch = self._quick(data, lines)
+        except FAILED:
+            return None
+        if batch.num_rows != lines:
+            return None
+        return settle(Rows(batch, ()), self._wanted, self._options).batch
+
     def _empty(self) -> pa.RecordBatch:
         return batch_of([pa.nulls(0, f.type) for f in self._own], self._own, 0)
 

@@ -21,7 +21,7 @@ from singer_arrow.reading.ranges import Span, part_size, plan
 from singer_arrow.reading.windows import Windows
 from singer_arrow.schema import canonical
 
-_LEAST_TAIL, _MOST_TAIL = 64 << 10, 1 << 20
+_LEAST_TAIL, _USUAL_TAIL, _MOST_TAIL = 32 << 10, 128 << 10, 1 << 20
 _LEAST_WINDOW, _MOST_WINDOW, _READ_BUFFER = 256 << 10, 4 << 20, 1 << 20
 _DECRYPT = "Decrypt the file first"
 _SIGNATURE = 28
@@ -67,7 +67,7 @@ def read_footer(reader: ObjectReader, url: object) -> Footer:
         EmptyObjectError: The object holds no byte.
         DataError: It is not a Parquet file.
     """
-    about = _LEAST_TAIL if reader.size is None else reader.size // 512
+    about = _USUAL_TAIL if reader.size is None else reader.size // 512
     start, data = reader.tail(max(_LEAST_TAIL, min(_MOST_TAIL, about)))
     view, size = memoryview(data), start + len(data)
     mark = bytes(view[-4:])
@@ -81,18 +81,13 @@ def read_footer(reader: ObjectReader, url: object) -> Footer:
     if need > len(view):
         start, data = reader.fetch([(size - need, size)])[0]
     try:
-        metadata = pq.read_metadata(pa.PythonFile(RangeFile(size, [(start, data)], _no_more), "r"))
+        metadata = pq.read_metadata(pa.BufferReader(data))  # the end of a file does for it
     except (pa.ArrowException, OSError) as error:
         reason = f"{_BROKEN} ({_line(error)})"
         raise DataError(reason, url=url, hint="Upload the file again") from None
     if metadata.serialized_size == need - 8 - _SIGNATURE:  # Arrow's reader ends the process at such columns
         raise DataError("some of its columns are encrypted, which cannot be read", url=url, hint=_DECRYPT)
     return Footer(metadata, (start, data), size, url)
-
-
-def _no_more(span: Span) -> Part:
-    msg = f"bytes {span[0]} to {span[1]} lie before the footer"
-    raise pa.ArrowInvalid(msg)
 
 
 def _open(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -182,6 +182,21 @@ class Format(Protocol):
             EmptyObjectError: The object holds no byte.
             DataError: A value does not fit its type; names line or row group, and column. Batches before it are good.
             DriftError: The schema must change before the next batch, and `options.on_drift` is `raise`.
+        """
+        ...
+
+
+@runtime_checkable
+class JoiningFormat(Format, Protocol):
+    """A format of which small files can be parsed together."""
+
+    def join(
+        self, readers: Sequence[ObjectReader], schema: pa.Schema, options: ReadOptions
+    ) -> list[pa.RecordBatch] | None:
+        """The rows of each of some files that are fetched whole: just what `read` gives of each.
+
+        Returns:
+            None if one of them is not plain: `read` says then what is to be said of it.
         """
         ...
 

@@ -13,7 +13,7 @@ import struct
 import zipfile
 import zlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -24,7 +24,7 @@ from isal import igzip_lib
 
 from singer_arrow.compression import SUFFIXES
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError
-from singer_arrow.formats.protocol import Course, Format, Place, ReadOptions
+from singer_arrow.formats.protocol import Course, Format, JoiningFormat, Place, ReadOptions
 from singer_arrow.reading.files import ChunkFile, RangeFile, random_access
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.ranges import SMALL_OBJECT
@@ -88,6 +88,14 @@ class Zipped:
                     yield batch
         if not found:
             raise _nothing(reader.url)
+
+    def join(
+        self, readers: Sequence[ObjectReader], schema: pa.Schema, options: ReadOptions
+    ) -> list[pa.RecordBatch] | None:
+        """See `JoiningFormat`; archives are read one by one."""
+        if not isinstance(self._inner, JoiningFormat) or any(_is_archive(r, options) for r in readers):
+            return None
+        return self._inner.join(readers, schema, options)
 
 
 def _is_archive(reader: ObjectReader, options: ReadOptions) -> bool:

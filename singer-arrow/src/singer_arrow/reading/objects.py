@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from singer_arrow.errors import EmptyObjectError, ServiceError
+from singer_arrow.pace import AT_ONCE
 from singer_arrow.reading.budget import Budget
 from singer_arrow.reading.ranges import MIB, SMALL_OBJECT, Span, part_size, split
 from singer_arrow.storage import SCHEMES, ObjectInfo, Storage
 from singer_arrow.urls import Url
 
 CONNECTIONS = 32
-"""Requests under way at once, for all readers of the process."""
+"""Requests by which a large object is read at once: as many as saturate a fast network."""
 BUDGET = Budget()
 """The budget of readers that are given none."""
 _LEAST_HEAD = MIB // 4
@@ -29,7 +30,7 @@ Part = tuple[int, Any]
 
 @lru_cache(maxsize=1)
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(CONNECTIONS, "fetch")
+    return ThreadPoolExecutor(AT_ONCE, "fetch")
 
 
 class ObjectReader:
@@ -48,13 +49,19 @@ class ObjectReader:
     """
 
     def __init__(
-        self, storage: Storage, url: Url, *, info: ObjectInfo | None = None, budget: Budget | None = None
+        self,
+        storage: Storage,
+        url: Url,
+        *,
+        info: ObjectInfo | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self.url = url
         self.ranged = url.scheme in SCHEMES
         self.storage, self._info = storage, info
         self._budget = budget or BUDGET
         self._head: Any = None  # the first bytes, once somebody asked for them
+        self._begun: Future[Part] | None = None  # of a small object as a whole
 
     @property
     def info(self) -> ObjectInfo | None:
@@ -70,6 +77,20 @@ class ObjectReader:
     def budget(self) -> Budget:
         """What bounds the bytes in flight."""
         return self._budget
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is known to be read in one request."""
+        return self.ranged and self.size is not None and 0 < self.size <= SMALL_OBJECT
+
+    def begin(self) -> None:
+        """Begin to fetch an object that `is_small`, whole; errors come when it is read. Not counted in the budget."""
+        self._begun = self.start((0, self.size or 0))
+
+    def give_up(self) -> None:
+        """What was begun is not needed any more."""
+        if self._begun is not None:
+            self._begun.cancel()
 
     def head_bytes(self, n: int) -> memoryview:
         """The first `n` bytes, or all if there are fewer; they are kept, so `chunks` does not ask for them again.
@@ -93,8 +114,9 @@ class ObjectReader:
             self._pin(fetched.info)
             return fetched.start, fetched.data
         self._refuse_empty()
-        start = 0 if self.size <= SMALL_OBJECT else max(0, self.size - n)
-        return self._get((start, self.size))
+        if self.is_small:
+            return 0, self.head_bytes(self.size)
+        return self._get((max(0, self.size - n), self.size))
 
     def chunks(self, start: int = 0, end: int | None = None) -> Iterator[Any]:
         """The bytes from `start` to `end`, in order, fetched ahead by parallel requests.
@@ -109,9 +131,10 @@ class ObjectReader:
             return
         self._refuse_empty()
         position = start
-        if self._head is not None:
-            yield from _cut(self._head, start, end)
-            position = max(start, len(self._head))
+        if self._head is not None or self._begun is not None:
+            head = self._head if self._head is not None else self.head_bytes(SMALL_OBJECT)
+            yield from _cut(head, start, end)
+            position = max(start, len(head))
         elif self.size is None or self.size <= SMALL_OBJECT:
             cost = self.size or SMALL_OBJECT
             self._budget.fetched.take(cost)
@@ -193,6 +216,8 @@ class ObjectReader:
                 raise self._empty()
             return data
         self._refuse_empty()
+        if self._begun is not None:
+            return self._begun.result()[1]
         if self.size is not None:
             return self._get((0, self.size if self.size <= SMALL_OBJECT else min(n, self.size)))[1]
         fetched = self.storage.get(self.url, start=0, end=n)

@@ -12,6 +12,8 @@ from singer_arrow.reading.objects import ObjectReader
 
 LONGEST_RECORD = 64 << 20
 """Bytes of one record, at most."""
+MOST_JOINED = 16 << 20
+"""Bytes of text of small objects that are parsed together, at most."""
 Cut = Callable[[bytes], int]
 _MAGIC = 16
 _PLAIN = ("utf-8", "utf-8-sig", "ascii")
@@ -94,6 +96,25 @@ def sample(
         if whole:
             raise
     return b"".join(found)[:size], whole
+
+
+def whole_text(
+    readers: Iterable[ObjectReader], compression: str, *, encoding: str = "utf-8", most: int = MOST_JOINED
+) -> Iterator[bytes]:
+    """The text of each of some small objects, as `decoded` gives it; it ends early where there is too much of it.
+
+    Raises:
+        EmptyObjectError, DataError, ConfigError: As `decoded`.
+    """
+    size = 0
+    for reader in readers:
+        found = list[bytes]()
+        for piece in decoded(reader, compression=compression, encoding=encoding):
+            found.append(bytes(piece))
+            size += len(found[-1])
+            if size > most:
+                return
+        yield found[0] if len(found) == 1 else b"".join(found)
 
 
 def _chain(first: Any, rest: Iterable[Any]) -> Iterator[Any]:

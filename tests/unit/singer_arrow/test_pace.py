@@ -1,0 +1,106 @@
+"""How many requests are under way, and which failures are asked again for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from singer_arrow import pace as pace_module
+from singer_arrow.errors import ObjectChangedError, ServiceError
+from singer_arrow.pace import Pace, persist
+
+SLOW = "Generic S3 error: ... Server returned non-2xx status code: 503 Service Unavailable: <Code>SlowDown</Code>"
+BROKEN = "Generic S3 error: HTTP error: request or response body error"
+
+
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace_module, "_FIRST_PAUSE", 0.0)
+
+
+def _failing(*errors: Exception) -> tuple[Callable[[], str], list[Exception]]:
+    left = list(errors)
+
+    def ask() -> str:
+        if left:
+            raise left.pop(0)
+        return "answer"
+
+    return ask, left
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(SLOW), OSError(BROKEN), ServiceError("broke off"), OSError("status code: 500")]
+)
+def test_what_fails_in_passing_is_asked_again(error: Exception) -> None:
+    ask, left = _failing(*[error] * 5)
+    assert persist(ask, "x", pace=Pace()) == "answer"
+    assert not left
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ObjectChangedError(BROKEN), OSError("status code: 404 Not Found"), OSError("status code: 403"), ValueError("?")],
+)
+def test_what_another_try_would_not_mend_is_raised_at_once(error: Exception) -> None:
+    ask, left = _failing(error, error)
+    with pytest.raises(type(error)):
+        persist(ask, "x", pace=Pace())
+    assert len(left) == 1
+
+
+def test_a_broken_connection_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask, left = _failing(*[OSError(BROKEN)] * 50)
+    with pytest.raises(OSError, match="body error"):
+        persist(ask, "x", pace=Pace())
+    assert len(left) == 50 - pace_module.TRIES
+    monkeypatch.setattr(pace_module, "DEADLINE", 0.0)
+    ask, left = _failing(*[OSError(SLOW)] * 50)
+    with pytest.raises(OSError, match="SlowDown"):
+        persist(ask, "x", pace=Pace())
+    assert len(left) == 49
+
+
+def test_to_slow_down_is_told_once_for_requests_that_were_under_way() -> None:
+    pace = Pace(64)
+    together = threading.Barrier(32)
+    asked = list[int]()
+
+    def ask(first: list[int]) -> None:
+        if not first:
+            first.append(1)
+            together.wait(10)
+            raise OSError(SLOW)
+        asked.append(1)
+
+    with ThreadPoolExecutor(32) as pool:
+        list(pool.map(lambda _: persist(lambda first=[]: ask(first), "x", pace=pace), range(32)))  # type: ignore[misc]
+    assert len(asked) == 32
+    assert 16 <= pace.limit < 20, "half of 32, and a little for each answer since"
+
+
+def test_no_more_are_under_way_than_may_be() -> None:
+    pace, lock, under_way, most = Pace(8), threading.Lock(), 0, 0
+    calls = 0
+
+    def ask() -> None:
+        nonlocal under_way, most, calls
+        with lock:
+            calls += 1
+            under_way += 1
+            most = max(most, under_way)
+            slow = calls % 50 == 1
+        try:
+            if slow:
+                raise OSError(SLOW)
+        finally:
+            with lock:
+                under_way -= 1
+
+    with ThreadPoolExecutor(24) as pool:
+        list(pool.map(lambda _: persist(ask, "x", pace=pace), range(500)))
+    assert most <= 8
+    assert 1 <= pace.limit <= 8
