@@ -12,6 +12,7 @@ from singer_arrow.aws import AwsOptions
 from singer_arrow.errors import ConfigError
 from singer_arrow.executors import default_workers
 from singer_arrow.formats import FixedColumn
+from singer_arrow.formats.protocol import HELD_BYTES
 from singer_arrow.urls import Url
 from tap_s3_files.dates import check, check_moment, dated, has_date
 from tap_s3_files.declared import BATCH_COMPRESSIONS
@@ -20,6 +21,7 @@ from tap_s3_files.groups import names, plain
 from tap_s3_files.partitions import NO_PARTITIONS, Partitions
 
 MIB = 1 << 20
+_LEAST_HELD = 8 * MIB
 OVERLAP_MINUTES = {"polling": 10, "sqs": 10, "inventory": 2880}
 """How late an object may appear: a listing shows what there is, an inventory may miss its last hours."""
 _LATER = {
@@ -97,6 +99,14 @@ class Settings:
     memory_bytes: int
     sample_files: int
     sample_bytes: int
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of rows that each worker gathers before it encodes them: of all, a quarter of the memory.
+
+        It makes row groups of 64 MiB at the defaults on two cores, and of at least 8 MiB.
+        """
+        return max(_LEAST_HELD, min(HELD_BYTES, self.memory_bytes // 4 // self.max_workers))
 
     def window(self, stream: StreamSettings) -> tuple[datetime | None, datetime | None]:
         """When objects of a stream must have been changed; dates in its paths bound them already."""

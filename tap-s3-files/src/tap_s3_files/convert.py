@@ -90,6 +90,7 @@ def convert(
         target_bytes=target_bytes if divisible else sys.maxsize,
         first_row=at.rows,
         mark=pieces.now,
+        held_bytes=worker.held_bytes,
     ):
         after, counts = part.mark
         more = counts - counted + Counts(batch_files=1, rows_written=part.rows)

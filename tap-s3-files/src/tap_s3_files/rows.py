@@ -13,6 +13,7 @@ import pyarrow as pa
 from singer_arrow.errors import ArchivedError, DataError, EmptyObjectError, ObjectChangedError
 from singer_arrow.executors import Stopped
 from singer_arrow.formats import FORMATS, Course, Place, ReadOptions, detect_format
+from singer_arrow.formats.protocol import HELD_BYTES
 from singer_arrow.formats.together import joined
 from singer_arrow.reading.budget import Budget
 from singer_arrow.reading.objects import ObjectReader
@@ -62,12 +63,16 @@ def format_of(wanted: str, url: Url) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """What a task is run with: where it reads, how much memory that may take, when to stop, and what to count."""
+    """What a task is run with: where it reads, how much memory that may take, when to stop, and what to count.
+
+    `held_bytes` are those of rows that it gathers before it encodes them.
+    """
 
     storage: Storage
     budget: Budget
     progress: Progress
     stop: threading.Event
+    held_bytes: int = HELD_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,7 +206,7 @@ class FileStream(ArrowStream):
         )
 
     def _worker(self, stop: threading.Event) -> Worker:
-        return Worker(self.tap.storage, self.tap.budget, self.progress, stop)
+        return Worker(self.tap.storage, self.tap.budget, self.progress, stop, self.tap.settings.held_bytes)
 
     @property
     def is_told(self) -> bool:

@@ -55,6 +55,20 @@ def test_files_are_cut_by_size_and_hold_every_row_once(tmp_path: Path, format: s
     assert [p.url.local_path().read_bytes() for p in again] == [p.url.local_path().read_bytes() for p in parts]
 
 
+def test_batches_that_are_written_are_let_go(tmp_path: Path) -> None:
+    size, held = 1_000_000, list[int]()
+
+    def source() -> Iterator[pa.RecordBatch]:
+        for i in range(20):
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(range(i, i + 1000)), pa.array(["x" * 1000] * 1000)], schema=SCHEMA
+            )
+            held.append(pa.total_allocated_bytes())
+
+    assert len(write(tmp_path, "parquet", source(), size // ARROW_BYTES_PER_FILE_BYTE)) == 20
+    assert held[-1] < held[2] + size
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_no_rows_make_no_file(tmp_path: Path, format: str) -> None:
     assert write(tmp_path, format, [], 1) == []

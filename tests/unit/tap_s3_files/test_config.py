@@ -235,3 +235,11 @@ def test_local_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("name", ["batch_config", "replication", "aws", "plan_root"])
 def test_null_stands_for_not_set(name: str) -> None:
     assert TapS3Files(config={"streams": [STREAM], name: None}, setup_mapper=False).settings == read()
+
+
+@pytest.mark.parametrize(
+    ("memory", "workers", "held"), [(512, 2, 64), (512, 1, 64), (512, 8, 16), (64, 2, 8), (512, 64, 8), (8192, 32, 64)]
+)
+def test_rows_that_are_gathered_are_a_quarter_of_the_memory(memory: int, workers: int, held: int) -> None:
+    config = {"streams": [{"name": "a", "path": "s3://b/a.csv"}], "memory_limit_mb": memory, "max_workers": workers}
+    assert Settings.from_config(config).held_bytes == held << 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from singer_arrow.formats import WRITABLE
+from singer_arrow.formats.protocol import HELD_BYTES
 from singer_arrow.storage import Storage
 from singer_arrow.temporary import temporary_folder
 from singer_arrow.urls import Url
@@ -45,6 +45,7 @@ def write_parts(
     target_bytes: int = 128 << 20,
     first_row: int = 0,
     mark: Callable[[], Any] = lambda: None,
+    held_bytes: int = HELD_BYTES,
 ) -> Iterator[Part]:
     """Write batch files of about `target_bytes` each, and yield each one once it is durable.
 
@@ -60,6 +61,7 @@ def write_parts(
         target_bytes: Wanted size of a file.
         first_row: The number of the first row.
         mark: Asked after each batch is taken.
+        held_bytes: Bytes of rows that are gathered in memory before they are encoded.
     """
     source = _Counted(batches, target_bytes * ARROW_BYTES_PER_FILE_BYTE, first_row, mark)
     with temporary_folder("batch-files-") as folder:
@@ -67,7 +69,7 @@ def write_parts(
         while more:
             path = folder / f"part{SUFFIXES[format]}"
             first = source.rows
-            rows = WRITABLE[format].write(source.part(), schema, path, compression=compression)
+            rows = WRITABLE[format].write(source.part(), schema, path, compression=compression, held_bytes=held_bytes)
             url, mark_of_part = url_of(first, rows), source.mark
             size = storage.put_file(url, path)
             try:
@@ -80,26 +82,25 @@ def write_parts(
 
 
 class _Counted:
-    """An iterator of batches that can be taken part by part."""
+    """An iterator of batches that can be taken part by part; it holds none that was taken."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch], limit: int, first_row: int, mark: Callable[[], Any]) -> None:
         self.rows, self.mark = first_row, None
         self._batches: Iterator[tuple[pa.RecordBatch, Any]] = ((b, mark()) for b in batches if b.num_rows)
+        self._next: tuple[pa.RecordBatch, Any] | None = None
         self._limit = limit
 
     def more(self) -> bool:
-        first = next(self._batches, None)
-        if first is None:
-            return False
-        self._batches = itertools.chain([first], self._batches)
-        return True
+        self._next = next(self._batches, None)
+        return self._next is not None
 
     def part(self) -> Iterator[pa.RecordBatch]:
         size = 0
-        for batch, mark in self._batches:
-            self.mark = mark
+        while size < self._limit and (self._next is not None or self.more()):
+            assert self._next is not None
+            batch, self.mark = self._next
+            self._next = None
             self.rows += batch.num_rows
             size += batch.nbytes
             yield batch
-            if size >= self._limit:
-                return
+            del batch

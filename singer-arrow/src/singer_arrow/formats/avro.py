@@ -17,7 +17,7 @@ from singer_arrow.formats.avro_schema import from_avro_schema
 from singer_arrow.formats.columns import wanted
 from singer_arrow.formats.json_values import json_text
 from singer_arrow.formats.parts import FilePart, no_such_place, read_part
-from singer_arrow.formats.protocol import Course, Place, ReadOptions
+from singer_arrow.formats.protocol import HELD_BYTES, Course, Place, ReadOptions
 from singer_arrow.reading.files import ChunkFile
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.schema import is_json
@@ -69,7 +69,13 @@ class Avro:
             raise no_such_place(begin, reader.url)
 
     def write(
-        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path, *, compression: str | None = None
+        self,
+        batches: Iterable[pa.RecordBatch],
+        schema: pa.Schema,
+        path: Path,
+        *,
+        compression: str | None = None,
+        held_bytes: int = HELD_BYTES,  # noqa: ARG002 - a block is less
     ) -> int:
         """See `WritableFormat.write`. Compression: snappy (default), none, deflate or zstandard."""
         codec = _CODECS.get(compression, compression) or "null"

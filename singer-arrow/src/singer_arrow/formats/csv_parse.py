@@ -20,6 +20,7 @@ from singer_arrow.formats.csv_dialect import Dialect
 from singer_arrow.formats.csv_rows import FoundRows, find_rows
 from singer_arrow.formats.text_rows import MisfitError, Outcome, Problem, TextRows
 from singer_arrow.formats.values import BadValueError, supported
+from singer_arrow.reading.parallel import ROW_BY_ROW
 
 _TRUE, _FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
 _ERROR_COLUMN = re.compile(r"In CSV column #(\d+):")
@@ -84,12 +85,14 @@ class BlockParser:
             except (pa.ArrowException, BadValueError) as error:
                 why = error
         data = text[: -len(self._end) - 1]
-        scan = self.dialect.scan(data)
-        if scan.damage and not checked:
-            return Parsed(len(block), lines, torn=True)
-        names = [*(f.name for f in self._wanted), *self._texts]
-        rows = find_rows(data, scan, self.dialect, self._names, names, valid=valid)
-        return Parsed(len(block), lines, self._sort_out(rows, names, why))
+        del text
+        with ROW_BY_ROW:
+            scan = self.dialect.scan(data)
+            if scan.damage and not checked:
+                return Parsed(len(block), lines, torn=True)
+            names = [*(f.name for f in self._wanted), *self._texts]
+            rows = find_rows(data, scan, self.dialect, self._names, names, valid=valid)
+            return Parsed(len(block), lines, self._sort_out(rows, names, why))
 
     def together(self, texts: Sequence[bytes]) -> list[pa.RecordBatch] | None:
         """The rows of each of some texts of whole records, if they are all as they should be.

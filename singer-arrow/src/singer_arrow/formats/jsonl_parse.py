@@ -20,6 +20,7 @@ from singer_arrow.formats.jsonl_careful import CarefulReading, Lines
 from singer_arrow.formats.jsonl_keys import Keys, News
 from singer_arrow.formats.jsonl_settle import Fault, Rows, Settled, settle
 from singer_arrow.formats.protocol import RESCUED, ReadOptions
+from singer_arrow.reading.parallel import ROW_BY_ROW
 
 _OFTEN = 100  # a block of which more than one line in so many is bad: the next one is probably alike
 _MOST_SUSPECTS = 8
@@ -96,7 +97,8 @@ class BlockParser:
                 return Rows(self._quick(data, lines), ())
             except FAILED:
                 pass
-        rows = self._careful(data, self._suspects)
+        with ROW_BY_ROW:
+            rows = self._careful(data, self._suspects)
         columns = Counter(fault.column for fault in rows.faults if fault.raw is not None and fault.column is not None)
         often = [name for name, count in columns.most_common(_MOST_SUSPECTS) if count * _OFTEN > lines]
         self._suspects = tuple(sorted(often))

@@ -19,6 +19,7 @@ from pyarrow import types as pt
 
 from singer_arrow.errors import ConfigError, SchemaError
 from singer_arrow.formats.json_values import check_years, is_list, json_texts, printable
+from singer_arrow.formats.protocol import HELD_BYTES
 from singer_arrow.schema import is_json
 
 if TYPE_CHECKING:
@@ -33,18 +34,24 @@ class JsonLinesWriting:
     """The writing half of the format."""
 
     def write(
-        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path, *, compression: str | None = None
+        self,
+        batches: Iterable[pa.RecordBatch],
+        schema: pa.Schema,
+        path: Path,
+        *,
+        compression: str | None = None,
+        held_bytes: int = HELD_BYTES,
     ) -> int:
         """See `WritableFormat.write`; gzip by default, or none. Each record holds all columns, null or not."""
         codec = compression or "gzip"
         if codec not in ("gzip", "none"):
             msg = f"compression {compression!r} is none that JSONL batch files can have; use gzip or none"
             raise ConfigError(msg)
-        encoder, rows = JsonEncoder(schema), 0
+        encoder, rows, most = JsonEncoder(schema), 0, min(held_bytes, _SLICE_BYTES)
         with path.open("wb") as file:
             sink: _Sink = _Gzip(file) if codec == "gzip" else file
             for batch in batches:
-                for part in _slices(batch):
+                for part in _slices(batch, most):
                     sink.write(encoder.lines(part))
                     rows += part.num_rows
             sink.flush()
@@ -70,8 +77,8 @@ class _Gzip:
         self._file.write(self._compressor.flush())
 
 
-def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    rows = max(1, batch.num_rows * _SLICE_BYTES // max(1, batch.nbytes))
+def _slices(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
+    rows = max(1, batch.num_rows * size // max(1, batch.nbytes))
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
 

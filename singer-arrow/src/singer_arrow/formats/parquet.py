@@ -5,12 +5,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats.columns import wanted
+from singer_arrow.formats.parquet_batches import TextSizes, rows_at_once, text_sizes
 from singer_arrow.formats.parquet_types import as_told, schema_of
 from singer_arrow.formats.parquet_write import ParquetWriting
 from singer_arrow.formats.parts import FilePart, no_such_place, read_part
@@ -26,6 +28,7 @@ _LEAST_WINDOW, _MOST_WINDOW, _READ_BUFFER = 256 << 10, 4 << 20, 1 << 20
 _DECRYPT = "Decrypt the file first"
 _SIGNATURE = 28
 """Bytes of a nonce and a tag, which follow the footer of a file whose columns are encrypted and whose footer is not."""
+OpenFile = Callable[..., pq.ParquetFile]
 _BROKEN = "not a Parquet file, or its footer is broken"
 
 
@@ -95,7 +98,9 @@ def _open(
     footer: Footer,
     parts: Sequence[Part],
     miss: Callable[[Span], Part] | None = None,
+    *,
     buffer_size: int = 0,
+    dictionaries: Sequence[str] = (),
 ) -> pq.ParquetFile:
     file = RangeFile(footer.size, [*parts, footer.tail], miss or (lambda span: reader.fetch([span])[0]))
     return pq.ParquetFile(
@@ -105,6 +110,7 @@ def _open(
         buffer_size=buffer_size,
         page_checksum_verification=True,  # where a file has any
         coerce_int96_timestamp_unit="us",  # nanoseconds would wrap around outside 1677 to 2262
+        read_dictionary=list(dictionaries),
     )
 
 
@@ -117,24 +123,34 @@ def _rows(
         raise no_such_place(begin, url)
     told = schema_of(_open(reader, footer, []))
     names = wanted(told, schema, options, url)
-    for group, file in zip(groups, _groups(reader, footer, [_spans(footer, g, names) for g in groups]), strict=True):
-        part = FilePart(group, group + 1, footer.metadata.row_group(group).num_rows, url, row_group=group)
+    chunks = [_chunks(footer, group, names) for group in groups]
+    files = _groups(reader, footer, [_spans(footer, g, some) for g, some in zip(groups, chunks, strict=True)])
+    for group, some, open_file in zip(groups, chunks, files, strict=True):
+        about = footer.metadata.row_group(group)
+        part = FilePart(group, group + 1, about.num_rows, url, row_group=group)
         try:
-            found = file.iter_batches(options.batch_rows, [group], names, use_threads=True)
+            rows = rows_at_once(about, some, options.batch_rows, partial(_text_sizes, open_file, group, names))
+            found = open_file().iter_batches(rows, [group], names, use_threads=True)
             yield from read_part(part, (as_told(batch, told) for batch in found), schema, options, course)
         except (pa.ArrowException, OSError) as error:
             reason = f"its data is broken ({_line(error)})"
             raise DataError(reason, url=url, row_group=group, hint="Upload the file again") from None
 
 
-def _groups(reader: ObjectReader, footer: Footer, groups: list[list[Span]]) -> Iterator[pq.ParquetFile]:
-    """The file once for each row group, whose wanted bytes it can read."""
+def _text_sizes(open_file: OpenFile, group: int, names: Sequence[str], paths: Sequence[str]) -> dict[str, TextSizes]:
+    """What the dictionaries of a row group hold at these paths: its first row comes with all of them."""
+    first = next(open_file(dictionaries=paths).iter_batches(1, [group], names), None)
+    return text_sizes(first, paths) if first is not None else {}
+
+
+def _groups(reader: ObjectReader, footer: Footer, groups: list[list[Span]]) -> Iterator[OpenFile]:
+    """For each row group, what opens the file so that its wanted bytes can be read."""
     sizes = [sum(end - start for start, end in spans) for spans in groups]
     allowance = reader.budget.fetched
     if max(sizes, default=0) <= allowance.limit // 2:
         part = part_size(sum(sizes), CONNECTIONS)
         for parts in reader.ahead(plan(spans, part=part) for spans in groups):
-            yield _open(reader, footer, parts)
+            yield partial(_open, reader, footer, parts)
         return
     for spans in groups:  # too large to be held: windows move along the columns
         size = max(_LEAST_WINDOW, min(_MOST_WINDOW, allowance.limit // (4 * max(1, len(spans)))))
@@ -142,22 +158,33 @@ def _groups(reader: ObjectReader, footer: Footer, groups: list[list[Span]]) -> I
         allowance.take(cost)
         try:
             windows = Windows(spans, size, reader.start)
-            yield _open(reader, footer, [], windows.read, buffer_size=min(size, _READ_BUFFER))
+            yield partial(_open, reader, footer, [], windows.read, buffer_size=min(size, _READ_BUFFER))
         finally:
             allowance.give(cost)
 
 
-def _spans(footer: Footer, group: int, names: Sequence[str]) -> list[Span]:
-    """Where the wanted columns' chunks of a row group lie, as far as they are not in the tail."""
-    spans, limit = [], footer.tail[0]
+def _chunks(footer: Footer, group: int, names: Sequence[str]) -> list[int]:
+    """The numbers of the wanted columns' chunks in a row group."""
     columns = footer.metadata.row_group(group)
     if columns.num_columns != footer.metadata.num_columns or columns.num_rows < 0:  # Arrow would end the process
         raise _contradiction(footer, group)
-    for i in range(columns.num_columns):
-        column = columns.column(i)
-        path = column.path_in_schema
-        if not any(path == name or path.startswith(name + ".") for name in names):  # as Arrow chooses them
-            continue
+    paths, whole = [columns.column(i).path_in_schema for i in range(columns.num_columns)], set(names)
+    return [i for i, path in enumerate(paths) if not whole.isdisjoint(_beginnings(path))]
+
+
+def _beginnings(path: str) -> Iterator[str]:
+    """A path, and those of what it lies in; names may have dots too."""
+    yield path
+    while "." in path:
+        path = path.rpartition(".")[0]
+        yield path
+
+
+def _spans(footer: Footer, group: int, chunks: Sequence[int]) -> list[Span]:
+    """Where chunks of a row group lie, as far as they are not in the tail."""
+    spans, limit = [], footer.tail[0]
+    for i in chunks:
+        column = footer.metadata.row_group(group).column(i)
         start = min((o for o in (column.dictionary_page_offset, column.data_page_offset) if o), default=0)
         end = start + column.total_compressed_size
         if not 0 < start <= end <= footer.size:

@@ -1,4 +1,4 @@
-"""Parquet files, written in row groups of about 64 MiB in memory, with dictionaries only where they pay."""
+"""Parquet files, written in row groups of up to 64 MiB in memory, with dictionaries only where they pay."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow import types as pt
 
 from singer_arrow.errors import ConfigError
+from singer_arrow.formats.parquet_encoding import Columns, decide
+from singer_arrow.formats.protocol import HELD_BYTES
 
 ROW_GROUP_ROWS = 1 << 20
-ROW_GROUP_BYTES = 64 << 20
 _LEVELS = {"zstd": 1, "snappy": None, "none": None, "gzip": 6}
-_SAMPLE = 1 << 14
-_WORTH = 0.5  # distinct values per value, up to which a dictionary pays
 
 
 class ParquetWriting:
     """The writing half of the format."""
 
     def write(
-        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path, *, compression: str | None = None
+        self,
+        batches: Iterable[pa.RecordBatch],
+        schema: pa.Schema,
+        path: Path,
+        *,
+        compression: str | None = None,
+        held_bytes: int = HELD_BYTES,
     ) -> int:
         """See `WritableFormat.write`; zstd at level 1 by default, or snappy, gzip, none."""
         codec = (compression or "zstd").lower()
@@ -32,68 +35,55 @@ class ParquetWriting:
             raise ConfigError(msg)
         rows, writer = 0, None
         try:
-            for group in _row_groups(batches, schema):
+            for group in _row_groups(batches, schema, held_bytes):
                 if writer is None:
-                    writer = _open(path, schema, codec, _dictionaries(group))
+                    writer = _open(path, schema, codec, decide(group))
                 writer.write_table(group, row_group_size=max(1, group.num_rows))
                 rows += group.num_rows
+                del group  # before the next one is gathered
             if writer is None:
-                writer = _open(path, schema, codec, [])
+                writer = _open(path, schema, codec, decide(schema.empty_table()))
         finally:
             if writer is not None:
                 writer.close()
         return rows
 
 
-def _open(path: Path, schema: pa.Schema, codec: str, dictionaries: list[str]) -> pq.ParquetWriter:
+def _open(path: Path, schema: pa.Schema, codec: str, columns: Columns) -> pq.ParquetWriter:
     return pq.ParquetWriter(
         path,
         schema,
         compression=codec,
         compression_level=_LEVELS[codec],
-        use_dictionary=dictionaries or False,
+        use_dictionary=columns.dictionaries or False,
+        write_statistics=columns.statistics or False,
+        write_batch_size=columns.page_values,
         version="2.6",
     )
 
 
-def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    held, rows, size = list[pa.RecordBatch](), 0, 0
+def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema, size: int) -> Iterator[pa.Table]:
+    """Tables of about so many bytes, or of `ROW_GROUP_ROWS`."""
+    held, rows, held_size = list[pa.RecordBatch](), 0, 0
     for batch in batches:
-        held.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-        if rows >= ROW_GROUP_ROWS or size >= ROW_GROUP_BYTES:
-            yield pa.Table.from_batches(held, schema)
-            held, rows, size = [], 0, 0
+        for part in _parts(batch, size):
+            held.append(part)
+            rows += part.num_rows
+            held_size += part.nbytes
+            if rows >= ROW_GROUP_ROWS or held_size >= size:
+                group = [pa.Table.from_batches(held, schema)]
+                held, rows, held_size = [], 0, 0
+                yield group.pop()
+        del batch
     if rows:
         yield pa.Table.from_batches(held, schema)
 
 
-def _dictionaries(group: pa.Table) -> list[str]:
-    """Paths of the leaf columns that are worth a dictionary, told from the first rows."""
-    some = group.slice(0, _SAMPLE)
-    return [path for field, column in zip(some.schema, some.columns, strict=True) for path in _paths(field, column)]
-
-
-def _paths(field: pa.Field, column: pa.ChunkedArray) -> list[str]:
-    if pt.is_nested(field.type):
-        return [f"{field.name}.{rest}" for rest in _leaves(field.type)]
-    if pt.is_boolean(field.type) or pt.is_null(field.type):
-        return []
-    if pt.is_dictionary(field.type):
-        return [field.name]
-    present = len(column) - column.null_count
-    return [field.name] if pc.count_distinct(column, mode="only_valid").as_py() <= _WORTH * present else []
-
-
-def _leaves(t: pa.DataType) -> list[str]:
-    """Paths of the leaves below a nested type; they are too costly to look at, so all get a dictionary."""
-    if pt.is_struct(t):
-        return [path for f in t for path in _below(f.name, f.type)]
-    if pt.is_map(t):
-        return [*_below("key_value.key", t.key_type), *_below("key_value.value", t.item_type)]
-    return _below("list.element", t.value_type)
-
-
-def _below(name: str, t: pa.DataType) -> list[str]:
-    return [f"{name}.{rest}" for rest in _leaves(t)] if pt.is_nested(t) else [name]
+def _parts(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
+    """The batch, cut where it is far larger than a row group is to be."""
+    if batch.nbytes <= 2 * size:
+        yield batch
+        return
+    rows = max(1, batch.num_rows * size // batch.nbytes)
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)

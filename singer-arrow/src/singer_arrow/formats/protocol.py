@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 RESCUED = "_sdc_rescued"
 """The column of JSON text that holds what of a row does not fit the schema."""
+HELD_BYTES = 64 << 20
+"""Bytes of rows in memory that a writer gathers before it encodes them, where it is not told."""
 MOST_TOLD = 10
 """Bad rows of a file that are logged one by one."""
 
@@ -206,12 +208,23 @@ class WritableFormat(Format, Protocol):
     """A file format that is also written."""
 
     def write(
-        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path, *, compression: str | None = None
+        self,
+        batches: Iterable[pa.RecordBatch],
+        schema: pa.Schema,
+        path: Path,
+        *,
+        compression: str | None = None,
+        held_bytes: int = HELD_BYTES,
     ) -> int:
         """Write a file of batches of exactly `schema`, holding no more than a row group of them in memory.
 
         Args:
+            batches: The rows.
+            schema: Theirs.
+            path: The file.
             compression: A codec that the format knows, or None for its default.
+            held_bytes: Bytes of rows that are gathered before they are encoded, and so of a row group, where the
+                format has them.
 
         Returns:
             The number of rows.

@@ -24,6 +24,7 @@ from singer_arrow.formats.json_values import as_json
 from singer_arrow.formats.protocol import MOST_TOLD, RESCUED, ReadOptions
 from singer_arrow.formats.text_misfits import fit_text, readable
 from singer_arrow.formats.values import BadValueError, describe, from_text, shorten
+from singer_arrow.reading.parallel import ROW_BY_ROW
 from singer_arrow.schema import is_json
 
 
@@ -147,6 +148,16 @@ class TextRows:
             unread: The other rows, ascending too.
             line: The line on which the row of a number begins, from 1.
         """
+        with ROW_BY_ROW:
+            return self._sort_out(columns, numbers, unread, line)
+
+    def _sort_out(
+        self,
+        columns: Mapping[str, pa.Array],
+        numbers: Sequence[int],
+        unread: Sequence[Unread],
+        line: Callable[[int], int],
+    ) -> Outcome:
         made, misfits = self._fitted(columns, numbers)
         bad, keeps = self.options.on_bad_row, "rescue" in (self.options.on_drift, self.options.on_bad_row)
         firsts = [_misfit(misfit, line) for misfit in _first_of_columns(misfits)]

@@ -14,6 +14,9 @@ from typing import Any, TypeVar
 from singer_arrow.reading.budget import Allowance
 
 _DECODED_PER_TEXT = 3  # bytes of a block and of what it becomes in memory, for each byte of text
+ROW_BY_ROW = threading.RLock()
+"""Held while rows of a block are looked at one by one: as Python objects they take many times the block's memory, and
+one thread at a time gets on with them in any case."""
 
 T = TypeVar("T")
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
 from singer_arrow.errors import SingerArrowError
+from singer_arrow.memory import keep_small
 from singer_arrow.singer.lean import import_sdk
 
 SDK = "singer_sdk"
@@ -29,6 +30,7 @@ def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
     if "--version" in sys.argv[1:]:
         print(f"{name} v{_version(name)}, Meltano SDK v{_version(SDK)}")  # noqa: T201 - what the option is for
         return
+    keep_small()
     try:
         import_sdk()
         load()()

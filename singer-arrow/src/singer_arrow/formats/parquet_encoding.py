@@ -1,0 +1,81 @@
+"""How the columns of a Parquet file are encoded, told from its first rows. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+_SAMPLE = 1 << 14  # rows that are looked at
+_WORTH = 0.5  # distinct values per value, up to which a dictionary pays
+_PAGE_BYTES = 1 << 20  # of a data page and of a dictionary, about
+_LONG = 1 << 10  # bytes of a text on average, from which it is long
+_PAGE_VALUES = 1 << 10  # after so many values the writer looks whether a page is full
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What is decided for each leaf column.
+
+    Attributes:
+        dictionaries: Paths of those that are worth a dictionary.
+        statistics: Paths of those that get the least and the greatest value: not long texts, of which copies would be
+            held, and nobody prunes by them.
+        page_values: Values that are written before a page's size is looked at: few where values are long.
+    """
+
+    dictionaries: list[str]
+    statistics: list[str]
+    page_values: int
+
+
+def decide(group: pa.Table) -> Columns:
+    """The encoding of a file that begins with these rows."""
+    some = group.slice(0, _SAMPLE)
+    dictionaries, statistics, longest = list[str](), list[str](), 0.0
+    for field, column in zip(some.schema, some.columns, strict=True):
+        mean = _mean_bytes(column)
+        longest = max(longest, mean)
+        if pt.is_nested(field.type):  # its leaves are too costly to look at, so all get a dictionary
+            paths = [f"{field.name}.{rest}" for rest in _leaves(field.type)]
+            dictionaries += paths if mean < _PAGE_BYTES else []
+            statistics += paths if mean < _PAGE_BYTES else []
+            continue
+        if mean < _LONG:
+            statistics.append(field.name)
+        if mean < _PAGE_BYTES // 8 and _is_worth(field.type, column):
+            dictionaries.append(field.name)
+    values = max(1, min(_PAGE_VALUES, int(_PAGE_BYTES / max(1.0, longest))))
+    return Columns(dictionaries, statistics, values)
+
+
+def _is_worth(t: pa.DataType, column: pa.ChunkedArray) -> bool:
+    if pt.is_boolean(t) or pt.is_null(t):
+        return False
+    if pt.is_dictionary(t):
+        return True
+    present = len(column) - column.null_count
+    return bool(pc.count_distinct(column, mode="only_valid").as_py() <= _WORTH * present)
+
+
+def _mean_bytes(column: pa.ChunkedArray) -> float:
+    """Bytes of a value on average, without those of nulls."""
+    t = column.type
+    if pt.is_string(t) or pt.is_large_string(t) or pt.is_binary(t) or pt.is_large_binary(t):
+        return float(pc.mean(pc.binary_length(column)).as_py() or 0.0)
+    return float(column.nbytes / max(1, len(column) - column.null_count))
+
+
+def _leaves(t: pa.DataType) -> list[str]:
+    """Paths of the leaves below a nested type."""
+    if pt.is_struct(t):
+        return [path for f in t for path in _below(f.name, f.type)]
+    if pt.is_map(t):
+        return [*_below("key_value.key", t.key_type), *_below("key_value.value", t.item_type)]
+    return _below("list.element", t.value_type)
+
+
+def _below(name: str, t: pa.DataType) -> list[str]:
+    return [f"{name}.{rest}" for rest in _leaves(t)] if pt.is_nested(t) else [name]
