@@ -13,13 +13,10 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from singer_arrow.errors import ConfigError, CredentialsError
 from singer_arrow.surroundings import plain
-
-if TYPE_CHECKING:
-    import boto3
 
 SESSION_NAME = "singer-arrow"
 """The name of a role's session where none is set."""
@@ -97,39 +94,56 @@ def ca_bundle() -> str | None:
     return None
 
 
-def session(options: AwsOptions) -> boto3.Session:
-    """A boto3 session as the options say; with `role_arn` its credentials are the role's, renewed before they expire.
+class Session:
+    """botocore's session, as boto3 would make it; boto3 itself takes longer to be imported."""
+
+    def __init__(self, profile: str | None, region: str | None) -> None:
+        import botocore.session
+
+        self.core: Any = botocore.session.get_session()
+        for name, value in (("profile", profile), ("region", region)):
+            if value is not None:
+                self.core.set_config_variable(name, value)
+
+    @property
+    def region_name(self) -> str | None:
+        """The region that is set, or that the environment or `~/.aws/config` names."""
+        region: str | None = self.core.get_config_variable("region")
+        return region
+
+    def get_credentials(self) -> Any:
+        """botocore's credentials, which it renews; None if there are none."""
+        return self.core.get_credentials()
+
+    def client(self, service: str, **options: Any) -> Any:
+        """botocore's client of a service."""
+        return self.core.create_client(service, **options)
+
+
+def session(options: AwsOptions) -> Session:
+    """A session as the options say; with `role_arn` its credentials are the role's, renewed before they expire.
 
     Raises:
         ConfigError: The profile does not exist.
         CredentialsError: There are none with which the role could be assumed.
     """
-    import boto3
-    import botocore.session
     from botocore.credentials import CredentialResolver
     from botocore.exceptions import ProfileNotFound
 
     logging.getLogger("botocore.credentials").setLevel(logging.WARNING)  # it tells each time where it found them
-    core = botocore.session.get_session()
+    own = Session(options.profile, options.region)
+    if options.access_key_id:
+        own.core.set_credentials(options.access_key_id, options.secret_access_key, options.session_token)
     try:
-        own = boto3.Session(
-            aws_access_key_id=options.access_key_id,
-            aws_secret_access_key=options.secret_access_key,
-            aws_session_token=options.session_token,
-            profile_name=options.profile,
-            region_name=options.region,
-            botocore_session=core,
-        )
-        _trust(core)
+        _trust(own.core)
     except ProfileNotFound as error:
         msg = f"Setting aws.profile: {error}; add it to ~/.aws/config or name another"
         raise ConfigError(msg) from None
     if not options.role_arn:
         return own
-    other = botocore.session.get_session()
-    other.register_component("credential_provider", CredentialResolver([_role(options, own)]))
-    assumed = boto3.Session(profile_name=options.profile, region_name=own.region_name, botocore_session=other)
-    _trust(other)
+    assumed = Session(options.profile, own.region_name)
+    assumed.core.register_component("credential_provider", CredentialResolver([_role(options, own)]))
+    _trust(assumed.core)
     return assumed
 
 
@@ -139,7 +153,7 @@ def _trust(core: Any) -> None:
         core.set_config_variable("ca_bundle", bundle)
 
 
-def _role(options: AwsOptions, own: boto3.Session) -> Any:
+def _role(options: AwsOptions, own: Session) -> Any:
     """What gives the credentials of the role to a session, and renews them."""
     from botocore.credentials import AssumeRoleCredentialFetcher, CredentialProvider, DeferredRefreshableCredentials
 
@@ -185,12 +199,12 @@ def no_credentials() -> CredentialsError:
 
 
 def credentials(options: AwsOptions) -> Callable[[], dict[str, Any]]:
-    """See `credential_provider`, by the options; boto3 is loaded only where they and the environment do not tell."""
+    """See `credential_provider`, by the options; botocore is loaded only where they and the environment do not tell."""
     known = plain(options)
     return known.credentials if known and known.credentials else credential_provider(session(options))
 
 
-def credential_provider(boto: boto3.Session) -> Callable[[], dict[str, Any]]:
+def credential_provider(boto: Session) -> Callable[[], dict[str, Any]]:
     """A function that gives fresh credentials each time, in the form that obstore asks for.
 
     `expires_at` is when it should be asked again (None: never): in ten minutes, or once half of the credentials' own
@@ -224,7 +238,7 @@ def credential_provider(boto: boto3.Session) -> Callable[[], dict[str, Any]]:
     return provide
 
 
-def s3_endpoint(boto: boto3.Session) -> str | None:
+def s3_endpoint(boto: Session) -> str | None:
     """The endpoint of S3 that the environment or `~/.aws/config` names; None if Amazon's own is meant."""
     from botocore.config import Config
 
@@ -234,7 +248,7 @@ def s3_endpoint(boto: boto3.Session) -> str | None:
     return None if named == own else str(named)
 
 
-def bucket_region(boto: boto3.Session, bucket: str, *, anonymous: bool) -> str:
+def bucket_region(boto: Session, bucket: str, *, anonymous: bool) -> str:
     """The region of a bucket, as S3 tells it also to those whom it refuses; else the session's, else `us-east-1`."""
     from botocore import UNSIGNED
     from botocore.config import Config

@@ -1,4 +1,4 @@
-"""S3 by boto3, for what obstore cannot do: listings by an exact prefix with exact keys, and objects with odd keys.
+"""S3 by botocore, for what obstore cannot do: listings by an exact prefix with exact keys, and objects with odd keys.
 
 obstore takes keys for paths. It refuses those with an empty part, `.`, `..` or a control character, drops slashes at
 their ends, and lists whole folders. Here keys are what they are for S3: up to 1,024 bytes of any kind.
@@ -18,9 +18,7 @@ from urllib.parse import unquote_plus
 from singer_arrow.errors import ServiceError
 
 if TYPE_CHECKING:
-    import boto3
-
-    from singer_arrow.aws import AwsOptions
+    from singer_arrow.aws import AwsOptions, Session
 
 TRIES = 5
 """How often a request, or the body of an answer, is asked for."""
@@ -118,7 +116,7 @@ class Bucket:
         return {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": b64decode(key)} if keyed and key else {}
 
 
-def client(boto: boto3.Session, options: AwsOptions, *, region: str, endpoint: str | None) -> Any:
+def client(boto: Session, options: AwsOptions, *, region: str, endpoint: str | None) -> Any:
     """A client for the buckets of a region, reached as the options say."""
     from botocore import UNSIGNED
     from botocore.config import Config

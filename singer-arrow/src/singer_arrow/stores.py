@@ -16,7 +16,6 @@ from singer_arrow.surroundings import Plain, plain
 from singer_arrow.urls import Url
 
 if TYPE_CHECKING:
-    import boto3
     from obstore.store import ObjectStore
 
 # `read_timeout` ends a stalled body; `timeout` bounds a whole one, so obstore's default of 30 s would end slow ones.
@@ -33,8 +32,9 @@ class Place:
 
 
 class Reach:
-    """How the buckets of one run are reached. boto3 is loaded where it is needed: for what settings and environment do
-    not tell, and for its own clients. Not for several threads at once.
+    """How the buckets of one run are reached; not for several threads at once.
+
+    botocore is loaded where it is needed: for what settings and environment do not tell, and for its own clients.
     """
 
     def __init__(self, options: AwsOptions) -> None:
@@ -56,7 +56,7 @@ class Reach:
         return Place(region, endpoint, self._credentials)
 
     def client(self, place: Place) -> Any:
-        """boto3's client of S3 for the buckets of a place."""
+        """botocore's client of S3 for the buckets of a place."""
         key = (place.region, place.endpoint)
         if key not in self._clients:
             self._clients[key] = s3.client(self._boto, self._options, region=place.region, endpoint=place.endpoint)
@@ -67,7 +67,7 @@ class Reach:
         return plain(self._options)
 
     @cached_property
-    def _boto(self) -> boto3.Session:
+    def _boto(self) -> aws.Session:
         return aws.session(self._options)
 
     @cached_property

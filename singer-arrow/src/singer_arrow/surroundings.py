@@ -1,5 +1,5 @@
-"""How AWS is reached where settings and environment variables alone tell it: boto3, which takes 0.2 s of a processor to
-load, would find the same.
+"""How AWS is reached where settings and environment variables alone tell it: botocore, which takes 0.2 s of a
+processor, would find the same.
 
 That is so where no profile, no role and no file of `~/.aws` has a say, and the keys are there and do not expire.
 """
@@ -27,7 +27,7 @@ _FILES = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "~/
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """What needs no boto3: where S3 is, if that is said, and the keys, in the form that obstore asks for."""
+    """What needs no botocore: where S3 is, if that is said, and the keys, in the form that obstore asks for."""
 
     region: str | None
     endpoint: str | None
@@ -35,7 +35,7 @@ class Plain:
 
 
 def plain(options: AwsOptions, environ: Mapping[str, str] = os.environ) -> Plain | None:
-    """How AWS is reached; None where boto3 must be asked. With `anonymous` there are no credentials."""
+    """How AWS is reached; None where botocore must be asked. With `anonymous` there are no credentials."""
     if options.profile or options.role_arn or any(name in environ for name in _HAVE_A_SAY):
         return None
     if any(_holds_something(environ.get(name) or default) for name, default in _FILES.items()):
@@ -56,7 +56,7 @@ def plain(options: AwsOptions, environ: Mapping[str, str] = os.environ) -> Plain
 
 
 def _holds_something(path: str) -> bool:
-    """Whether boto3 would find settings in a file; what is no plain file may hold anything."""
+    """Whether botocore would find settings in a file; what is no plain file may hold anything."""
     file = Path(path).expanduser()
     if path == os.devnull or not file.exists():
         return False

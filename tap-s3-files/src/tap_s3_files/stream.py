@@ -103,11 +103,11 @@ class FileStream(ArrowStream):
 
     def _steps(self, plan: Plan, batch: BatchSettings, todos: Iterator[Todo]) -> Generator[tuple[Todo, Step | None]]:
         """The steps of tasks that run in parallel, each with its task, in the order of the plan; None ends a task."""
-        from tap_s3_files.convert import convert
-
         begun: deque[Todo] = deque()
 
         def run(todo: Todo, stages: list[Stage], record: PartsRecord | None, stop: threading.Event) -> Iterator[Step]:
+            from tap_s3_files.convert import convert
+
             at, size = todo.start, todo.segment.target_bytes
             for job, end in stages:
                 worker = self._worker(stop)
