@@ -1,6 +1,7 @@
 """The command line of the benchmarks."""
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -19,6 +20,9 @@ RESULTS = page.RESULTS
 def main() -> int:
     """Run cases, print their tables, write their results; 1 if a case could not be run."""
     given = _parser().parse_args()
+    # Images set them: every run would compile what it imports, and write each record by a call of its own.
+    for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"):
+        os.environ.pop(name, None)
     if given.install:
         return _install(given.data_dir)
     names = given.cases or [name for name in CASES if name not in ON_REQUEST]

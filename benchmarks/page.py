@@ -120,6 +120,8 @@ def _page(found: Sequence[Mapping[str, Any]], made: Mapping[str, str]) -> str:
 def _summary(found: Sequence[Mapping[str, Any]], made: Mapping[str, str]) -> str:
     """The short table and the picture of README.md."""
     shown = [each for each in found if each["case"] in SUMMARY_CASES]
+    if not any(each["goals"] for each in shown):
+        return ""
     picture = [_image(HEADLINE, made, IMAGES), ""] if f"{IMAGES}/{HEADLINE}.svg" in made else []
     return "\n".join([*_goals(shown), "", *picture])
 

@@ -13,6 +13,7 @@ files of both sizes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,8 @@ def build_parquet(bench: Workbench) -> Case:
 
 
 def build_parquet_5(bench: Workbench) -> Case:
-    """Five Parquet files, without the slow peers."""
-    return _build(bench, "taxi-parquet-5", "parquet", count=5, slow=False, rounds=3)
+    """Five Parquet files, beside the slow ones Airbyte alone."""
+    return _build(bench, "taxi-parquet-5", "parquet", count=5, slow=taxi_peers.airbyte, rounds=3)
 
 
 def build_csv(bench: Workbench) -> Case:
@@ -58,7 +59,7 @@ def build_jsonl_gz(bench: Workbench) -> Case:
 
 def build_60m(bench: Workbench) -> Case:
     """One Parquet file of 60 million rows, about 1 GB."""
-    return _build(bench, "taxi-60m", "parquet", rows=LARGE, slow=False, rounds=1)
+    return _build(bench, "taxi-60m", "parquet", rows=LARGE, slow=None, rounds=1)
 
 
 def _build(
@@ -68,26 +69,28 @@ def _build(
     *,
     rows: int = taxi.ROWS,
     count: int = 1,
-    slow: bool = True,
+    slow: Callable[[Workbench, Files], list[Contender]] | None = taxi_peers.all_of,
     rounds: int = 5,
 ) -> Case:
     s3 = bench.s3()
     whole = files(bench, kind, bench.rows(rows), count)
     contenders = [ours(bench, OURS, whole), *(_floor(bench, who, whole) for who in FLOORS)]
+    one = "1 file" if count == 1 else f"{count} files"
+    work = f"{'Parquet' if kind == 'parquet' else kind.upper()} -> BATCH Parquet, {one}"
     goals = []
     if kind == "parquet":
-        goals.append(Goal("CPU against plain pyarrow read + write", "cpu_s", OURS, "pyarrow", at_most=1.1))
+        text = f"{work}: CPU against plain pyarrow read + write"
+        goals.append(Goal(text, "cpu_s", OURS, "pyarrow", at_most=1.1))
     about = (__doc__ or "").format(few=bench.rows(FEW))
     if rows < LARGE and kind != "jsonl.gz":
-        contenders += taxi_peers.dlt(bench, whole, "arrow", "dlt, use_pyarrow")
+        contenders += taxi_peers.dlt(bench, whole, "arrow", "dlt, use_pyarrow", rounds=1)
     if slow:
         few = files(bench, kind, bench.rows(FEW))
-        peers = taxi_peers.all_of(bench, few)
+        peers = slow(bench, few)
         contenders += [ours(bench, OURS_FEW, few), *peers]
-        goals += _slow_goals(kind, {each.name for each in peers})
-        missing = taxi_peers.missing(bench, kind)
+        goals += _slow_goals(kind, work, {each.name for each in peers})
+        missing = taxi_peers.missing(bench, kind) if slow == taxi_peers.all_of else []
         about += f"\nLeft out, for it could not be installed here: {', '.join(missing)}.\n" if missing else ""
-    one = "one file" if count == 1 else f"{count} files"
     return Case(
         name=name,
         about=f"{about}\nHere {one} of {kind}, {whole.rows:,} rows, {whole.bytes / 1e6:,.1f} MB. S3 is {s3.kind}.",
@@ -98,13 +101,13 @@ def _build(
     )
 
 
-def _slow_goals(kind: str, there: set[str]) -> list[Goal]:
+def _slow_goals(kind: str, work: str, there: set[str]) -> list[Goal]:
     if kind == "parquet" and taxi_peers.AIRBYTE in there:
-        text = "rows per CPU second over Airbyte's"
+        text = f"{work}: rows per CPU second over Airbyte's"
         return [Goal(text, "rows_per_cpu_s", OURS, taxi_peers.AIRBYTE, at_least=200)]
     others = sorted(there & {taxi_peers.AIRBYTE, taxi_peers.PIPELINEWISE, taxi_peers.TAP_FILE})
     if kind == "csv" and others:
-        text = "rows per CPU second over the fastest of Airbyte, pipelinewise, tap-file"
+        text = f"{work}: rows per CPU second over the fastest of Airbyte, pipelinewise, tap-file"
         return [Goal(text, "rows_per_cpu_s", OURS, others, at_least=25)]
     return []
 

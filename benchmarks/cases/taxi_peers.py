@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,12 @@ def all_of(bench: Workbench, source: Files) -> list[Contender]:
     return [*found, *dlt(bench, source, "dicts", DLT, rounds=1), _stock(bench, source)]
 
 
+def airbyte(bench: Workbench, source: Files) -> list[Contender]:
+    """Airbyte alone; none if it cannot be installed."""
+    peer = bench.peer("airbyte-source-s3")
+    return [_airbyte(bench, source, peer)] if peer else []
+
+
 def missing(bench: Workbench, kind: str) -> list[str]:
     """Peers that read files of a kind, but cannot be installed."""
     return [name for name, kinds in KINDS.items() if kind in kinds and not bench.peer(name)]
@@ -68,7 +75,8 @@ def dlt(bench: Workbench, source: Files, mode: str, name: str, rounds: int | Non
         whole = "`read_parquet(chunksize=100_000, use_pyarrow=True)`"
         by_duckdb = "`read_csv_duckdb(chunk_size=100_000, use_pyarrow=True)`"
         reader = whole if source.kind == "parquet" else by_duckdb
-    settings = f"{peer.title}: {reader}, destination `filesystem`, `loader_file_format='parquet'`"
+    pipeline = "destination `filesystem`, `loader_file_format='parquet'`, `data_writer.buffer_max_items = 100000`"
+    settings = f"{peer.title}: {reader}, {pipeline}"
     return [Contender(name, settings, commands, written(s3, source.rows), rounds)]
 
 
@@ -171,9 +179,9 @@ def _keys(env: Mapping[str, str]) -> dict[str, str]:
 
 def _ask(argv: Sequence[str | Path], config: Any, data: Path, env: Mapping[str, str]) -> list[str]:
     """The lines that a peer's discovery prints, which is not measured."""
-    path = _written(data / "discovery.json", config)
-    command = [str(part) for part in (*argv, "--config", path)]
-    ran = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory(dir=data) as folder:
+        command = [str(part) for part in (*argv, "--config", _written(Path(folder) / "config.json", config))]
+        ran = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, check=False)
     if ran.returncode:
         last = "\n    ".join(ran.stderr.strip().splitlines()[-8:])
         raise BenchmarkError(f"exit code {ran.returncode}: {' '.join(command)}\n    {last}")

@@ -15,6 +15,7 @@ def main() -> None:
     """Run a pipeline and print how many rows it normalized."""
     mode, kind, target, source, folder = sys.argv[1:]
     os.environ |= {"DLT_DATA_DIR": folder, "RUNTIME__DLTHUB_TELEMETRY": "false", "RUNTIME__LOG_LEVEL": "ERROR"}
+    os.environ["DATA_WRITER__BUFFER_MAX_ITEMS"] = str(ROWS)  # as dlt's pages on performance advise
     import dlt
     from dlt.sources.filesystem import readers
 

@@ -119,3 +119,10 @@ def test_bars_are_as_long_as_their_values_and_inside_the_card() -> None:
     assert said.text is not None
     assert said.text.startswith("One: ours & <more> 200, half 100, nothing 0, ")
     assert "prefers-color-scheme: dark" in ElementTree.tostring(drawn, encoding="unicode")
+
+
+def test_without_results_the_readme_has_no_table(root: Path) -> None:
+    (root / "results" / "taxi-parquet.json").unlink()
+    page.write(root, page.files(root, root / "results"))
+
+    assert (root / "README.md").read_text() == f"before {page.BEGIN}\n{page.END} after"
