@@ -44,7 +44,9 @@ def ordered(blocks: Iterator[memoryview], work: Callable[[memoryview], T], allow
     except Exception as error:  # noqa: BLE001 - raised below, after the result before it
         problem = error
     if second is not None:
-        yield from _Pump([first, second], blocks, work, allowance).results()
+        pump = _Pump([first, second], blocks, work, allowance)
+        first = second = None  # only who works on them holds blocks
+        yield from pump.results()
         return
     yield work(first)
     if problem is not None:
@@ -88,11 +90,14 @@ class _Pump:
     def _run(self) -> None:
         end: BaseException | None = None
         try:
-            for block in chain(self._made, self._blocks):
+            for block in chain(_taken(self._made), self._blocks):
                 cost = len(block) * _DECODED_PER_TEXT
                 if not self._admit(cost):
                     break
                 self._done.put((_pool().submit(self._work, block), cost))
+                del block
+                if cost > self._allowance.limit and not self._wait_until_idle():
+                    break
         except BaseException as error:  # noqa: BLE001 - the consumer raises it
             end = error
         finally:
@@ -113,6 +118,12 @@ class _Pump:
                 return True
         return False
 
+    def _wait_until_idle(self) -> bool:
+        """Wait until a block that is larger than it should be is done with, before another one is made."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped or self._under_way == 0)
+            return not self._stopped
+
     def _release(self, cost: int) -> None:
         self._allowance.give(cost)
         with self._changed:
@@ -124,3 +135,9 @@ class _Pump:
             if isinstance(item := self._done.get(), tuple):
                 item[0].cancel()
                 self._allowance.give(item[1])
+
+
+def _taken(items: list[T]) -> Iterator[T]:
+    """The items of a list, which are in it no more."""
+    while items:
+        yield items.pop(0)
