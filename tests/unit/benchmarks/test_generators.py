@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+import pyarrow.json
 import pyarrow.parquet as pq
 import pytest
 from benchmarks.generators import events, infinity, taxi
@@ -60,6 +61,25 @@ def test_taxi_files(tmp_path: Path) -> None:
     assert 200_000 <= (tmp_path / "a.csv").stat().st_size < 230_000
     read = pyarrow.csv.read_csv(tmp_path / "a.csv")
     assert read.column_names == taxi.trips(1, 1).column_names
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "jsonl.gz"])
+def test_taxi_files_of_text_hold_the_rows_of_parquet(tmp_path: Path, kind: str) -> None:
+    taxi.write_parquet(tmp_path / "trips.parquet", 500, seed=3, compression="zstd")
+    path = tmp_path / f"trips.{kind}"
+    taxi.write_text(path, 500, seed=3)
+
+    rows = pq.read_table(tmp_path / "trips.parquet")
+    content = gzip.decompress(path.read_bytes()) if kind.endswith(".gz") else path.read_bytes()
+    if kind.startswith("csv"):
+        options = pyarrow.csv.ConvertOptions(column_types=rows.schema, strings_can_be_null=True)
+        found = pyarrow.csv.read_csv(pa.BufferReader(content), convert_options=options)
+    else:
+        found = pa.json.read_json(
+            pa.BufferReader(content), parse_options=pa.json.ParseOptions(explicit_schema=rows.schema)
+        )
+    assert found.equals(rows)
+    assert content.count(b"\n") == 500 + kind.startswith("csv")
 
 
 def test_three_forms_of_the_same_rows(tmp_path: Path) -> None:
