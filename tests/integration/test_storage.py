@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
+from small_aws import BUCKET, SmallAws
 
 from local_cloud import Cloud
 from singer_arrow.aws import AwsOptions
@@ -55,10 +55,15 @@ def test_a_bucket_that_does_not_exist(storage: Storage, tmp_path: Path) -> None:
             use()
 
 
-def test_a_listing_goes_on_over_pages(storage: Storage, root: Url, s3: Any) -> None:
-    for number in range(1005):
-        s3.put_object(Bucket=root.bucket, Key=f"many/{number:04d}", Body=b"")
-    assert len(list(storage.list(root.join("many")))) == 1005
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_listing_goes_on_over_pages(plain: bool) -> None:
+    wanted = {f"many/{number:04d}" for number in range(10)}
+    with SmallAws(dict.fromkeys([*wanted, "many.csv", "others/1"], b"x"), page=4) as server:
+        small = Storage(AwsOptions(endpoint_url=server.url, anonymous=True))
+        listed = list(small.list(Url("s3", BUCKET, "many/"), plain=plain))
+        assert sorted(info.url.key for info in listed) == sorted(wanted)
+        assert {info.size for info in listed} == {1}
+        assert len(server.requests) == 3
 
 
 def test_a_pinned_read_never_mixes_versions(storage: Storage, root: Url) -> None:
