@@ -17,7 +17,7 @@ from singer_arrow.errors import ConfigError, DataError, NotFoundError
 from singer_arrow.executors import ordered_streams
 from singer_arrow.formats import RESCUED, ReadOptions
 from singer_arrow.schema import from_json_schema
-from singer_arrow.singer.sdk_tap import ArrowStream
+from singer_arrow.singer.sdk_tap import ArrowStream, Encode, Encoded
 from tap_s3_files.bookmarks import Bookmark
 from tap_s3_files.catalog import METADATA, parse_type, set_columns
 from tap_s3_files.config import BatchSettings, StreamSettings
@@ -139,8 +139,8 @@ class FileStream(ArrowStream):
             todos = chain(tuple(begun), todos)
             begun.clear()
 
-    def get_records(self, context: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG002 - the SDK's signature
-        """The rows as records; after those of each task STATE leaves."""
+    def rows(self, encode: Encode[Encoded]) -> Generator[Encoded]:
+        """See ArrowStream; STATE leaves after the rows of each task."""
         if self.is_mapped_away:
             return
         if self.wanted_encoding() and (setting := self.records_needed_by()) and self.is_whole_run:
@@ -149,15 +149,13 @@ class FileStream(ArrowStream):
         at = plan.bookmark
         with self.progress.told(self.log):
             for todo in unsent(at, chain.from_iterable(plan.waves)):
-                yield from self._records(plan, todo)
+                yield from self._records(plan, todo, encode)
                 at = after_task(at, todo.segment, todo.number, durable=plan.store is not None)
                 self.write_state(at.to_state())
             self.write_state(at.to_state())
         self.log(self.progress.line())
 
-    def _records(self, plan: Plan, todo: Todo) -> Iterator[dict[str, Any]]:
-        from singer_arrow.singer.records import to_records
-
+    def _records(self, plan: Plan, todo: Todo, encode: Encode[Encoded]) -> Iterator[Encoded]:
         worker, at = self._worker(threading.Event()), todo.start
         while True:
             form = plan.form_of(todo)
@@ -165,7 +163,7 @@ class FileStream(ArrowStream):
             try:
                 for piece in read(self._job(plan, form), todo.task, worker, at):
                     if piece.batch is not None:
-                        yield from to_records(piece.batch)
+                        yield from encode(piece.batch)
                         self.progress.add(Counts(rows_written=piece.batch.num_rows))
                     self.progress.add(piece.counts)
                     at = piece.after

@@ -307,13 +307,13 @@ def test_values_as_every_reader_knows_them(tmp_path: Path) -> None:
     })  # fmt: skip
     assert _written(table, tmp_path / "out.jsonl") == [
         {
-            "d": Decimal("1.10"), "f": None, "naive": "1970-01-01T00:00:00+00:00", "ns": "1970-01-01T00:00:00+00:00",
-            "took": 0, "e": "a", "fixed": "YWI=", "pair": [1, 2],
+            "d": Decimal("1.10"), "f": None, "naive": "1970-01-01T00:00:00Z",
+            "ns": "1970-01-01T00:00:00.000000000Z", "took": 0, "e": "a", "fixed": "YWI=", "pair": [1, 2],
             "deep": {"d": Decimal("0.50"), "n": None, "t": "1970-01-01T00:00:00.000000000Z"},
         },
         {
-            "d": Decimal("12345678901234567890123456789.99"), "f": None, "naive": "1970-01-01T00:00:01+00:00",
-            "ns": "1970-01-01T00:00:00.000000001+00:00", "took": 1, "e": "b", "fixed": "Y2Q=", "pair": [3, None],
+            "d": Decimal("12345678901234567890123456789.99"), "f": None, "naive": "1970-01-01T00:00:01Z",
+            "ns": "1970-01-01T00:00:00.000000001Z", "took": 1, "e": "b", "fixed": "Y2Q=", "pair": [3, None],
             "deep": None,
         },
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Records hold exact values in the words of JSON, nested ones and slices too."""
+"""Records hold exact values in the words of JSON, nested ones and slices too, as objects and as lines."""
 
 import json
 from datetime import UTC, date, datetime, time
@@ -7,11 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from arrow_tables import in_json, tables
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from singer_sdk.singerlib import RecordMessage
+from singer_sdk.singerlib.json import serialize_json
 
 from singer_arrow.errors import DataError
 from singer_arrow.schema import json_field
 from singer_arrow.singer import records as module
-from singer_arrow.singer.records import to_records
+from singer_arrow.singer.records import RecordLines, to_records
 
 
 def records(values: list[Any], field: pa.DataType | pa.Field) -> list[Any]:
@@ -74,3 +79,83 @@ def test_a_key_that_stands_twice_in_a_map_is_refused() -> None:
 def test_records_are_json() -> None:
     batch = pa.RecordBatch.from_pylist([{"a": 1, "b": [datetime(2024, 1, 1, tzinfo=UTC)]}])
     assert json.dumps(list(to_records(batch))) == '[{"a": 1, "b": ["2024-01-01T00:00:00.000000Z"]}]'
+
+
+# ---- lines
+
+
+def lines(table: pa.Table, stream: str = "s", version: int | None = None) -> list[str]:
+    writer, found = RecordLines(stream, table.schema, version), list[str]()
+    for batch in table.to_batches(max_chunksize=3):
+        for block in writer.blocks(batch):
+            text = str(block.lines, "utf-8")
+            assert text.endswith("\n")
+            assert text.count("\n") == block.count
+            found += text[:-1].split("\n")
+    return found
+
+
+def exact(text: str) -> Any:
+    """JSON, with numbers of any size and digits as they are."""
+    return json.loads(text, parse_float=Decimal)
+
+
+@settings(deadline=None, max_examples=150)
+@given(table=tables(), stream=st.text(max_size=5), version=st.none() | st.integers(0, 2**40))
+def test_lines_say_what_the_sdk_writes_of_single_records(table: pa.Table, stream: str, version: int | None) -> None:
+    singly = [record for batch in table.to_batches() for record in to_records(batch)]
+    now = datetime.now(UTC)
+    for line, record, wanted in zip(lines(table, stream, version), singly, in_json(table), strict=True):
+        message = exact(line)
+        assert now <= datetime.fromisoformat(message.pop("time_extracted")) <= datetime.now(UTC)
+        theirs = exact(serialize_json(RecordMessage(stream, record, version, now).to_dict()))
+        theirs.pop("time_extracted")
+        assert message == theirs
+        assert list(message) == list(theirs)
+        assert list(message["record"]) == list(record)
+        assert message["record"] == wanted
+
+
+def test_a_line_is_as_the_sdk_writes_it() -> None:
+    table = pa.table({"n": [1], "t": ["x"]})
+    (line,) = lines(table, 'a "b"', 7)
+    at = json.loads(line)["time_extracted"]
+    assert line == (
+        r'{"type":"RECORD","stream":"a \"b\"","record":{"n":1,"t":"x"},"version":7,"time_extracted":"' + at + '"}'
+    )
+    assert datetime.fromisoformat(at).tzinfo == UTC
+
+
+def test_rows_without_any_column_are_records() -> None:
+    batch = pa.RecordBatch.from_struct_array(pa.array([{}, {}], pa.struct([])))
+    (block,) = RecordLines("s", batch.schema).blocks(batch)
+    assert [json.loads(line)["record"] for line in bytes(block.lines).splitlines()] == [{}, {}]
+    assert block.count == 2
+
+
+@pytest.mark.parametrize(
+    "column", [pa.nulls(20_000), pa.array(["x" * n for n in range(2_000)]), pa.array(range(9_000))]
+)
+def test_blocks_are_of_bounded_size(column: pa.Array, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of columns that take no memory themselves, and of lines that grow."""
+    monkeypatch.setattr(module, "_BLOCK_BYTES", 50_000)
+    monkeypatch.setattr(module, "_FIRST_ROWS", 16)
+    table = pa.table({f"c{n}": column for n in range(3)})
+    writer = RecordLines("s", table.schema)
+    blocks = [block for batch in table.to_batches() for block in writer.blocks(batch)]
+    assert sum(block.count for block in blocks) == table.num_rows
+    assert max(block.lines.nbytes for block in blocks) < 150_000
+    assert len(blocks) < 400
+
+
+def test_nothing_is_written_of_a_batch_with_a_date_that_json_cannot_hold() -> None:
+    column = pa.array([0] * 1_000 + [-719_163], pa.date32())
+    table = pa.table({"x": column})
+    with pytest.raises(DataError, match="column 'x': a date lies outside the years 1 to 9999"):
+        next(RecordLines("s", table.schema).blocks(table.to_batches()[0]))
+
+
+def test_a_key_that_stands_twice_in_a_map_is_refused_in_lines() -> None:
+    table = pa.table({"x": pa.array([[("k", 1), ("k", 2)]], pa.map_(pa.string(), pa.int64()))})
+    with pytest.raises(DataError, match="column 'x': a map has the key 'k' twice"):
+        lines(table)

@@ -11,10 +11,13 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import redirect_stdout
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from singer_sdk import Stream, Tap
 from singer_sdk.exceptions import ConfigValidationError
@@ -25,7 +28,9 @@ from singer_sdk.singerlib import Schema
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import ConfigError, DataError
-from singer_arrow.singer.sdk_tap import ArrowStream, ArrowTap, exact_catalog
+from singer_arrow.schema import from_json_schema
+from singer_arrow.singer.sdk_tap import ArrowStream, ArrowTap, Encode, Encoded, exact_catalog
+from singer_arrow.singer.sdk_writer import LineWriter
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -52,9 +57,9 @@ class Things(ArrowStream):
         yield BATCH
         yield {"done": 1}
 
-    def get_records(self, context: Any) -> Iterator[dict[str, Any]]:
+    def rows(self, encode: Encode[Encoded]) -> Generator[Encoded]:
         for number in range(3):
-            yield {"id": number, "name": "n"}
+            yield from encode(pa.RecordBatch.from_pylist([{"id": number, "name": "n"}]))
             self.write_state({"done": number})
 
 
@@ -90,6 +95,10 @@ def parameters(function: Any) -> list[str]:
         (Stream._increment_stream_state, ["self", "latest_record", "context"]),
         (Stream._write_starting_replication_value, ["self", "context"]),
         (Stream._write_state_message, ["self"]),
+        (Stream._sync_records, ["self", "context", "write_messages"]),
+        (Stream._write_record_message, ["self", "record"]),
+        (Stream._finalize_state, ["self", "state"]),
+        (Stream.post_process, ["self", "row", "context"]),
         (Stream.get_replication_key_signpost, ["self", "context"]),
         (Stream.get_batch_config, ["self", "config"]),
         (Stream.log, ["self", "message", "args", "level", "kwargs"]),
@@ -109,7 +118,8 @@ def test_the_sdk_still_has_what_the_seam_uses(function: Any, expected: list[str]
 
 
 def test_the_sdk_still_has_the_properties_that_the_seam_uses() -> None:
-    assert isinstance(inspect.getattr_static(Stream, "_singer_catalog_entry"), property)
+    for name in ("_singer_catalog_entry", "mask", "partitions"):
+        assert isinstance(inspect.getattr_static(Stream, name), property)
     assert "_env_var_config" in PluginBase.__dict__
     source = inspect.getsource(Stream)
     assert "self._stream_version" in source
@@ -139,6 +149,119 @@ def test_records_leave_with_state_in_between() -> None:
         ("RECORD", {"id": 2, "name": "n"}),
         ("STATE", {"bookmarks": {"things": {"done": 2}}}),
     ]
+
+
+RICH = {
+    "type": "object",
+    "properties": {
+        "id": {"type": ["integer", "null"]},
+        "spot": {"type": ["object", "null"], "properties": {"x": {"type": ["number", "null"]}}},
+        "free": {"type": ["object", "null"]},
+        "price": {"type": ["number", "null"], "multipleOf": 0.01},
+        "at": {"type": ["string", "null"], "format": "date-time"},
+    },
+}
+
+
+class Rich(Things):
+    """Rows of which several things may want a part each."""
+
+    looked_at = 0
+
+    def __init__(self, tap: Tap) -> None:
+        Stream.__init__(self, tap, schema=RICH)
+        self.forced_replication_method = tap.config["method"]
+
+    def rows(self, encode: Encode[Encoded]) -> Generator[Encoded]:
+        schema = from_json_schema(RICH)
+        for number in range(3):
+            at = datetime(2024, 5, number + 1, tzinfo=UTC)
+            row = {
+                "id": number,
+                "spot": {"x": number / 4},
+                "free": '{"a": 1, "b": {"c": 1.10}}',
+                "price": None,
+                "at": at,
+            }
+            yield from encode(pa.RecordBatch.from_pylist([row, {**row, "price": Decimal("0.10")}], schema=schema))
+            self.write_state({"done": number})
+
+
+class LookedAt(Rich):
+    """One that looks at each of its records."""
+
+    def post_process(self, row: dict[str, Any], context: Any = None) -> dict[str, Any]:
+        type(self).looked_at += 1
+        return row
+
+
+def sync_rich(kind: type[Rich], config: dict[str, Any], deselected: set[tuple[str, ...]]) -> list[dict[str, Any]]:
+    class TapRich(TapThings):
+        config_jsonschema = {"properties": {"method": {"type": "string"}}}  # noqa: RUF012 - as the SDK declares it
+
+        def discover_streams(self) -> list[Things]:
+            return [kind(self)]
+
+    given = json.loads(TapRich(config=config).catalog_json_text)
+    (entry,) = given["streams"]
+    entry["metadata"] += [{"breadcrumb": list(crumb), "metadata": {"selected": False}} for crumb in deselected]
+    out = io.StringIO()
+    with redirect_stdout(out):
+        TapRich(config=config, catalog=given).sync_all()
+    return [json.loads(line, parse_float=Decimal) for line in out.getvalue().splitlines()]
+
+
+FLAT = {"flattening_enabled": True, "flattening_max_depth": 1}
+WAYS: list[tuple[dict[str, Any], set[tuple[str, ...]], bool]] = [
+    ({}, set(), True),
+    ({"method": "FULL_TABLE"}, set(), True),
+    ({}, {("properties", "spot"), ("properties", "free")}, False),  # the rows above hold them all the same
+    ({}, {("properties", "spot", "properties", "x")}, False),
+    ({}, {("properties", "free", "properties", "b", "properties", "c")}, False),
+    ({}, {("properties", "free", "properties", "gone")}, False),
+    ({}, {("properties", "spot", "properties", "gone"), ("properties", "price", "properties", "gone")}, True),
+    (FLAT, set(), False),
+    ({"stream_maps": {"things": {"id": "id + 1"}}}, set(), False),
+    ({"stream_maps": {"things": {"__filter__": "id != 1"}}}, set(), False),
+    ({"stream_maps": {"things": {"__alias__": "others"}}}, set(), False),
+    ({"stream_maps": {"things": None}}, set(), False),
+]
+
+
+@pytest.mark.parametrize(("config", "deselected", "at_once"), WAYS)
+def test_records_are_the_same_whether_they_are_written_at_once_or_singly(
+    config: dict[str, Any],
+    deselected: set[tuple[str, ...]],
+    at_once: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    blocks: list[memoryview] = []
+    write = LineWriter.write_lines
+    monkeypatch.setattr(LineWriter, "write_lines", lambda self, lines: (blocks.append(lines), write(self, lines)))
+    config = {"method": "INCREMENTAL", **config}
+    found = [sync_rich(kind, config, deselected) for kind in (Rich, LookedAt)]
+    assert [len(blocks), LookedAt.looked_at > 0] == [3 * at_once, True]
+    for messages in found:
+        for message in messages:
+            message.pop("time_extracted", None)
+            if "version" in message:
+                assert message.pop("version") > 10**9
+    assert found[0] == found[1]
+    assert [m["type"] for m in found[0]].count("STATE") == 3
+    told = [json.loads(r.getMessage().removeprefix("METRIC: ")) for r in caplog.records if r.name.endswith("metrics")]
+    counts = [(point["value"], point["tags"]) for point in told if point["metric"] == "record_count"]
+    assert counts[0] == counts[1]
+    assert [count for count, _ in counts] == [6, 6] if "stream_maps" not in config else counts
+
+
+def test_a_dry_run_ends_where_it_should() -> None:
+    tap = TapThings(config={})
+    out = io.StringIO()
+    with redirect_stdout(out):
+        tap.run_sync_dry_run(2)
+    kinds = [json.loads(line)["type"] for line in out.getvalue().splitlines()]
+    assert kinds == ["SCHEMA", "RECORD", "STATE", "RECORD", "STATE"]
 
 
 def test_state_of_an_earlier_run_is_known_during_discovery() -> None:

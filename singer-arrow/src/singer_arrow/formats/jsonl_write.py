@@ -6,7 +6,6 @@ here, as columns of JSON text that are then set between the others.
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from isal import isal_zlib
 from pyarrow import types as pt
 
 from singer_arrow.errors import ConfigError, SchemaError
-from singer_arrow.formats.json_values import check_years, is_list, json_texts, printable
+from singer_arrow.formats.json_values import check_years, is_list, json_texts, moments, printable
 from singer_arrow.formats.protocol import HELD_BYTES
 from singer_arrow.schema import is_json
 
@@ -96,45 +95,45 @@ class JsonEncoder:
             _check_type(field.type, field.name)
         self._printed_here = {f.name for f in schema if _needs_text(f)}
 
-    def lines(self, batch: pa.RecordBatch) -> Any:
-        """One line for each row, as bytes or a view of some.
+    def lines(self, batch: pa.RecordBatch, before: str = "", after: str = "") -> memoryview:
+        """One line for each row: its record, between `before` and `after`.
 
         Raises:
             DataError: A date or timestamp lies outside the years 1 to 9999, or JSON text is not JSON.
         """
         import polars as pl
 
-        if not self._schema.names:
-            return b"{}\n" * batch.num_rows
+        if not self._schema.names or not batch.num_rows:
+            return memoryview(f"{before}{{}}{after}\n".encode() * batch.num_rows)
         for field, column in zip(self._schema, batch.columns, strict=True):
             check_years(column, field.name)
         frame = pl.DataFrame({f.name: self._series(c, f) for f, c in zip(self._schema, batch.columns, strict=True)})
-        out = io.BytesIO()
-        if self._printed_here:
-            frame.select(self._line()).write_csv(out, include_header=False, quote_style="never")
-        else:
-            frame.write_ndjson(out)
-        return out.getbuffer()
+        lines = pl.concat_str(pl.lit(before), *self._record(), pl.lit(f"{after}\n"))
+        return memoryview(_data(frame.select(lines).to_series().to_arrow()))
 
     def _series(self, column: pa.Array, field: pa.Field) -> pl.Series:
         import polars as pl
 
         if field.name in self._printed_here:
             return pl.Series(field.name, pl.from_arrow(pc.fill_null(json_texts(column, field), "null")))
+        if pt.is_timestamp(field.type) or pt.is_time(field.type):
+            return pl.Series(field.name, pl.from_arrow(moments(column)))
         series = pl.Series(field.name, pl.from_arrow(printable(column)))
         mended = _mended(pl.col(field.name), series.dtype, field.type)
         return series if mended is None else series.to_frame().select(mended.alias(field.name)).to_series()
 
-    def _line(self) -> pl.Expr:
+    def _record(self) -> list[pl.Expr]:
         """The record's text: runs of columns that polars prints, and between them those printed here."""
         import polars as pl
 
+        if not self._printed_here:
+            return [pl.struct(pl.all()).struct.json_encode()]
         parts, run, between = [pl.lit("{")], list[str](), ""
 
         def close_run() -> None:
             nonlocal between
             if run:
-                body = pl.struct(run).struct.json_encode().str.slice(1).str.head(-1)
+                body = pl.struct(run).struct.json_encode().str.strip_prefix("{").str.strip_suffix("}")
                 parts.extend([pl.lit(between), body])
                 between = ","
                 run.clear()
@@ -147,7 +146,16 @@ class JsonEncoder:
             parts.extend([pl.lit(between + json.dumps(name, ensure_ascii=False) + ":"), pl.col(name)])
             between = ","
         close_run()
-        return pl.concat_str(*parts, pl.lit("}"))
+        return [*parts, pl.lit("}")]
+
+
+def _data(texts: pa.Array) -> pa.Buffer:
+    """The bytes of all texts of an array, one after the other."""
+    if not isinstance(texts, pa.LargeStringArray):
+        texts = texts.cast(pa.large_string())
+    _, offsets, data = texts.buffers()
+    ends = memoryview(offsets).cast("q")
+    return data.slice(ends[texts.offset], ends[texts.offset + len(texts)] - ends[texts.offset])
 
 
 def _needs_text(field: pa.Field) -> bool:
@@ -168,7 +176,9 @@ def _mended(expr: pl.Expr, dtype: Any, t: pa.DataType) -> pl.Expr | None:
         return expr.dt.replace_time_zone("UTC") if dtype.time_zone is None else expr.dt.convert_time_zone("UTC")
     if dtype == pl.Binary:  # makes polars panic
         return expr.bin.encode("base64")
-    if dtype == pl.Float32:  # of fewer digits, it would be another number where it is read as a float64
+    if (
+        dtype.is_float() and dtype != pl.Float64
+    ):  # of fewer digits, it would be another number where it is read as a float64
         return expr.cast(pl.Float64)
     if isinstance(dtype, pl.Array):
         return _mended(expr.arr.to_list(), pl.List(dtype.inner), t) or expr.arr.to_list()

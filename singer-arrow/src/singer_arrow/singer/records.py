@@ -1,4 +1,4 @@
-"""Arrow -> the records of RECORD messages, fit for JSON and exact. Pure.
+"""Arrow -> RECORD messages, exact: their lines at once, or each record as an object where one must be changed. Pure.
 
 Timestamps are RFC 3339 in UTC, dates and times ISO 8601, binary is base64, decimals stay decimals (the SDK writes them
 as numbers), NaN and infinities are null, columns of JSON text are the values that it stands for.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -16,10 +18,65 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.formats.json_values import check_years, object_of
+from singer_arrow.formats.json_values import check_years, moments, object_of
+from singer_arrow.formats.jsonl_write import JsonEncoder
 from singer_arrow.schema import is_json
 
 _CELLS = 1 << 18  # values that are Python objects at once, about: 20 MB
+_BLOCK_BYTES = 8 << 20
+_FIRST_ROWS = 256  # before it is known how long the lines are
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines, and how many."""
+
+    lines: memoryview
+    count: int
+
+
+class RecordLines:
+    """Writes batches of one schema as lines of RECORD messages, without an object for each record.
+
+    Values are as in `to_records`, and keys in the order in which the SDK writes them.
+
+    Args:
+        stream: The stream's name in the messages.
+        schema: Of the batches, in canonical types.
+        version: The version of the messages, if they have one.
+
+    Raises:
+        SchemaError: A column's type has no counterpart in JSON.
+    """
+
+    def __init__(self, stream: str, schema: pa.Schema, version: int | None = None) -> None:
+        self._encoder = JsonEncoder(schema)
+        self._before = f'{{"type":"RECORD","stream":{json.dumps(stream)},"record":'
+        self._after = "" if version is None else f',"version":{version}'
+        self._rows = _FIRST_ROWS
+
+    def blocks(self, batch: pa.RecordBatch) -> Iterator[Block]:
+        """The lines of a batch, in blocks of some MB; one record is never in two.
+
+        Raises:
+            DataError: A date or timestamp lies outside the years 1 to 9999, a map has a key twice, or JSON text is not
+                JSON.
+        """
+        check_all_years(batch)
+        start = 0
+        while start < batch.num_rows:
+            part = batch.slice(start, self._rows)
+            after = f'{self._after},"time_extracted":"{datetime.now(UTC).isoformat()}"}}'
+            lines = self._encoder.lines(part, self._before, after)
+            start += part.num_rows
+            self._rows = max(1, min(4 * self._rows, _BLOCK_BYTES * part.num_rows // len(lines)))
+            yield Block(lines, part.num_rows)
+
+
+def check_all_years(batch: pa.RecordBatch) -> None:
+    """See `check_years`, for all columns."""
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        check_years(column, field.name)
 
 
 def to_records(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
@@ -28,8 +85,7 @@ def to_records(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     Raises:
         DataError: A date or timestamp lies outside the years 1 to 9999, or a map has a key twice.
     """
-    for field, column in zip(batch.schema, batch.columns, strict=True):
-        check_years(column, field.name)
+    check_all_years(batch)
     names = batch.schema.names
     step = max(1, _CELLS // max(1, len(names)))
     for start in range(0, batch.num_rows, step):
@@ -46,10 +102,8 @@ def _values(column: pa.Array, field: pa.Field) -> list[Any]:
     if pt.is_floating(t):
         wide = column.cast(pa.float64())
         return list(pc.if_else(pc.is_finite(wide), wide, None).to_pylist())
-    if pt.is_timestamp(t):
-        return list(pc.replace_substring(column.cast(pa.string()), " ", "T", max_replacements=1).to_pylist())
-    if pt.is_date(t) or pt.is_time(t):
-        return list(column.cast(pa.string()).to_pylist())
+    if pt.is_timestamp(t) or pt.is_date(t) or pt.is_time(t):
+        return list(moments(column).to_pylist())
     if pt.is_decimal(t) and t.scale <= 0:
         return [None if v is None else int(v) for v in column.to_pylist()]
     if pt.is_binary(t):

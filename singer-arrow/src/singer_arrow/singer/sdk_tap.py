@@ -11,26 +11,33 @@ import io
 import json
 import logging
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 
 from singer_sdk import Stream, Tap
 from singer_sdk.helpers._batch import BaseBatchFileEncoding, BatchConfig, StorageTarget
 from singer_sdk.helpers.conform import TypeConformanceLevel
-from singer_sdk.io_base import SingerWriter
 from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
 from singer_sdk.plugin_base import _ConfigInput
 from singer_sdk.singerlib import Catalog, CatalogEntry, Message, MetadataMapping, Schema
 
 from singer_arrow.batch.message import Batch
-from singer_arrow.errors import ConfigError, ServiceError, SingerArrowError
-from singer_arrow.singer.sdk import CheckedPlugin, discard_output
+from singer_arrow.errors import ConfigError, SingerArrowError
+from singer_arrow.singer.sdk import CheckedPlugin
+from singer_arrow.singer.sdk_writer import LineWriter
 from singer_arrow.singer.settings import json_object
 
 if TYPE_CHECKING:
     from types import FrameType
+
+    import pyarrow as pa
+
+    from singer_arrow.singer.records import Block, RecordLines
+
+Encoded = TypeVar("Encoded")
+Encode = Callable[["pa.RecordBatch"], Iterable[Encoded]]
 
 
 class ExactSchema(Schema):
@@ -76,44 +83,6 @@ def _deselect_hollow(metadata: MetadataMapping, schema: Mapping[str, Any], path:
         mask = metadata.resolve_selection()
         if not any(mask[(*place, "properties", p)] for p in parts):
             metadata[place].selected = False
-
-
-class LineWriter(SingerWriter):
-    """Writes whole lines: a signal that comes in the middle of one takes effect after it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._writing = False
-        self._signal = 0
-
-    def write_message(self, message: Message) -> None:
-        """Write one line.
-
-        Raises:
-            ServiceError: Nobody reads any more.
-        """
-        self._end_if_told()  # where the exit was raised in a place that swallows exceptions
-        self._writing = True
-        try:
-            super().write_message(message)
-        except BrokenPipeError:
-            discard_output()
-            msg = "The target has closed the pipe; its own log says why"
-            raise ServiceError(msg) from None
-        finally:
-            self._writing = False
-        self._end_if_told()
-
-    def stop(self, signum: int) -> None:
-        """End the process with the exit code of a signal; a second signal does not wait for the line."""
-        waits = self._writing and not self._signal
-        self._signal = signum
-        if not waits:
-            self._end_if_told()
-
-    def _end_if_told(self) -> None:
-        if self._signal:
-            sys.exit(128 + self._signal)
 
 
 @dataclass(slots=True)
@@ -223,8 +192,8 @@ def _json_file(file: IO[str] | None, option: str) -> IO[str] | None:
 class ArrowStream(Stream):
     """A stream that sends batch files, or records when those are wanted, and keeps its own STATE.
 
-    STATE leaves when the stream says so, never in between. Records are as the stream gives them; they must be fit for
-    JSON already.
+    STATE leaves when the stream says so, never in between. Records are the stream's rows; they are written as lines at
+    once, and one by one only where something changes single ones.
     """
 
     TYPE_CONFORMANCE_LEVEL = TypeConformanceLevel.NONE
@@ -232,6 +201,13 @@ class ArrowStream(Stream):
     @abc.abstractmethod
     def batches(self) -> Generator[Batch | Mapping[str, Any]]:
         """The stream's batches, and, where it may leave, the stream's new entry in STATE."""
+
+    @abc.abstractmethod
+    def rows(self, encode: Encode[Encoded]) -> Generator[Encoded]:
+        """What `encode` makes of the stream's rows, in order; where STATE may leave, it was written with `write_state`.
+
+        `encode` takes batches in canonical types, of the schema that `tell` told last. It may raise DataError.
+        """
 
     @abc.abstractmethod
     def wanted_encoding(self) -> tuple[str, str, str] | None:
@@ -295,6 +271,12 @@ class ArrowStream(Stream):
 
     # What the SDK asks for
 
+    def get_records(self, context: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG002 - the SDK's signature
+        """The rows as records."""
+        from singer_arrow.singer.records import to_records
+
+        return self.rows(to_records)
+
     @property
     def _singer_catalog_entry(self) -> CatalogEntry:
         entry = super()._singer_catalog_entry
@@ -342,3 +324,55 @@ class ArrowStream(Stream):
                 else:
                     self.write_state(item)
             rows.tags.update(self.totals())
+
+    def _sync_records(self, context: Any = None, *, write_messages: bool = True) -> Generator[dict[str, Any]]:
+        from singer_arrow.singer.records import Block
+
+        writer = self._tap.message_writer
+        if not (write_messages and isinstance(writer, LineWriter) and self._has_plain_records(context)):
+            yield from super()._sync_records(context, write_messages=write_messages)
+            return
+        counter, timer = self.get_record_counter(), self.get_sync_timer()
+        counter.with_context({})
+        timer.with_context({})
+        with counter as count, timer, closing(self.rows(self._encoder())) as items:
+            for item in items:
+                if isinstance(item, Block):
+                    writer.write_lines(item.lines)
+                    self.state_manager.is_flushed = False
+                    count.increment(item.count)
+                else:
+                    self._write_record_message(item)
+                    count.increment()
+        self._finalize_state(self.stream_state)
+        self._write_state_message()
+
+    def _has_plain_records(self, context: Any) -> bool:
+        """Whether nobody but us looks at single records."""
+        kind = type(self)
+        own = kind.get_records is not ArrowStream.get_records or kind.post_process is not Stream.post_process
+        divided = context is not None or self.partitions or self.child_streams
+        changed = self.is_mapped_away or self.records_needed_by()
+        return self.selected and self.is_whole_run and not (own or divided or changed)
+
+    def _encoder(self) -> Encode[Block | dict[str, Any]]:
+        from singer_arrow.singer.records import RecordLines, to_records
+
+        schema: pa.Schema | None = None
+        lines: RecordLines | None = None
+
+        def encode(batch: pa.RecordBatch) -> Iterable[Block | dict[str, Any]]:
+            nonlocal schema, lines
+            if schema is None or not batch.schema.equals(schema, check_metadata=True):
+                schema = batch.schema
+                lines = None if self._changes_records(schema) else RecordLines(self.name, schema, self.version)
+            return to_records(batch) if lines is None else lines.blocks(batch)
+
+        return encode
+
+    def _changes_records(self, schema: pa.Schema) -> bool:
+        """Whether selection or flattening changes records of this schema."""
+        from singer_arrow.singer.selection import drops_members, is_nested
+
+        flattened = self.stream_maps[0].flattening_enabled and any(is_nested(field) for field in schema)
+        return bool(self.records_needed_by() or flattened or drops_members(self.mask, schema))
