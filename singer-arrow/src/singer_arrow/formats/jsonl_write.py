@@ -94,6 +94,7 @@ class JsonEncoder:
         for field in schema:
             _check_type(field.type, field.name)
         self._printed_here = {f.name for f in schema if _needs_text(f)}
+        self._mended: list[pl.Expr] | None = None
 
     def lines(self, batch: pa.RecordBatch, before: str = "", after: str = "") -> memoryview:
         """One line for each row: its record, between `before` and `after`.
@@ -107,20 +108,26 @@ class JsonEncoder:
             return memoryview(f"{before}{{}}{after}\n".encode() * batch.num_rows)
         for field, column in zip(self._schema, batch.columns, strict=True):
             check_years(column, field.name)
-        frame = pl.DataFrame({f.name: self._series(c, f) for f, c in zip(self._schema, batch.columns, strict=True)})
+        columns = [self._column(c, f) for f, c in zip(self._schema, batch.columns, strict=True)]
+        frame = pl.DataFrame(pa.RecordBatch.from_arrays(columns, names=self._schema.names))
         lines = pl.concat_str(pl.lit(before), *self._record(), pl.lit(f"{after}\n"))
-        return memoryview(_data(frame.select(lines).to_series().to_arrow()))
+        return memoryview(_data(frame.with_columns(self._mends(frame)).select(lines).to_series().to_arrow()))
 
-    def _series(self, column: pa.Array, field: pa.Field) -> pl.Series:
+    def _column(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        if field.name in self._printed_here:
+            return pc.fill_null(json_texts(column, field), "null")
+        if pt.is_timestamp(field.type) or pt.is_time(field.type):
+            return moments(column)
+        return printable(column)
+
+    def _mends(self, frame: pl.DataFrame) -> list[pl.Expr]:
         import polars as pl
 
-        if field.name in self._printed_here:
-            return pl.Series(field.name, pl.from_arrow(pc.fill_null(json_texts(column, field), "null")))
-        if pt.is_timestamp(field.type) or pt.is_time(field.type):
-            return pl.Series(field.name, pl.from_arrow(moments(column)))
-        series = pl.Series(field.name, pl.from_arrow(printable(column)))
-        mended = _mended(pl.col(field.name), series.dtype, field.type)
-        return series if mended is None else series.to_frame().select(mended.alias(field.name)).to_series()
+        if self._mended is None:
+            types = zip(frame.schema.items(), self._schema, strict=True)
+            found = [(name, _mended(pl.col(name), dtype, f.type)) for (name, dtype), f in types]
+            self._mended = [expr.alias(name) for name, expr in found if expr is not None]
+        return self._mended
 
     def _record(self) -> list[pl.Expr]:
         """The record's text: runs of columns that polars prints, and between them those printed here."""
