@@ -138,7 +138,9 @@ class Connection:
             yield from client.send(told)
             if told[9:12] != b"100":
                 return False
-        shape.bytes_up += yield from self._body(client, upstream, lowered, 0.0)
+        # Counted in a second step: others count while this one waits, and `x += yield` would take x before.
+        sent = yield from self._body(client, upstream, lowered, 0.0)
+        shape.bytes_up += sent
         due = time.monotonic() + shape.latency
         while (reply := (yield from upstream.until(HEAD_END)))[9:12] == b"100":
             yield from client.send(reply)
@@ -152,11 +154,12 @@ class Connection:
         # Head and beginning in one segment: most answers are no longer.
         start, upstream.rest = upstream.rest[:size], upstream.rest[size:]
         yield from client.send(reply + start)
-        shape.bytes_down += len(start)
+        taken = 0
         if size:
-            shape.bytes_down += yield from self._splice(upstream, client, size - len(start), shape.rate)
+            taken = yield from self._splice(upstream, client, size - len(start), shape.rate)
         elif not bodiless:
-            shape.bytes_down += yield from self._body(upstream, client, lowered, shape.rate)
+            taken = yield from self._body(upstream, client, lowered, shape.rate)
+        shape.bytes_down += len(start) + taken
         return b"\r\nconnection: close" not in lowered
 
     def _body(self, source: Side, sink: Side, head: bytes, rate: float) -> Wait:

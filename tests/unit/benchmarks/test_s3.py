@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import http.client
 import json
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -104,7 +106,8 @@ class Upstream(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Length", str(len(BODY)))
         self.end_headers()
-        self.wfile.write(BODY)
+        with contextlib.suppress(ConnectionError):  # clients that go away are what is tested
+            self.wfile.write(BODY)
 
     def log_message(self, *_: object) -> None:
         pass
@@ -142,6 +145,31 @@ def test_chunks_pass_both_ways_on_one_connection(near: str) -> None:
         "bytes_up": 4 * size,
         "bytes_down": 4 * (100_000 + 64),
         "connections": 1,
+    }
+
+
+def test_connections_at_once_are_all_counted(near: str) -> None:
+    def exchange(_: int) -> bytes:
+        connection = http.client.HTTPConnection(near)
+        connection.request("PUT", "/", BODY)
+        connection.getresponse().read()
+        connection.request("GET", "/")
+        body = connection.getresponse().read()
+        connection.close()
+        return body
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(body == BODY for body in pool.map(exchange, range(24)))
+    connection = http.client.HTTPConnection(near)
+    connection.request("GET", "/__shape__")
+    counted = json.loads(connection.getresponse().read())
+    connection.close()
+
+    assert counted == {
+        "requests": {"PUT": 24, "GET": 24},
+        "bytes_up": 24 * len(BODY),
+        "bytes_down": 24 * (len(BODY) + 100_064),
+        "connections": 25,
     }
 
 
