@@ -7,10 +7,12 @@ from benchmarks.cases import (
     avro,
     loads,
     memory,
+    memory_inputs,
     parquet,
     redshift_bytes,
     redshift_copy,
     redshift_loads,
+    scaling,
     start,
     taxi,
     wide,
@@ -38,6 +40,9 @@ CASES: dict[str, Callable[[Workbench], Case]] = {
     "redshift-bytes": redshift_bytes.build,
     "memory": memory.build,
     "memory-5gb": memory.build_large,
+    "memory-inputs": memory_inputs.build,
+    "scaling": scaling.build,
+    "scaling-10gb": scaling.build_large,
 }
-ON_REQUEST = frozenset({"memory-5gb", "taxi-60m"})
+ON_REQUEST = frozenset({"memory-5gb", "scaling-10gb", "taxi-60m"})
 """Cases that run only when they are named: they take long, or much of the disk."""

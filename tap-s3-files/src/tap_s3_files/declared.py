@@ -271,7 +271,10 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
         "memory_limit_mb",
         th.IntegerType(minimum=64),
         default=512,
-        description="Megabytes of data in flight, of all objects that are being read.",
+        description=(
+            "Megabytes of data in memory, of all objects that are being converted: fetched, decoded, or gathered for a "
+            "row group. The process takes up to 250 more."
+        ),
     ),
     th.Property(
         "emit_activate_version_messages",

@@ -1,0 +1,97 @@
+"""How time and memory grow with the input, and with the cores: one CSV of trips to BATCH Parquet, on local disk.
+
+Sizes of 0.25, 0.5 and 1 GB, `scaling-10gb` (by name only) of 1, 2, 5 and 10 GB: a block of 30 MB repeated. Each on one
+core and on two (`taskset`), with `max_workers` 2 and `memory_limit_mb` 512. Work per byte and peak memory are to stay
+the same however large the file is. The file is read from the page cache as far as that holds it.
+"""
+
+import os
+from pathlib import Path
+
+from benchmarks.case import Case, Contender, Facts, Goal
+from benchmarks.connectors import parquet_batches, tap
+from benchmarks.generators import hostile
+from benchmarks.harness import Command, Measured
+from benchmarks.workbench import Workbench
+
+GB = 1_000_000_000
+SIZES = (GB // 4, GB // 2, GB)
+LARGE = (GB, 2 * GB, 5 * GB, 10 * GB)
+KEPT = 2 * GB
+CORES = (1, 2)
+PEAK_MB = 762
+GROWTH = 1.15
+
+
+def build(bench: Workbench) -> Case:
+    """0.25 to 1 GB."""
+    return _build(bench, "scaling", SIZES, rounds=2)
+
+
+def build_large(bench: Workbench) -> Case:
+    """1 to 10 GB."""
+    return _build(bench, "scaling-10gb", LARGE, rounds=1)
+
+
+def _build(bench: Workbench, name: str, sizes: tuple[int, ...], *, rounds: int) -> Case:
+    files = [_file(bench, bench.rows(size)) for size in sizes]
+    least, most = (_name(sizes[at], CORES[-1]) for at in (0, -1))
+    return Case(
+        name=name,
+        about=__doc__ or "",
+        contenders=[
+            _contender(bench, size, path, cores, rounds)
+            for size, path in zip(sizes, files, strict=True)
+            for cores in CORES
+        ],
+        goals=[
+            Goal("peak MB, largest file", "peak_tree_mb", most, at_most=PEAK_MB),
+            Goal("memory, largest against smallest file", "peak_tree_mb", most, least, at_most=1.25),
+            Goal("MB per CPU second, largest against smallest", "mb_per_cpu_s", most, least, at_least=1 / GROWTH),
+        ],
+        columns=(("mb_per_cpu_s", "MB per CPU s"), ("mb_per_s", "MB/s"), ("files", "files")),
+        rounds=rounds,
+        discard=[path for path in files if path.stat().st_size > KEPT],
+    )
+
+
+def _file(bench: Workbench, size: int) -> Path:
+    return bench.made(f"scaling-{size}.csv", lambda path: hostile.repeated_csv(path, size, seed=11))
+
+
+def _contender(bench: Workbench, size: int, path: Path, cores: int, rounds: int) -> Contender:
+    length, rows = path.stat().st_size, _rows(path)
+
+    def commands(folder: Path) -> list[Command]:
+        config = {
+            "streams": [{"name": "trips", "path": str(path)}],
+            "batch_config": {"encoding": {"format": "parquet"}, "storage": {"root": folder.absolute().as_uri()}},
+            "metadata_columns": False,
+            "max_workers": 2,
+            "memory_limit_mb": 512,
+        }
+        run = tap(bench, folder, config)
+        wanted = ",".join(str(core) for core in _cores()[:cores])
+        return [Command(["taskset", "--cpu-list", wanted, *run.argv], run.env)]
+
+    count = parquet_batches(None, rows)
+
+    def facts(folder: Path, measured: Measured) -> Facts:
+        found = count(folder, measured)
+        return {**found, "mb_per_cpu_s": length / 1e6 / measured.cpu, "mb_per_s": length / 1e6 / measured.wall}
+
+    settings = f"{length / 1e9:.2f} GB, {rows:,} rows, {cores} core{'s' if cores > 1 else ''}"
+    return Contender(_name(size, cores), settings, commands, facts, rounds)
+
+
+def _name(size: int, cores: int) -> str:
+    return f"{size / GB:g} GB, {cores} core{'s' if cores > 1 else ''}"
+
+
+def _cores() -> list[int]:
+    return sorted(os.sched_getaffinity(0))
+
+
+def _rows(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 24), b"")) - 1
