@@ -72,6 +72,9 @@ def rows_of_rest(url: str) -> Iterator[dict[str, Any]]:
             while True:
                 yield 0.0
 
+        def backoff_jitter(self, value: float) -> float:
+            return value
+
     class Service(Tap):
         name = "tap-service"
         config_jsonschema = th.PropertiesList().to_dict()
