@@ -15,6 +15,8 @@ LIBRARIES = (
     "pyarrow",
     "polars",
     "obstore",
+    "boto3",
+    "smart-open",
     "fastavro",
     "isal",
     "google-cloud-bigquery",

@@ -122,7 +122,8 @@ def test_bars_are_as_long_as_their_values_and_inside_the_card() -> None:
 
 
 def test_without_results_the_readme_has_no_table(root: Path) -> None:
-    (root / "results" / "taxi-parquet.json").unlink()
+    for path in (root / "results").iterdir():
+        path.unlink()
     page.write(root, page.files(root, root / "results"))
 
     assert (root / "README.md").read_text() == f"before {page.BEGIN}\n{page.END} after"
