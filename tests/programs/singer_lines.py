@@ -94,8 +94,8 @@ def load(messages: Iterable[Message], config: dict[str, Any], target: type[LoadT
     running = target(config=dict(config))
     try:
         running.listen(io.StringIO(lines(messages)))
-    except BaseException:
-        running.abandon()
+    except BaseException as error:
+        running.abandon(error)
         raise
     finally:
         running.close()

@@ -138,13 +138,14 @@ def parsed(text: str | None) -> Any:
 # Messages -----------------------------------------------------------------------------------------------------------
 
 
-class TakingSink(MemorySink):
-    """Keeps the file that it is to load."""
+class ReadingSink(MemorySink):
+    """Reads records as a warehouse's would."""
 
-    file: Path
+    wanted: pa.Schema
 
-    def take_records(self, path: Path, rows: int, token: int) -> None:
-        self.file = path
+    @property
+    def record_schema(self) -> pa.Schema:
+        return self.wanted
 
 
 @pytest.fixture(scope="module")
@@ -170,28 +171,37 @@ def batch_file(rows: pa.Table, folder: Path, file_format: str) -> str:
     return str(path)
 
 
-def record_file(rows: pa.Table, target: MemoryTarget) -> str:
-    """The file that targets make of RECORD messages."""
-    schema = message(schema=to_json_schema(rows.schema))["schema"]
-    sink = TakingSink(target, "s", schema, [])
-    sink.start_batch({})
-    for batch in rows.to_batches():
-        for record in to_records(batch):
-            sink.process_record(sink._validate_and_parse(message(record=record)["record"]), {})
-    sink.process_batch({})
-    return str(sink.file)
+def record_file(rows: pa.Table, folder: Path) -> str:
+    """SCHEMA and RECORD messages."""
+    path = folder / "messages.singer"
+    schema = {"type": "SCHEMA", "stream": "s", "schema": to_json_schema(rows.schema)}
+    records = [{"type": "RECORD", "stream": "s", "record": r} for b in rows.to_batches() for r in to_records(b)]
+    path.write_text("".join(serialize_json(message) + "\n" for message in [schema, *records]))
+    return str(path)
 
 
-def sent(rows: pa.Table, folder: Path, target: MemoryTarget) -> dict[str, str]:
+def read_records(path: str, schema: pa.Schema, target: MemoryTarget) -> pa.Table:
+    """What targets make of RECORD messages."""
+    first, *lines = Path(path).read_bytes().splitlines(keepends=True)
+    sink = ReadingSink(target, "s", LineReader().deserialize_json(first)["schema"], [])
+    sink.wanted = schema
+    parsed = sink.parser(b"".join(lines), len(lines))
+    assert parsed.fault is None
+    return pa.Table.from_batches([parsed.rows], schema)
+
+
+def sent(rows: pa.Table, folder: Path) -> dict[str, str]:
     """The files that targets read, by what was sent."""
     return {
         "parquet": batch_file(rows, folder, "parquet"),
         "jsonl": batch_file(rows, folder, "jsonl"),
-        "record": record_file(rows, target),
+        "record": record_file(rows, folder),
     }
 
 
-def arrived(url: str, way: str, schema: pa.Schema) -> pa.Table:
+def arrived(url: str, way: str, schema: pa.Schema, target: MemoryTarget) -> pa.Table:
+    if way == "record":
+        return read_records(url, schema, target)
     file_format = "parquet" if way == "parquet" else "jsonl"
     return pa.Table.from_batches(list(read_file(STORAGE, url, format=file_format, schema=schema)), schema)
 
@@ -201,9 +211,9 @@ def check_all_ways(rows: pa.Table, in_json: pa.Array | None, folder: Path, targe
     schema = from_json_schema(message(schema=to_json_schema(rows.schema))["schema"])
     assert schema.equals(rows.schema, check_metadata=True)
     json_text = bool(schema.field("c").metadata)
-    for way, url in sent(rows, folder, target).items():
+    for way, url in sent(rows, folder).items():
         wanted = column(rows) if way == "parquet" or in_json is None else in_json
-        found = column(arrived(url, way, schema))
+        found = column(arrived(url, way, schema, target))
         assert same(found, wanted, json_text=json_text), f"{way}: {found} instead of {wanted}"
 
 
@@ -237,27 +247,27 @@ def test_avro_files_give_the_values_that_they_hold(kind: Kind, tmp_path: Path) -
 def test_both_targets_upload_the_same_whatever_was_sent(kind: Kind, tmp_path: Path, target: MemoryTarget) -> None:
     wanted = kind.wanted if kind.in_json is None else kind.in_json
     rows = pa.table([wanted], schema=pa.schema([kind.field]))
-    files = sent(rows, tmp_path, target)
+    files = sent(rows, tmp_path)
     for upload in (to_bigquery_records, to_bigquery_json, to_redshift):
-        parquet, jsonl, record = (upload(rows.schema, url, way) for way, url in files.items())
+        parquet, jsonl, record = (upload(rows.schema, url, way, target) for way, url in files.items())
         assert parquet == jsonl == record, upload.__name__
 
 
-def to_bigquery_records(schema: pa.Schema, url: str, way: str) -> str:
-    return uploaded(bigquery.Conversion(bigquery_types.columns_of(schema), schema), url, way)
+def to_bigquery_records(schema: pa.Schema, url: str, way: str, target: MemoryTarget) -> str:
+    return uploaded(bigquery.Conversion(bigquery_types.columns_of(schema), schema), url, way, target)
 
 
-def to_bigquery_json(schema: pa.Schema, url: str, way: str) -> str:
-    return uploaded(bigquery.Conversion(bigquery_types.columns_of(schema, nested="json"), schema), url, way)
+def to_bigquery_json(schema: pa.Schema, url: str, way: str, target: MemoryTarget) -> str:
+    return uploaded(bigquery.Conversion(bigquery_types.columns_of(schema, nested="json"), schema), url, way, target)
 
 
-def to_redshift(schema: pa.Schema, url: str, way: str) -> str:
-    return uploaded(redshift.Conversion(redshift_types.columns_of(schema), schema), url, way)
+def to_redshift(schema: pa.Schema, url: str, way: str, target: MemoryTarget) -> str:
+    return uploaded(redshift.Conversion(redshift_types.columns_of(schema), schema), url, way, target)
 
 
-def uploaded(conversion: Any, url: str, way: str) -> str:
+def uploaded(conversion: Any, url: str, way: str, target: MemoryTarget) -> str:
     """What a target uploads of a file, or why it refuses it."""
-    source = arrived(url, way, conversion.read_schema).to_batches()
+    source = arrived(url, way, conversion.read_schema, target).to_batches()
     try:
         rows = pa.Table.from_batches(list(conversion.batches(source, "file")), conversion.upload_schema)
     except DataError as error:
@@ -333,8 +343,8 @@ def test_years_beyond_those_of_json_stay_in_parquet(
 ) -> None:
     rows = pa.table({"c": pa.array([[value] if pt.is_list(t) else value], t)})
     url = batch_file(rows, tmp_path, "parquet")
-    assert column(arrived(url, "parquet", rows.schema)).equals(column(rows))
-    for refused in (lambda: batch_file(rows, tmp_path, "jsonl"), lambda: record_file(rows, target)):
+    assert column(arrived(url, "parquet", rows.schema, target)).equals(column(rows))
+    for refused in (lambda: batch_file(rows, tmp_path, "jsonl"), lambda: record_file(rows, tmp_path)):
         with pytest.raises(DataError, match="column 'c': a date lies outside the years 1 to 9999"):
             refused()
 

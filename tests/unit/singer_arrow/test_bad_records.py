@@ -66,11 +66,10 @@ class Run:
         except BAD_INPUT as error:
             self.error = error
             try:
-                target.load_what_came()
+                target.abandon(error)
             except BAD_INPUT as earlier:
                 self.error = earlier
         finally:
-            target.loads.stop(0)
             target.close()
         self.rows: dict[str, list[dict[str, Any]]] = {}
         for lane in RememberingSink.lanes:

@@ -15,6 +15,7 @@ from typing import Any
 
 import jsonschema
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import validators
@@ -339,12 +340,63 @@ def compare(schema: Schema, keys: Sequence[str], lines: Sequence[bytes], *, chec
         except RefusalError:
             refused = index
             break
-    parsed = parser(schema, keys, checks=checks)(b"".join(line + b"\n" for line in lines))
+    parsed = parser(schema, keys, checks=checks)(b"".join(line + b"\n" for line in lines), len(lines))
     assert (parsed.fault.index if parsed.fault else None) == refused, parsed.fault
     assert rows_of(parsed.rows) == wanted
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(streams())
 def test_rows_and_refusals_are_those_of_a_plain_reader(stream: tuple[Schema, list[str], list[bytes]]) -> None:
     compare(*stream)
+
+
+@settings(max_examples=20, deadline=None)
+@given(streams(), st.booleans())
+def test_blocks_of_many_lines_are_read_alike(stream: tuple[Schema, list[str], list[bytes]], ends_badly: bool) -> None:
+    schema, keys, lines = stream
+    compare(schema, keys, [*(lines * 200)[:300], *([b"null"] if ends_badly else [])])
+
+
+def test_plain_streams_are_read_fast() -> None:
+    """Which SCHEMAs need no look at single records; where this breaks, targets get slow."""
+    for prop, _ in LEAVES:
+        schema = {"type": "object", "properties": {"a": prop, "b": {"type": ["null", "array"], "items": prop}}}
+        schema = json.loads(json.dumps(schema), parse_float=Decimal)
+        rules = rules_for(schema, from_json_schema(schema), ["a"])
+        assert (rules is None) == ("additionalProperties" in prop), prop
+
+
+@pytest.mark.parametrize(
+    ("prop", "value"),
+    [
+        ({"type": "string", "format": "date-time"}, "2026-01-01T00:00:00.1234567Z"),
+        ({"type": "integer"}, 1.0),
+        ({"type": ["string", "integer"]}, 5),
+        ({"type": "number", "minimum": 0}, 0),
+        ({"type": ["integer", "null"]}, None),
+    ],
+)
+def test_streams_that_are_written_in_another_way(prop: Schema, value: Any) -> None:
+    schema = {"type": "object", "properties": {"id": {"type": "integer"}, "a": prop}}
+    lines = [encode({"id": n, "a": value}, {}) for n in range(1000)]
+    compare(schema, ["a"], lines)
+    missing = [encode({"id": n}, {}) for n in range(300)]
+    compare(schema, ["id"], [*lines, *missing])
+    compare(schema, ["a"], [*lines, *missing])
+    compare(schema, [], [*missing, b"[]", *lines])
+
+
+def test_a_parser_learns_how_its_stream_is_written() -> None:
+    schema = {"type": "object", "properties": {"at": {"type": "string", "format": "date-time"}}}
+    lines = b"".join(encode({"at": "2026-01-01T00:00:00.1234567Z"}, {}) + b"\n" for _ in range(500))
+    read = parser(schema, [])
+    assert read(lines, 500).rows.num_rows == 500
+    assert not read(lines, 500).is_slow
+    assert read._fast(lines, 500).rows.num_rows == 500
+
+
+@settings(max_examples=40, deadline=None)
+@given(streams())
+def test_records_that_are_not_validated(stream: tuple[Schema, list[str], list[bytes]]) -> None:
+    compare(*stream, checks=False)

@@ -174,4 +174,4 @@ class Intake:
 def _parse(parser: RecordParser, block: Block) -> Parsed:
     data = block.data
     block.parts.clear()  # the place of each line is all that is needed from here on
-    return parser(data)
+    return parser(data, block.count)

@@ -54,7 +54,7 @@ class Lines:
             for chunk in chunks:
                 end = chunk.rfind(b"\n") + 1
                 if end:
-                    yield b"".join([*begun, chunk[:end]])
+                    yield b"".join([*begun, memoryview(chunk)[:end]])
                     begun, size = [], 0
                 if rest := chunk[end:]:
                     begun.append(rest)

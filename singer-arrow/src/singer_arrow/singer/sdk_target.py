@@ -147,26 +147,36 @@ class LoadTarget(CheckedPlugin, Target):
         )
         try:
             target.listen(file_input)
-        except BAD_INPUT:
-            try:
-                target.load_what_came()
-            finally:
-                target.abandon()
-            raise
-        except BaseException:
-            target.abandon()
+        except BaseException as error:
+            target.abandon(error)
             raise
         finally:
             target.close()
 
-    def load_what_came(self) -> None:
-        """Load what stands before a bad message, and hand out the STATE before it; but replace no table by a part.
+    def abandon(self, error: BaseException | None = None) -> None:
+        """End a run before its end, and hand out the STATE that is safe.
+
+        What stands before a bad message is loaded first; but no table is replaced by a part. Else this waits a little
+        for the loads that run.
+
+        Args:
+            error: Why it ends.
 
         Raises:
-            DataError: A message before that one is bad too.
+            DataError: Another message, before that one, is bad too.
         """
-        if "loads" in self.__dict__ and self.loads.is_over:
-            return
+        try:
+            if isinstance(error, BAD_INPUT) and not self.loads.is_over:
+                self._load_what_came()
+        finally:
+            self.intake.stop()
+            if "loads" in self.__dict__:
+                self.logger.info("Ending; waiting up to %d s for the loads that run", GRACE_SECONDS)
+                self.loads.stop(GRACE_SECONDS)
+                self.checkpoints.flush()
+                self._report()
+
+    def _load_what_came(self) -> None:
         with self._messages:
             try:
                 self.intake.flush()
@@ -176,14 +186,6 @@ class LoadTarget(CheckedPlugin, Target):
                         self.drain_one(sink)
                 self.loads.wait()
                 self.checkpoints.flush()
-
-    def abandon(self) -> None:
-        """End a run before its end: wait a little for the loads that run, and hand out the STATE that is safe."""
-        if "loads" in self.__dict__:
-            self.logger.info("Ending; waiting up to %d s for the loads that run", GRACE_SECONDS)
-            self.loads.stop(GRACE_SECONDS)
-            self.checkpoints.flush()
-            self._report()
 
     # What the reader calls for RECORD lines of streams that need no single records
 

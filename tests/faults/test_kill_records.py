@@ -1,0 +1,46 @@
+"""Whenever a target that reads RECORD lines is killed, all rows before its last STATE are in the table."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import time
+from pathlib import Path
+
+from singer_lines import lines, record, schema, state
+from warehouses import Warehouse
+
+from local_cloud.programs import Programs
+
+ROWS, STEP = 20_000, 500
+
+
+def test_a_target_that_is_killed_has_what_its_state_says(warehouse: Warehouse, run: Programs, tmp_path: Path) -> None:
+    messages = [schema()]
+    for number in range(ROWS):
+        messages.append(record(id=number, name=f"name {number}"))
+        if number % STEP == STEP - 1:
+            messages.append(state(number + 1))
+    text = lines(messages).encode()
+    settings = {"max_batch_age_seconds": 0.2}
+    command = run.command(warehouse.program, config=["ENV", settings])
+    with (tmp_path / "out").open("wb") as out:
+        target = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.DEVNULL, env=run.env)
+        assert target.stdin is not None
+        cut = random.Random(warehouse.name).randrange(len(text) // 3, len(text))  # in the middle of a line
+        for start in range(0, cut, len(text) // 20):
+            target.stdin.write(text[start : min(cut, start + len(text) // 20)])
+            target.stdin.flush()
+            time.sleep(0.2)
+        target.kill()
+        target.stdin.close()
+        target.wait(60)
+    told = [json.loads(line)["n"] for line in (tmp_path / "out").read_text().splitlines()]
+    done = told[-1] if told else 0
+    if done:
+        ((before,),) = [warehouse.one(f"SELECT COUNT(DISTINCT id) FROM {{rows}} WHERE id < {done}")]
+        assert before == done
+    rest = [schema(), *(m for m in messages[1:] if m["type"] == "RECORD" and m["record"]["id"] >= done), state(ROWS)]
+    assert run(warehouse.program, stdin=lines(rest), config=["ENV", {}]).check().stdout == f'{{"n":{ROWS}}}\n'
+    assert warehouse.one("SELECT COUNT(DISTINCT id), MIN(id), MAX(id) FROM {rows}") == (ROWS, 0, ROWS - 1)
