@@ -51,8 +51,8 @@ Validator = validators.extend(
 PARSERS: dict[str, Any] = {"date-time": datetime.fromisoformat, "date": date.fromisoformat, "time": time.fromisoformat}
 
 
-def _no_constant(name: str) -> None:
-    raise RefusalError(name)
+def _integer(digits: str) -> int | Decimal:
+    return int(digits) if len(digits) < 4000 else Decimal(digits)
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -65,7 +65,8 @@ def reference_row(line: bytes, schema: Schema, keys: Sequence[str], *, checks: b
     """One record, by the rules alone."""
     try:
         text = line.decode()
-        record = json.loads(text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_pairs)["record"]
+        hooks = {"parse_float": Decimal, "parse_int": _integer, "parse_constant": float, "object_pairs_hook": _pairs}
+        record = json.loads(text, **hooks)["record"]  # type: ignore[arg-type]
     except (ValueError, KeyError, TypeError) as error:
         raise RefusalError(str(error)) from None
     if not isinstance(record, dict):
@@ -73,7 +74,7 @@ def reference_row(line: bytes, schema: Schema, keys: Sequence[str], *, checks: b
     try:
         if checks and not Validator(schema).is_valid(record):
             raise RefusalError("not as the SCHEMA says")
-    except ArithmeticError:
+    except (ArithmeticError, TypeError):
         raise RefusalError("cannot be checked") from None
     for name, prop in schema["properties"].items():
         formats = [p.get("format") for p in (prop, *prop.get("anyOf", ())) if "string" in p.get("type", [])]
@@ -94,6 +95,11 @@ def plain(value: Any, field: pa.Field) -> Any:
     if value is None:
         return None
     if is_json(field):
+        _text(json.dumps(value, ensure_ascii=False, default=str))
+        try:
+            json.dumps(value, default=str, allow_nan=False)
+        except ValueError:
+            raise RefusalError("NaN") from None
         return value
     number = isinstance(value, int | Decimal) and not isinstance(value, bool)
     if pt.is_struct(t) and isinstance(value, dict):

@@ -30,6 +30,7 @@ _KINDS = {
 }
 
 
+_MANY_DIGITS = 4000
 _SURROGATE = "a lone surrogate, which is no character"
 OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 """Decodes a record, its values raw."""
@@ -49,14 +50,19 @@ class _Object(dict[str, Any]):
     twice: frozenset[str] = frozenset()
 
 
-def parse(text: bytes | str) -> Any:
+def parse(text: bytes | str, *, constants: bool = False) -> Any:
     """A JSON text as Python values; numbers with a point or an exponent are Decimals.
+
+    Args:
+        text: The text.
+        constants: NaN and Infinity, which JSON does not have, are floats, the only ones; else they are refused.
 
     Raises:
         BadRowError: It is not JSON, or not UTF-8.
     """
+    decoder = _LENIENT if constants else _DECODER
     try:
-        value = _DECODER.decode(text if isinstance(text, str) else text.decode())
+        value = decoder.decode(text if isinstance(text, str) else text.decode())
     except UnicodeDecodeError as error:
         reason = f"invalid UTF-8 (byte 0x{error.object[error.start]:02x})"
         raise BadRowError(reason) from None
@@ -85,7 +91,14 @@ def _pairs(pairs: list[tuple[str, Any]]) -> _Object:
     return found
 
 
-_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_pairs)
+def _integer(digits: str) -> int | Decimal:
+    return int(digits) if len(digits) < _MANY_DIGITS else Decimal(digits)  # of more Python makes no int
+
+
+_DECODER = json.JSONDecoder(
+    parse_float=Decimal, parse_int=_integer, parse_constant=_no_constant, object_pairs_hook=_pairs
+)
+_LENIENT = json.JSONDecoder(parse_float=Decimal, parse_int=_integer, parse_constant=float, object_pairs_hook=_pairs)
 
 
 def row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tuple[list[Any], list[BadRowError]]:

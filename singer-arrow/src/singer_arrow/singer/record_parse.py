@@ -7,6 +7,8 @@ none is. Streams without rules are checked one by one, and then read fast. What 
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -29,6 +31,8 @@ from singer_arrow.singer.sdk_validation import all_dates
 _FEW = 64
 _AROUND = {"type": pa.string(), "stream": pa.string(), "time_extracted": pa.string(), "version": pa.int64()}
 _RAW_RECORD: Any = msgspec.json.Decoder(msgspec.defstruct("Raw", [("record", msgspec.Raw)], gc=False))
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 Message = Mapping[str, Any]
 
 
@@ -84,6 +88,7 @@ class RecordParser:
         self._loose_ways = ways_for(schema, loose_text=True)
         self._strict_ways = [w for w in self._loose_ways if not (checks_types and w.raw_text)]
         self._raws = [(i, f) for i, f in enumerate(schema) if is_json(f) or pt.is_string(f.type)]
+        self._holds_json = any(is_json(f) for f in schema)
         self._is_wary = rules is None
 
     def __call__(self, data: bytes, lines: int) -> Parsed:
@@ -96,6 +101,7 @@ class RecordParser:
         return self._with_care(data.split(b"\n")[:-1])
 
     def _fast(self, data: bytes, lines: int) -> Parsed:
+        self._refuse_surrogates(data)
         rows, around = self._strict.rows(data, self._strict_ways[0], lines)
         if rows.num_rows != lines or self._rules is None or not self._rules.hold(rows, data):
             raise NotPlainError
@@ -104,10 +110,16 @@ class RecordParser:
         return Parsed(rows, {name: around[name] for name in self._around})
 
     def _unchecked(self, data: bytes, lines: int) -> Parsed:
+        self._refuse_surrogates(data)
         rows, around = self._loose.rows(data, self._loose_ways[0], lines)
         if rows.num_rows != lines:
             raise NotPlainError
         return Parsed(rows, {name: around[name] for name in self._around})
+
+    def _refuse_surrogates(self, data: bytes) -> None:
+        """JSON text may hold lone surrogates, escaped, of which only Arrow's reader tells by itself."""
+        if self._holds_json and _SURROGATE.search(data) and _SURROGATE.search(_PAIR.sub(b"", data)):
+            raise NotPlainError
 
     def _with_care(self, lines: list[bytes]) -> Parsed:
         fault, is_checked = None, self._is_wary
@@ -127,9 +139,19 @@ class RecordParser:
     def _faults(self, lines: Sequence[bytes]) -> Iterator[Fault]:
         for index, line in enumerate(lines):
             try:
-                self._check(_message(line))
+                self._checked(line)
             except BadRowError as error:
                 yield Fault(index, str(error), error.column)
+
+    def _checked(self, line: bytes) -> Message:
+        message = _message(line)
+        for field in self._schema:
+            if (found := _constant(message["record"].get(field.name), field)) is not None:
+                name = "NaN" if math.isnan(found) else "Infinity" if found > 0 else "-Infinity"
+                reason = f"{name} is not JSON; write null"
+                raise BadRowError(reason, field.name)
+        self._check(message)
+        return message
 
     def _parts(self, lines: Sequence[bytes], start: int, *, is_checked: bool) -> Iterator[Parsed]:
         """The rows of some lines, up to the first that is bad."""
@@ -155,9 +177,7 @@ class RecordParser:
         rows, around, fault = list[list[Any]](), list[list[Any]](), None
         for index, line in enumerate(lines, start):
             try:
-                message = _message(line)
-                if not is_checked:
-                    self._check(message)
+                message = _message(line) if is_checked else self._checked(line)
                 rows.append(self._row(line, message))
                 around.append([_AROUND_VALUE[name](message.get(name)) for name in self._around])
             except BadRowError as error:
@@ -208,7 +228,7 @@ def _message(line: bytes) -> Message:
         reason = "the line is blank"
         raise BadRowError(reason)
     try:
-        message = parse(line)
+        message = parse(line, constants=True)
     except BadRowError:
         raise
     except ValueError as error:  # an integer of thousands of digits
@@ -225,6 +245,23 @@ def _message(line: bytes) -> Message:
         reason = f"'record' must hold an object, it holds {found}"
         raise BadRowError(reason)
     return message
+
+
+def _constant(value: Any, field: pa.Field | None) -> float | None:
+    """NaN or an infinity in a value, where the field has a place for it; without a field, anywhere."""
+    if isinstance(value, float):
+        return value
+    if isinstance(value, dict):
+        if field is None or is_json(field) or not pt.is_struct(field.type):
+            parts = [(v, None) for v in value.values()]
+        else:
+            parts = [(value.get(f.name), f) for f in field.type]
+    elif isinstance(value, list):
+        inner = field.type.value_field if field is not None and pt.is_list(field.type) and not is_json(field) else None
+        parts = [(v, inner) for v in value]
+    else:
+        return None
+    return next((found for v, f in parts if (found := _constant(v, f)) is not None), None)
 
 
 def _raw_record(line: bytes, message: Message) -> bytes:

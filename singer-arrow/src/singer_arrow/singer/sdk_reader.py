@@ -9,6 +9,7 @@ The privates used here are listed in `tests/unit/singer_arrow/test_sdk_target.py
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -156,7 +157,7 @@ class LineReader(SingerReader):
             head, stop = heads[at], at + 1
             if head is None or head.type != "RECORD" or not self._takes(head.stream):
                 self.number += 1
-                self._take_message(lines[at])
+                self._take_message(lines[at], head)
             else:
                 stream = head.stream
                 while stop < end and (h := heads[stop]) is not None and h.type == "RECORD" and h.stream == stream:
@@ -167,13 +168,12 @@ class LineReader(SingerReader):
                 self._take_records(stream, run if run.endswith(b"\n") else run + b"\n", stop - at)
             at = stop
 
-    def _take_message(self, line: bytes) -> None:
-        message = self.deserialize_json(line)
-        stream = message.get("stream")
-        if message.get("type") == "RECORD" and isinstance(stream, str) and self._takes(stream):
-            self.number -= 1  # its head was hard to read
+    def _take_message(self, line: bytes, head: _Head | None) -> None:
+        if head is None and (stream := _stream_of_record(line)) is not None and self._takes(stream):
+            self.number -= 1
             self._take_records(stream, line if line.endswith(b"\n") else line + b"\n", 1)
             return
+        message = self.deserialize_json(line)
         try:
             self.assert_line_requires(message, {"type"})
             kind = message["type"]
@@ -243,6 +243,16 @@ def _split(chunk: bytes) -> list[bytes]:
         return chunk.splitlines(keepends=True)
     *lines, rest = chunk.split(b"\n")
     return [*(line + b"\n" for line in lines), *([rest] if rest else [])]
+
+
+def _stream_of_record(line: bytes) -> str | None:
+    """The stream of a RECORD message whose head is hard to read, if it is one."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    stream = message.get("stream") if isinstance(message, dict) and message.get("type") == "RECORD" else None
+    return stream if isinstance(stream, str) else None
 
 
 def _no_constant(name: str) -> Any:

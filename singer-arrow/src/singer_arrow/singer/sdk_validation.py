@@ -53,7 +53,11 @@ def check_record(record: Mapping[str, Any], against: Validator) -> None:
     """
     try:
         error = best_match(against.iter_errors(record))
-    except (ArithmeticError, RecursionError) as failed:  # of numbers with more digits than a Decimal computes with
+    except (
+        ArithmeticError,
+        TypeError,
+        RecursionError,
+    ) as failed:  # of numbers with too many digits
         reason = f"it cannot be checked against the SCHEMA ({type(failed).__name__})"
         raise BadRowError(reason) from None
     if error is not None:
@@ -65,7 +69,7 @@ def is_valid(value: Any, against: Validator) -> bool:
     """Whether a value is as a schema says."""
     try:
         return next(iter(against.iter_errors(value)), None) is None
-    except (ArithmeticError, RecursionError):
+    except (ArithmeticError, TypeError, RecursionError):
         return False
 
 
