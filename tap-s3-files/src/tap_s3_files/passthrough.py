@@ -97,7 +97,7 @@ def _check(job: Job, info: ObjectInfo, worker: Worker) -> int | None:
 def _check_parquet(job: Job, reader: ObjectReader) -> int:
     if detect(reader.url.name) == "zip":
         raise _MustReadError("it is an archive")
-    metadata = read_footer(reader, reader.url).metadata
+    metadata = read_footer(reader, reader.url, fresh=True).metadata
     file = metadata.schema.to_arrow_schema()
     if sorted(file.names) != sorted(job.schema.names):
         other = sorted(set(file.names).symmetric_difference(job.schema.names))

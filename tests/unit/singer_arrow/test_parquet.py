@@ -209,3 +209,26 @@ def test_the_formats_are_told_by_suffixes() -> None:
     assert {name: detect_format(name) for name in names} == names
     assert detect_format("a.txt") is None
     assert set(WRITABLE) < set(FORMATS)
+
+
+def test_a_footer_is_asked_for_once_in_a_run(objects: Any) -> None:
+    data = _file(_wide(200_000), row_group_size=50_000)
+    reader = objects.reader(data, "kept.parquet", listed=True)
+    schema = PARQUET.infer(reader, ReadOptions(), sample_bytes=0)
+    first = len(objects.storage.asked)
+    again = ObjectReader(objects.storage, reader.url, info=reader.info)
+    assert PARQUET.infer(again, ReadOptions(), sample_bytes=0).equals(schema)
+    assert len(objects.storage.asked) == first
+    objects.write(_file(NESTED), "kept.parquet")
+    changed = ObjectReader(objects.storage, reader.url, info=objects.storage.head(reader.url))
+    assert PARQUET.infer(changed, ReadOptions(), sample_bytes=0) != schema
+
+
+def test_small_row_groups_are_decoded_side_by_side(objects: Any) -> None:
+    table = _wide(30_000)
+    reader = objects.reader(_file(table, row_group_size=1000), "groups.parquet", budget=Budget(8 << 20, 4 << 20))
+    batches = list(PARQUET.read(reader, table.schema, ReadOptions(batch_rows=600)))
+    assert [b.num_rows for b in batches] == [600, 400] * 30
+    assert pa.Table.from_batches(batches).equals(table)
+    assert reader.budget.decoded.used == 0
+    assert 0 < reader.budget.decoded.peak <= 4 << 20

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
@@ -13,11 +13,13 @@ import pyarrow.parquet as pq
 from singer_arrow.errors import DataError
 from singer_arrow.formats.columns import wanted
 from singer_arrow.formats.parquet_batches import TextSizes, rows_at_once, text_sizes
+from singer_arrow.formats.parquet_groups import Group, OpenFile, decoded, decoded_bytes
 from singer_arrow.formats.parquet_types import as_told, schema_of
 from singer_arrow.formats.parquet_write import ParquetWriting
 from singer_arrow.formats.parts import FilePart, no_such_place, read_part
 from singer_arrow.formats.protocol import Course, Place, ReadOptions
 from singer_arrow.reading.files import RangeFile, random_access
+from singer_arrow.reading.kept import KEPT
 from singer_arrow.reading.objects import CONNECTIONS, ObjectReader, Part
 from singer_arrow.reading.ranges import Span, part_size, plan
 from singer_arrow.reading.windows import Windows
@@ -26,9 +28,9 @@ from singer_arrow.schema import canonical
 _LEAST_TAIL, _USUAL_TAIL, _MOST_TAIL = 32 << 10, 128 << 10, 1 << 20
 _LEAST_WINDOW, _MOST_WINDOW, _READ_BUFFER = 256 << 10, 4 << 20, 1 << 20
 _DECRYPT = "Decrypt the file first"
+_IN_MEMORY = 4  # bytes of metadata in memory for each byte of it in a file
 _SIGNATURE = 28
 """Bytes of a nonce and a tag, which follow the footer of a file whose columns are encrypted and whose footer is not."""
-OpenFile = Callable[..., pq.ParquetFile]
 _BROKEN = "not a Parquet file, or its footer is broken"
 
 
@@ -63,13 +65,32 @@ class Parquet(ParquetWriting):
             yield from _rows(file, footer, schema, options, course or Course())
 
 
-def read_footer(reader: ObjectReader, url: object) -> Footer:
+def read_footer(reader: ObjectReader, url: object, *, fresh: bool = False) -> Footer:
     """The footer of a file: one request for its end where nothing is known of it, two if the footer is a large one.
+
+    The footer of a version that this process has read before is not asked for again, unless it must be `fresh`: then
+    the object is known to be there.
 
     Raises:
         EmptyObjectError: The object holds no byte.
         DataError: It is not a Parquet file.
     """
+    key = _version(reader)
+    if not fresh and key is not None and isinstance(known := KEPT.get(key), Footer):
+        return replace(known, url=url)
+    footer = _read_footer(reader, url)
+    if (key := _version(reader)) is not None:
+        KEPT.put(key, footer, len(footer.tail[1]) + _IN_MEMORY * footer.metadata.serialized_size)
+    return footer
+
+
+def _version(reader: ObjectReader) -> tuple[str, str, str] | None:
+    """What names the version that is read, as far as it is known and has a name."""
+    info = reader.info
+    return ("footer", str(info.url), info.etag) if info is not None and info.etag else None
+
+
+def _read_footer(reader: ObjectReader, url: object) -> Footer:
     about = _USUAL_TAIL if reader.size is None else reader.size // 512
     start, data = reader.tail(max(_LEAST_TAIL, min(_MOST_TAIL, about)))
     view, size = memoryview(data), start + len(data)
@@ -123,15 +144,24 @@ def _rows(
         raise no_such_place(begin, url)
     told = schema_of(_open(reader, footer, []))
     names = wanted(told, schema, options, url)
-    chunks = [_chunks(footer, group, names) for group in groups]
-    files = _groups(reader, footer, [_spans(footer, g, some) for g, some in zip(groups, chunks, strict=True)])
-    for group, some, open_file in zip(groups, chunks, files, strict=True):
-        about = footer.metadata.row_group(group)
-        part = FilePart(group, group + 1, about.num_rows, url, row_group=group)
+    chunks = {group: _chunks(footer, group, names) for group in groups}
+    spans = [_spans(footer, group, some) for group, some in chunks.items()]
+
+    def read(open_file: OpenFile, group: int, *, threads: bool) -> tuple[int, Iterator[pa.RecordBatch]]:
+        about, look = footer.metadata.row_group(group), partial(_text_sizes, open_file, group, names)
+        rows = rows_at_once(about, chunks[group], options.batch_rows, look)
+        found = open_file().iter_batches(rows, [group], names, use_threads=threads)
+        return -(-about.num_rows // rows), (as_told(batch, told) for batch in found)
+
+    sizes = [
+        Group(g, sum(end - start for start, end in own), decoded_bytes(footer.metadata.row_group(g), chunks[g]))
+        for g, own in zip(groups, spans, strict=True)
+    ]
+    found = decoded(sizes, _files(reader, footer, spans), read, reader.budget.decoded)
+    for group in groups:
+        part = FilePart(group, group + 1, footer.metadata.row_group(group).num_rows, url, row_group=group)
         try:
-            rows = rows_at_once(about, some, options.batch_rows, partial(_text_sizes, open_file, group, names))
-            found = open_file().iter_batches(rows, [group], names, use_threads=True)
-            yield from read_part(part, (as_told(batch, told) for batch in found), schema, options, course)
+            yield from read_part(part, next(found), schema, options, course)
         except (pa.ArrowException, OSError) as error:
             reason = f"its data is broken ({_line(error)})"
             raise DataError(reason, url=url, row_group=group, hint="Upload the file again") from None
@@ -143,13 +173,14 @@ def _text_sizes(open_file: OpenFile, group: int, names: Sequence[str], paths: Se
     return text_sizes(first, paths) if first is not None else {}
 
 
-def _groups(reader: ObjectReader, footer: Footer, groups: list[list[Span]]) -> Iterator[OpenFile]:
+def _files(reader: ObjectReader, footer: Footer, groups: list[list[Span]]) -> Generator[OpenFile]:
     """For each row group, what opens the file so that its wanted bytes can be read."""
     sizes = [sum(end - start for start, end in spans) for spans in groups]
     allowance = reader.budget.fetched
     if max(sizes, default=0) <= allowance.limit // 2:
         part = part_size(sum(sizes), CONNECTIONS)
-        for parts in reader.ahead(plan(spans, part=part) for spans in groups):
+        # What will be read is known, so nothing but the budget keeps it from being asked for.
+        for parts in reader.ahead((plan(spans, part=part) for spans in groups), window=allowance.limit):
             yield partial(_open, reader, footer, parts)
         return
     for spans in groups:  # too large to be held: windows move along the columns

@@ -18,7 +18,12 @@ ROW_BY_ROW = threading.RLock()
 """Held while rows of a block are looked at one by one: as Python objects they take many times the block's memory, and
 one thread at a time gets on with them in any case."""
 
+B = TypeVar("B")
 T = TypeVar("T")
+
+
+def _of_text(block: Any) -> int:
+    return len(block) * _DECODED_PER_TEXT
 
 
 @lru_cache(maxsize=1)
@@ -26,11 +31,19 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(os.cpu_count() or 2, "parse")
 
 
-def ordered(blocks: Iterator[memoryview], work: Callable[[memoryview], T], allowance: Allowance) -> Iterator[T]:
+def ordered(
+    blocks: Iterator[B], work: Callable[[B], T], allowance: Allowance, *, cost: Callable[[B], int] = _of_text
+) -> Iterator[T]:
     """`work` on each block, in parallel, the results in order.
 
     Blocks are made in a thread of their own and worked on by a pool that all readers share. One block of each
     reader is always under way; further ones while the allowance has room. A single block is worked on at once.
+
+    Args:
+        blocks: What is worked on.
+        work: May be called from several threads at once.
+        allowance: What bounds the memory.
+        cost: Bytes of a block and of what it becomes; by default those of a text and of its columns.
 
     Raises:
         Exception: What making a block or working on it raised, after the results of all blocks before it.
@@ -44,7 +57,7 @@ def ordered(blocks: Iterator[memoryview], work: Callable[[memoryview], T], allow
     except Exception as error:  # noqa: BLE001 - raised below, after the result before it
         problem = error
     if second is not None:
-        pump = _Pump([first, second], blocks, work, allowance)
+        pump = _Pump([first, second], blocks, work, allowance, cost)
         first = second = None  # only who works on them holds blocks
         yield from pump.results()
         return
@@ -56,12 +69,13 @@ def ordered(blocks: Iterator[memoryview], work: Callable[[memoryview], T], allow
 class _Pump:
     def __init__(
         self,
-        made: list[memoryview],
-        blocks: Iterator[memoryview],
-        work: Callable[[memoryview], Any],
+        made: list[Any],
+        blocks: Iterator[Any],
+        work: Callable[[Any], Any],
         allowance: Allowance,
+        cost: Callable[[Any], int],
     ) -> None:
-        self._made, self._blocks, self._work, self._allowance = made, blocks, work, allowance
+        self._made, self._blocks, self._work, self._allowance, self._cost = made, blocks, work, allowance, cost
         self._done: queue.SimpleQueue[tuple[Future[Any], int] | BaseException | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
         self._under_way = 0
@@ -91,7 +105,7 @@ class _Pump:
         end: BaseException | None = None
         try:
             for block in chain(_taken(self._made), self._blocks):
-                cost = len(block) * _DECODED_PER_TEXT
+                cost = self._cost(block)
                 if not self._admit(cost):
                     break
                 self._done.put((_pool().submit(self._work, block), cost))
