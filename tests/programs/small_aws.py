@@ -46,14 +46,16 @@ Refusal = tuple[int, str, str]
 class SmallAws(Serving):
     """A running server: S3 with one bucket, STS, the portal of SSO at /federation, a container's credentials at /role.
 
-    There are queues too, all of them empty. `requests` are those to S3 and SQS; `asked` the parameters of each request
-    for credentials, which last `lifetime` seconds.
+    There are queues too, all of them empty. `changed` tells when objects were changed, by default at `CHANGED`.
+    `requests` are those to S3 and SQS; `asked` the parameters of each request for credentials, which last `lifetime`
+    seconds.
     """
 
     objects: dict[str, bytes] = field(default_factory=dict)
     refuse: Callable[[Request], Refusal | None] = lambda _: None
     lifetime: float = 3600
     page: int = 1000
+    changed: dict[str, datetime] = field(default_factory=dict)
     tls: ssl.SSLContext | None = None
     requests: list[Request] = field(default_factory=list)
     asked: list[dict[str, str]] = field(default_factory=list)
@@ -147,7 +149,10 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(
                 (412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
             )
-        headers = {"ETag": tag, "Last-Modified": CHANGED.strftime("%a, %d %b %Y %H:%M:%S GMT")}
+        headers = {
+            "ETag": tag,
+            "Last-Modified": self.aws.changed.get(request.key, CHANGED).strftime("%a, %d %b %Y %H:%M:%S GMT"),
+        }
         if found := re.fullmatch(r"bytes=(\d*)-(\d*)", request.headers.get("range", "")):
             first = int(found[1]) if found[1] else max(0, len(data) - int(found[2]))
             last = min(len(data), int(found[2]) + 1) if found[1] and found[2] else len(data)
@@ -175,7 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _entry(self, key: str) -> str:
         data = self.aws.objects[key]
-        at = f"{CHANGED:%Y-%m-%dT%H:%M:%S.000Z}"
+        at = f"{self.aws.changed.get(key, CHANGED):%Y-%m-%dT%H:%M:%S.000Z}"
         return (
             f"<Contents><Key>{quote_plus(key, safe='/')}</Key><LastModified>{at}</LastModified>"
             f"<ETag>&quot;{md5(data).hexdigest()}&quot;</ETag><Size>{len(data)}</Size></Contents>"

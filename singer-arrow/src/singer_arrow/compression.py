@@ -39,7 +39,7 @@ _MAGIC = (
 )
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # of the first member, and of an archive without any
 _BZIP2_BLOCKS = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")  # of data, and of the end of an empty stream
-_IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub says an instance
+IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub says an instance
 _PIECE = 4 << 20  # bytes out at a time
 _FEED = 256 << 10  # bytes in at a time: what is left of them when a member ends is copied
 
@@ -146,8 +146,8 @@ def _by_members(chunks: Iterable[Any], codec: str, url: object) -> Iterator[byte
                     break
                 else:
                     data = b""
-    except (OSError, ValueError, EOFError, lzma.LZMAError, _IsalError) as error:
-        raise _corrupt(codec, str(error), url) from None
+    except (OSError, ValueError, EOFError, lzma.LZMAError, IsalError) as error:
+        raise corrupt(codec, str(error), url) from None
     if member is not None:
         raise _truncated(codec, url)
 
@@ -193,7 +193,7 @@ def _by_arrow(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]
         except (OSError, pa.ArrowException) as error:
             if "Truncated" in str(error):
                 raise _truncated(codec, url) from None
-            raise _corrupt(codec, str(error), url) from None
+            raise corrupt(codec, str(error), url) from None
         if not piece:
             return
         yield piece
@@ -205,7 +205,7 @@ def _snappy(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]:
     except EOFError:
         raise _truncated(codec, url) from None
     except ValueError as error:
-        raise _corrupt(codec, str(error), url) from None
+        raise corrupt(codec, str(error), url) from None
 
 
 def _truncated(codec: str, url: object) -> TruncatedStreamError:
@@ -213,5 +213,6 @@ def _truncated(codec: str, url: object) -> TruncatedStreamError:
     return TruncatedStreamError(reason, url=url, hint="Upload the object again")
 
 
-def _corrupt(codec: str, reason: str, url: object) -> DataError:
+def corrupt(codec: str, reason: str, url: object) -> DataError:
+    """The error of a compressed stream that cannot be what was compressed."""
     return DataError(f"corrupt {codec} stream ({reason})", url=url, hint="Upload the object again")

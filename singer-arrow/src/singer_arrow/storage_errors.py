@@ -74,9 +74,7 @@ def is_not_encrypted(error: Exception) -> bool:
 
 def changed(url: Url) -> ObjectChangedError:
     """The error that an object is not the version that was wanted."""
-    return ObjectChangedError(
-        f"{url} was replaced or deleted while it was being read; run again to read its new version"
-    )
+    return ObjectChangedError(f"{url} was replaced or deleted while it was being read")
 
 
 def line(error: Exception | str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import closing
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from singer_arrow.batch.encode import Part, write_parts
 from singer_arrow.batch.message import Batch
+from singer_arrow.errors import ObjectChangedError
 from singer_arrow.urls import Url
 from tap_s3_files.config import BatchSettings
 from tap_s3_files.passthrough import Passed, untouched
@@ -22,6 +24,7 @@ from tap_s3_files.progress import Counts
 from tap_s3_files.rows import Job, Piece, Worker, read
 from tap_s3_files.store import DonePart, PartsRecord, safe_name
 
+logger = logging.getLogger("tap-s3-files")
 FINAL = -1
 """Stands for the number of rows of a task's last batch file: it holds all rows that are left."""
 
@@ -50,6 +53,9 @@ def convert(
     record: PartsRecord | None = None,
 ) -> Iterator[Step]:
     """Write a task's rows as batch files; a step for each, once the file is durable.
+
+    A task ends early where its object is replaced or deleted while it is read: the new version is newer than the
+    watermark, so it is read from its start once it is listed.
 
     The same task gives the same messages, with the same ids and files of the same names, on every run.
 
@@ -80,28 +86,36 @@ def convert(
         at = record.placed(at)
     pieces = _Pieces(read(job, rest, worker, at), at, until)
     counted = Counts()
-    for part in write_parts(
-        pieces.batches(),
-        job.schema,
-        storage=worker.storage,
-        url_of=maker.url,
-        format=batch.format,
-        compression=batch.compression,
-        target_bytes=target_bytes if divisible else sys.maxsize,
-        first_row=at.rows,
-        mark=pieces.now,
-        held_bytes=worker.held_bytes,
-    ):
-        after, counts = part.mark
-        more = counts - counted + Counts(batch_files=1, rows_written=part.rows)
-        counted = counts
-        # A file that was not the last one when it was sent before stays one that is not: its id must.
-        was_sent = record is not None and any(p.url == str(part.url) for p in record.known())
-        goes_on = divisible and (not part.is_last or after.rows == until or was_sent)
-        if goes_on and record is not None:
-            record.add(DonePart(str(part.url), part.first_row, part.rows, part.bytes, after))
-        message = maker.message(part, part.rows if goes_on else FINAL)
-        yield Step(message, after if goes_on else None, more)
+    try:
+        for part in write_parts(
+            pieces.batches(),
+            job.schema,
+            storage=worker.storage,
+            url_of=maker.url,
+            format=batch.format,
+            compression=batch.compression,
+            target_bytes=target_bytes if divisible else sys.maxsize,
+            first_row=at.rows,
+            mark=pieces.now,
+            held_bytes=worker.held_bytes,
+        ):
+            after, counts = part.mark
+            more = counts - counted + Counts(batch_files=1, rows_written=part.rows)
+            counted = counts
+            # A file that was not the last one when it was sent before stays one that is not: its id must.
+            was_sent = record is not None and any(p.url == str(part.url) for p in record.known())
+            goes_on = divisible and (not part.is_last or after.rows == until or was_sent)
+            if goes_on and record is not None:
+                record.add(DonePart(str(part.url), part.first_row, part.rows, part.bytes, after))
+            message = maker.message(part, part.rows if goes_on else FINAL)
+            yield Step(message, after if goes_on else None, more)
+    except ObjectChangedError as error:
+        if not divisible:  # the bundle's other rows would be lost; the next try leaves the object out
+            raise
+        # Of its old version that is sent which is durable: what a batch's id names is never more or less than it holds.
+        logger.warning("%s; the rest of its old version is left out", error)
+        yield Step(None, None, Counts(skipped_objects=1))
+        return
     yield Step(None, None, pieces.now()[1] - counted)
     if passed and passed.objects:  # not before the rest: if that needs another schema, the whole task is done again
         yield Step(maker.untouched(passed), None, passed.counts)

@@ -53,6 +53,7 @@ class Progress:
     def __init__(self, stream: str) -> None:
         self.stream = stream
         self._counts = Counts()
+        self._changed = 0
         self._lock = threading.Lock()
         self._started = time.monotonic()
 
@@ -60,6 +61,17 @@ class Progress:
     def counts(self) -> Counts:
         """The counts now."""
         return self._counts
+
+    def object_changed(self) -> None:
+        """An object was replaced or deleted before it was read to its end."""
+        with self._lock:
+            self._changed += 1
+
+    def take_changed(self) -> int:
+        """How many objects have changed since this was last asked."""
+        with self._lock:
+            taken, self._changed = self._changed, 0
+        return taken
 
     @property
     def seconds(self) -> float:

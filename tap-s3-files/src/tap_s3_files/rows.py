@@ -97,7 +97,7 @@ def read(job: Job, task: Task, worker: Worker, start: Position | None = None) ->
     """The rows of a task's objects, in order, in batches of exactly the job's schema.
 
     An object that is empty is left out, and so is one that was replaced or deleted since it was listed: its new version
-    is newer than the watermark, so the next run lists it. Both are said.
+    is newer than the watermark, so it is found when objects are listed next. Both are said.
 
     Args:
         job: Of the stream.
@@ -129,10 +129,11 @@ def read(job: Job, task: Task, worker: Worker, start: Position | None = None) ->
                 logger.warning("%s is empty and was skipped", info.url)
                 counts = Counts(skipped_objects=1)
             except ObjectChangedError:
+                worker.progress.object_changed()
                 if rows:
                     raise
                 first = f"; its first {begin.rows:,} rows were sent by an earlier run" if begin.rows else ""
-                text = "%s was replaced or deleted since it was listed%s; a later run reads its new version"
+                text = "%s was replaced or deleted since it was listed%s; its new version is read once it is listed"
                 logger.warning(text, info.url, first)
                 counts = Counts(skipped_objects=1)
             except ArchivedError:

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from singer_arrow.batch.message import Batch
-from singer_arrow.errors import ConfigError, DataError, NotFoundError
+from singer_arrow.errors import ConfigError, DataError, NotFoundError, ObjectChangedError
 from singer_arrow.executors import ordered_streams
 from singer_arrow.formats import RESCUED, ReadOptions
 from singer_arrow.schema import from_json_schema
@@ -23,6 +23,7 @@ from tap_s3_files.catalog import METADATA, parse_type, set_columns
 from tap_s3_files.config import BatchSettings, StreamSettings
 from tap_s3_files.forms import Forms, left_out
 from tap_s3_files.groups import names as group_names
+from tap_s3_files.history import History
 from tap_s3_files.objects import Claim
 from tap_s3_files.plan import Form, Segment, Todo, after_rows, after_task, fingerprint, unsent
 from tap_s3_files.progress import Counts, Progress
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 TARGET_BYTES = 128 << 20
 """For segments that are planned without batch files."""
+_MOST_LISTINGS = 3
+"""How often objects are listed again in a run in which some have changed."""
 _MODIFIED = "_sdc_source_modified_at"
 
 Waves = Iterator[Iterator[Segment]]
@@ -167,6 +170,10 @@ class FileStream(ArrowStream):
                         self.progress.add(Counts(rows_written=piece.batch.num_rows))
                     self.progress.add(piece.counts)
                     at = piece.after
+            except ObjectChangedError as error:
+                self.log(f"{error}; the rest of its old version is left out")
+                self.progress.add(Counts(skipped_objects=1))
+                return
             except DataError as error:
                 plan.forms.answer(error, todo)
             else:
@@ -254,7 +261,23 @@ class FileStream(ArrowStream):
             return Plan(receiver.bookmark, receiver.store, self.tap.intake.waves(self.name), forms, deselected)
         full = self.replication_method == "FULL_TABLE"
         start, segments = plan_of(self.tap, self.settings, store, target_bytes, full_table=full, dress=forms.dress)
-        return Plan(start, store, iter([segments]), forms, deselected)
+        return Plan(start, store, self._waves(segments, store, forms), forms, deselected)
+
+    def _waves(self, segments: Iterator[Segment], store: SegmentStore | None, forms: Forms) -> Waves:
+        """The segments; then, as long as objects have changed before they were read, those of what is new since."""
+        last: Segment | None = None
+
+        def noted(segments: Iterator[Segment]) -> Iterator[Segment]:
+            nonlocal last
+            for segment in segments:
+                last = segment
+                yield segment
+
+        yield noted(segments)
+        for _ in range(_MOST_LISTINGS):
+            if last is None or self.tap.settings.manifest or not self.progress.take_changed():
+                return
+            yield noted(plan_after(self.tap, self.settings, store, last, forms.dress))
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +370,32 @@ def plan_of(
         )
 
     return start.bookmark, segments()
+
+
+def plan_after(
+    tap: TapS3Files,
+    stream: StreamSettings,
+    store: SegmentStore | None,
+    last: Segment,
+    dress: Callable[[Segment], Segment],
+) -> Iterator[Segment]:
+    """The segments of objects that are newer than all of those that were planned.
+
+    An object of the second of the last of them may be left for the next run, which looks back.
+    """
+    settings = tap.settings
+    window = settings.window(stream)
+    history = History(last.after, last.after)
+    return extend(
+        store,
+        new_objects(tap.listing(stream), history, start=window[0], end=window[1]),
+        stream=stream.name,
+        fingerprint=last.fingerprint,
+        number=last.number + 1,
+        history=history,
+        target_bytes=last.target_bytes,
+        dress=dress,
+    )
 
 
 def no_match(settings: StreamSettings) -> NotFoundError:

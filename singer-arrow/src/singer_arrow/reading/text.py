@@ -6,9 +6,11 @@ import codecs
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from singer_arrow.compression import TruncatedStreamError, decompress, detect
+from singer_arrow import bgzf
+from singer_arrow.compression import IsalError, TruncatedStreamError, corrupt, decompress, detect
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.reading.parallel import ordered
 
 LONGEST_RECORD = 64 << 20
 """Bytes of one record, at most."""
@@ -16,6 +18,7 @@ MOST_JOINED = 16 << 20
 """Bytes of text of small objects that are parsed together, at most."""
 Cut = Callable[[bytes], int]
 _MAGIC = 16
+_RUN = 256 << 10  # bytes of blocked gzip that are inflated at once: up to 10 MiB, as well as it compresses
 _PLAIN = ("utf-8", "utf-8-sig", "ascii")
 _MARKS = (  # those of UTF-32 begin like those of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -50,8 +53,39 @@ def decoded(
     chunks = reader.chunks()
     first = next(chunks, b"")
     codec = _codec(reader, compression, bytes(memoryview(first)[:_MAGIC]))
-    text = _transcode(decompress(_chain(first, chunks), codec, url=reader.url), encoding, reader.url)
+    text = _transcode(_plain(reader, _chain(first, chunks), codec, first), encoding, reader.url)
     return _after(text, start) if start else text
+
+
+def _plain(reader: ObjectReader, chunks: Iterator[Any], codec: str, first: Any) -> Iterator[Any]:
+    """The object's bytes without their compression; blocked gzip is inflated in parallel."""
+    if codec != "gzip" or not bgzf.size_of(first):
+        return decompress(chunks, codec, url=reader.url)
+    return _inflated(reader, chunks)
+
+
+def _inflated(reader: ObjectReader, chunks: Iterator[Any]) -> Iterator[Any]:
+    rest = list[Iterator[Any]]()
+
+    def whole() -> Iterator[bgzf.Run]:
+        for found in bgzf.runs(chunks, size=_RUN):
+            if not isinstance(found, bgzf.Run):
+                rest.append(found)
+                return
+            yield found
+
+    def cost(run: bgzf.Run) -> int:
+        return len(run.data) + len(run.ends) * bgzf.MOST_INFLATED
+
+    def inflate(run: bgzf.Run) -> bytes:
+        try:
+            return run.inflate()
+        except (ValueError, EOFError, IsalError) as error:
+            raise corrupt("gzip", str(error), reader.url) from None
+
+    yield from ordered(whole(), inflate, reader.budget.decoded, cost=cost)
+    for chunks_left in rest:
+        yield from decompress(chunks_left, "gzip", url=reader.url)
 
 
 def _offset(reader: ObjectReader, compression: str, encoding: str) -> int | None:
