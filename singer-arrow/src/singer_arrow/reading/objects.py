@@ -159,13 +159,14 @@ class ObjectReader:
         """Begin to fetch a span. Not counted in the budget."""
         return self._start([span])[0]
 
-    def ahead(self, units: Iterable[Sequence[Span]], *, window: int = _FIRST_AHEAD) -> Iterator[list[Part]]:
+    def ahead(self, units: Iterable[Sequence[Span]], *, window: int | None = None) -> Iterator[list[Part]]:
         """The parts of each unit (the spans that are needed together), in order.
 
-        Units are fetched ahead as far as the budget allows: at first one, or `window` bytes, and twice as much each
-        time that the receiver had to wait. A unit's share is given back when the next one is asked for.
+        Units are fetched ahead as far as the budget allows: at first one, or `window` bytes (16 MiB), and twice as much
+        each time that the receiver had to wait. A unit's share is given back when the next one is asked for.
         """
         todo, live = deque(units), deque[tuple[int, list[Future[Part]]]]()
+        window = _FIRST_AHEAD if window is None else window
         try:
             while todo or live:
                 while todo and (len(live) < 2 or sum(cost for cost, _ in live) < window):
