@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -84,6 +85,45 @@ def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="the source broke"):
         write(tmp_path, "parquet", broken(), 1 << 30)
     assert list(tmp_path.iterdir()) == []
+
+
+class SlowStorage(Storage):
+    """Whose first upload does not end before the second file is begun."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.second_is_begun = threading.Event()
+
+    def put_file(self, url: Url, path: Path) -> int:
+        assert self.second_is_begun.wait(30)
+        return super().put_file(url, path)
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_a_file_is_uploaded_while_the_next_one_is_encoded(tmp_path: Path, breaks: bool) -> None:
+    storage, url, given = SlowStorage(), Url.parse(str(tmp_path)), batches(40, 10)
+
+    def source() -> Iterator[pa.RecordBatch]:
+        yield from given[:3]
+        storage.second_is_begun.set()
+        yield given[3]
+        if breaks:
+            raise DataError("the source broke")
+
+    size = int(1.5 * max(b.nbytes for b in given)) // ARROW_BYTES_PER_FILE_BYTE
+    parts = write_parts(
+        source(),
+        SCHEMA,
+        storage=storage,
+        url_of=lambda first, _: url.join(str(first)),
+        format="parquet",
+        target_bytes=size,
+    )
+    found = [next(parts) for _ in range(2)]
+    assert [(p.first_row, p.rows, p.is_last) for p in found] == [(0, 20, False), (20, 20, not breaks)]
+    assert [p.bytes for p in found] == [p.url.local_path().stat().st_size for p in found]
+    with pytest.raises(DataError if breaks else StopIteration):
+        next(parts)
 
 
 def test_a_missing_batch_file_is_named(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +51,8 @@ def write_parts(
     """Write batch files of about `target_bytes` each, and yield each one once it is durable.
 
     Where a file ends is decided by the sizes of the batches alone, so the same batches are cut alike on every run.
-    Files are encoded on local disk, a row group in memory at a time, and appear at their URL whole or not at all.
+    Files are encoded on local disk, a row group in memory at a time, and appear at their URL whole or not at all. While
+    one is uploaded the next one is encoded, so at most two are on local disk.
     No batch at all makes no file. Where taking a batch fails, the files before it are given first.
 
     Args:
@@ -64,21 +66,47 @@ def write_parts(
         held_bytes: Bytes of rows that are gathered in memory before they are encoded.
     """
     source = _Counted(batches, target_bytes * ARROW_BYTES_PER_FILE_BYTE, first_row, mark)
-    with temporary_folder("batch-files-") as folder:
-        more, problem = source.more(), None
+    with temporary_folder("batch-files-") as folder, ThreadPoolExecutor(1, "upload") as uploads:
+        more, before, number = source.more(), None, 0
         while more:
-            path = folder / f"part{SUFFIXES[format]}"
-            first = source.rows
-            rows = WRITABLE[format].write(source.part(), schema, path, compression=compression, held_bytes=held_bytes)
-            url, mark_of_part = url_of(first, rows), source.mark
-            size = storage.put_file(url, path)
+            path, first, problem = folder / f"part-{number}{SUFFIXES[format]}", source.rows, None
+            number += 1
+            try:
+                rows = WRITABLE[format].write(
+                    source.part(), schema, path, compression=compression, held_bytes=held_bytes
+                )
+            except Exception as error:  # noqa: BLE001 - raised below, after the file before it
+                problem = error
+            if before is not None:
+                yield before.part(is_last=False)
+            if problem is not None:
+                raise problem
+            url = url_of(first, rows)
+            before = _Uploading(url, first, rows, source.mark, uploads.submit(storage.put_file, url, path))
             try:
                 more = source.more()
             except Exception as error:  # noqa: BLE001 - raised below, after the file before it
                 problem = error
-            yield Part(url, first, rows, size, not more and problem is None, mark_of_part)
+            if problem is not None or not more or before.future.done():
+                yield before.part(is_last=not more and problem is None)
+                before = None
             if problem is not None:
                 raise problem
+
+
+@dataclass(frozen=True, slots=True)
+class _Uploading:
+    """A batch file on its way."""
+
+    url: Url
+    first_row: int
+    rows: int
+    mark: Any
+    future: Future[int]
+
+    def part(self, *, is_last: bool) -> Part:
+        """The file once it is durable."""
+        return Part(self.url, self.first_row, self.rows, self.future.result(), is_last, self.mark)
 
 
 class _Counted:
