@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -248,3 +251,23 @@ def test_records_that_are_not_validated_are_read_loosely() -> None:
 def test_files_hold_no_more_records_than_is_asked_for() -> None:
     Run([schema(), *(record(n) for n in range(7))], batch_size_rows=3)
     assert [part.item.rows for part in RememberingSink.lanes[0].loaded_items] == [3, 3, 1]
+
+
+def test_records_of_a_slow_tap_do_not_wait_for_more(capsys: pytest.CaptureFixture[str]) -> None:
+    target = RememberingTarget(config={"max_batch_age_seconds": 0.1})
+    reader, writer = os.pipe()
+    with os.fdopen(reader, encoding="utf-8") as source:
+        reading = threading.Thread(target=target.process_lines, args=(source,))
+        reading.start()
+        os.write(writer, schema() + record(1) + state(1) + record(2)[:20])
+        deadline, told = time.monotonic() + 20, list[int]()
+        while not told and time.monotonic() < deadline:
+            time.sleep(0.05)
+            told = states(capsys)
+        os.write(writer, record(2)[20:])
+        os.close(writer)
+        reading.join(20)
+    target.process_endofpipe()
+    target.close()
+    assert told == [1]
+    assert [row["id"] for part in RememberingSink.lanes[0].loaded_items for row in part.rows] == [1, 2]

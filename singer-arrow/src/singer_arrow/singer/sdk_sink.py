@@ -45,7 +45,7 @@ METADATA_COLUMNS = (
     "_sdc_sync_started_at",
 )
 """What `add_record_metadata` adds, as the SDK names it."""
-_RECORD_FILE_BYTES = 64 << 20
+_RECORD_FILE_BYTES = 32 << 20
 
 
 class LoadSink(BatchSink):
@@ -126,6 +126,7 @@ class LoadSink(BatchSink):
         self.lane = self.open_lane()
         if self.lane.deferred:
             self.target.deferred.append(self.lane)
+        self.target.loads.check()  # from here on something ticks, also where a tap is slow
 
     def is_old(self, seconds: float) -> bool:
         """Whether records wait for longer than that."""
