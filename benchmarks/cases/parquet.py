@@ -60,8 +60,8 @@ def _build(bench: Workbench, name: str, *, files: int) -> Case:
             place.tap("tap, S3", s3_side=True, metadata=False),
         ],
         goals=[
-            Goal("CPU against plain pyarrow, disk", "cpu_s", "tap, disk", "pyarrow, disk", at_most=1.3),
-            Goal("CPU against plain pyarrow, S3", "cpu_s", "tap, S3", "pyarrow, S3", at_most=1.3),
+            Goal("CPU against plain pyarrow, disk", "cpu_s", "tap, disk", "pyarrow, disk", at_most=1.1),
+            Goal("CPU against plain pyarrow, S3", "cpu_s", "tap, S3", "pyarrow, S3", at_most=1.1),
         ],
         columns=(("files", "files"),),
         rounds=5 if files == 1 else 3,
