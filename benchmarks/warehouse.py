@@ -17,7 +17,8 @@ def loaded(cloud: Any, table: str, rows: int) -> Callable[[Path, Measured], Fact
 
     `converted_s` is when the last load job was created, after the start of the run: until then everything was
     converted and uploaded, and what follows is BigQuery's own time. `load_s` is the seconds that BigQuery spent in
-    load jobs, which is the emulator's speed and says nothing of the real one. `bytes` is what the jobs were given.
+    load jobs, which is the emulator's speed and says nothing of the real one; `rows_per_s` counts it in. `bytes` is
+    what the jobs were given.
     """
 
     def facts(folder: Path, measured: Measured) -> Facts:
@@ -32,6 +33,7 @@ def loaded(cloud: Any, table: str, rows: int) -> Callable[[Path, Measured], Fact
             raise BenchmarkError("the rows arrived without a load job")
         return {
             "rows": expect(rows, found),
+            "rows_per_s": rows / measured.wall,
             "bytes": sum(job.input_file_bytes or 0 for job in jobs),
             "jobs": len(jobs),
             "converted_s": max(job.created.timestamp() for job in jobs) - measured.started,

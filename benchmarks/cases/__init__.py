@@ -9,9 +9,11 @@ from benchmarks.cases import (
     memory,
     memory_inputs,
     parquet,
+    records,
     redshift_bytes,
     redshift_copy,
     redshift_loads,
+    rows_or_arrow,
     s3,
     scaling,
     start,
@@ -40,6 +42,10 @@ CASES: dict[str, Callable[[Workbench], Case]] = {
     "avro": avro.build,
     "avro-from-jsonl": avro.build_from_jsonl,
     "wide": wide.build,
+    "wide-1m": wide.build_1m,
+    "record-pipe": records.build_pipe,
+    "record-target": records.build_target,
+    "rows-or-arrow": rows_or_arrow.build,
     "loads": loads.build,
     "redshift-copy-10k": redshift_copy.build_10k,
     "redshift-copy-100k": redshift_copy.build_100k,
@@ -52,5 +58,5 @@ CASES: dict[str, Callable[[Workbench], Case]] = {
     "scaling": scaling.build,
     "scaling-10gb": scaling.build_large,
 }
-ON_REQUEST = frozenset({"memory-5gb", "scaling-10gb", "taxi-60m"})
+ON_REQUEST = frozenset({"memory-5gb", "scaling-10gb", "taxi-60m", "wide-1m"})
 """Cases that run only when they are named: they take long, or much of the disk."""

@@ -78,10 +78,10 @@ def write_parquet(folder: Path, total: int, *, seed: int) -> None:
         pq.write_table(table, folder / f"{number:03d}.parquet", compression="zstd", compression_level=1)
 
 
-def write_jsonl(folder: Path, total: int, *, seed: int) -> None:
-    """One gzip JSONL batch file for each 10,000 rows."""
+def write_jsonl(folder: Path, total: int, *, seed: int, batch_rows: int = BATCH_ROWS) -> None:
+    """One gzip JSONL batch file for each 10,000 rows, or as many as are wanted."""
     folder.mkdir()
-    for number, table in enumerate(batches(total, seed)):
+    for number, table in enumerate(batches(total, seed, batch_rows=batch_rows)):
         naive = pl.DataFrame(table).with_columns(pl.selectors.datetime().dt.replace_time_zone(None))
         (folder / f"{number:03d}.jsonl.gz").write_bytes(gzip.compress(naive.write_ndjson().encode(), 6, mtime=0))
 

@@ -5,9 +5,11 @@ Values follow the distributions of the records closely enough that the file has 
 
 import gzip
 import io
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -16,7 +18,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from benchmarks.generators.randoms import Randoms
+from singer_arrow.schema import to_json_schema
 
+STREAM = "trips"
 ROWS = 3_174_394
 CHUNK = 1 << 20
 MONTH_SECONDS = 31 * 86_400
@@ -140,3 +144,25 @@ def _zone(at: Randoms, name: str) -> pa.Array:
     crowded = pc.cast(pc.floor(pc.multiply(pc.power(at.uniform(name), 6), float(ZONES))), pa.int64())
     scattered = pc.multiply(crowded, 97)
     return pc.add(pc.subtract(scattered, pc.multiply(pc.divide(scattered, ZONES), ZONES)), 1)
+
+
+def schema_message() -> dict[str, Any]:
+    """The SCHEMA message of the trips."""
+    return {"type": "SCHEMA", "stream": STREAM, "schema": to_json_schema(trips(1, 0).schema), "key_properties": []}
+
+
+def write_folder(folder: Path, rows: int, *, seed: int) -> None:
+    """A folder with one Parquet file of trips."""
+    folder.mkdir()
+    pq.write_table(trips(rows, seed), folder / "trips.parquet", compression="zstd", compression_level=1)
+
+
+def write_records(path: Path, rows: int, *, seed: int) -> None:
+    """A file of Singer messages: SCHEMA, and a RECORD for each trip."""
+    with path.open("wb") as file:
+        file.write(json.dumps(schema_message()).encode() + b"\n")
+        for batch in trips(rows, seed).to_batches(max_chunksize=CHUNK):
+            frame = pl.DataFrame(batch).with_columns(pl.selectors.datetime().dt.replace_time_zone("UTC"))
+            frame.select(
+                pl.lit("RECORD").alias("type"), pl.lit(STREAM).alias("stream"), pl.struct(pl.all()).alias("record")
+            ).write_ndjson(file)
