@@ -182,7 +182,8 @@ def test_an_object_that_changed_is_left_out_and_the_rest_keeps_its_id(
     assert pq.read_table(file_of(after)).column("id").to_pylist() == [0, 1, 2, 3, 4]
     assert after.batch_id == before.batch_id
     assert [r.message for r in caplog.records] == [
-        f"{o.url} was replaced or deleted since it was listed; its new version is read once it is listed" for o in (b, c)
+        f"{o.url} was replaced or deleted since it was listed; its new version is read once it is listed"
+        for o in (b, c)
     ]
     assert folder.worker.progress.counts.skipped_objects == 2
 
