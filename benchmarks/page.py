@@ -35,6 +35,7 @@ METRICS = {
     "rows_per_cpu_s": ("rows per CPU second", "more is better"),
     "wall_s": ("seconds", "less is better"),
     "cpu_s": ("CPU seconds", "less is better"),
+    "read_s": ("seconds of reading", "less is better"),
     "copy_s": ("seconds of COPY", "less is better"),
     "peak_tree_mb": ("peak memory, MB", "less is better"),
     "bytes": ("bytes", "less is better"),
@@ -123,12 +124,16 @@ def _summary(found: Sequence[Mapping[str, Any]], made: Mapping[str, str]) -> str
     if not any(each["goals"] for each in shown):
         return ""
     picture = [_image(HEADLINE, made, IMAGES), ""] if f"{IMAGES}/{HEADLINE}.svg" in made else []
-    return "\n".join([*_goals(shown), "", *picture])
+    return "\n".join([*_goals(shown, PAGE), "", *picture])
 
 
-def _goals(found: Sequence[Mapping[str, Any]]) -> list[str]:
-    rows = [[goal["text"], f"`{_command(each)}`", *_goal(goal)] for each in found for goal in each["goals"]]
-    return report.table(["figure", "command", "goal", "measured", "reached"], rows, texts=2)
+def _goals(found: Sequence[Mapping[str, Any]], page: str = "") -> list[str]:
+    rows = [
+        [f"[{each['case']}]({page}#{each['case']})", goal["text"], f"`{_command(each)}`", *_goal(goal)]
+        for each in found
+        for goal in each["goals"]
+    ]
+    return report.table(["case", "figure", "command", "goal", "measured", "reached"], rows, texts=3)
 
 
 def _goal(goal: Mapping[str, Any]) -> list[str]:
@@ -162,6 +167,8 @@ def _picture(found: Mapping[str, Any]) -> str | None:
 
 
 def _metric(contenders: Sequence[Mapping[str, Any]]) -> str:
+    if all("read_s" in each["median"] for each in contenders):
+        return "read_s"
     rows = {each["median"].get("rows") for each in contenders}
     return "rows_per_cpu_s" if len(rows) > 1 and None not in rows else "cpu_s" if None not in rows else "wall_s"
 

@@ -64,8 +64,10 @@ def test_all_is_written_and_then_found_up_to_date(root: Path) -> None:
     assert page.stale(root, page.files(root, root / "results")) == []
 
     text = (root / page.PAGE).read_text()
-    first = text.index("| rows per CPU second | `make bench CASES=taxi-parquet` | >= 200 | 250 | yes |")
-    second = text.index("| peak <MB> | `make bench CASES=wide` | <= 1 | 2 | **no** |")
+    first = text.index(
+        "| [taxi-parquet](#taxi-parquet) | rows per CPU second | `make bench CASES=taxi-parquet` | >= 200 | 250 | yes |"
+    )
+    second = text.index("| [wide](#wide) | peak <MB> | `make bench CASES=wide` | <= 1 | 2 | **no** |")
     assert text.index("## Figures to reach") < first < second < text.index("## taxi-parquet") < text.index("## wide")
     assert "A processor, 2 cores" in text
     pictured = set(re.findall(r"\]\((images/[^)]*)\)", text))
@@ -77,10 +79,10 @@ def test_the_readme_keeps_what_stands_around_the_figures(root: Path) -> None:
     page.write(root, page.files(root, root / "results"))
     text = (root / "README.md").read_text()
 
-    assert text.startswith(f"before {page.BEGIN}\n| figure |")
+    assert text.startswith(f"before {page.BEGIN}\n| case | figure |")
     assert text.endswith(f"{page.END} after")
     assert "old" not in text
-    assert "CASES=taxi-parquet" in text
+    assert "| [taxi-parquet](docs/performance.md#taxi-parquet) |" in text
     assert "(docs/images/rows-per-cpu-second.svg)" in text
 
 
