@@ -2,13 +2,16 @@
 
 A STATE waits until all lines before it are with their sinks. At the first line that is bad everything before it goes to
 the sinks, nothing after it that was not there already, and the STATEs before it are known; then the error is raised.
+
+Whatever goes wrong here is remembered: from then on nothing is taken, so that no STATE passes what was lost.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -50,7 +53,9 @@ class _State:
 
 
 class Intake:
-    """See the module. All but `is_due` belongs to whoever holds the lock of the messages.
+    """See the module. All but `is_due` and `stop` belongs to whoever holds the lock of the messages.
+
+    What once was raised is raised again by `check`, `add`, `state` and `flush`.
 
     Args:
         workers: How many blocks are parsed at once.
@@ -65,6 +70,7 @@ class Intake:
         self._queue: deque[_Job | _State] = deque()
         self._held = 0
         self._since = 0.0
+        self._error: BaseException | None = None
 
     def add(self, taker: Taker, lines: bytes, first: int, count: int) -> None:
         """Take RECORD lines of one stream.
@@ -78,19 +84,20 @@ class Intake:
         Raises:
             DataError: A line is bad.
         """
-        block = self._blocks.get(taker)
-        if block is None:
-            block = self._blocks[taker] = Block()
-        if not self._held:
-            self._since = time.monotonic()
-        block.add(lines, first, count)
-        self._held += len(lines)
-        if block.size >= BLOCK_BYTES:
-            self._submit(taker)
-            self._drain(self._workers + 1)
-        if self._held >= _HELD_BYTES:
-            self._submit_all()
-            self._drain(self._workers + 1)
+        with self._remembering():
+            block = self._blocks.get(taker)
+            if block is None:
+                block = self._blocks[taker] = Block()
+            if not self._held:
+                self._since = time.monotonic()
+            block.add(lines, first, count)
+            self._held += len(lines)
+            if block.size >= BLOCK_BYTES:
+                self._submit(taker)
+                self._drain(self._workers + 1)
+            if self._held >= _HELD_BYTES:
+                self._submit_all()
+                self._drain(self._workers + 1)
 
     def state(self, line: int, value: Mapping[str, Any]) -> None:
         """Take a STATE.
@@ -98,13 +105,14 @@ class Intake:
         Raises:
             DataError: A line before it is bad.
         """
-        if not self._blocks and not self._queue:
-            self._state(value)
-            return
-        self._states.append(_State(line, value))
-        if len(self._states) >= _MOST_STATES:
-            self._submit_all()
-            self._drain(self._workers + 1)
+        with self._remembering():
+            if not self._blocks and not self._queue:
+                self._state(value)
+                return
+            self._states.append(_State(line, value))
+            if len(self._states) >= _MOST_STATES:
+                self._submit_all()
+                self._drain(self._workers + 1)
 
     def flush(self) -> None:
         """Bring all lines to their sinks.
@@ -112,17 +120,41 @@ class Intake:
         Raises:
             DataError: One is bad.
         """
-        self._submit_all()
-        self._drain(0)
+        with self._remembering():
+            self._submit_all()
+            self._drain(0)
+
+    def check(self) -> None:
+        """Raise what was raised before, if anything was."""
+        if self._error is not None:
+            raise self._error
+
+    def fail(self, error: BaseException) -> None:
+        """Take nothing more, because of this error, and forget what was not taken yet."""
+        self._error = self._error or error
+        self._blocks.clear()
+        self._states.clear()
+        self._queue.clear()
+        self._held = 0
 
     def is_due(self, seconds: float) -> bool:
         """Whether lines wait for longer than that."""
-        return bool(self._blocks or self._states or self._queue) and time.monotonic() - self._since >= seconds
+        waits = self._error is None and bool(self._blocks or self._states or self._queue)
+        return waits and time.monotonic() - self._since >= seconds
 
     def stop(self) -> None:
         """Parse nothing more."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
+
+    @contextlib.contextmanager
+    def _remembering(self) -> Generator[None]:
+        self.check()
+        try:
+            yield
+        except BaseException as error:
+            self.fail(error)
+            raise
 
     def _submit(self, taker: Taker) -> None:
         block = self._blocks.pop(taker)

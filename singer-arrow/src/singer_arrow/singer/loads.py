@@ -147,8 +147,8 @@ class Loads:
             if group is None:
                 group = self._gathering[lane] = _Group(lane, kind, time.monotonic())
             self._unprepared += 1
-            group.tokens.append(token)
             group.parts.append(self._preparing.submit(self._prepare, group, content))
+            group.tokens.append(token)  # last: where a signal breaks in, no token goes without its part
             if alone or len(group.parts) >= self._limits.items:
                 self._close(group)
 

@@ -231,10 +231,10 @@ class LoadSink(BatchSink):
         """Hand the file over."""
         if self._file is None:
             return
-        file, self._file = self._file, None
-        file.close()
+        file, self._file, token, self._token = self._file, None, self._token, 0
+        file.close()  # where this fails, the token stays open for good, and no STATE passes these records
         self.tally.add(records=self.current_size)
-        self.take_records(file.path, self.current_size, self._token)
+        self.take_records(file.path, self.current_size, token)
 
     def clean_up(self) -> None:
         """Let the SDK's metric count the rows of batches too."""

@@ -67,6 +67,7 @@ class LoadTarget(CheckedPlugin, Target):
         self._row_by_row: set[str] = set()
         self._takers: dict[str, LoadSink | None] = {}
         self._runs = 0
+        self._is_ending = False
         self._reader.record_lines = self
 
     @property
@@ -165,9 +166,10 @@ class LoadTarget(CheckedPlugin, Target):
         Raises:
             DataError: Another message, before that one, is bad too.
         """
+        self._is_ending = True
         try:
             if isinstance(error, BAD_INPUT) and not self.loads.is_over:
-                self._load_what_came()
+                self._load_what_came(error)
         finally:
             self.intake.stop()
             if "loads" in self.__dict__:
@@ -176,16 +178,21 @@ class LoadTarget(CheckedPlugin, Target):
                 self.checkpoints.flush()
                 self._report()
 
-    def _load_what_came(self) -> None:
+    def _load_what_came(self, error: Exception) -> None:
+        """Load what stands before a bad message; it may be known already, or another one may stand before it."""
+        first = error
         with self._messages:
             try:
                 self.intake.flush()
-            finally:
-                for sink in self._load_sinks():
-                    if not sink.lane.deferred:
-                        self.drain_one(sink)
-                self.loads.wait()
-                self.checkpoints.flush()
+            except BAD_INPUT as found:
+                first = found
+            for sink in self._load_sinks():
+                if not sink.lane.deferred:
+                    self.drain_one(sink)
+            self.loads.wait()
+            self.checkpoints.flush()
+        if first is not error:
+            raise first
 
     # What the reader calls for RECORD lines of streams that need no single records
 
@@ -241,6 +248,7 @@ class LoadTarget(CheckedPlugin, Target):
 
     def _process_record_message(self, message_dict: dict[str, Any]) -> None:
         with self._messages:
+            self.intake.check()
             if not isinstance(message_dict.get("record"), dict):
                 self._assert_line_requires(message_dict, {"stream", "record"})
                 msg = f"A RECORD message of stream {message_dict['stream']!r} holds no object"
@@ -304,6 +312,7 @@ class LoadTarget(CheckedPlugin, Target):
 
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the SDK's signature
         """Unwind to `invoke`, which ends the run; a second signal ends the waiting."""
+        self._is_ending = True  # before anything unwinds: what is in the middle of something is nobody's any more
         self.logger.info("Received signal %d", signum)
         sys.exit(128 + signum)
 
@@ -337,16 +346,22 @@ class LoadTarget(CheckedPlugin, Target):
             path.unlink()
 
     def drain_old_records(self) -> None:
-        """Hand over records that are old enough, unless a message is being processed right now."""
+        """Hand over records that are old enough, unless a message is being processed right now, or the run ends."""
         if self._messages.acquire(blocking=False):
             try:
+                if self._is_ending:
+                    return
                 if self.intake.is_due(min(_MOST_HELD_SECONDS, self.limits.age_seconds)):
                     self.intake.flush()
                 for sink in self._sinks_active.values():
                     if isinstance(sink, LoadSink) and sink.is_old(self.limits.age_seconds):
                         self.drain_one(sink)
-            except DataError as error:  # of a line; told where lines are read
-                self._reader.interrupt(error)
+            except Exception as error:  # noqa: BLE001 - it is told where lines are read
+                self.intake.fail(error)  # while the lock is held: nothing may follow what was lost
+                if isinstance(error, BAD_INPUT):
+                    self._reader.interrupt(error)
+                elif not self._is_ending:  # else something has failed before
+                    self.loads.fail(error)
             finally:
                 self._messages.release()
 
