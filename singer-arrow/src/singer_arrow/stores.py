@@ -78,7 +78,7 @@ class Reach:
 
     @cached_property
     def _usual_region(self) -> str | None:
-        return self._plain.region if self._plain else self._boto.region_name
+        return self._plain.region if self._plain else self._boto.region_name or None
 
     @cached_property
     def _credentials(self) -> Callable[[], dict[str, Any]] | None:

@@ -40,8 +40,8 @@ def plain(options: AwsOptions, environ: Mapping[str, str] = os.environ) -> Plain
         return None
     if any(_holds_something(environ.get(name) or default) for name, default in _FILES.items()):
         return None
-    endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")
-    region = options.region or environ.get("AWS_DEFAULT_REGION")
+    endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or None  # empty: not set
+    region = options.region or environ.get("AWS_DEFAULT_REGION") or None
     keys = (
         (options.access_key_id, options.secret_access_key, options.session_token)
         if options.access_key_id

@@ -21,12 +21,13 @@ VARIABLES = {
     "AWS_SESSION_TOKEN": ["env-token", ""],
     "AWS_SECURITY_TOKEN": ["old-token"],
     "AWS_CREDENTIAL_EXPIRATION": ["2999-01-01T00:00:00Z"],
-    "AWS_REGION": ["ap-south-1"],
-    "AWS_DEFAULT_REGION": ["eu-west-1"],
-    "AWS_ENDPOINT_URL": ["http://127.0.0.1:1"],
+    "AWS_REGION": ["ap-south-1", ""],
+    "AWS_DEFAULT_REGION": ["eu-west-1", ""],
+    "AWS_ENDPOINT_URL": ["http://127.0.0.1:1", ""],
     "AWS_ENDPOINT_URL_S3": ["http://127.0.0.1:2", ""],
     "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": ["true"],
     "AWS_PROFILE": ["mine"],
+    "AWS_CONFIG_FILE": [""],
 }
 CONFIG = "[default]\nregion = us-west-1\nendpoint_url = http://127.0.0.1:3\n[profile mine]\nregion = us-west-2\n"
 OPTIONS = {
@@ -76,7 +77,7 @@ def test_it_is_what_boto3_finds(
         if found is None:
             return
         boto = aws.session(options)
-        assert found.region == boto.region_name
+        assert found.region == (boto.region_name or None)
         assert found.endpoint == aws.s3_endpoint(boto)
         if options.anonymous:
             assert found.credentials is None
@@ -93,6 +94,9 @@ def test_usual_surroundings_need_no_boto3(tmp_path: Path, monkeypatch: pytest.Mo
     found = plain(AwsOptions())
     assert found is not None
     assert found.region == "eu-west-1"
+    empty = plain(AwsOptions(), own | {"AWS_ENDPOINT_URL": "", "AWS_DEFAULT_REGION": ""})
+    assert empty is not None
+    assert (empty.endpoint, empty.region) == (None, None)
     assert plain(AwsOptions(role_arn="arn:aws:iam::123456789012:role/r")) is None
 
 
