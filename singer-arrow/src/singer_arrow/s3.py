@@ -60,7 +60,11 @@ class Bucket:
     options: AwsOptions
 
     def list(self, prefix: str, after: str) -> Iterator[Told]:
-        """Every object whose key begins with the prefix and comes after `after`, in the order in which S3 lists."""
+        """Every object whose key begins with the prefix and comes after `after`, in the order in which S3 lists.
+
+        Raises:
+            ServiceError: The answer is no listing, or does not tell where it goes on.
+        """
         place: dict[str, str] = {"StartAfter": after} if after else {}
         while True:
             answer = self.client.list_objects_v2(Bucket=self.name, Prefix=prefix, **place, **self._payer())
@@ -81,7 +85,15 @@ class Bucket:
                 )
             if page.findtext(f"{space}IsTruncated") != "true":
                 return
-            place = {"ContinuationToken": page.findtext(f"{space}NextContinuationToken") or ""}
+            token = page.findtext(f"{space}NextContinuationToken")
+            if not token or token == place.get("ContinuationToken"):
+                what = "where it was asked from already" if token else "nowhere"
+                msg = (
+                    f"s3://{self.name}: a listing of {prefix!r} is cut and goes on {what}, so the rest cannot be asked "
+                    "for; the service does not list as S3 does (ListObjectsV2)"
+                )
+                raise ServiceError(msg)
+            place = {"ContinuationToken": token}
 
     def head(self, key: str, *, keyed: bool) -> Told:
         """What a HEAD tells of an object; `keyed`: with the customer's key."""

@@ -67,3 +67,15 @@ def test_pages_with_and_without_a_name_space_and_coded_keys(space: str, coded: b
 def test_an_answer_that_is_no_listing_is_not_taken_for_an_empty_one() -> None:
     with pytest.raises(ServiceError, match="the answer to a listing is <html>"):
         list(Bucket("b", Client("<html/>"), AwsOptions()).list("", ""))
+
+
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [("", "nowhere"), ("<NextContinuationToken>t</NextContinuationToken>", "where it was asked from already")],
+)
+def test_a_cut_listing_that_does_not_go_on_is_an_error(token: str, said: str) -> None:
+    page = f"<ListBucketResult><IsTruncated>true</IsTruncated>{token}{ENTRY.format('a')}</ListBucketResult>"
+    client = Client(*[page] * 5)
+    with pytest.raises(ServiceError, match=f"listing of 'p' is cut and goes on {said}"):
+        list(Bucket("b", client, AwsOptions()).list("p", ""))
+    assert len(client.asked) == (2 if token else 1)
