@@ -18,13 +18,20 @@ AT_ONCE = 128
 """Requests of a process under way at once, at most."""
 TRIES = 10
 """How often a request is asked whose connection breaks; one that is told to slow down may be asked more often."""
-DEADLINE = 180.0
-"""Seconds after its first failure in which a request is asked again."""
+DEADLINE = 300.0
+"""Seconds since it was first asked in which a request is asked again."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
+_LOOK = 0.2  # seconds after which one who waits looks whether the answer is still wanted
 _STATUS = re.compile(r"status code: (\d{3})")
-_SLOW = re.compile(r"status code: (?:503|429)|SlowDown|TooManyRequests|reduce your request rate")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_SLOW = {"429", "503", "SlowDown", "TooManyRequests"}
 _PASSING = {"408", "425", "429", "500", "502", "503", "504", "509"}
 T = TypeVar("T")
+
+
+def always() -> bool:
+    """It is wanted."""
+    return True
 
 
 class Pace:
@@ -44,11 +51,17 @@ class Pace:
         self._changed = threading.Condition()
 
     @contextmanager
-    def turn(self) -> Iterator[Turn]:
-        """Wait for room, and ask within the block."""
+    def turn(self, wanted: Callable[[], bool] = always) -> Iterator[Turn]:
+        """Wait for room, and ask within the block.
+
+        Raises:
+            ServiceError: It is not `wanted` any more, and there is no room.
+        """
         with self._changed:
             while self._busy >= max(1, int(self.limit)):
-                self._changed.wait()
+                if not wanted():
+                    raise ServiceError(_UNWANTED)
+                self._changed.wait(_LOOK)
             self._busy += 1
             turn = Turn(self, self._age)
         try:
@@ -87,46 +100,71 @@ PACE = Pace()
 """Of all requests for the bytes of objects."""
 
 
-def persist(ask: Callable[[], T], name: object, *, pace: Pace = PACE) -> T:
+_UNWANTED = "nobody waits for the answer any more"
+
+
+def persist(ask: Callable[[], T], name: object, *, pace: Pace = PACE, wanted: Callable[[], bool] = always) -> T:
     """What a request gives that reads and changes nothing; one that fails in passing is asked again after a pause.
 
-    Pauses are random, below a bound that doubles from 0.1 s to 10 s.
+    Pauses are random, below a bound that doubles from 0.1 s to 10 s. No try begins later than `DEADLINE` after the
+    first, but for what it waits for its turn, so the whole takes at most that and what a single try may take (600 s:
+    see `stores`).
 
     Args:
         ask: The whole of it, to the last byte of its body. Its errors are obstore's, or a ServiceError.
         name: What is asked for, in a log.
         pace: What it waits for.
+        wanted: Whether anybody waits for the answer. Looked at several times a second while it waits itself; once
+            nobody does, it is not asked again.
 
     Raises:
         Exception: That of the last try, or the first that another try would not mend.
     """
     ends, broken, bound = 0.0, 0, _FIRST_PAUSE
     while True:
-        with pace.turn() as turn:
+        with pace.turn(wanted) as turn:
+            ends = ends or time.monotonic() + DEADLINE
             try:
                 answer = ask()
             except Exception as error:
-                told = str(error)
-                is_slow = _SLOW.search(told) is not None
+                passes, is_slow = _told_by(error)
                 if is_slow:
                     turn.slow_down()
                 broken += not is_slow
-                now = time.monotonic()
-                ends = ends or now + DEADLINE
-                if not _passes(error, told) or broken >= TRIES or now >= ends:
+                if not passes or broken >= TRIES or time.monotonic() >= ends or not wanted():
                     raise
-                logger.debug("%s is asked for again: %s", name, told.partition("\n")[0][:200])
+                logger.debug("%s is asked for again: %s", name, str(error).partition("\n")[0][:200])
             else:
                 pace.answered()
                 return answer
-        time.sleep(random.uniform(0, bound))  # noqa: S311 - so that not all ask again at once
+        _pause(random.uniform(0, bound), wanted)  # noqa: S311 - so that not all ask again at once
         bound = min(2 * bound, _LONGEST_PAUSE)
 
 
-def _passes(error: Exception, told: str) -> bool:
-    """Whether another try may help: obstore tells of a status, or of its connection."""
+def _pause(seconds: float, wanted: Callable[[], bool]) -> None:
+    ends = time.monotonic() + seconds
+    while (left := ends - time.monotonic()) > 0:
+        if not wanted():
+            raise ServiceError(_UNWANTED)
+        time.sleep(min(left, _LOOK))
+
+
+def _told_by(error: Exception) -> tuple[bool, bool]:
+    """Whether another try may help, and whether there were too many requests: a status tells, or a connection.
+
+    Texts hold the key too, which may be called `SlowDown`; where they hold a status, obstore has coded the key.
+    """
+    from obstore import exceptions as oe
+
     if isinstance(error, SingerArrowError):
-        return isinstance(error, ServiceError)
-    if found := _STATUS.search(told):
-        return found[1] in _PASSING or _SLOW.search(told) is not None or "RequestTimeout" in told
-    return "HTTP error:" in told
+        return isinstance(error, ServiceError), False
+    if isinstance(error, FileNotFoundError | PermissionError | oe.BaseError) and not isinstance(error, oe.GenericError):
+        return False, False
+    told = str(error)
+    if not (status := _STATUS.search(told)):
+        return "HTTP error:" in told, False
+    code = found[1] if (found := _CODE.search(told)) else ""
+    if status[1] == "400":  # that a body came too slowly
+        return code == "RequestTimeout", False
+    passes = status[1] in _PASSING
+    return passes, passes and not _SLOW.isdisjoint((status[1], code))

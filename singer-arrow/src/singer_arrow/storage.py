@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 from singer_arrow import s3
 from singer_arrow.aws import AwsOptions
 from singer_arrow.errors import DataError, NotFoundError, ServiceError
-from singer_arrow.pace import persist
+from singer_arrow.pace import always, persist
 from singer_arrow.storage_errors import changed, is_not_encrypted, line, mapped
 from singer_arrow.stores import Place, Reach, open_store
 from singer_arrow.urls import Url
@@ -69,6 +69,8 @@ class Storage:
         self._places: dict[str, Place] = {}
         self._reach = Reach(self._aws)
         self._lock = threading.Lock()
+        self.given_up = threading.Event()
+        """Set: the run is over, and nothing that is read is asked for again."""
 
     def list(self, prefix: Url, *, after: str = "", plain: bool = False) -> Iterator[ObjectInfo]:
         """Every object whose key begins with the prefix, in no promised order; folder markers are left out.
@@ -140,11 +142,12 @@ class Storage:
         end: int | None = None,
         suffix: int | None = None,
         version_of: ObjectInfo | None = None,
+        wanted: Callable[[], bool] = always,
     ) -> Fetched:
         """Bytes `start` to `end` (exclusive), the last `suffix` bytes, or the whole object, in one request.
 
         With `version_of` the bytes are of that very version: the request carries If-Match, and the answer is
-        compared too, for servers that ignore it.
+        compared too, for servers that ignore it. Once it is not `wanted` any more it is not asked for again.
 
         Raises:
             ObjectChangedError: The object is no longer that version, or is gone.
@@ -165,7 +168,9 @@ class Storage:
         with mapped(url, pinned=version_of is not None):
             if _is_odd(url):
                 return self._get_odd(url, options, version_of)
-            return persist(lambda: self._get(url, options, version_of), url)
+            return persist(
+                lambda: self._get(url, options, version_of), url, wanted=lambda: wanted() and not self.given_up.is_set()
+            )
 
     def _get(self, url: Url, options: Mapping[str, Any], version_of: ObjectInfo | None) -> Fetched:
         result = self._ask(url, lambda store: store.get(url.key, options=cast("Any", options)), persistent=False)

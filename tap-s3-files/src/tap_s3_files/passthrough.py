@@ -86,7 +86,7 @@ def _check(job: Job, info: ObjectInfo, worker: Worker) -> int | None:
     if kind != job.passthrough:
         reason = f"it is {kind}, and batch files are {job.passthrough}"
         raise _MustReadError(reason)
-    storage = CountedStorage(worker.storage, worker.progress)
+    storage = CountedStorage(worker.storage, worker.progress, worker.stop)
     reader = ObjectReader(storage, info.url, info=info, budget=worker.budget)
     if kind == "parquet":
         return _check_parquet(job, reader)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from typing import Any, BinaryIO
 
+from singer_arrow.pace import always
 from singer_arrow.storage import Fetched, Storage
 from singer_arrow.urls import Url
 
@@ -118,15 +119,15 @@ class Progress:
 
 
 class CountedStorage(Storage):
-    """A storage for reading, which counts the bytes that it gives."""
+    """A storage for reading, which counts the bytes that it gives, until a task is told to stop."""
 
-    def __init__(self, storage: Storage, progress: Progress) -> None:
+    def __init__(self, storage: Storage, progress: Progress, stop: threading.Event) -> None:
         super().__init__()
-        self._storage, self._progress = storage, progress
+        self._storage, self._progress, self.given_up = storage, progress, stop
 
-    def get(self, url: Url, **options: Any) -> Fetched:
+    def get(self, url: Url, *, wanted: Callable[[], bool] = always, **options: Any) -> Fetched:
         """See Storage."""
-        fetched = self._storage.get(url, **options)
+        fetched = self._storage.get(url, wanted=lambda: wanted() and not self.given_up.is_set(), **options)
         self._progress.add(Counts(bytes=len(fetched.data)))
         return fetched
 

@@ -111,7 +111,7 @@ def read(job: Job, task: Task, worker: Worker, start: Position | None = None) ->
         DataError: A file does not fit the schema; names object, line or row group, and column.
         DriftError: A file does not fit the schema, which may change.
     """
-    storage, start = CountedStorage(worker.storage, worker.progress), start or Position()
+    storage, start = CountedStorage(worker.storage, worker.progress, worker.stop), start or Position()
     for number, (reader, whole) in enumerate(_readers(job, task, start, storage, worker), start.object):
         begin = start if number == start.object else Position(number)
         counts, info = Counts(objects=1), reader.info

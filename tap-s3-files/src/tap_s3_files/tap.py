@@ -173,16 +173,20 @@ class TapS3Files(ArrowTap):
             known = {name: entry.schema.to_dict() for name, entry in catalog.items()}
             nothing: Mapping[str, Any] = {"type": "object", "properties": {}}
             return [FileStream(self, s, known.get(s.name, nothing)) for s in self.settings.streams]
-        return [
-            FileStream(
-                self,
-                s,
-                catalog_schema(
-                    source_schema(inferred, s, partitions), s, metadata_columns=self.settings.metadata_columns
-                ),
-            )
-            for s, inferred, partitions in self._inferred()
-        ]
+        try:
+            return [
+                FileStream(
+                    self,
+                    s,
+                    catalog_schema(
+                        source_schema(inferred, s, partitions), s, metadata_columns=self.settings.metadata_columns
+                    ),
+                )
+                for s, inferred, partitions in self._inferred()
+            ]
+        except BaseException:
+            self.storage.given_up.set()  # else the process would wait for samples that are asked for again
+            raise
 
     def _inferred(self) -> Iterator[tuple[StreamSettings, list[pa.Schema], list[pa.Field]]]:
         """Each stream that has objects, with the schemas of its samples, and its partition columns."""

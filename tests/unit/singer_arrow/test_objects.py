@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singer_arrow.errors import EmptyObjectError, NotFoundError, ObjectChangedError
+from singer_arrow import pace
+from singer_arrow.errors import EmptyObjectError, NotFoundError, ObjectChangedError, ServiceError
 from singer_arrow.reading import objects as objects_module
 from singer_arrow.reading.budget import Budget
 from singer_arrow.reading.objects import ObjectReader
@@ -169,3 +170,20 @@ def test_schemes_without_ranges_are_read_in_order() -> None:
     assert b"".join(reader.chunks(MIB + 1, 3 * MIB)) == LARGE[MIB + 1 : 3 * MIB]
     with pytest.raises(EmptyObjectError):
         list(ObjectReader(_Sequential(), Url("https", "host", "empty")).chunks())
+
+
+@pytest.mark.parametrize("by", ["reader", "storage"])
+def test_what_is_given_up_is_not_asked_for_again(by: str, objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, asked = objects.reader(SMALL, listed=True), threading.Event()
+
+    def slow(*_: Any) -> None:
+        asked.set()
+        raise OSError("status code: 503")
+
+    monkeypatch.setattr(pace, "_FIRST_PAUSE", 1e6)
+    monkeypatch.setattr(objects.storage, "_get", slow)
+    reader.begin()
+    assert asked.wait(10)
+    (reader.give_up if by == "reader" else objects.storage.given_up.set)()
+    with pytest.raises(ServiceError):
+        reader.head_bytes(1)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from obstore.exceptions import BaseError
+from obstore.store import S3Store
 
 from singer_arrow import pace as pace_module
 from singer_arrow.errors import ObjectChangedError, ServiceError
@@ -50,6 +53,100 @@ def test_what_another_try_would_not_mend_is_raised_at_once(error: Exception) -> 
     with pytest.raises(type(error)):
         persist(ask, "x", pace=Pace())
     assert len(left) == 1
+
+
+KEY = "status code: 503/TooManyRequests/<Code>SlowDown</Code>/RequestTimeout.csv"
+"""Sounds like another answer."""
+
+
+@pytest.fixture
+def answering() -> Iterator[tuple[list[tuple[int, str]], S3Store]]:
+    """A store, and what it answers: first this, then that."""
+    answers = list[tuple[int, str]]()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = answers.pop(0)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Last-Modified", "Wed, 01 May 2024 00:00:00 GMT")
+            self.send_header("ETag", '"e"')
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield (
+            answers,
+            S3Store(
+                "bucket",
+                config={"endpoint": f"http://127.0.0.1:{server.server_port}", "region": "r", "skip_signature": True},
+                client_options={"allow_http": True},
+                retry_config={"max_retries": 0},
+            ),
+        )
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "passes", "slows"),
+    [
+        (404, "NoSuchKey", False, False),
+        (403, "AccessDenied", False, False),
+        (412, "PreconditionFailed", False, False),
+        (416, "InvalidRange", False, False),
+        (400, "InvalidRequest", False, False),
+        (400, "RequestTimeout", True, False),
+        (500, "InternalError", True, False),
+        (500, "SlowDown", True, True),
+        (503, "ServiceUnavailable", True, True),
+        (429, "", True, True),
+    ],
+)
+def test_the_answer_decides_and_not_the_key(
+    answering: tuple[list[tuple[int, str]], S3Store], status: int, code: str, passes: bool, slows: bool
+) -> None:
+    answers, store = answering
+    answers += [(status, f"<Error><Code>{code}</Code><Key>RequestTimeout SlowDown</Key></Error>"), (200, "here")]
+    pace = Pace()
+    if passes:
+        assert persist(lambda: store.get(KEY).bytes().to_bytes(), KEY, pace=pace) == b"here"
+    else:
+        with pytest.raises((OSError, BaseError)):
+            persist(lambda: store.get(KEY), KEY, pace=pace)
+    assert len(answers) == (not passes)
+    assert (pace.limit < pace_module.AT_ONCE) is slows
+
+
+def test_what_nobody_waits_for_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace_module, "_FIRST_PAUSE", 1e6)
+    asked, over, pace = threading.Semaphore(0), threading.Event(), Pace(1)
+
+    def ask() -> None:
+        asked.release()
+        raise OSError(SLOW)
+
+    def wanted() -> bool:
+        return not over.is_set()
+
+    with ThreadPoolExecutor(2) as pool:
+        pausing = pool.submit(persist, ask, "x", pace=pace, wanted=wanted)
+        assert asked.acquire(timeout=10)
+        with pace.turn():
+            waiting = pool.submit(persist, ask, "y", pace=pace, wanted=wanted)
+            over.set()
+            for future in (pausing, waiting):
+                with pytest.raises((ServiceError, OSError), match="nobody waits|SlowDown"):
+                    future.result(10)
+    assert not asked.acquire(blocking=False)
 
 
 def test_a_broken_connection_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

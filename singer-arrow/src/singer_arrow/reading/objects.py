@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from singer_arrow.errors import EmptyObjectError, ServiceError
-from singer_arrow.pace import AT_ONCE
+from singer_arrow.pace import AT_ONCE, always
 from singer_arrow.reading.budget import Budget
 from singer_arrow.reading.ranges import MIB, SMALL_OBJECT, Span, part_size, split
 from singer_arrow.storage import SCHEMES, ObjectInfo, Storage
@@ -62,6 +63,7 @@ class ObjectReader:
         self._budget = budget or BUDGET
         self._head: Any = None  # the first bytes, once somebody asked for them
         self._begun: Future[Part] | None = None  # of a small object as a whole
+        self._given_up = threading.Event()
 
     @property
     def info(self) -> ObjectInfo | None:
@@ -85,10 +87,11 @@ class ObjectReader:
 
     def begin(self) -> None:
         """Begin to fetch an object that `is_small`, whole; errors come when it is read. Not counted in the budget."""
-        self._begun = self.start((0, self.size or 0))
+        self._begun = self._start([(0, self.size or 0)], self._given_up)[0]
 
     def give_up(self) -> None:
-        """What was begun is not needed any more."""
+        """What was begun is not needed any more, nor asked for again."""
+        self._given_up.set()
         if self._begun is not None:
             self._begun.cancel()
 
@@ -153,7 +156,11 @@ class ObjectReader:
 
     def fetch(self, spans: Iterable[Span]) -> list[Part]:
         """The bytes of the spans, by one request each, all at once. Not counted in the budget."""
-        return [f.result() for f in self._start(list(spans))]
+        over = threading.Event()
+        try:
+            return [f.result() for f in self._start(list(spans), over)]
+        finally:
+            over.set()
 
     def start(self, span: Span) -> Future[Part]:
         """Begin to fetch a span. Not counted in the budget."""
@@ -167,6 +174,7 @@ class ObjectReader:
         """
         todo, live = deque(units), deque[tuple[int, list[Future[Part]]]]()
         window = _FIRST_AHEAD if window is None else window
+        over = threading.Event()
         try:
             while todo or live:
                 while todo and (len(live) < 2 or sum(cost for cost, _ in live) < window):
@@ -176,12 +184,13 @@ class ObjectReader:
                     elif not self._budget.fetched.try_take(cost):
                         break
                     live.append((cost, []))
-                    live[-1][1].extend(self._start(todo.popleft()))
+                    live[-1][1].extend(self._start(todo.popleft(), over))
                 if not all(f.done() for f in live[0][1]):
                     window *= 2
                 yield [f.result() for f in live[0][1]]
                 self._budget.fetched.give(live.popleft()[0])
         finally:
+            over.set()
             for cost, futures in live:
                 for future in futures:
                     future.cancel()
@@ -235,11 +244,13 @@ class ObjectReader:
     def _empty(self) -> EmptyObjectError:
         return EmptyObjectError(f"{self.url} is empty: it holds no byte")
 
-    def _start(self, spans: Sequence[Span]) -> list[Future[Part]]:
-        return [_pool().submit(self._get, span) for span in spans]
+    def _start(self, spans: Sequence[Span], over: threading.Event | None = None) -> list[Future[Part]]:
+        """Begin to fetch spans, which nobody waits for once it is `over`."""
+        return [_pool().submit(self._get, span, over) for span in spans]
 
-    def _get(self, span: Span) -> Part:
-        fetched = self.storage.get(self.url, start=span[0], end=span[1], version_of=self._info)
+    def _get(self, span: Span, over: threading.Event | None = None) -> Part:
+        wanted = always if over is None else lambda: not over.is_set()
+        fetched = self.storage.get(self.url, start=span[0], end=span[1], version_of=self._info, wanted=wanted)
         if (fetched.start, len(fetched.data)) != (span[0], span[1] - span[0]):
             msg = f"{self.url}: {len(fetched.data)} bytes came where {span[1] - span[0]} were asked for; try again"
             raise ServiceError(msg)
