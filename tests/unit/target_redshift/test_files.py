@@ -34,8 +34,8 @@ class InMemory(Storage):
         self.memory = MemoryStore()
         self.asked: list[dict[str, Any]] = []
 
-    def _store(self, url: Url) -> ObjectStore:
-        return self.memory if url.scheme == "s3" else super()._store(url)
+    def _store(self, url: Url, **options: bool) -> ObjectStore:
+        return self.memory if url.scheme == "s3" else super()._store(url, **options)
 
     def get(self, url: Url, **options: Any) -> Any:
         self.asked.append(options)
@@ -103,7 +103,7 @@ ROWS = [{"id": n, "name": f"n{n}"} for n in range(10_000)]
 def test_of_parquet_on_s3_only_the_footer_is_read(files: Files, storage: InMemory, tmp_path: Path) -> None:
     urls = [put(storage, f"{n}.parquet", ROWS, SCHEMA, tmp_path) for n in range(2)]
     part = files.prepare(item(*urls))
-    assert storage.asked == [{"suffix": 65536}] * 2
+    assert storage.asked == [{"suffix": 131072}] * 2
     assert part.spool is None
     assert (part.rows, part.bytes) == (20_000, sum((tmp_path / f"{n}.parquet").stat().st_size for n in range(2)))
     assert [(f.url, f.rows) for _, f in part.files] == [(url, 10_000) for url in urls]
