@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -56,8 +57,12 @@ class Remembering(Lane[Way, Part]):
         self.replaced = False
 
     def make_ready(self, item: Item[Plain]) -> Part:
-        batches = spool.read(Url.parse(item.urls[0]).local_path()) if item.is_temporary else []
-        return Part(item, [row for batch in batches for row in batch.to_pylist()])
+        if not item.is_temporary:
+            return Part(item)
+        path = Url.parse(item.urls[0]).local_path()
+        if path.suffix != spool.SUFFIX:
+            return Part(item, [json.loads(line) for line in path.read_text().splitlines()])
+        return Part(item, [row for batch in spool.read(path) for row in batch.to_pylist()])
 
     def nothing(self, item: Item[Plain]) -> Part:
         return Part(item)

@@ -27,6 +27,10 @@ TYPES: dict[str, dict[str, Any]] = {
     "at": {"type": ["string", "null"], "format": "date-time"},
     "day": {"type": ["string", "null"], "format": "date"},
     "short": {"type": ["string", "null"], "maxLength": 3},
+    "days": {"type": ["array", "null"], "items": {"type": "string", "format": "date"}},
+    "o": {"type": ["object", "null"], "properties": {"at": {"type": "string", "format": "date-time"}}},
+    "b": {"type": ["string", "null"], "contentEncoding": "base64"},
+    "j": {},
 }
 
 
@@ -109,6 +113,23 @@ BAD = {
     "day of year 0": (raw(b'"id": 9, "day": "0000-01-01"'), "Line 5.*'day'", "no date"),
     "year 10000": (raw(b'"id": 9, "at": "10000-01-01T00:00:00Z"'), "Line 5.*'at'", "no date-time"),
     "30 February": (raw(b'"id": 9, "day": "2026-02-30"'), "Line 5.*'day'", "day is out of range|no date"),
+    "year 10000 in UTC": (raw(b'"id": 9, "at": "9999-12-31T23:59:59-14:00"'), "Line 5.*'at'", "out of range"),
+    "year 0 in UTC": (raw(b'"id": 9, "at": "0001-01-01T00:00:00+14:00"'), "Line 5.*'at'", "out of range"),
+    "nested year 0": (raw(b'"id": 9, "days": ["0000-01-01"]'), "Line 5.*'days'", "out of range"),
+    "nested year 10000 in UTC": (
+        raw(b'"id": 9, "o": {"at": "9999-12-31T23:59:59-14:00"}'),
+        "Line 5.*'o'",
+        "out of range",
+    ),
+    "surrogate as bytes": (raw(rb'"id": 9, "b": "\ud800"'), "Line 5.*'b'", "surrogate"),
+    "surrogate as day": (raw(rb'"id": 9, "days": ["\ud800"]'), "Line 5.*'days'", "surrogate"),
+    "deep": (raw(b'"id": 9, "j": ' + b"[" * 100_000 + b"]" * 100_000), "Line 5", "nested too deeply|recursion"),
+    "deep, unknown": (raw(b'"id": 9, "u": ' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000), "Line 5", "deep|recursion"),
+    "stream is a list": (b'{"type":"RECORD","stream":["s"],"record":{"id":9}}\n', "Line 5", "an array"),
+    "stream is a number": (b'{"type":"RECORD","stream":1,"record":{"id":9}}\n', "Line 5", "an integer"),
+    "stream is null": (b'{"type":"RECORD","stream":null,"record":{"id":9}}\n', "Line 5", "null"),
+    "no stream": (b'{"type":"RECORD","record":{"id":9}}\n', "Line 5", "lacks 'stream'"),
+    "schema of an object": (b'{"type":"SCHEMA","stream":{},"schema":{"properties":{}}}\n', "Line 5", "an object"),
     "null key": (raw(b'"id": null'), "Line 5.*'id'", "None is not of type 'integer'"),
     "no key": (raw(b'"n": 1'), "Line 5.*'id'", "lacks the key property"),
     "bytes": (raw(b'"id": 9, "t": "\xff"'), "Line 5", "UTF-8"),
@@ -212,6 +233,17 @@ def test_records_before_a_changed_schema_use_the_old_one() -> None:
     assert [(r["id"], r["n"]) for r in ran.rows["s"]] == [(1, 1), (2, "a")]
 
 
+@pytest.mark.parametrize("changed", [False, True])
+def test_two_streams_of_one_table_keep_their_order(changed: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """One of them is mapped, so that its records come singly; the other's SCHEMA is there first, or both are."""
+    first = [schema("t"), record(1, "t"), state(1)] if changed else []
+    order = [record(2), record(3, "t"), record(4, "t"), record(5), state(2), record(6, "t"), state(3)]
+    ran = Run([*first, schema(), schema("t"), *order], stream_maps={"s": {"__alias__": "t"}})
+    assert ran.error is None
+    assert ran.ids("t") == [*([1] if changed else []), 2, 3, 4, 5, 6]
+    assert states(capsys)[-1] == 3
+
+
 def test_a_version_is_activated_at_its_place() -> None:
     lines = [schema(), record(1), line({"type": "ACTIVATE_VERSION", "stream": "s", "version": 1}), record(2)]
     loaded: list[int] = []
@@ -238,8 +270,9 @@ def test_the_columns_that_the_target_adds() -> None:
     assert first["_sdc_received_at"] >= first["_sdc_batched_at"] is not None
     assert first["_sdc_sequence"] > first["_sdc_sync_started_at"] > 1_700_000_000_000
     assert Run([schema(), line(message | times)], hard_delete=True).rows["s"][0]["_sdc_table_version"] == 7
-    bad = Run([schema(), line(message | {"time_extracted": "yesterday"})], add_record_metadata=True)
-    assert re.search("Line 2 .*'_sdc_extracted_at'", str(bad.error))
+    for when in ("yesterday", "9999-12-31T23:59:59-14:00", "\ud800"):
+        bad = Run([schema(), line(message | {"time_extracted": when})], add_record_metadata=True)
+        assert re.search("Line 2 .*'_sdc_extracted_at'", str(bad.error)), when
 
 
 def test_records_that_are_not_validated_are_read_loosely() -> None:

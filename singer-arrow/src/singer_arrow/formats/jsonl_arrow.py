@@ -32,7 +32,7 @@ _BLANK = re.compile(rb"(?m)^[ \t\r]*\n")
 _OBJECTS = re.compile(rb"(?m)^[ \t]*\{")
 _ESCAPED_KEY = re.compile(rb'\\[^"]*"[ \t\r]*:')
 _FIRST_INEXACT = 2.0**53  # the text of an integer from here on may have been rounded
-FAILED = (pa.ArrowException, msgspec.MsgspecError, ValueError)
+FAILED = (pa.ArrowException, msgspec.MsgspecError, ValueError, RecursionError)
 """What is raised where lines hold something that needs a closer look."""
 
 

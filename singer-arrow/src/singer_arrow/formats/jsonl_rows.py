@@ -176,7 +176,7 @@ def convert(value: Any, field: pa.Field, *, loose_text: bool = False) -> Any:
     if pt.is_list(t) and isinstance(value, list):
         return [convert(v, t.value_field, loose_text=loose_text) for v in value]
     if pt.is_map(t) and isinstance(value, dict):
-        return [(k, convert(v, t.item_field, loose_text=loose_text)) for k, v in value.items()]
+        return [(_text(k), convert(v, t.item_field, loose_text=loose_text)) for k, v in value.items()]
     good = _scalar(value, t, loose_text=loose_text)
     if good is None:
         raise BadRowError(expected(value, t))
@@ -227,6 +227,7 @@ def _text(value: str | None) -> str | None:
 
 
 def _from_text(value: str, t: pa.DataType) -> Any:
+    _text(value)
     try:
         scalar = from_text(pa.array([value], pa.string()), t)[0]
     except BadValueError:

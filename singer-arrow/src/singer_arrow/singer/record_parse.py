@@ -19,6 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from singer_arrow.errors import DataError
+from singer_arrow.formats.json_values import check_years
 from singer_arrow.formats.jsonl_arrow import FAILED, NotPlainError, batch_of, from_raw
 from singer_arrow.formats.jsonl_enveloped import EnvelopedLines
 from singer_arrow.formats.jsonl_parse import ways_for
@@ -29,9 +31,11 @@ from singer_arrow.singer.rules import Rules
 from singer_arrow.singer.sdk_validation import all_dates
 
 _FEW = 64
+_TOO_DEEP = "its values are nested too deeply"
 _AROUND = {"type": pa.string(), "stream": pa.string(), "time_extracted": pa.string(), "version": pa.int64()}
 _RAW_RECORD: Any = msgspec.json.Decoder(msgspec.defstruct("Raw", [("record", msgspec.Raw)], gc=False))
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_LONE = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 Message = Mapping[str, Any]
 
@@ -88,6 +92,7 @@ class RecordParser:
         self._loose_ways = ways_for(schema, loose_text=True)
         self._strict_ways = [w for w in self._loose_ways if not (checks_types and w.raw_text)]
         self._raws = [(i, f) for i, f in enumerate(schema) if is_json(f) or pt.is_string(f.type)]
+        self._temporal = [f.name for f in schema if _holds_dates(f.type)]
         self._holds_json = any(is_json(f) for f in schema)
         self._is_wary = rules is None
 
@@ -105,6 +110,7 @@ class RecordParser:
         rows, around = self._strict.rows(data, self._strict_ways[0], lines)
         if rows.num_rows != lines or self._rules is None or not self._rules.hold(rows, data):
             raise NotPlainError
+        self._check_years(rows)
         if "time_extracted" in self._around and not all_dates(around["time_extracted"].to_pylist(), "date-time"):
             raise NotPlainError
         return Parsed(rows, {name: around[name] for name in self._around})
@@ -114,12 +120,26 @@ class RecordParser:
         rows, around = self._loose.rows(data, self._loose_ways[0], lines)
         if rows.num_rows != lines:
             raise NotPlainError
+        self._check_years(rows)
         return Parsed(rows, {name: around[name] for name in self._around})
 
     def _refuse_surrogates(self, data: bytes) -> None:
         """JSON text may hold lone surrogates, escaped, of which only Arrow's reader tells by itself."""
         if self._holds_json and _SURROGATE.search(data) and _SURROGATE.search(_PAIR.sub(b"", data)):
             raise NotPlainError
+
+    def _check_years(self, rows: pa.RecordBatch) -> None:
+        """Arrow has more years than Python and JSON, where also the shift to UTC may lead.
+
+        Raises:
+            BadRowError: A date is of none of theirs.
+        """
+        for name in self._temporal:
+            try:
+                check_years(rows.column(name), name)
+            except DataError:
+                reason = "it holds a date out of range; dates must be, in UTC, of the years 1 to 9999"
+                raise BadRowError(reason, name) from None
 
     def _with_care(self, lines: list[bytes]) -> Parsed:
         fault, is_checked = None, self._is_wary
@@ -142,6 +162,8 @@ class RecordParser:
                 self._checked(line)
             except BadRowError as error:
                 yield Fault(index, str(error), error.column)
+            except RecursionError:
+                yield Fault(index, _TOO_DEEP)
 
     def _checked(self, line: bytes) -> Message:
         message = _message(line)
@@ -182,6 +204,9 @@ class RecordParser:
                 around.append([_AROUND_VALUE[name](message.get(name)) for name in self._around])
             except BadRowError as error:
                 fault = Fault(index, str(error), error.column)
+            except RecursionError:
+                fault = Fault(index, _TOO_DEEP)
+            if fault is not None:
                 del rows[len(around) :]
                 break
         else:
@@ -207,6 +232,9 @@ class RecordParser:
             for i, field in self._raws:
                 if field.name in raws:
                     values[i] = from_raw(raws[field.name], field, loose_text=True)
+        if self._temporal:
+            columns = [pa.array([v], f.type) for v, f in zip(values, self._schema, strict=True)]
+            self._check_years(batch_of(columns, self._schema, 1))
         return values
 
 
@@ -249,19 +277,26 @@ def _message(line: bytes) -> Message:
 
 def _constant(value: Any, field: pa.Field | None) -> float | None:
     """NaN or an infinity in a value, where the field has a place for it; without a field, anywhere."""
-    if isinstance(value, float):
-        return value
-    if isinstance(value, dict):
-        if field is None or is_json(field) or not pt.is_struct(field.type):
-            parts = [(v, None) for v in value.values()]
-        else:
-            parts = [(value.get(f.name), f) for f in field.type]
-    elif isinstance(value, list):
-        inner = field.type.value_field if field is not None and pt.is_list(field.type) and not is_json(field) else None
-        parts = [(v, inner) for v in value]
-    else:
-        return None
-    return next((found for v, f in parts if (found := _constant(v, f)) is not None), None)
+    found, ahead = None, [(value, field)]
+    while ahead:
+        value, field = ahead.pop()
+        if isinstance(value, float):
+            found = value
+        elif isinstance(value, dict):
+            if field is None or is_json(field) or not pt.is_struct(field.type):
+                ahead += [(v, None) for v in value.values()]
+            else:
+                ahead += [(value.get(f.name), f) for f in field.type]
+        elif isinstance(value, list):
+            is_list = field is not None and pt.is_list(field.type) and not is_json(field)
+            inner = field.type.value_field if field is not None and is_list else None
+            ahead += [(v, inner) for v in value]
+    return found
+
+
+def _holds_dates(t: pa.DataType) -> bool:
+    nested = any(_holds_dates(t.field(i).type) for i in range(t.num_fields))
+    return nested or bool(pt.is_date(t) or pt.is_timestamp(t))
 
 
 def _raw_record(line: bytes, message: Message) -> bytes:
@@ -282,7 +317,7 @@ def _version(value: Any) -> int | None:
 
 
 def _time_extracted(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
+    if value is None or (isinstance(value, str) and not _LONE.search(value)):
         return value
     reason = f"its time_extracted {shorten(value)} is no text"
     raise BadRowError(reason)

@@ -21,9 +21,6 @@ from singer_arrow.singer.sdk_validation import KEYWORDS, all_dates, date_format,
 
 Rule = Callable[[pa.Array], bool]
 """Whether all values of a column are as its property says, for sure."""
-_FIRST_DAY = -719_162
-"""Days from the epoch to the year 1, before which Python has no dates."""
-_FIRST_MOMENT = _FIRST_DAY * 86_400_000_000
 _KINDS = {
     "integer": lambda t: pt.is_integer(t) or (pt.is_decimal(t) and t.scale == 0),
     "number": lambda t: pt.is_integer(t) or pt.is_floating(t) or pt.is_decimal(t),
@@ -109,11 +106,8 @@ def rules_unchecked(schema: Mapping[str, Any], fields: pa.Schema, keys: Iterable
         return None
     columns: dict[str, tuple[Rule, ...]] = dict.fromkeys(keys, (_no_nulls,))
     for name, prop in schema["properties"].items():
-        if name in fields.names and date_format(prop):
-            field = fields.field(name)
-            if not pt.is_temporal(field.type):
-                return None
-            columns[name] = (*columns.get(name, ()), *_not_too_early(field))
+        if name in fields.names and date_format(prop) and not pt.is_temporal(fields.field(name).type):
+            return None
     return Rules(columns, pa.schema([]), is_closed=False)
 
 
@@ -135,8 +129,10 @@ def _rules(prop: Any, field: pa.Field) -> tuple[Rule, ...] | None:
     asked.discard("format")
     if is_json(field):
         more = _json_rules(prop, asked, against)
+        if more is not None and (kind := date_format(prop)):
+            more = (*more, lambda column: all_dates([json.loads(t) for t in column.unique().to_pylist() if t], kind))
     elif pt.is_temporal(field.type) or pt.is_binary(field.type):
-        more = _text_rules(prop, asked, field)
+        more = None if asked - {"type"} or not _is_of(prop, pa.string()) else ()
     elif pt.is_list(field.type) or pt.is_struct(field.type):
         more = _nested_rules(prop, asked, field)
     else:
@@ -166,24 +162,6 @@ def _is_of(prop: Mapping[str, Any], t: pa.DataType) -> bool:
     if "type" not in prop:
         return True
     return any(_KINDS[kind](t) for kind in _types(prop, ()) - {"null"} if kind in _KINDS)
-
-
-def _text_rules(prop: Mapping[str, Any], asked: set[str], field: pa.Field) -> tuple[Rule, ...] | None:
-    """Of dates and bytes, which are texts in JSON."""
-    if asked - {"type"} or not _is_of(prop, pa.string()):
-        return None
-    return _not_too_early(field)
-
-
-def _not_too_early(field: pa.Field) -> tuple[Rule, ...]:
-    if pt.is_timestamp(field.type) and field.type.unit == "us":
-        return (lambda column: _from(column.cast(pa.int64()), _FIRST_MOMENT),)
-    return (lambda column: _from(column.cast(pa.int32()), _FIRST_DAY),) if pt.is_date32(field.type) else ()
-
-
-def _from(column: pa.Array, first: int) -> bool:
-    lowest = pc.min(column).as_py()
-    return lowest is None or lowest >= first
 
 
 def _nested_rules(prop: Mapping[str, Any], asked: set[str], field: pa.Field) -> tuple[Rule, ...] | None:

@@ -21,6 +21,7 @@ from singer_sdk.io_base import SingerReader
 from singer_sdk.singerlib.json import deserialize_json
 
 from singer_arrow.errors import DataError, SchemaError
+from singer_arrow.formats.jsonl_rows import kind_of
 from singer_arrow.reading import text as limits
 from singer_arrow.reading.text import LongRecordError
 from singer_arrow.singer.lines import Lines
@@ -43,6 +44,8 @@ class _Head(msgspec.Struct, gc=False):
 
 
 _HEADS = msgspec.json.Decoder(_Head)
+_HARD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_OF_STREAMS = frozenset({"SCHEMA", "RECORD", "BATCH", "ACTIVATE_VERSION"})
 
 
 class RecordLines(Protocol):
@@ -177,6 +180,7 @@ class LineReader(SingerReader):
         try:
             self.assert_line_requires(message, {"type"})
             kind = message["type"]
+            _check_stream(message)
             callback = self._callbacks.get(kind) if isinstance(kind, str) else None
             if callback is None:
                 self._process_unknown_message(message)
@@ -184,6 +188,8 @@ class LineReader(SingerReader):
                 callback(message)
         except BAD_INPUT as error:
             raise self._placed(error, message) from None
+        except RecursionError:
+            raise self._placed(DataError("its values are nested too deeply"), message) from None
         self._stats[kind] += 1
 
     def _placed(self, error: Exception, message: dict[str, Any]) -> Exception:
@@ -207,7 +213,7 @@ class LineReader(SingerReader):
         """The head of each line; None where it is hard to read."""
         try:
             heads = _HEADS.decode_lines(chunk)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except _HARD:
             heads = []
         if len(heads) == len(lines) and not any(line.isspace() for line in lines):
             yield from heads
@@ -215,7 +221,7 @@ class LineReader(SingerReader):
         for line in lines:  # one is bad, or they do not hold one message each
             try:
                 yield _HEADS.decode(line)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
+            except _HARD:
                 yield None
 
     def _process_unknown_message(self, message_dict: dict[str, Any]) -> None:
@@ -253,6 +259,13 @@ def _stream_of_record(line: bytes) -> str | None:
         return None
     stream = message.get("stream") if isinstance(message, dict) and message.get("type") == "RECORD" else None
     return stream if isinstance(stream, str) else None
+
+
+def _check_stream(message: dict[str, Any]) -> None:
+    kind, stream = message["type"], message.get("stream", "")
+    if not isinstance(stream, str) and isinstance(kind, str) and kind in _OF_STREAMS:
+        msg = f"The 'stream' of a {kind} message must be text, it is {kind_of(stream)}; this is an error of the tap"
+        raise DataError(msg)
 
 
 def _no_constant(name: str) -> Any:

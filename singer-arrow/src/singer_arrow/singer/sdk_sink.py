@@ -133,6 +133,11 @@ class LoadSink(BatchSink):
         return self._file is not None and time.monotonic() - self._since >= seconds
 
     @property
+    def holds_rows(self) -> bool:
+        """Whether rows of Arrow wait, to which no single records can be added."""
+        return isinstance(self._file, ArrowFile)
+
+    @property
     def is_full(self) -> bool:
         """Whether the records that wait make a file."""
         size = self._file.size if self._file else 0
@@ -166,6 +171,8 @@ class LoadSink(BatchSink):
     def take_parsed(self, parsed: Parsed, rows: int) -> None:
         """Take the first rows of a block of RECORD messages."""
         start = 0
+        if isinstance(self._file, LinesFile):
+            self.target.drain_one(self)
         while start < rows:
             context = self._get_context({})
             most = rows if self.batch_size_rows is None else max(1, self.batch_size_rows - self.current_size)

@@ -197,12 +197,17 @@ class LoadTarget(CheckedPlugin, Target):
     # What the reader calls for RECORD lines of streams that need no single records
 
     def takes(self, stream: str) -> bool:
-        """Whether RECORD lines of a stream go as they are: it has one sink, which changes nothing."""
+        """Whether RECORD lines of a stream go as they are: it has one sink, which changes nothing and is its own."""
         if stream not in self._takers:
             maps = self.mapper.stream_maps.get(stream, [])
-            sink = self._sinks_active.get(maps[0].stream_alias) if len(maps) == 1 and _is_plain(maps[0]) else None
+            is_alone = len(maps) == 1 and _is_plain(maps[0]) and not self._is_shared(maps[0].stream_alias)
+            sink = self._sinks_active.get(maps[0].stream_alias) if is_alone else None
             self._takers[stream] = sink if isinstance(sink, LoadSink) and sink.record_schema is not None else None
         return self._takers[stream] is not None
+
+    def _is_shared(self, alias: str) -> bool:
+        """Whether several streams go to one sink."""
+        return sum(any(m.stream_alias == alias for m in maps) for maps in self.mapper.stream_maps.values()) > 1
 
     def take(self, stream: str, lines: bytes, first: int, count: int) -> None:
         """Take RECORD lines.
@@ -254,6 +259,11 @@ class LoadTarget(CheckedPlugin, Target):
                 msg = f"A RECORD message of stream {message_dict['stream']!r} holds no object"
                 raise DataError(msg)
             self.message_version = message_dict.get("version")
+            for stream_map in self.mapper.stream_maps.get(message_dict.get("stream", ""), ()):
+                sink = self._sinks_active.get(stream_map.stream_alias)
+                if isinstance(sink, LoadSink) and sink.holds_rows:
+                    self.intake.flush()
+                    self.drain_one(sink)
             super()._process_record_message(message_dict)
 
     def _process_batch_message(self, message_dict: dict[str, Any]) -> None:

@@ -8,9 +8,9 @@ Numbers are ints and Decimals, as the SDK reads them; a Decimal without a fracti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import date, datetime, time
-from decimal import Decimal
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime, time
+from decimal import Decimal, localcontext
 from typing import Any
 
 from jsonschema import FormatChecker, TypeChecker, validators
@@ -23,7 +23,15 @@ from singer_arrow.formats.jsonl_rows import BadRowError
 from singer_arrow.formats.values import shorten
 
 _LONGEST = 300
-_PARSERS = {"date-time": datetime.fromisoformat, "date": date.fromisoformat, "time": time.fromisoformat}
+_DIGITS = 1000
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment.astimezone(UTC) if moment.utcoffset() else moment
+
+
+_PARSERS = {"date-time": _moment, "date": date.fromisoformat, "time": time.fromisoformat}
 
 
 def _is_integer(_: TypeChecker, value: Any) -> bool:
@@ -31,8 +39,14 @@ def _is_integer(_: TypeChecker, value: Any) -> bool:
     return whole or bool(DEFAULT_JSONSCHEMA_VALIDATOR.TYPE_CHECKER.is_type(value, "integer"))
 
 
+def _multiple_of(against: Any, step: Any, value: Any, schema: Any) -> Iterator[Any]:
+    with localcontext(prec=_DIGITS):  # the remainder needs all digits of the quotient
+        return iter(list(DEFAULT_JSONSCHEMA_VALIDATOR.VALIDATORS["multipleOf"](against, step, value, schema) or ()))
+
+
 _VALIDATOR = validators.extend(
     DEFAULT_JSONSCHEMA_VALIDATOR,
+    {"multipleOf": _multiple_of},
     type_checker=DEFAULT_JSONSCHEMA_VALIDATOR.TYPE_CHECKER.redefine("integer", _is_integer),
 )
 KEYWORDS = frozenset(_VALIDATOR.VALIDATORS)
@@ -75,7 +89,12 @@ def is_valid(value: Any, against: Validator) -> bool:
 
 def date_format(prop: Any) -> str | None:
     """Which of date-time, date and time the SDK takes a property for."""
-    return get_datelike_property_type(prop) if isinstance(prop, dict) else None
+    if not isinstance(prop, dict):
+        return None
+    branches = prop.get("anyOf")
+    if isinstance(branches, list):  # of which the SDK knows objects only
+        prop = {**prop, "anyOf": [b for b in branches if isinstance(b, dict)]}
+    return get_datelike_property_type(prop)
 
 
 def check_dates(record: Mapping[str, Any], formats: Mapping[str, str]) -> None:
@@ -94,18 +113,18 @@ def check_dates(record: Mapping[str, Any], formats: Mapping[str, str]) -> None:
             continue
         try:
             _PARSERS[kind](value)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             reason = f"{shorten(value)} is no {kind} ({error})"
             raise BadRowError(reason, name) from None
 
 
-def all_dates(texts: list[str | None], kind: str) -> bool:
-    """Whether all texts are dates as Python reads them."""
+def all_dates(texts: list[Any], kind: str) -> bool:
+    """Whether all values but None are texts, and dates as Python reads them."""
     parse = _PARSERS[kind]
     try:
         for text in texts:
             if text is not None:
                 parse(text)
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):
         return False
     return True
