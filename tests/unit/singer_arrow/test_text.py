@@ -6,6 +6,7 @@ import gzip
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +18,7 @@ from singer_arrow.errors import DataError
 from singer_arrow.reading import text as text_module
 from singer_arrow.reading.budget import Allowance
 from singer_arrow.reading.parallel import ordered
-from singer_arrow.reading.text import LongRecordError, blocks, decoded, sample
+from singer_arrow.reading.text import LongRecordError, blocks, blocks_of_lines, decoded, sample
 
 
 def _last_line_end(data: bytes) -> int:
@@ -39,9 +40,28 @@ def test_blocks_depend_on_the_text_alone(data: bytes, cuts: list[int], size: int
     assert all(len(b) <= size or b.count(b"\n") <= 2 or b == found[-1] or b"\n" not in b[:size] for b in found)
 
 
-def test_a_record_that_never_ends_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+@given(
+    lines=st.lists(st.sampled_from([b"", b"a", b"bc" * 20, b"d" * 200_000]), max_size=12),
+    cuts=st.lists(st.integers(0, 400_000), max_size=6),
+    size=st.sampled_from([1, 30, 70_000, 300_000]),
+    ends=st.booleans(),
+)
+def test_lines_are_cut_as_other_records_and_each_block_is_a_whole_object(
+    lines: list[bytes], cuts: list[int], size: int, ends: bool
+) -> None:
+    data = b"\n".join([*lines, b""] if ends else lines)
+    pieces = [data[a:b] for a, b in pairwise(sorted({0, *(min(c, len(data)) for c in cuts), len(data)}))]
+    found = list(blocks_of_lines(pieces, size=size))
+    assert [bytes(b) for b in found] == [bytes(b) for b in blocks([data], _last_line_end, size=size)]
+    assert all(isinstance(b.obj, bytes) and len(b.obj) == len(b) for b in found)
+
+
+@pytest.mark.parametrize(
+    "cut", [lambda chunks: blocks(chunks, _last_line_end, size=10), partial(blocks_of_lines, size=10)]
+)
+def test_a_record_that_never_ends_is_told(cut: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_module, "LONGEST_RECORD", 1000)
-    found = blocks([b"a\n", b"b" * 5000], _last_line_end, size=10)
+    found = cut([b"a\n", b"b" * 5000])
     assert bytes(next(found)) == b"a\n"
     with pytest.raises(LongRecordError):
         next(found)

@@ -11,7 +11,7 @@ from singer_arrow.formats.jsonl_parse import Parsed
 from singer_arrow.formats.jsonl_settle import Fault
 from singer_arrow.formats.protocol import Place, ReadOptions
 from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.reading.text import blocks, decoded
+from singer_arrow.reading.text import blocks, blocks_of_lines, decoded
 
 
 class Source:
@@ -51,7 +51,7 @@ class Source:
         if self._elements is not None:
             return blocks(self._elements, last_line_end, size=size)
         if self._options.on_bad_row == "fail":
-            return blocks(self._text, last_line_end, size=size)
+            return blocks_of_lines(self._text, size=size)
         return blocks_without_long_lines(self._text, size=size)
 
     def line_of(self, line: int) -> int:

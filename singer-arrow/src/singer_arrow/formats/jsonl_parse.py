@@ -71,7 +71,8 @@ class BlockParser:
         if isinstance(block.obj, LongLine):
             rows = Rows(self._empty(), (), (block.obj.fault(),))
             return Parsed(1, block.obj.size, settle(rows, self._wanted, self._options), rows.faults)
-        data = bytes(block)
+        whole = block.obj
+        data = whole if isinstance(whole, bytes) and len(whole) == len(block) else bytes(block)
         if data[-1:] != b"\n":
             data += b"\n"
         lines = data.count(b"\n")

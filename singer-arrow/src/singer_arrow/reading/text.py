@@ -19,6 +19,7 @@ MOST_JOINED = 16 << 20
 Cut = Callable[[bytes], int]
 _MAGIC = 16
 _RUN = 256 << 10  # bytes of blocked gzip that are inflated at once: up to 10 MiB, as well as it compresses
+_LOOK = 64 << 10  # bytes in which the end of a line is looked for at once
 _PLAIN = ("utf-8", "utf-8-sig", "ascii")
 _MARKS = (  # those of UTF-32 begin like those of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -246,6 +247,40 @@ def blocks(chunks: Iterable[Any], cut: Cut, *, size: int) -> Iterator[memoryview
             raise LongRecordError
         else:
             carry, want = data, want * 2
+
+
+def blocks_of_lines(chunks: Iterable[Any], *, size: int) -> Iterator[memoryview]:
+    """As `blocks` where records are lines; each is a view of a whole object of bytes, so that nobody need copy it.
+
+    Raises:
+        LongRecordError: After the blocks before the record.
+    """
+    source, carry, want = _Source(chunks), b"", size
+    while True:
+        pieces = [memoryview(carry), *source.take(want - len(carry))]
+        if sum(map(len, pieces)) < want:
+            if data := b"".join(pieces):
+                yield memoryview(data)
+            return
+        if not (at := _last_line_end(pieces[-1])):
+            pieces = [memoryview(b"".join(pieces))]
+            at = _last_line_end(pieces[-1])
+        if at:
+            yield memoryview(b"".join((*pieces[:-1], pieces[-1][:at])))
+            carry, want = bytes(pieces[-1][at:]), size
+        elif want >= LONGEST_RECORD:
+            raise LongRecordError
+        else:
+            carry, want = bytes(pieces[-1]), want * 2
+
+
+def _last_line_end(text: memoryview) -> int:
+    """Where the last whole line ends; 0 if there is none."""
+    for end in range(len(text), 0, -_LOOK):
+        start = max(0, end - _LOOK)
+        if at := bytes(text[start:end]).rfind(b"\n") + 1:
+            return start + at
+    return 0
 
 
 class _Source:
