@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, SchemaError
 from singer_arrow.formats.csv_dialect import Dialect
+from singer_arrow.formats.values import BadValueError, from_text
 from singer_arrow.schema import json_field
 
 MICROSECONDS = pa.timestamp("us", "UTC")
@@ -237,6 +238,43 @@ def test_values_are_exact(objects: Any) -> None:
         },
         {"i": 7, "d": None, "t": None, "day": None, "time": None, "b": None, "flag": None, "s": None},
     ]  # fmt: skip
+
+
+moments = st.builds(
+    "".join,
+    st.tuples(
+        st.sampled_from(["", " "]),
+        st.sampled_from(["2022-07-01", "1600-01-01", "2024-02-29"]),
+        st.sampled_from(["", "T00:07", " 23:59:59", "T23:59:59.5", " 00:00:54.123456", "T01:02:03.123456789"]),
+        st.sampled_from(["", "", "Z", "+02", " UTC", "-03:30"]),
+    ),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    values=st.lists(st.tuples(moments, st.sampled_from(["2022-07-01 10:00", "2022-07-01T10:00Z", ""])), min_size=1),
+    unit=st.sampled_from(["s", "us", "ns"]),
+    zone=st.sampled_from([None, "UTC"]),
+    block=st.integers(20, 200),
+)
+def test_timestamps_are_those_of_their_texts(
+    objects: Any, values: list[tuple[str, str]], unit: Any, zone: str | None, block: int
+) -> None:
+    kind = pa.timestamp(unit, zone)
+    texts = [[a for a, _ in values], [b for _, b in values]]
+    try:
+        due = [from_text(pa.array([t or None for t in column], pa.string()), kind) for column in texts]
+    except BadValueError:
+        due = None
+    data = "a,b\n" + "".join(f"{a},{b}\n" for a, b in zip(*texts, strict=True))
+    schema = pa.schema([("a", kind), ("b", kind)])
+    if due is None:
+        with pytest.raises(DataError):
+            objects.read(data.encode(), "rows.csv", schema, block_bytes=block)
+        return
+    found = objects.read(data.encode(), "rows.csv", schema, block_bytes=block)
+    assert [c.combine_chunks().equals(d) for c, d in zip(found.columns, due, strict=True)] == [True, True]
 
 
 def test_a_column_of_json(objects: Any) -> None:

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import isfinite
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,8 @@ from singer_arrow.formats.values import BadValueError, supported
 from singer_arrow.reading.parallel import ROW_BY_ROW
 
 _TRUE, _FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
+_ZONED = re.compile(rb"\d\d:\d\d(?::\d\d)?(?:[.]\d+)? ?(?:[Zz]|UTC|[+-]\d\d)")
+_FIRST_BYTES = 4096  # in which a moment with a zone is looked for, to spare a parse that would fail
 _ERROR_COLUMN = re.compile(r"In CSV column #(\d+):")
 
 
@@ -62,6 +65,7 @@ class BlockParser:
                 raise SchemaError(msg)
         self._texts = rows.rescued_columns
         self._as_text = {*self._texts, *(f.name for f in self._wanted if not _direct(f.type))}
+        self._moments, self._looked = {f.name for f in self._wanted if pt.is_timestamp(f.type)}, False
         token = f"end of block {secrets.token_hex(8)}"  # a row that no file holds, and of one field too many
         self._end = token + dialect.delimiter * len(self._names)
 
@@ -119,7 +123,7 @@ class BlockParser:
 
     def _types(self) -> dict[str, pa.DataType]:
         """Each column as its type, and those that do not fit Arrow's own syntax as text."""
-        types = {f.name: pa.string() if f.name in self._as_text else f.type for f in self._wanted}
+        types = {f.name: pa.string() if f.name in self._as_text else _read_type(f.type) for f in self._wanted}
         return types | dict.fromkeys(self._texts, pa.string())
 
     def _sort_out(self, found: FoundRows, names: Sequence[str], why: Exception | None) -> Outcome:
@@ -147,6 +151,9 @@ class BlockParser:
             newlines_in_values=True,
             invalid_row_handler=rows,
         )
+        if not self._looked and _ZONED.search(text, 0, _FIRST_BYTES):
+            self._as_text = self._as_text | self._moments
+        self._looked = True
         while True:
             wanted = types() or {self._names[0]: pa.binary()}  # rows are counted by it
             convert = pc_csv.ConvertOptions(
@@ -170,7 +177,8 @@ class BlockParser:
                 name = self._names[int(found[1])] if found else None
                 if name is None or wanted.get(name) in (None, pa.string(), pa.binary()):
                     raise
-                self._as_text = self._as_text | {name}  # for this block and those after it
+                alike = self._moments if name in self._moments else {name}
+                self._as_text = self._as_text | alike  # for this block and those after it
                 rows.reset()
 
 
@@ -202,11 +210,19 @@ class _Rows:
 def _infinite(table: pa.Table) -> frozenset[str]:
     """Columns of floats that hold an infinity."""
     floats = [f.name for f in table.schema if pt.is_floating(f.type)]
-    return frozenset(name for name in floats if pc.any(pc.is_inf(table[name])).as_py())
+    return frozenset(
+        name
+        for name in floats
+        if not isfinite(pc.sum(table[name]).as_py() or 0.0) and pc.any(pc.is_inf(table[name])).as_py()
+    )
 
 
 def _columns(table: pa.Table) -> dict[str, pa.Array]:
-    return {name: c.combine_chunks() for name, c in zip(table.column_names, table.columns, strict=True)}
+    return {name: _whole(c) for name, c in zip(table.column_names, table.columns, strict=True)}
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _is_utf8(text: bytes) -> bool:
@@ -218,10 +234,16 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
+def _read_type(t: pa.DataType) -> pa.DataType:
+    """What Arrow's CSV reader is to make of a type that is `_direct`; with a zone it would want one in every value."""
+    return pa.timestamp(t.unit) if pt.is_timestamp(t) else t
+
+
 def _direct(t: pa.DataType) -> bool:
-    """Whether Arrow's CSV reader converts to the type by the rules of `values`."""
+    """Whether Arrow's CSV reader converts to the type by the rules of `values`, as far as it takes a text at all."""
     return bool(
         pt.is_string(t)
+        or pt.is_timestamp(t)
         or pt.is_integer(t)
         or pt.is_boolean(t)
         or pt.is_date32(t)

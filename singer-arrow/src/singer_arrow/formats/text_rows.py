@@ -201,6 +201,8 @@ class TextRows:
             return column
         if pt.is_large_string(f.type):
             return column.cast(f.type)
+        if pt.is_timestamp(column.type):
+            return column.cast(pa.timestamp(column.type.unit, "UTC")).cast(f.type)
         try:
             return from_text(self._without_nulls(column, f), f.type)
         except BadValueError as error:
