@@ -35,6 +35,7 @@ CASES: dict[str, Callable[[Workbench], Case]] = {
     "s3-columns": s3.build_columns,
     "s3-parquet": s3.build_parquet,
     "s3-csv": s3.build_csv,
+    "s3-csv-unlimited": s3.build_csv_unlimited,
     "s3-jsonl-gz": s3.build_jsonl_gz,
     "s3-schema": s3.build_schema,
     "s3-small": s3.build_small,

@@ -22,6 +22,8 @@ SEED = 2022
 OURS = "singer_arrow"
 PYARROW = ("pyarrow", "pyarrow.dataset")
 TEXT = ("pyarrow", "polars", "boto3", "smart_open")
+S3_MB_S = 90
+"""Million bytes a second of one connection to S3, about."""
 SMALL = 2000
 """Small objects, of some 10 KB."""
 READS = 40
@@ -61,15 +63,24 @@ def build_schema(bench: Workbench) -> Case:
 
 
 def build_csv(bench: Workbench) -> Case:
-    """A CSV file."""
+    """A CSV file, at 90 MB/s a connection, which is about what S3 gives."""
+    path = _csv(bench)
+    goals = [Goal("seconds, against the best other", "read_s", OURS, TEXT, at_most=1 / 1.8)]
+    about = f"CSV of {path.stat().st_size / 1e6:,.0f} MB; {S3_MB_S} MB/s on each connection, about what S3 gives."
+    return _case(bench, "s3-csv", "csv", path, about, (OURS, *TEXT), goals, rate_mb_s=S3_MB_S)
+
+
+def build_csv_unlimited(bench: Workbench) -> Case:
+    """A CSV file, at any rate: what counts is the work."""
+    path = _csv(bench)
+    goals = [Goal("seconds, against CPU seconds / cores", "over_cpu", OURS, at_most=1.15)]
+    about = f"CSV of {path.stat().st_size / 1e6:,.0f} MB; connections are as fast as this machine makes them."
+    return _case(bench, "s3-csv-unlimited", "csv", path, about, (OURS, *TEXT), goals)
+
+
+def _csv(bench: Workbench) -> Path:
     rows = bench.rows(taxi.ROWS)
-    path = bench.made(f"s3-taxi-{rows}.csv", lambda to: _write_csv(to, rows))
-    goals = [
-        Goal("seconds, against the best other", "read_s", OURS, TEXT, at_most=1 / 1.8),
-        Goal("seconds, against CPU seconds / cores", "over_cpu", OURS, at_most=1.15),
-    ]
-    about = f"CSV of {path.stat().st_size / 1e6:,.0f} MB."
-    return _case(bench, "s3-csv", "csv", path, about, (OURS, *TEXT), goals)
+    return bench.made(f"s3-taxi-{rows}.csv", lambda to: _write_csv(to, rows))
 
 
 def build_jsonl_gz(bench: Workbench) -> Case:
@@ -77,8 +88,8 @@ def build_jsonl_gz(bench: Workbench) -> Case:
     rows = bench.rows(taxi.ROWS)
     path = bench.made(f"s3-taxi-{rows}.jsonl.gz", lambda to: _write_jsonl_gz(to, rows))
     goals = [Goal("seconds, against pyarrow's best", "read_s", OURS, "pyarrow", at_most=1 / 1.6)]
-    about = f"gzip JSON Lines of {path.stat().st_size / 1e6:,.0f} MB; 90 MB/s on each connection."
-    return _case(bench, "s3-jsonl-gz", "jsonl-gz", path, about, (OURS, *TEXT), goals, rate_mb_s=90)
+    about = f"gzip JSON Lines of {path.stat().st_size / 1e6:,.0f} MB; {S3_MB_S} MB/s on each connection."
+    return _case(bench, "s3-jsonl-gz", "jsonl-gz", path, about, (OURS, *TEXT), goals, rate_mb_s=S3_MB_S)
 
 
 def build_small(bench: Workbench) -> Case:
