@@ -79,3 +79,37 @@ def test_a_stand_in_becomes_the_module_when_it_is_used(monkeypatch: pytest.Monke
     assert stand_in.ANSWER == 42
     with pytest.raises(AttributeError, match="only_here"):
         _ = stand_in.missing
+
+
+EARLY = {
+    "a module within": "from requests.auth import AuthBase\nassert AuthBase is sys.modules['requests'].auth.AuthBase",
+    "another within": "import urllib3.exceptions as e\nassert e is sys.modules['urllib3'].exceptions",
+    "what it says of itself": "import requests\nassert requests.__version__[0].isdigit()",
+    "a class of one that needs others": "import requests\nclass Mine(requests.Session): pass",
+    "none": "import requests.none",
+}
+
+
+@pytest.mark.parametrize("early", EARLY)
+def test_what_is_used_too_early_is_the_real_thing(early: str) -> None:
+    program = f"""
+import sys
+from singer_arrow.singer.lean import Later, putting_off
+before = list(sys.meta_path)
+with putting_off():
+    import requests.adapters, upath
+    try:
+        exec({EARLY[early]!r})
+        assert {early != "none"}
+    except ModuleNotFoundError as error:
+        assert error.name == "requests.none", error
+    assert not [m for m in sys.modules.values() if isinstance(m, Later)]
+    import urllib3.util
+import requests, requests.auth, urllib3.exceptions
+assert sys.meta_path == before
+assert requests.auth.AuthBase in requests.auth.HTTPBasicAuth.__mro__
+assert requests.models.HTTPBasicAuth is requests.auth.HTTPBasicAuth
+assert requests.auth.__spec__.origin == requests.auth.__file__
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
