@@ -25,7 +25,8 @@ def main() -> None:
     objects = folder / "objects"
     objects.mkdir(parents=True)
     port = _free_port()
-    command = [binary, "--quiet", "--access", environment.ACCESS_KEY_ID, "--secret", environment.SECRET_ACCESS_KEY]
+    command = [binary, "--quiet", "--keep-alive"]  # connections stay open, as those of S3 do
+    command += ["--access", environment.ACCESS_KEY_ID, "--secret", environment.SECRET_ACCESS_KEY]
     command += [
         "--region",
         environment.REGION,
