@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from singer_arrow.formats.decimals import decimals_of_decimals
 from singer_arrow.formats.json_values import as_json, is_list, json_texts
 from singer_arrow.formats.sound import is_sound
 from singer_arrow.formats.values import BadValueError, describe, from_text, value_of
@@ -86,6 +87,8 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
         return pa.MapArray.from_arrays(_offsets(column), keys, items, type=target, mask=_mask(column))
     if pt.is_timestamp(target) and pt.is_timestamp(source) and source.tz is None:
         return column.cast(pa.timestamp(source.unit, target.tz)).cast(target)
+    if pt.is_decimal(target) and pt.is_decimal(source):
+        return decimals_of_decimals(column, target)
     if (pt.is_decimal(target) and pt.is_floating(source)) or pt.is_boolean(target) or pt.is_date(target):
         return _same_back(column, target)
     return _to_float(column, target) if pt.is_floating(target) else column.cast(target)

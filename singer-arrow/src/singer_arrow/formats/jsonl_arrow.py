@@ -23,6 +23,7 @@ from pyarrow import types as pt
 from singer_arrow.formats.cast import fit
 from singer_arrow.formats.drift import holders
 from singer_arrow.formats.jsonl_keys import NO_FIELD, Keys
+from singer_arrow.formats.jsonl_numbers import all_finite, all_integers, decimal_to_read
 from singer_arrow.formats.jsonl_rows import OBJECT, BadRowError, convert, parse
 from singer_arrow.formats.left_out import cut_json
 from singer_arrow.schema import is_json
@@ -46,6 +47,7 @@ class Way:
         text_times: Timestamps are read as text and then converted, for files that write them as Arrow's reader does
             not take them.
         float_integers: Columns of integers are read as floats, for files that write them as 1.0.
+        wide_decimals: Decimals may have any number of digits, for files where some have many.
         raw_text: Columns of text are read raw, for files that hold other kinds there.
         watch: How keys are noticed that are not known: `infer`, Arrow's reader reads all columns, known or not, which
             costs least but needs that each is of one kind; `scan`, the keys of each line are looked at; none, they are
@@ -55,6 +57,7 @@ class Way:
 
     text_times: bool = False
     float_integers: bool = False
+    wide_decimals: bool = False
     raw_text: bool = False
     watch: str = ""
     suspects: frozenset[str] = frozenset()
@@ -91,8 +94,7 @@ class ArrowLines:
     def __init__(self, schema: pa.Schema, keys: Keys | None, left_out: frozenset[str], *, loose_text: bool) -> None:
         self._schema, self._keys, self._left_out, self._loose_text = schema, keys, left_out, loose_text
         self._made: dict[Way, _Columns] = {}
-        self._nested_floats = any(pt.is_nested(f.type) and "float" in str(f.type) for f in schema)
-        self._nested_floats |= any(pt.is_nested(f.type) and "double" in str(f.type) for f in schema)
+        self._integers = tuple(f.name for f in schema if pt.is_integer(f.type))
 
     def __call__(self, data: bytes, way: Way, lines: int) -> tuple[pa.RecordBatch, list[Misfit]]:
         """The rows of whole lines; values of suspects that do not fit are null, and told.
@@ -108,6 +110,7 @@ class ArrowLines:
         if infers and not self._is_known(table.schema, columns.read):
             raise NotPlainError
         found = dict(zip(table.schema.names, table.columns, strict=True))
+        self._check_integers(data, way)
         raws, misfits = self._raws(data, columns.raw, table.num_rows, way)
         made = [raws[f.name] if f.name in raws else finish(found[f.name], f) for f in self._schema]
         return batch_of(made, self._schema, table.num_rows), misfits
@@ -135,10 +138,14 @@ class ArrowLines:
         if not data.isascii():
             offsets = pa.py_buffer(struct.pack("=ii", 0, len(data)))
             pa.StringArray.from_buffers(1, offsets, pa.py_buffer(data)).validate(full=True)
-        if self._nested_floats and (b"NaN" in data or b"Inf" in data):
-            raise NotPlainError
         if way.watch == "scan" and self._keys is not None and not self._keys.all_known(data):
             raise NotPlainError
+
+    def _check_integers(self, data: bytes, way: Way) -> None:
+        """Refuse integers that are read as floats, of which a fraction may be rounded away."""
+        if way.float_integers and (names := tuple(n for n in self._integers if n not in way.suspects)):
+            if not all(all_integers(texts) for texts in self._raw_values(data, names)):
+                raise NotPlainError
 
     def _raws(
         self, data: bytes, fields: Sequence[pa.Field], rows: int, way: Way
@@ -292,7 +299,9 @@ def _read_type(field: pa.Field, way: Way, *, nested: bool = False) -> pa.DataTyp
         return pa.float64() if way.float_integers and not nested else t
     if pt.is_timestamp(t) and t.tz == "UTC" and not way.text_times:
         return t
-    if pt.is_boolean(t) or pt.is_floating(t) or pt.is_decimal128(t) or pt.is_decimal256(t) or pt.is_null(t):
+    if pt.is_decimal128(t) or pt.is_decimal256(t):
+        return decimal_to_read(t, wide=way.wide_decimals)
+    if pt.is_boolean(t) or pt.is_floating(t) or pt.is_null(t):
         return t
     return None if way.raw_text and pt.is_string(t) else pa.string()
 
@@ -320,9 +329,9 @@ def finish(column: pa.Array, field: pa.Field) -> pa.Array:
     Raises:
         Exception: One of `FAILED`: a value does not fit, or may not be what the text says.
     """
-    if pt.is_floating(column.type):
-        if pc.all(pc.is_finite(column)).as_py() is False:
-            raise NotPlainError
-        if pt.is_integer(field.type) and pc.any(pc.greater_equal(pc.abs(column), _FIRST_INEXACT)).as_py():
+    if not all_finite(column):
+        raise NotPlainError
+    if pt.is_floating(column.type) and pt.is_integer(field.type):
+        if pc.any(pc.greater_equal(pc.abs(column), _FIRST_INEXACT)).as_py():
             raise NotPlainError
     return fit(column, field)

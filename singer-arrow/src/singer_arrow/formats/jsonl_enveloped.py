@@ -62,6 +62,7 @@ class EnvelopedLines(ArrowLines):
         if record.null_count:
             raise NotPlainError
         found = dict(zip((f.name for f in record.type), record.flatten(), strict=True))
+        self._check_integers(data, way)
         raws, _ = self._raws(data, columns.raw, table.num_rows, way)
         made = [raws[f.name] if f.name in raws else self._finished(found[f.name], f) for f in self._schema]
         around = {f.name: table.column(f.name) for f in self._around}

@@ -18,6 +18,7 @@ from singer_arrow.formats.jsonl_arrow import FAILED, ArrowLines, NotPlainError, 
 from singer_arrow.formats.jsonl_blocks import LongLine
 from singer_arrow.formats.jsonl_careful import CarefulReading, Lines
 from singer_arrow.formats.jsonl_keys import Keys, News
+from singer_arrow.formats.jsonl_numbers import needs_wide
 from singer_arrow.formats.jsonl_settle import Fault, Rows, Settled, settle
 from singer_arrow.formats.protocol import RESCUED, ReadOptions
 from singer_arrow.reading.parallel import ROW_BY_ROW
@@ -145,12 +146,13 @@ class BlockParser:
 def ways_for(schema: pa.Schema, *, loose_text: bool) -> list[Way]:
     """The ways to read lines of a schema, the cheapest first."""
     ways = [Way()]
-    if any("timestamp" in str(f.type) for f in schema):
-        ways += [Way(text_times=True)]
+    wide = any(needs_wide(f.type) for f in schema)
+    if wide or any("timestamp" in str(f.type) for f in schema):
+        ways += [Way(text_times=True, wide_decimals=wide)]
     if any(pt.is_integer(f.type) for f in schema):
-        ways += [Way(text_times=True, float_integers=True)]
+        ways += [Way(text_times=True, wide_decimals=wide, float_integers=True)]
     if loose_text and any(pt.is_string(f.type) for f in schema):
-        ways += [replace(way, text_times=True, raw_text=True) for way in ways]
+        ways += [replace(way, text_times=True, wide_decimals=wide, raw_text=True) for way in ways]
     return ways
 
 

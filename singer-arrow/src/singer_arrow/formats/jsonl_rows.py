@@ -229,7 +229,7 @@ def _text(value: str | None) -> str | None:
 def _from_text(value: str, t: pa.DataType) -> Any:
     _text(value)
     try:
-        scalar = from_text(pa.array([value], pa.string()), t)[0]
+        scalar = from_text(pa.array([_text(value)], pa.string()), t)[0]
     except BadValueError:
         return None
     return scalar.value if pt.is_temporal(t) else scalar.as_py()

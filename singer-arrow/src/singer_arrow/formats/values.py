@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from singer_arrow.formats.decimals import decimals_of_text
 from singer_arrow.formats.sound import as_bytes, readable
 
 TIMESTAMP = (
@@ -140,6 +141,8 @@ def _converter(t: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
         return _to_binary
     if pt.is_string(t) or pt.is_large_string(t):
         return lambda column, kind: column.cast(kind)
+    if pt.is_decimal(t):
+        return lambda column, kind: decimals_of_text(pc.utf8_trim_whitespace(column), kind)
     return _to_float if pt.is_floating(t) else lambda column, kind: pc.utf8_trim_whitespace(column).cast(kind)
 
 
@@ -161,7 +164,7 @@ def _to_integer(column: pa.Array, t: pa.DataType) -> pa.Array:
     except pa.ArrowInvalid:  # some are like 1.0 or 1e3, which is told for each value alone
         whole = pc.replace_substring_regex(trimmed, r"^(-?\d+)\.0*$", r"\1")
         plain = pc.match_substring_regex(whole, r"^-?(\d+|0[xX][0-9a-fA-F]+)$")
-        rest = pc.if_else(plain, None, whole).cast(pa.decimal128(38, 18)).cast(t)
+        rest = decimals_of_text(pc.if_else(plain, None, whole), pa.decimal128(38, 18)).cast(t)
         return pc.coalesce(pc.if_else(plain, whole, None).cast(t), rest)
 
 

@@ -1,0 +1,71 @@
+"""Text and decimals -> decimals, exactly. Pure.
+
+Arrow's casts scale decimals without a look at their overflow, and so make other numbers of some; those go another way.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+_MOST = 38  # digits of 128 bits
+_MOST_WIDE = 76
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+def decimals_of_text(column: pa.Array, t: pa.DataType) -> pa.Array:
+    """Text without blanks around it as decimals.
+
+    Raises:
+        pa.ArrowException, ValueError, ArithmeticError: A value does not fit.
+    """
+    if (pt.is_decimal128(t) or pt.is_decimal256(t)) and not _are_short(column, t):
+        return pa.array([None if text is None else _decimal(text, t) for text in column.to_pylist()], t)
+    return column.cast(t)
+
+
+def decimals_of_decimals(column: pa.Array, t: pa.DataType) -> pa.Array:
+    """Decimals in another type.
+
+    Raises:
+        pa.ArrowException, ValueError, ArithmeticError: A value does not fit.
+    """
+    digits = column.type.precision + max(0, t.scale - column.type.scale)
+    if digits <= (_MOST if t.bit_width <= 128 >= column.type.bit_width else _MOST_WIDE):
+        return column.cast(t)
+    if digits <= _MOST_WIDE:
+        return column.cast(pa.decimal256(digits, t.scale)).cast(t)
+    return decimals_of_text(column.cast(pa.string()), t)
+
+
+def _are_short(column: pa.Array, t: pa.DataType) -> bool:
+    """Whether no text has so many digits, or an exponent, that it could overflow."""
+    longest = pc.max(pc.binary_length(column)).as_py()
+    if longest is None:
+        return True
+    if longest > (_MOST if pt.is_decimal128(t) else _MOST_WIDE) - max(0, t.scale):
+        return False
+    return not any(pc.any(pc.match_substring(column, e)).as_py() for e in "eE")
+
+
+def _decimal(text: str, t: pa.DataType) -> Decimal:
+    """A number of just the digits that the type has after the point, so that nothing is scaled later."""
+    if not _NUMBER.fullmatch(text):
+        msg = "no number"
+        raise ValueError(msg)
+    sign, digits, exponent = Decimal(text).as_tuple()
+    assert isinstance(exponent, int)
+    figures = "".join(map(str, digits)).lstrip("0")
+    if not figures:
+        return Decimal((0, (0,), -t.scale))
+    exponent += len(figures) - len(figures.rstrip("0"))
+    figures = figures.rstrip("0")
+    whole = exponent + t.scale  # zeros to add
+    if whole < 0 or len(figures) + whole > t.precision:
+        msg = "too many digits"
+        raise ValueError(msg)
+    return Decimal((sign, tuple(map(int, figures + "0" * whole)), -t.scale))

@@ -1,0 +1,55 @@
+"""Numbers as Arrow's JSON reader makes them, where it does not look: of which types it can make no others. Pure.
+
+It scales decimals without a look at their overflow, holds no decimal to the precision of its type, rounds what is read
+as a float, and makes infinities of numbers that are too large.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+_MOST_DIGITS = {128: 38, 256: 76}
+_NO_INTEGER = re.compile(rb"\.\d*[1-9]|[eE]")
+
+
+def decimal_to_read(t: pa.DataType, *, wide: bool) -> pa.DataType:
+    """The type to read decimals in: of so few digits that all of them can be scaled, or it refuses the number.
+
+    Args:
+        t: The type that is wanted, to which what is read must be cast, safely.
+        wide: For numbers of more digits, which take longer.
+    """
+    if not wide and 0 < (digits := _digits(t, 128)):
+        return pa.decimal128(digits, t.scale)
+    return pa.decimal256(max(1, _digits(t, 256)), t.scale)
+
+
+def needs_wide(t: pa.DataType) -> bool:
+    """Whether the type, or one within, has numbers of more digits than are read unless `wide`."""
+    if pt.is_decimal(t):
+        return _digits(t, 128) < t.precision
+    return any(needs_wide(t.field(i).type) for i in range(t.num_fields))
+
+
+def _digits(t: pa.DataType, bits: int) -> int:
+    most = _MOST_DIGITS[bits]
+    return min(most, most - t.scale)
+
+
+def all_finite(column: pa.Array) -> bool:
+    """Whether no float in a column is infinite or no number, also within lists and objects."""
+    if pt.is_floating(column.type):
+        return pc.all(pc.is_finite(column)).as_py() is not False
+    if pt.is_struct(column.type):
+        return all(all_finite(part) for part in column.flatten())
+    return not pt.is_list(column.type) or all_finite(column.flatten())
+
+
+def all_integers(texts: Iterable[bytes]) -> bool:
+    """Whether JSON numbers are integers as they stand there: without an exponent, and all zeros after the point."""
+    return _NO_INTEGER.search(b" ".join(texts)) is None
