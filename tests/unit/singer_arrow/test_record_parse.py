@@ -201,6 +201,7 @@ DATES = st.one_of(
 )
 TIMES = st.one_of(st.times().map(time.isoformat), st.sampled_from(["10:00", "25:00:00"]))
 CENTS = st.decimals(-(10**6), 10**6, places=2).map(float)
+AMOUNTS = st.one_of(st.integers(-5, 10**4), st.sampled_from([10**29, 10**29 - 1, 4 * 10**29, int("1" * 36)]))
 JUNK = st.one_of(
     st.none(),
     st.booleans(),
@@ -216,6 +217,8 @@ LEAVES: list[tuple[Schema, st.SearchStrategy[Any]]] = [
     ({"type": "number"}, st.one_of(INTEGERS, FLOATS)),
     ({"type": "number", "minimum": 0}, st.floats(0, 10)),
     ({"type": "number", "multipleOf": 0.01}, CENTS),
+    ({"type": "string", "format": "singer.decimal"}, st.one_of(AMOUNTS, AMOUNTS.map(str))),
+    ({"type": "string", "format": "singer.decimal", "precision": 6, "scale": 2}, AMOUNTS.map(str)),
     ({"type": "boolean"}, st.booleans()),
     ({"type": "string"}, TEXTS),
     ({"type": "string", "maxLength": 4}, TEXTS),
@@ -299,6 +302,8 @@ ODD_LINES = [
     b'{"type":"RECORD","stream":"s","record":{"id":NaN}}',
     b'{"type":"RECORD","stream":"s","record":{"more":-Infinity}}',
     b'{"type":"RECORD","stream":"s","record":{"id":1e400}}',
+    b'{"type":"RECORD","stream":"s","record":{"id":[2e308]}}',
+    b'{"type":"RECORD","stream":"s","record":{"id":0.99999999999999999999}}',
     b'{"type":"RECORD","stream":"s","record":{"id":"\xff"}}',
     b'{"type":"RECORD","stream":"s","record":{"id":1},"record":{"id":2}}',
     b'{"type":"RECORD","stream":"s","record":{"id":1}} {"type":"RECORD","stream":"s","record":{"id":2}}',

@@ -10,7 +10,6 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import types as pt
 
 _MOST = 38  # digits of 128 bits
 _MOST_WIDE = 76
@@ -23,9 +22,12 @@ def decimals_of_text(column: pa.Array, t: pa.DataType) -> pa.Array:
     Raises:
         pa.ArrowException, ValueError, ArithmeticError: A value does not fit.
     """
-    if (pt.is_decimal128(t) or pt.is_decimal256(t)) and not _are_short(column, t):
-        return pa.array([None if text is None else _decimal(text, t) for text in column.to_pylist()], t)
-    return column.cast(t)
+    wide = pa.decimal256(_MOST_WIDE, t.scale)
+    if _are_short(column, _MOST - max(0, t.scale)):
+        return column.cast(t)
+    if _are_short(column, _MOST_WIDE - max(0, t.scale)):
+        return column.cast(wide).cast(t)
+    return pa.array([None if text is None else _decimal(text, t) for text in column.to_pylist()], wide).cast(t)
 
 
 def decimals_of_decimals(column: pa.Array, t: pa.DataType) -> pa.Array:
@@ -35,21 +37,17 @@ def decimals_of_decimals(column: pa.Array, t: pa.DataType) -> pa.Array:
         pa.ArrowException, ValueError, ArithmeticError: A value does not fit.
     """
     digits = column.type.precision + max(0, t.scale - column.type.scale)
-    if digits <= (_MOST if t.bit_width <= 128 >= column.type.bit_width else _MOST_WIDE):
+    if digits <= _MOST:
         return column.cast(t)
     if digits <= _MOST_WIDE:
         return column.cast(pa.decimal256(digits, t.scale)).cast(t)
     return decimals_of_text(column.cast(pa.string()), t)
 
 
-def _are_short(column: pa.Array, t: pa.DataType) -> bool:
-    """Whether no text has so many digits, or an exponent, that it could overflow."""
+def _are_short(column: pa.Array, most: int) -> bool:
+    """Whether no text has more characters than some, or an exponent."""
     longest = pc.max(pc.binary_length(column)).as_py()
-    if longest is None:
-        return True
-    if longest > (_MOST if pt.is_decimal128(t) else _MOST_WIDE) - max(0, t.scale):
-        return False
-    return not any(pc.any(pc.match_substring(column, e)).as_py() for e in "eE")
+    return (longest is None or longest <= most) and not any(pc.any(pc.match_substring(column, e)).as_py() for e in "eE")
 
 
 def _decimal(text: str, t: pa.DataType) -> Decimal:

@@ -23,7 +23,7 @@ from pyarrow import types as pt
 from singer_arrow.formats.cast import fit
 from singer_arrow.formats.drift import holders
 from singer_arrow.formats.jsonl_keys import NO_FIELD, Keys
-from singer_arrow.formats.jsonl_numbers import all_finite, all_integers, decimal_to_read
+from singer_arrow.formats.jsonl_numbers import all_finite, all_integers, decimal_to_read, decimals, may_hold_tiny
 from singer_arrow.formats.jsonl_rows import OBJECT, BadRowError, convert, parse
 from singer_arrow.formats.left_out import cut_json
 from singer_arrow.schema import is_json
@@ -94,6 +94,7 @@ class ArrowLines:
     def __init__(self, schema: pa.Schema, keys: Keys | None, left_out: frozenset[str], *, loose_text: bool) -> None:
         self._schema, self._keys, self._left_out, self._loose_text = schema, keys, left_out, loose_text
         self._made: dict[Way, _Columns] = {}
+        self._decimals = any(True for f in schema for _ in decimals(f.type))
         self._integers = tuple(f.name for f in schema if pt.is_integer(f.type))
 
     def __call__(self, data: bytes, way: Way, lines: int) -> tuple[pa.RecordBatch, list[Misfit]]:
@@ -138,14 +139,16 @@ class ArrowLines:
         if not data.isascii():
             offsets = pa.py_buffer(struct.pack("=ii", 0, len(data)))
             pa.StringArray.from_buffers(1, offsets, pa.py_buffer(data)).validate(full=True)
+        if self._decimals and may_hold_tiny(data):
+            raise NotPlainError
         if way.watch == "scan" and self._keys is not None and not self._keys.all_known(data):
             raise NotPlainError
 
     def _check_integers(self, data: bytes, way: Way) -> None:
         """Refuse integers that are read as floats, of which a fraction may be rounded away."""
-        if way.float_integers and (names := tuple(n for n in self._integers if n not in way.suspects)):
-            if not all(all_integers(texts) for texts in self._raw_values(data, names)):
-                raise NotPlainError
+        names = tuple(n for n in self._integers if n not in way.suspects) if way.float_integers else ()
+        if names and not all(all_integers(texts) for texts in self._raw_values(data, names)):
+            raise NotPlainError
 
     def _raws(
         self, data: bytes, fields: Sequence[pa.Field], rows: int, way: Way
@@ -331,7 +334,7 @@ def finish(column: pa.Array, field: pa.Field) -> pa.Array:
     """
     if not all_finite(column):
         raise NotPlainError
-    if pt.is_floating(column.type) and pt.is_integer(field.type):
-        if pc.any(pc.greater_equal(pc.abs(column), _FIRST_INEXACT)).as_py():
-            raise NotPlainError
+    rounds = pt.is_floating(column.type) and pt.is_integer(field.type)
+    if rounds and pc.any(pc.greater_equal(pc.abs(column), _FIRST_INEXACT)).as_py():
+        raise NotPlainError
     return fit(column, field)

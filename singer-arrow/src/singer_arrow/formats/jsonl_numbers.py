@@ -7,13 +7,14 @@ as a float, and makes infinities of numbers that are too large.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
 _MOST_DIGITS = {128: 38, 256: 76}
+_TINY = re.compile(rb'-(?<=[eE]-)0*[1-9][0-9]+["\s,}\]]')
 _NO_INTEGER = re.compile(rb"\.\d*[1-9]|[eE]")
 
 
@@ -24,21 +25,31 @@ def decimal_to_read(t: pa.DataType, *, wide: bool) -> pa.DataType:
         t: The type that is wanted, to which what is read must be cast, safely.
         wide: For numbers of more digits, which take longer.
     """
-    if not wide and 0 < (digits := _digits(t, 128)):
+    if not wide and (digits := _digits(t, 128)) > 0:
         return pa.decimal128(digits, t.scale)
     return pa.decimal256(max(1, _digits(t, 256)), t.scale)
 
 
+def may_hold_tiny(data: bytes) -> bool:
+    """Whether JSON may hold a number with so many digits after the point that the reader scales it by a wrong power."""
+    return b"-" in data and _TINY.search(data) is not None
+
+
 def needs_wide(t: pa.DataType) -> bool:
     """Whether the type, or one within, has numbers of more digits than are read unless `wide`."""
+    return any(_digits(part, 128) < part.precision for part in decimals(t))
+
+
+def decimals(t: pa.DataType) -> Iterator[pa.DataType]:
+    """The type, if it is one of decimals, or those within."""
     if pt.is_decimal(t):
-        return _digits(t, 128) < t.precision
-    return any(needs_wide(t.field(i).type) for i in range(t.num_fields))
+        yield t
+    for i in range(t.num_fields):
+        yield from decimals(t.field(i).type)
 
 
 def _digits(t: pa.DataType, bits: int) -> int:
-    most = _MOST_DIGITS[bits]
-    return min(most, most - t.scale)
+    return _MOST_DIGITS[bits] - max(0, int(t.scale))
 
 
 def all_finite(column: pa.Array) -> bool:
