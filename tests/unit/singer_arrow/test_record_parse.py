@@ -23,7 +23,8 @@ from pyarrow import types as pt
 
 from singer_arrow.formats.jsonl_rows import BadRowError
 from singer_arrow.schema import from_json_schema, is_json
-from singer_arrow.singer.record_parse import Message, RecordParser
+from singer_arrow.singer.record_message import Message
+from singer_arrow.singer.record_parse import RecordParser
 from singer_arrow.singer.rules import rules_for, rules_unchecked
 from singer_arrow.singer.sdk_errors import LACKS_KEY
 from singer_arrow.singer.sdk_validation import check_dates, check_record, date_format, validator

@@ -11,10 +11,8 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
@@ -24,20 +22,17 @@ from singer_arrow.formats.json_values import check_years
 from singer_arrow.formats.jsonl_arrow import FAILED, NotPlainError, batch_of, from_raw
 from singer_arrow.formats.jsonl_enveloped import EnvelopedLines
 from singer_arrow.formats.jsonl_parse import ways_for
-from singer_arrow.formats.jsonl_rows import BadRowError, any_json, kind_of, parse, raw_members, row
-from singer_arrow.formats.values import shorten
+from singer_arrow.formats.jsonl_rows import BadRowError, raw_members, row
 from singer_arrow.schema import is_json
+from singer_arrow.singer.record_message import AROUND_VALUES, Message, constant_in, message_of, raw_record
 from singer_arrow.singer.rules import Rules
 from singer_arrow.singer.sdk_validation import all_dates
 
 _FEW = 64
 _TOO_DEEP = "its values are nested too deeply"
 _AROUND = {"type": pa.string(), "stream": pa.string(), "time_extracted": pa.string(), "version": pa.int64()}
-_RAW_RECORD: Any = msgspec.json.Decoder(msgspec.defstruct("Raw", [("record", msgspec.Raw)], gc=False))
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-_LONE = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
-Message = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +87,7 @@ class RecordParser:
         self._loose_ways = ways_for(schema, loose_text=True)
         self._strict_ways = [w for w in self._loose_ways if not (checks_types and w.raw_text)]
         self._raws = [(i, f) for i, f in enumerate(schema) if is_json(f) or pt.is_string(f.type)]
-        self._temporal = [f.name for f in schema if _holds_dates(f.type)]
+        self._temporal = [(i, f) for i, f in enumerate(schema) if _holds_dates(f.type)]
         self._holds_json = any(is_json(f) for f in schema)
         self._is_wary = rules is None
 
@@ -129,17 +124,8 @@ class RecordParser:
             raise NotPlainError
 
     def _check_years(self, rows: pa.RecordBatch) -> None:
-        """Arrow has more years than Python and JSON, where also the shift to UTC may lead.
-
-        Raises:
-            BadRowError: A date is of none of theirs.
-        """
-        for name in self._temporal:
-            try:
-                check_years(rows.column(name), name)
-            except DataError:
-                reason = "it holds a date out of range; dates must be, in UTC, of the years 1 to 9999"
-                raise BadRowError(reason, name) from None
+        for i, field in self._temporal:
+            _check_dates(rows.column(i), field)
 
     def _with_care(self, lines: list[bytes]) -> Parsed:
         fault, is_checked = None, self._is_wary
@@ -166,9 +152,9 @@ class RecordParser:
                 yield Fault(index, _TOO_DEEP)
 
     def _checked(self, line: bytes) -> Message:
-        message = _message(line)
+        message = message_of(line)
         for field in self._schema:
-            if (found := _constant(message["record"].get(field.name), field)) is not None:
+            if (found := constant_in(message["record"].get(field.name), field)) is not None:
                 name = "NaN" if math.isnan(found) else "Infinity" if found > 0 else "-Infinity"
                 reason = f"{name} is not JSON; write null"
                 raise BadRowError(reason, field.name)
@@ -199,9 +185,9 @@ class RecordParser:
         rows, around, fault = list[list[Any]](), list[list[Any]](), None
         for index, line in enumerate(lines, start):
             try:
-                message = _message(line) if is_checked else self._checked(line)
+                message = message_of(line) if is_checked else self._checked(line)
                 rows.append(self._row(line, message))
-                around.append([_AROUND_VALUE[name](message.get(name)) for name in self._around])
+                around.append([AROUND_VALUES[name](message.get(name)) for name in self._around])
             except BadRowError as error:
                 fault = Fault(index, str(error), error.column)
             except RecursionError:
@@ -223,7 +209,7 @@ class RecordParser:
             self._strict_ways = [*self._strict_ways[1:], self._strict_ways[0]]
 
     def _row(self, line: bytes, message: Message) -> list[Any]:
-        raw = _raw_record(line, message)
+        raw = raw_record(line, message)
         values, misfits = row(raw, self._schema, loose_text=True)
         if misfits:
             raise misfits[0]
@@ -232,66 +218,9 @@ class RecordParser:
             for i, field in self._raws:
                 if field.name in raws:
                     values[i] = from_raw(raws[field.name], field, loose_text=True)
-        if self._temporal:
-            columns = [pa.array([v], f.type) for v, f in zip(values, self._schema, strict=True)]
-            self._check_years(batch_of(columns, self._schema, 1))
+        for i, field in self._temporal:
+            _check_dates(pa.array(values[i : i + 1], field.type), field)
         return values
-
-
-def names_of_record(line: bytes) -> list[str]:
-    """The properties of a RECORD message's record that are not null; none if the line is bad."""
-    try:
-        return [name for name, value in _message(line)["record"].items() if value is not None]
-    except BadRowError:
-        return []
-
-
-def _message(line: bytes) -> Message:
-    """A RECORD message.
-
-    Raises:
-        BadRowError: The line is none.
-    """
-    if not line or line.isspace():
-        reason = "the line is blank"
-        raise BadRowError(reason)
-    try:
-        message = parse(line, constants=True)
-    except BadRowError:
-        raise
-    except ValueError as error:  # an integer of thousands of digits
-        raise BadRowError(str(error)) from None
-    if not isinstance(message, dict):
-        reason = f"each line must hold a message, this one holds {kind_of(message)}"
-        raise BadRowError(reason)
-    twice: frozenset[str] = message.twice & {"type", "stream", "record"}  # type: ignore[attr-defined]  # of no other dict
-    if twice:
-        reason = f"the key {min(twice)!r} stands twice in its message"
-        raise BadRowError(reason)
-    if not isinstance(message.get("record"), dict):
-        found = kind_of(message["record"]) if "record" in message else "nothing"
-        reason = f"'record' must hold an object, it holds {found}"
-        raise BadRowError(reason)
-    return message
-
-
-def _constant(value: Any, field: pa.Field | None) -> float | None:
-    """NaN or an infinity in a value, where the field has a place for it; without a field, anywhere."""
-    found, ahead = None, [(value, field)]
-    while ahead:
-        value, field = ahead.pop()
-        if isinstance(value, float):
-            found = value
-        elif isinstance(value, dict):
-            if field is None or is_json(field) or not pt.is_struct(field.type):
-                ahead += [(v, None) for v in value.values()]
-            else:
-                ahead += [(value.get(f.name), f) for f in field.type]
-        elif isinstance(value, list):
-            is_list = field is not None and pt.is_list(field.type) and not is_json(field)
-            inner = field.type.value_field if field is not None and is_list else None
-            ahead += [(v, inner) for v in value]
-    return found
 
 
 def _holds_dates(t: pa.DataType) -> bool:
@@ -299,31 +228,17 @@ def _holds_dates(t: pa.DataType) -> bool:
     return nested or bool(pt.is_date(t) or pt.is_timestamp(t))
 
 
-def _raw_record(line: bytes, message: Message) -> bytes:
+def _check_dates(column: pa.Array, field: pa.Field) -> None:
+    """Arrow has more years than Python and JSON, where also the shift to UTC may lead.
+
+    Raises:
+        BadRowError: A date is of none of theirs.
+    """
     try:
-        return bytes(_RAW_RECORD.decode(line).record)
-    except (msgspec.MsgspecError, UnicodeDecodeError):  # it refuses more than `parse`, such as lone surrogates
-        return any_json(message["record"])
-
-
-def _version(value: Any) -> int | None:
-    if value is None:
-        return None
-    whole = isinstance(value, int | Decimal) and not isinstance(value, bool) and value == int(value)
-    if not whole or not -(2**63) <= value < 2**63:
-        reason = f"its version {shorten(value)} is no integer of 64 bits"
-        raise BadRowError(reason)
-    return int(value)
-
-
-def _time_extracted(value: Any) -> str | None:
-    if value is None or (isinstance(value, str) and not _LONE.search(value)):
-        return value
-    reason = f"its time_extracted {shorten(value)} is no text"
-    raise BadRowError(reason)
-
-
-_AROUND_VALUE: dict[str, Callable[[Any], Any]] = {"time_extracted": _time_extracted, "version": _version}
+        check_years(column, field.name)
+    except DataError:
+        reason = "it holds a date out of range; dates must be, in UTC, of the years 1 to 9999"
+        raise BadRowError(reason, field.name) from None
 
 
 def _texts_fit(column: pa.Array, field: pa.Field) -> bool:

@@ -23,7 +23,7 @@ from singer_arrow.errors import DataError, SchemaError, ServiceError
 from singer_arrow.singer.checkpoint import Checkpoints, State
 from singer_arrow.singer.intake import Intake
 from singer_arrow.singer.loads import AnyLane, Limits, Loads
-from singer_arrow.singer.record_parse import names_of_record
+from singer_arrow.singer.record_message import names_of_record
 from singer_arrow.singer.sdk import CheckedPlugin, discard_output
 from singer_arrow.singer.sdk_reader import BAD_INPUT, LineReader
 from singer_arrow.singer.sdk_sink import LoadSink
