@@ -168,9 +168,11 @@ def _from_text(value: str, t: pa.DataType) -> Any:
             return date.fromisoformat(value)
         if pt.is_time(t):
             return time.fromisoformat(value)
-        return base64.b64decode(value, validate=True)
+        if pt.is_binary(t):
+            return base64.b64decode(value, validate=True)
     except (ValueError, OverflowError):
         raise RefusalError("no such text") from None
+    raise RefusalError(f"text as {t}")
 
 
 # What is tried ------------------------------------------------------------------------------------------------------
