@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 from singer_arrow import s3
 from singer_arrow.aws import AwsOptions
 from singer_arrow.errors import DataError, NotFoundError, ServiceError
+from singer_arrow.kept import Kept
 from singer_arrow.pace import always, persist
 from singer_arrow.storage_errors import changed, is_not_encrypted, line, mapped
 from singer_arrow.stores import Place, Reach, open_store
@@ -69,6 +70,8 @@ class Storage:
         self._places: dict[str, Place] = {}
         self._reach = Reach(self._aws)
         self._lock = threading.Lock()
+        self.kept = Kept()
+        """What was read through it and may be wanted again."""
         self.given_up = threading.Event()
         """Set: the run is over, and nothing that is read is asked for again."""
 

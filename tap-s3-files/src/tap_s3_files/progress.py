@@ -124,6 +124,7 @@ class CountedStorage(Storage):
     def __init__(self, storage: Storage, progress: Progress, stop: threading.Event) -> None:
         super().__init__()
         self._storage, self._progress, self.given_up = storage, progress, stop
+        self.kept = storage.kept
 
     def get(self, url: Url, *, wanted: Callable[[], bool] = always, **options: Any) -> Fetched:
         """See Storage."""

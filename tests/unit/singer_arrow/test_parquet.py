@@ -219,6 +219,9 @@ def test_a_footer_is_asked_for_once_in_a_run(objects: Any) -> None:
     again = ObjectReader(objects.storage, reader.url, info=reader.info)
     assert PARQUET.infer(again, ReadOptions(), sample_bytes=0).equals(schema)
     assert len(objects.storage.asked) == first
+    elsewhere = ObjectReader(other := type(objects.storage)(), reader.url, info=reader.info)
+    assert PARQUET.infer(elsewhere, ReadOptions(), sample_bytes=0).equals(schema)
+    assert other.asked, "another storage may mean another object by the same name"
     objects.write(_file(NESTED), "kept.parquet")
     changed = ObjectReader(objects.storage, reader.url, info=objects.storage.head(reader.url))
     assert PARQUET.infer(changed, ReadOptions(), sample_bytes=0) != schema

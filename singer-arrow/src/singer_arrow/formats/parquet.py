@@ -19,7 +19,6 @@ from singer_arrow.formats.parquet_write import ParquetWriting
 from singer_arrow.formats.parts import FilePart, no_such_place, read_part
 from singer_arrow.formats.protocol import Course, Place, ReadOptions
 from singer_arrow.reading.files import RangeFile, random_access
-from singer_arrow.reading.kept import KEPT
 from singer_arrow.reading.objects import CONNECTIONS, ObjectReader, Part
 from singer_arrow.reading.ranges import Span, part_size, plan
 from singer_arrow.reading.windows import Windows
@@ -68,19 +67,19 @@ class Parquet(ParquetWriting):
 def read_footer(reader: ObjectReader, url: object, *, fresh: bool = False) -> Footer:
     """The footer of a file: one request for its end where nothing is known of it, two if the footer is a large one.
 
-    The footer of a version that this process has read before is not asked for again, unless it must be `fresh`: then
-    the object is known to be there.
+    The footer of a version that was read before through the same storage is not asked for again, unless it
+    must be `fresh`: then the object is known to be there.
 
     Raises:
         EmptyObjectError: The object holds no byte.
         DataError: It is not a Parquet file.
     """
     key = _version(reader)
-    if not fresh and key is not None and isinstance(known := KEPT.get(key), Footer):
+    if not fresh and key is not None and isinstance(known := reader.storage.kept.get(key), Footer):
         return replace(known, url=url)
     footer = _read_footer(reader, url)
     if (key := _version(reader)) is not None:
-        KEPT.put(key, footer, len(footer.tail[1]) + _IN_MEMORY * footer.metadata.serialized_size)
+        reader.storage.kept.put(key, footer, len(footer.tail[1]) + _IN_MEMORY * footer.metadata.serialized_size)
     return footer
 
 

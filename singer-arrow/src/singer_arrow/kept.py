@@ -35,7 +35,3 @@ class Kept:
             self._found[key] = value, size
             while self._size > self._limit:
                 self._size -= self._found.popitem(last=False)[1][1]
-
-
-KEPT = Kept()
-"""Of the process."""
