@@ -20,6 +20,7 @@ MOST_INFLATED = 64 << 10
 """Bytes of a member, inflated, at most."""
 _MARK = b"\x1f\x8b\x08\x04"
 _EXTRA = b"\x06\x00BC\x02\x00"
+_IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub says an instance
 
 
 def size_of(data: Any) -> int:
@@ -38,17 +39,24 @@ class Run:
     data: bytes
     ends: tuple[int, ...]
 
-    def inflate(self) -> bytes:
-        """What is in them.
+    def inflate(self) -> tuple[bytes, int]:
+        """What is in them, and where the first member begins that is none of bgzip's; the end if all of them are.
 
-        Raises:
-            isal.igzip_lib.IsalError: They are corrupt.
+        Such a member is corrupt, or inflates to more than 64 KiB, or is not as long as it tells: it and what follows it
+        are gzip at most.
         """
         view, start, found = memoryview(self.data), 0, []
         for end in self.ends:
-            found.append(igzip_lib.decompress(view[start:end], flag=igzip_lib.DECOMP_GZIP))
+            member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
+            try:
+                text = member.decompress(view[start:end], MOST_INFLATED + 1)
+            except (ValueError, EOFError, _IsalError):
+                break
+            if not member.eof or member.unused_data or len(text) > MOST_INFLATED:
+                break
+            found.append(text)
             start = end
-        return b"".join(found)
+        return b"".join(found), start
 
 
 def runs(chunks: Iterable[Any], *, size: int) -> Iterator[Run | Iterator[Any]]:

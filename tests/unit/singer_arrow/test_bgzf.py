@@ -6,6 +6,7 @@ import gzip
 import os
 import random
 import struct
+import tracemalloc
 import zlib
 from typing import Any
 
@@ -22,11 +23,13 @@ from singer_arrow.reading.text import decoded
 TEXT = b"".join(b"%d,%d\n" % (n, n * 7919 % 10_007) for n in range(300_000))
 
 
-def _block(data: bytes) -> bytes:
+def _block(data: bytes, *, within: bytes = b"", told: int = 0, crc: int = 0, size: int = 0) -> bytes:
+    """A member; `within` is counted as part of it, the others are added to what it tells of itself."""
     packer = zlib.compressobj(1, zlib.DEFLATED, -15)
     body = packer.compress(data) + packer.flush()
-    head = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff\x06\0BC\x02\0" + struct.pack("<H", len(body) + 25)
-    return head + body + struct.pack("<II", zlib.crc32(data), len(data))
+    head = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff\x06\0BC\x02\0"
+    head += struct.pack("<H", len(body) + 25 + len(within) + told)
+    return head + body + struct.pack("<II", zlib.crc32(data) ^ crc, len(data) + size) + within
 
 
 def _blocked(data: bytes, size: int = 65_280) -> bytes:
@@ -55,7 +58,9 @@ def test_its_members_are_found_however_it_is_cut() -> None:
     chunks = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
     found = list(bgzf.runs(chunks, size=30_000))
     assert len(found) > 3
-    assert b"".join(run.inflate() for run in found if isinstance(run, bgzf.Run)) == TEXT[:500_000]
+    inflated = [(len(run.data), *run.inflate()) for run in found if isinstance(run, bgzf.Run)]
+    assert all(end == size for size, _, end in inflated)
+    assert b"".join(text for _, text, _ in inflated) == TEXT[:500_000]
 
 
 @pytest.mark.parametrize(
@@ -72,6 +77,46 @@ def test_it_is_truncated_or_corrupt(objects: Any) -> None:
     middle = len(data) // 2
     with pytest.raises(DataError, match=r"text\.csv\.gz"):
         _read(objects, data[:middle] + bytes([data[middle] ^ 255]) + data[middle + 1 :])
+
+
+@pytest.mark.parametrize(
+    ("odd", "text"),
+    [
+        (_block(b"a\n", within=gzip.compress(b"b\n")), b"a\nb\n"),
+        (_block(b"a\n", within=_block(b"b\n")), b"a\nb\n"),
+        (_block(b"0" * 65_536), b"0" * 65_536),
+        (_block(b"0" * 65_537), b"0" * 65_537),
+        (_block(b"0" * 9_000_000), b"0" * 9_000_000),
+        (_block(b"a\n", told=-3), b"a\n"),
+    ],
+    ids=["plain member within", "blocked member within", "longest", "too long", "far too long", "too short"],
+)
+def test_members_that_are_not_as_they_tell_are_read_as_gzip(objects: Any, odd: bytes, text: bytes) -> None:
+    data = _blocked(TEXT) + odd + _blocked(TEXT)
+    assert gzip.decompress(data) == TEXT + text + TEXT
+    assert _read(objects, data) == TEXT + text + TEXT
+    assert _read(objects, odd + _blocked(TEXT), fetched=1 << 20, decoded=1 << 10) == text + TEXT
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [_block(b"a\n", within=b"GARBAGE"), _block(b"a\n", crc=1), _block(b"a\n", size=1), _block(b"a\n")[:-4]],
+    ids=["garbage", "checksum", "size", "cut"],
+)
+def test_broken_members_are_told(objects: Any, odd: bytes) -> None:
+    with pytest.raises(DataError, match=r"text\.csv\.gz: corrupt gzip stream"):
+        _read(objects, _blocked(TEXT) + odd + _blocked(TEXT))
+
+
+def test_no_member_takes_more_memory_than_one_may() -> None:
+    run = next(bgzf.runs([_block(b"0" * 9_000_000) * 4], size=1 << 20))
+    assert isinstance(run, bgzf.Run)
+    tracemalloc.start()
+    try:
+        assert run.inflate() == (b"", 0)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @settings(max_examples=50, deadline=None)

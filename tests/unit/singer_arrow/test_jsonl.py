@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, SchemaError
 from singer_arrow.formats import WRITABLE, ReadOptions
+from singer_arrow.formats.jsonl_arrow import FAILED, read_lines
 from singer_arrow.schema import json_field
 
 JSONL = WRITABLE["jsonl"]
@@ -266,6 +267,47 @@ def test_any_bytes_are_read_or_refused_with_the_line(objects: Any, data: bytes) 
         assert "\n" not in str(problem)
     else:
         assert found.num_rows <= data.count(b"\n") + 1
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", " \t\n", "\n\n", "\n \r\n"])
+@pytest.mark.parametrize(
+    "spread", ['{"a":LF{"x":1}}', '{"a":{"x":1}LF}', '{"a":LF{"x":1}LF}', '{LF"b":1}', '{"b":1LF}']
+)
+@pytest.mark.parametrize("long", ["", "y" * 2000])
+def test_each_line_holds_a_record_of_its_own(objects: Any, spread: str, end: str, long: str) -> None:
+    schema = pa.schema([("a", pa.struct([("x", pa.int64())])), ("b", pa.int64())])
+    first, count = f'{{"b":0,"c":"{long}"}}', spread.count("LF")
+    for lines in ([spread] + ['{"b":2}{"b":3}'] * count, ['{"b":2}{"b":3}'] * count + [spread]):
+        text = end.join([first, *lines, first]).replace("LF", end) + end
+        with pytest.raises(DataError, match="line "):
+            list(JSONL.read(objects.reader(text.encode(), "a.jsonl"), schema, ReadOptions()))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            ['{"b":1}', "\n", "\n{", "}", '{"b":2}\n', '{"a":', '{"a":{"x":1}}', "\r\n", '"b":3', ",", " "]
+        ),
+        max_size=9,
+    )
+)
+def test_rows_are_those_of_the_lines(parts: list[str]) -> None:
+    text = "".join(parts).encode()
+    text += b"" if text.endswith(b"\n") else b"\n"
+    try:
+        expected = [json.loads(line) for line in text.split(b"\n") if line.strip()]
+    except ValueError:
+        expected = None
+    if expected is not None and not all(isinstance(row, dict) for row in expected):
+        expected = None
+    schema = pa.schema([("a", pa.struct([("x", pa.int64())])), ("b", pa.int64())])
+    try:
+        found = read_lines(text, schema, text.count(b"\n"), unexpected="ignore").to_pylist() if text.strip() else []
+    except FAILED:
+        return
+    assert expected is not None
+    assert found == [{"a": row.get("a"), "b": row.get("b")} for row in expected]
 
 
 def test_rows_before_a_bad_one_are_given(objects: Any) -> None:

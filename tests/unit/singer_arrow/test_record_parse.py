@@ -398,6 +398,16 @@ def test_plain_streams_are_read_fast() -> None:
         assert (rules is None) == is_odd, prop
 
 
+def test_a_message_over_two_lines_is_refused_also_where_another_line_holds_two() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    line = b'{"type":"RECORD","stream":"s","record":{"a":1}}'
+    for spread in (b'{"type":"RECORD","stream":"s","record":\n{"a":1}}', b'{"type":"RECORD","record":{"a":1}\n}'):
+        block = b"\n".join([line, spread, line + line, line, b""])
+        fault = parser(schema, [])(block, block.count(b"\n")).fault
+        assert fault is not None
+        assert fault.index == 1
+
+
 @pytest.mark.parametrize(
     ("prop", "value"),
     [

@@ -101,6 +101,26 @@ def test_odd_files_are_left_to_themselves(objects: Any, picked: list[int], csv: 
         assert [b.to_pylist() for b in found] == [_alone(objects, info, kind, options) for info in infos]
 
 
+@pytest.mark.parametrize(
+    "bodies",
+    [
+        [b'{"id":\n4}\n', b'{"id":5}{"id":6}\n'],
+        [b'{"id":4,"of":\n{"id":7}}\n', b'{"id":5}{"id":6}\n'],
+        [b'{"id":4,"of":{"id":7}\n}\n', b'{"id":5}{"id":6}\n'],
+        [b'{"id":4,"of":\n', b'{"id":5}}\n'],
+        [b'{"id":4,"of":[{"id":1},\n', b'{"id":5}]}\n'],
+        [b'{"id":4}{"id":5}\n', b"\n", b'{"id":6}\n'],
+        [b'{"id":4}{"id":5}\n', b'{"id":6}\n{\n', b"}\n"],
+        [b'{"id":4} null\n', b'{"id":5}\n'],
+        [b'{"id":4}{"id":5}\x00 }\n', b'{"id":6}\n'],
+    ],
+)
+def test_files_that_make_up_for_one_another_are_not_parsed_together(objects: Any, bodies: list[bytes]) -> None:
+    infos = _write(objects, bodies, "f.jsonl")
+    readers = [ObjectReader(objects.storage, info.url, info=info) for info in infos]
+    assert joined(FORMATS["jsonl"], readers, SCHEMA, ReadOptions()) is None
+
+
 @pytest.mark.parametrize("name", ["c.csv", "c.jsonl", "c.parquet"])
 def test_many_files_are_read_in_order(objects: Any, name: str) -> None:
     kind: Any = FORMATS[name[2:]]

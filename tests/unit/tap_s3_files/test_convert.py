@@ -355,3 +355,25 @@ def test_a_file_that_was_not_the_last_one_stays_one_that_is_not(folder: Folder) 
     assert first is not None
     file_of(first).unlink()
     assert [s.batch for s in run("skip") if s.batch] == [first]
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "usual", "odd"),
+    [("a.csv", "a,b\n", "1,2\n", "5.0,6.0\n"), ("a.jsonl", "", '{"a":1,"b":2}\n', '{"a":5.0,"b":6.0}\n')],
+)
+def test_where_files_end_depends_neither_on_timing_nor_on_where_a_reading_begins(
+    folder: Folder, name: str, head: str, usual: str, odd: str
+) -> None:
+    info = folder.write(name, head + usual * 9_000 + odd + usual * 21_000)
+    schema, options = pa.schema([("a", pa.int64()), ("b", pa.int64())]), ReadOptions(block_bytes=1 << 11)
+    job = Job("orders", schema, False, "auto", options)
+    for target_bytes in (20_600, 20_650):  # where bitmaps of ten batches would decide
+        files = []
+        for _ in range(4):
+            found = convert(job, Task((info,)), folder.worker, folder.batch, target_bytes)
+            files.append([(s.batch.batch_id, s.batch.row_count, s.after) for s in found if s.batch])
+        assert len(files[0]) > 4
+        assert all(other == files[0] for other in files)
+        small = Worker(folder.storage, Budget(1 << 16, 1 << 16), Progress("orders"), threading.Event(), 1 << 14)
+        rest = list(convert(job, Task((info,)), small, folder.batch, target_bytes, start=files[0][2][2]))
+        assert [(s.batch.batch_id, s.batch.row_count, s.after) for s in rest if s.batch] == files[0][3:]

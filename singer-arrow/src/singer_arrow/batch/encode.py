@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from singer_arrow.batch.measure import rows_bytes
 from singer_arrow.formats import WRITABLE
 from singer_arrow.formats.protocol import HELD_BYTES
 from singer_arrow.storage import Storage
@@ -50,7 +51,8 @@ def write_parts(
 ) -> Iterator[Part]:
     """Write batch files of about `target_bytes` each, and yield each one once it is durable.
 
-    Where a file ends is decided by the sizes of the batches alone, so the same batches are cut alike on every run.
+    Where a file ends is decided by the rows of the batches alone, so the same rows in the same batches are cut alike on
+    every run, however they were read.
     Files are encoded on local disk, a row group in memory at a time, and appear at their URL whole or not at all. While
     one is uploaded the next one is encoded, so at most two are on local disk.
     No batch at all makes no file. Where taking a batch fails, the files before it are given first.
@@ -129,6 +131,6 @@ class _Counted:
             batch, self.mark = self._next
             self._next = None
             self.rows += batch.num_rows
-            size += batch.nbytes
+            size += rows_bytes(batch)
             yield batch
             del batch

@@ -29,10 +29,8 @@ from singer_arrow.formats.left_out import cut_json
 from singer_arrow.schema import is_json
 
 _LONG_LINE = 1000
-_LINE_END, _BRACE = (pa.scalar(ord(c), pa.uint8()) for c in "\n{")
-_NEXT = pa.scalar(1, pa.uint64())
 _BLANK = re.compile(rb"(?m)^[ \t\r]*\n")
-_OBJECTS = re.compile(rb"(?m)^[ \t]*\{")
+_BORDER = re.compile(rb"\}[ \t\r]*+\n[ \t\r\n]*+\{")
 _ESCAPED_KEY = re.compile(rb'\\[^"]*"[ \t\r]*:')
 _FIRST_INEXACT = 2.0**53  # the text of an integer from here on may have been rounded
 FAILED = (pa.ArrowException, msgspec.MsgspecError, ValueError, RecursionError)
@@ -261,28 +259,31 @@ def _stands_twice(data: bytes, names: Iterable[str]) -> bool:
 
 
 def _one_object_a_line(data: bytes, rows: int, lines: int) -> bool:
-    # Finding a character skips bytes, which is better where lines are long; Arrow looks at many bytes at once.
-    count = _objects if len(data) > lines * _LONG_LINE else _objects_of_many
-    if rows == lines and data[:1] == b"{" and count(data) == rows:
-        return True
-    return len(_OBJECTS.findall(data)) == rows == lines - len(_BLANK.findall(data))
+    """Whether each line that is not blank holds one object, where so many were read.
+
+    No text in JSON holds a line end, and `}` before `{` stands between two objects that lie in nothing. So where that
+    is what stands around each line end, none is within an object: each line holds one object or more.
+    """
+    end = b"\r\n" if data[-2:] == b"\r\n" else b"\n"
+    if rows == lines and data[:1] == b"{" and data.endswith(b"}" + end):
+        # Counting characters passes over every byte, finding one skips: better where lines are long.
+        border = b"}" + end + b"{"
+        borders = _borders(data, border) if len(data) > lines * _LONG_LINE else data.count(border)
+        if borders == rows - 1:
+            return True
+    if rows != lines - len(_BLANK.findall(data)):
+        return False
+    text = data.strip(b" \t\r\n")
+    return text[:1] == b"{" and text[-1:] == b"}" and len(_BORDER.findall(text)) == rows - 1
 
 
-def _objects(data: bytes) -> int:
-    """How many of the first lines begin with an object."""
-    count = start = 0
-    while data[start : start + 1] == b"{":
+def _borders(data: bytes, border: bytes) -> int:
+    """How many of the first lines have this at their end."""
+    count, before, at = 0, len(border) - 2, data.find(b"\n")
+    while at >= before and data[at - before : at + 2] == border:
         count += 1
-        start = data.find(b"\n", start) + 1
+        at = data.find(b"\n", at + 1)
     return count
-
-
-def _objects_of_many(data: bytes) -> int:
-    """How many lines begin with an object, the first of which does."""
-    text = pa.UInt8Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])
-    ends = pc.indices_nonzero(pc.equal(text, _LINE_END))
-    begins = pc.add(ends.slice(0, len(ends) - data.endswith(b"\n")), _NEXT)
-    return 1 + int(pc.equal(text.take(begins), _BRACE).true_count)
 
 
 def _read_type(field: pa.Field, way: Way, *, nested: bool = False) -> pa.DataType | None:

@@ -33,7 +33,7 @@ def _pool() -> ThreadPoolExecutor:
 
 def ordered(
     blocks: Iterator[B], work: Callable[[B], T], allowance: Allowance, *, cost: Callable[[B], int] = _of_text
-) -> Iterator[T]:
+) -> Generator[T]:
     """`work` on each block, in parallel, the results in order.
 
     Blocks are made in a thread of their own and worked on by a pool that all readers share. One block of each

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from itertools import chain
 from typing import Any
 
 from singer_arrow import bgzf
-from singer_arrow.compression import IsalError, TruncatedStreamError, corrupt, decompress, detect
+from singer_arrow.compression import TruncatedStreamError, decompress, detect
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.parallel import ordered
@@ -66,6 +68,7 @@ def _plain(reader: ObjectReader, chunks: Iterator[Any], codec: str, first: Any) 
 
 
 def _inflated(reader: ObjectReader, chunks: Iterator[Any]) -> Iterator[Any]:
+    """The text of blocked gzip; from the first member on that is something else, as of any gzip."""
     rest = list[Iterator[Any]]()
 
     def whole() -> Iterator[bgzf.Run]:
@@ -78,13 +81,14 @@ def _inflated(reader: ObjectReader, chunks: Iterator[Any]) -> Iterator[Any]:
     def cost(run: bgzf.Run) -> int:
         return len(run.data) + len(run.ends) * bgzf.MOST_INFLATED
 
-    def inflate(run: bgzf.Run) -> bytes:
-        try:
-            return run.inflate()
-        except (ValueError, EOFError, IsalError) as error:
-            raise corrupt("gzip", str(error), reader.url) from None
-
-    yield from ordered(whole(), inflate, reader.budget.decoded, cost=cost)
+    results = ordered(whole(), lambda run: (run.data, *run.inflate()), reader.budget.decoded, cost=cost)
+    with closing(results):
+        for data, text, end in results:
+            yield text
+            if end < len(data):
+                following = chain((later for later, _, _ in results), chain.from_iterable(rest))
+                yield from decompress(chain([data[end:]], following), "gzip", url=reader.url)
+                return
     for chunks_left in rest:
         yield from decompress(chunks_left, "gzip", url=reader.url)
 

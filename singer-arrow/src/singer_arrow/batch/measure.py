@@ -1,0 +1,59 @@
+"""What rows take in memory, told by the rows alone."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+_OFFSET = 4
+
+
+def rows_bytes(batch: pa.RecordBatch) -> int:
+    """About how many bytes a batch takes, as a measure that depends on its types and values alone.
+
+    `RecordBatch.nbytes` counts bitmaps where some are kept, and what stands under nulls: of the same rows, one way of
+    reading them may leave such and another not. Here a value counts as wide as its type is, and a text with its bytes.
+    So the measure of slices of a batch adds up to that of the batch.
+    """
+    return sum(_bytes(column) for column in batch.columns)
+
+
+def _bytes(values: pa.Array) -> int:
+    t = values.type
+    if (width := _width(t)) is not None:
+        return len(values) * width
+    if isinstance(values, pa.ExtensionArray):
+        return _bytes(values.storage)
+    if pt.is_dictionary(t):
+        return _bytes(values.dictionary_decode())
+    if pt.is_struct(t):
+        return sum(_bytes(part) for part in values.flatten())
+    if pt.is_map(t):
+        return _bytes(values.cast(pa.list_(pa.struct([("key", t.key_type), ("value", t.item_type)]))))
+    if pt.is_nested(t):
+        offsets, inner = len(values) * _OFFSET, _width(t.value_type)
+        if inner is not None:
+            return offsets + inner * (pc.sum(pc.list_value_length(values)).as_py() or 0)
+        return offsets + _bytes(pc.list_flatten(values))
+    if pt.is_string_view(t) or pt.is_binary_view(t):
+        values = values.cast(pa.large_binary())
+    return len(values) * _OFFSET + (pc.sum(pc.binary_length(values)).as_py() or 0)
+
+
+def _width(t: pa.DataType) -> int | None:
+    """Bytes of a value, where the type tells; a null takes as much."""
+    if pt.is_null(t):
+        return 0
+    if pt.is_struct(t):
+        parts = [_width(field.type) for field in t]
+        return None if None in parts else sum(part for part in parts if part is not None)
+    if pt.is_fixed_size_list(t):
+        inner = _width(t.value_type)
+        return None if inner is None else inner * t.list_size
+    if pt.is_dictionary(t) or pt.is_nested(t) or isinstance(t, pa.BaseExtensionType):
+        return None
+    try:
+        return int(-(-t.bit_width // 8))
+    except ValueError:
+        return None
