@@ -30,7 +30,8 @@ def _bytes(values: pa.Array) -> int:
     if pt.is_struct(t):
         return sum(_bytes(part) for part in values.flatten())
     if pt.is_map(t):
-        return _bytes(values.cast(pa.list_(pa.struct([("key", t.key_type), ("value", t.item_type)]))))
+        values = _as_list(values)
+        t = values.type
     if pt.is_nested(t):
         offsets, inner = len(values) * _OFFSET, _width(t.value_type)
         if inner is not None:
@@ -39,6 +40,13 @@ def _bytes(values: pa.Array) -> int:
     if pt.is_string_view(t) or pt.is_binary_view(t):
         values = values.cast(pa.large_binary())
     return len(values) * _OFFSET + (pc.sum(pc.binary_length(values)).as_py() or 0)
+
+
+def _as_list(values: pa.MapArray) -> pa.ListArray:
+    """The pairs of a map; Arrow's own cast ends the process where slices of maps hold objects."""
+    pairs = pa.StructArray.from_arrays([values.keys, values.items], ["key", "value"])
+    outer = values.buffers()[:2]
+    return pa.ListArray.from_buffers(pa.list_(pairs.type), len(values), outer, offset=values.offset, children=[pairs])
 
 
 def _width(t: pa.DataType) -> int | None:
