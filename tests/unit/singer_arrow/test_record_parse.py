@@ -104,12 +104,7 @@ def plain(value: Any, field: pa.Field) -> Any:
     if value is None:
         return None
     if is_json(field):
-        _text(json.dumps(value, ensure_ascii=False, default=str))
-        try:
-            json.dumps(value, default=str, allow_nan=False)
-        except ValueError:
-            raise RefusalError("NaN") from None
-        return value
+        return _checked_json(value)
     number = isinstance(value, int | Decimal) and not isinstance(value, bool)
     if pt.is_struct(t) and isinstance(value, dict):
         return {f.name: plain(value.get(f.name), f) for f in t}
@@ -118,7 +113,7 @@ def plain(value: Any, field: pa.Field) -> Any:
     if pt.is_map(t) and isinstance(value, dict):
         return [(_text(k), plain(v, t.item_field)) for k, v in value.items()]
     if pt.is_string(t):
-        return _text(value if isinstance(value, str) else json.dumps(value, default=str))
+        return _text(value) if isinstance(value, str) else TextOf(_checked_json(value))
     if pt.is_boolean(t) and isinstance(value, bool):
         return value
     if pt.is_int64(t) and number and value == int(value) and -(2**63) <= value < 2**63:
@@ -130,6 +125,31 @@ def plain(value: Any, field: pa.Field) -> Any:
     if isinstance(value, str):
         return _from_text(value, t)
     raise RefusalError(f"{value!r} as {t}")
+
+
+def _checked_json(value: Any) -> Any:
+    _text(json.dumps(value, ensure_ascii=False, default=str))
+    try:
+        json.dumps(value, default=str, allow_nan=False)
+    except ValueError:
+        raise RefusalError("NaN") from None
+    return value
+
+
+class TextOf:
+    """Equals each JSON text of a value."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        found = json.loads(other, parse_float=Decimal, parse_int=_integer) if isinstance(other, str) else None
+        return bool(found == self.value and type(found) is type(self.value))
+
+    def __repr__(self) -> str:
+        return f"TextOf({self.value!r})"
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def _float(value: Any) -> float:
@@ -150,7 +170,7 @@ def _text(value: str) -> str:
 def _decimal(value: Any, t: pa.DataType) -> Decimal:
     try:
         found = Decimal(value)
-        fits = pa.scalar(found, pa.decimal256(76, t.scale)).as_py() == found and abs(found) < Decimal(10) ** (
+        fits = pa.scalar(found, pa.decimal256(76, t.scale)).as_py() == found and found.copy_abs() < Decimal(10) ** (
             t.precision - t.scale
         )
     except (pa.ArrowException, ArithmeticError):
