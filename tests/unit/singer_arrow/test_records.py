@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from singer_sdk.singerlib import RecordMessage
 from singer_sdk.singerlib.json import serialize_json
 
-from singer_arrow.errors import DataError
+from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.schema import json_field
 from singer_arrow.singer import records as module
 from singer_arrow.singer.records import RecordLines, to_records
@@ -159,3 +159,13 @@ def test_a_key_that_stands_twice_in_a_map_is_refused_in_lines() -> None:
     table = pa.table({"x": pa.array([[("k", 1), ("k", 2)]], pa.map_(pa.string(), pa.int64()))})
     with pytest.raises(DataError, match="column 'x': a map has the key 'k' twice"):
         lines(table)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [pa.field("c\0b", pa.int64()), pa.field("x", pa.list_(pa.struct([("a\0b", pa.int64())])))],
+    ids=["flat", "nested"],
+)
+def test_a_name_that_would_be_cut_is_refused(field: pa.Field) -> None:
+    with pytest.raises(SchemaError, match="NUL"):
+        RecordLines("s", pa.schema([field]))

@@ -214,5 +214,8 @@ def _check_type(t: pa.DataType, name: str) -> None:
     if isinstance(t, pa.BaseExtensionType) or pt.is_union(t) or pt.is_interval(t) or pt.is_run_end_encoded(t):
         msg = f"Column {name!r} is of type {t}, which has no counterpart in JSON; leave it out by selection"
         raise SchemaError(msg)
+    if "\0" in name or any("\0" in t.field(i).name for i in range(t.num_fields)):  # polars would cut the name there
+        msg = f"Column {name!r} has the character NUL in its name or a member's; leave it out by selection"
+        raise SchemaError(msg)
     for i in range(t.num_fields):
         _check_type(t.field(i).type, name)
