@@ -21,7 +21,7 @@ from tap_s3_files.config import BatchSettings
 from tap_s3_files.passthrough import Passed, untouched
 from tap_s3_files.plan import Position, Task
 from tap_s3_files.progress import Counts
-from tap_s3_files.rows import Job, Piece, Worker, read
+from tap_s3_files.rows import NEW_VERSION, Job, Piece, Worker, read
 from tap_s3_files.store import DonePart, PartsRecord, safe_name
 
 logger = logging.getLogger("tap-s3-files")
@@ -54,8 +54,7 @@ def convert(
 ) -> Iterator[Step]:
     """Write a task's rows as batch files; a step for each, once the file is durable.
 
-    A task ends early where its object is replaced or deleted while it is read: the new version is newer than the
-    watermark, so it is read from its start once it is listed.
+    A task ends early where its object is replaced or deleted while it is read; the worker's progress is told of it.
 
     The same task gives the same messages, with the same ids and files of the same names, on every run.
 
@@ -113,7 +112,7 @@ def convert(
         if not divisible:  # the bundle's other rows would be lost; the next try leaves the object out
             raise
         # Of its old version that is sent which is durable: what a batch's id names is never more or less than it holds.
-        logger.warning("%s; the rest of its old version is left out", error)
+        logger.warning("%s; the rest of its old version is left out; %s", error, NEW_VERSION)
         yield Step(None, None, Counts(skipped_objects=1))
         return
     yield Step(None, None, pieces.now()[1] - counted)

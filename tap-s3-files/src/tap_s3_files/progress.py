@@ -11,7 +11,7 @@ from dataclasses import astuple, dataclass
 from typing import Any, BinaryIO
 
 from singer_arrow.pace import always
-from singer_arrow.storage import Fetched, Storage
+from singer_arrow.storage import Fetched, ObjectInfo, Storage
 from singer_arrow.urls import Url
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -54,7 +54,7 @@ class Progress:
     def __init__(self, stream: str) -> None:
         self.stream = stream
         self._counts = Counts()
-        self._changed = 0
+        self._changed: list[ObjectInfo] = []
         self._lock = threading.Lock()
         self._started = time.monotonic()
 
@@ -63,15 +63,20 @@ class Progress:
         """The counts now."""
         return self._counts
 
-    def object_changed(self) -> None:
-        """An object was replaced or deleted before it was read to its end."""
+    def object_changed(self, info: ObjectInfo) -> None:
+        """An object, as it was planned, was replaced or deleted before it was read to its end."""
         with self._lock:
-            self._changed += 1
+            self._changed.append(info)
 
-    def take_changed(self) -> int:
-        """How many objects have changed since this was last asked."""
+    @property
+    def has_changed(self) -> bool:
+        """Whether objects have changed since they were last taken."""
+        return bool(self._changed)
+
+    def take_changed(self) -> list[ObjectInfo]:
+        """The objects that have changed since this was last asked; one may be there more than once."""
         with self._lock:
-            taken, self._changed = self._changed, 0
+            taken, self._changed = self._changed, []
         return taken
 
     @property

@@ -26,6 +26,7 @@ from tap_s3_files.plan import Position, Task
 from tap_s3_files.progress import CountedStorage, Counts, Progress
 
 logger = logging.getLogger("tap-s3-files")
+NEW_VERSION = "if it is still there, its new version is read by this run or the next"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +97,8 @@ class Piece:
 def read(job: Job, task: Task, worker: Worker, start: Position | None = None) -> Generator[Piece]:
     """The rows of a task's objects, in order, in batches of exactly the job's schema.
 
-    An object that is empty is left out, and so is one that was replaced or deleted since it was listed: its new version
-    is newer than the watermark, so it is found when objects are listed next. Both are said.
+    An object that is empty is left out, and so is one that was replaced or deleted since it was listed. Both are said;
+    the worker's progress is told of objects that have changed, also of those that end the reading.
 
     Args:
         job: Of the stream.
@@ -129,11 +130,11 @@ def read(job: Job, task: Task, worker: Worker, start: Position | None = None) ->
                 logger.warning("%s is empty and was skipped", info.url)
                 counts = Counts(skipped_objects=1)
             except ObjectChangedError:
-                worker.progress.object_changed()
+                worker.progress.object_changed(info)
                 if rows:
                     raise
                 first = f"; its first {begin.rows:,} rows were sent by an earlier run" if begin.rows else ""
-                text = "%s was replaced or deleted since it was listed%s; its new version is read once it is listed"
+                text = f"%s was replaced or deleted since it was listed%s; {NEW_VERSION}"
                 logger.warning(text, info.url, first)
                 counts = Counts(skipped_objects=1)
             except ArchivedError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -20,27 +21,30 @@ from singer_arrow.schema import from_json_schema
 from singer_arrow.singer.sdk_tap import ArrowStream, Encode, Encoded
 from tap_s3_files.bookmarks import Bookmark
 from tap_s3_files.catalog import METADATA, parse_type, set_columns
+from tap_s3_files.changed import MOST_TRIES, Changed, Retold, heads, restless, tell
 from tap_s3_files.config import BatchSettings, StreamSettings
 from tap_s3_files.forms import Forms, left_out
 from tap_s3_files.groups import names as group_names
-from tap_s3_files.history import History
+from tap_s3_files.history import History, Version, version_of
+from tap_s3_files.listing import Listing
 from tap_s3_files.objects import Claim
-from tap_s3_files.plan import Form, Segment, Todo, after_rows, after_task, fingerprint, unsent
+from tap_s3_files.plan import Form, Position, Segment, Todo, after_rows, after_task, fingerprint, unsent
 from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.replication.intake import Receiver
 from tap_s3_files.replication.polling import known_key, new_objects
-from tap_s3_files.rows import Job, Worker, read
+from tap_s3_files.rows import NEW_VERSION, Job, Piece, Worker, read
 from tap_s3_files.segments import extend, resume, without_plan
 from tap_s3_files.store import PartsRecord, SegmentStore
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tap_s3_files.convert import Step
     from tap_s3_files.tap import TapS3Files
 
+logger = logging.getLogger("tap-s3-files")
 TARGET_BYTES = 128 << 20
 """For segments that are planned without batch files."""
-_MOST_LISTINGS = 3
-"""How often objects are listed again in a run in which some have changed."""
 _MODIFIED = "_sdc_source_modified_at"
 
 Waves = Iterator[Iterator[Segment]]
@@ -67,6 +71,8 @@ class FileStream(ArrowStream):
         self.replication_key = _MODIFIED if _MODIFIED in schema["properties"] and self._has_metadata else None
         self.progress = Progress(settings.name)
         self._forms: Forms | None = None
+        self._retold: Retold | None = None
+        self._waits = False
 
     @property
     def _has_metadata(self) -> bool:
@@ -92,7 +98,8 @@ class FileStream(ArrowStream):
                     for todo, step in steps:
                         if step is None:
                             at = after_task(at, todo.segment, todo.number, durable=plan.store is not None)
-                            yield at.to_state()
+                            if self._may_pass():
+                                yield at.to_state()
                             continue
                         self.tell(plan.form_of(todo).schema)
                         self.progress.add(step.counts)
@@ -100,7 +107,8 @@ class FileStream(ArrowStream):
                             yield step.batch
                         if step.after is not None and plan.store is not None:
                             at = after_rows(at, todo.segment, todo.number, step.after.rows)
-                            yield at.to_state()
+                            if self._may_pass():
+                                yield at.to_state()
             yield at.to_state()
         self.log(self.progress.line())
 
@@ -154,7 +162,8 @@ class FileStream(ArrowStream):
             for todo in unsent(at, chain.from_iterable(plan.waves)):
                 yield from self._records(plan, todo, encode)
                 at = after_task(at, todo.segment, todo.number, durable=plan.store is not None)
-                self.write_state(at.to_state())
+                if self._may_pass():
+                    self.write_state(at.to_state())
             self.write_state(at.to_state())
         self.log(self.progress.line())
 
@@ -164,20 +173,33 @@ class FileStream(ArrowStream):
             form = plan.form_of(todo)
             self.tell(form.schema)
             try:
-                for piece in read(self._job(plan, form), todo.task, worker, at):
-                    if piece.batch is not None:
-                        yield from encode(piece.batch)
-                        self.progress.add(Counts(rows_written=piece.batch.num_rows))
-                    self.progress.add(piece.counts)
-                    at = piece.after
+                with closing(read(self._job(plan, form), todo.task, worker, at)) as pieces:
+                    for piece in pieces:
+                        if piece.batch is not None:
+                            sent, problem = yield from _encoded(encode, piece.batch)
+                            self.progress.add(Counts(rows_written=sent))
+                            if problem is not None:
+                                self.progress.add(Counts(rows_read=sent))
+                                at, url = _within_piece(piece, sent, at), todo.task.objects[piece.after.object].url
+                                raise problem if problem.url is not None else problem.at(url)
+                        self.progress.add(piece.counts)
+                        at = piece.after
             except ObjectChangedError as error:
-                self.log(f"{error}; the rest of its old version is left out")
+                text = f"{error}; the rest of its old version is left out; {NEW_VERSION}"
+                self.log(text, level=logging.WARNING)
                 self.progress.add(Counts(skipped_objects=1))
-                return
+                at = Position(at.object + 1)
             except DataError as error:
                 plan.forms.answer(error, todo)
             else:
                 return
+
+    def _may_pass(self) -> bool:
+        """Whether STATE may pass what was read: no object of it has a new version that is not planned."""
+        if self.progress.has_changed and self._retold is not None:
+            self._retold.plan(self.progress.take_changed())
+        self._waits = self._waits or self.progress.has_changed
+        return not self._waits
 
     def totals(self) -> Mapping[str, Any]:
         """See ArrowStream."""
@@ -258,12 +280,19 @@ class FileStream(ArrowStream):
         forms, deselected = self.forms(store), self._deselected
         if self.is_told:
             receiver = self.tap.intake.receivers[self.name]
-            return Plan(receiver.bookmark, receiver.store, self.tap.intake.waves(self.name), forms, deselected)
+            return Plan(receiver.bookmark, receiver.store, self._told_waves(receiver), forms, deselected)
         full = self.replication_method == "FULL_TABLE"
         start, segments = plan_of(self.tap, self.settings, store, target_bytes, full_table=full, dress=forms.dress)
-        return Plan(start, store, self._waves(segments, store, forms), forms, deselected)
+        return Plan(start, store, self._waves(segments, store, forms, start.segment), forms, deselected)
 
-    def _waves(self, segments: Iterator[Segment], store: SegmentStore | None, forms: Forms) -> Waves:
+    def _told_waves(self, receiver: Receiver) -> Waves:
+        """What the queue tells of; then what of it has changed since."""
+        self._retold = Retold(receiver, self.tap.storage)
+        yield from self.tap.intake.waves(self.name)
+        while receiver.is_waiting:
+            yield receiver.segments()
+
+    def _waves(self, segments: Iterator[Segment], store: SegmentStore | None, forms: Forms, first: int) -> Waves:
         """The segments; then, as long as objects have changed before they were read, those of what is new since."""
         last: Segment | None = None
 
@@ -274,10 +303,14 @@ class FileStream(ArrowStream):
                 yield segment
 
         yield noted(segments)
-        for _ in range(_MOST_LISTINGS):
-            if last is None or self.tap.settings.manifest or not self.progress.take_changed():
+        unread: set[Version] = set()
+        for tries in range(MOST_TRIES + 1):
+            objects = self.progress.take_changed()
+            if last is None or not objects:
                 return
-            yield noted(plan_after(self.tap, self.settings, store, last, forms.dress))
+            unread.update(map(version_of, objects))
+            changed = Changed(objects, unread, store, first, last)
+            yield noted(plan_again(self.tap, self.settings, changed, forms.dress, is_last=tries == MOST_TRIES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +335,27 @@ class Plan:
         if self.store is None:
             return None
         return self.store.parts(todo.segment.number, todo.number, is_new=self.forms.is_new(todo.segment))
+
+
+def _encoded(encode: Encode[Encoded], batch: pa.RecordBatch) -> Generator[Encoded, None, tuple[int, DataError | None]]:
+    """What is made of a batch; returns of how many rows, and the error that ended it."""
+    from singer_arrow.singer.records import rows_in
+
+    rows = 0
+    try:
+        for item in encode(batch):
+            yield item
+            rows += rows_in(item)
+    except DataError as error:
+        return rows, error
+    return rows, None
+
+
+def _within_piece(piece: Piece, sent: int, start: Position) -> Position:
+    """Where a task goes on after the first rows of a piece were sent, which began at `start`."""
+    if piece.batch is None or not sent:
+        return start
+    return Position(piece.after.object, piece.after.rows - piece.batch.num_rows + sent, None)
 
 
 Stage = tuple[Job, int | None]
@@ -372,23 +426,45 @@ def plan_of(
     return start.bookmark, segments()
 
 
-def plan_after(
+def plan_again(
     tap: TapS3Files,
     stream: StreamSettings,
-    store: SegmentStore | None,
-    last: Segment,
+    changed: Changed,
     dress: Callable[[Segment], Segment],
+    *,
+    is_last: bool = False,
 ) -> Iterator[Segment]:
-    """The segments of objects that are newer than all of those that were planned.
+    """The segments of objects that changed under a run, and of those that are newer than all that it planned.
 
-    An object of the second of the last of them may be left for the next run, which looks back.
+    Args:
+        tap: Whose settings hold.
+        stream: Which.
+        changed: What could not be read.
+        dress: Gives new segments their schema.
+        is_last: Whether no further try follows: then there are none, and a later run reads what is newer.
+
+    Raises:
+        ObjectChangedError: No try is left, and a later run would not find what has changed.
     """
-    settings = tap.settings
+    settings, last = tap.settings, changed.last
     window = settings.window(stream)
     history = History(last.after, last.after)
+    looks = is_last or settings.manifest is not None
+    found = Listing(heads(tap.storage, changed.objects)) if looks else tap.listing(stream)
+    again = changed.behind(found, window)
+    newer = new_objects(found, history, start=window[0], end=window[1])
+    if looks:
+        for info in newer:
+            if settings.keys_ascend:
+                raise restless(info)
+            logger.warning("%s has changed under this run; a later run reads its new version", info.url)
+        newer = iter(())
+    if is_last and again:
+        raise restless(again[0])
+    tell(again)
     return extend(
-        store,
-        new_objects(tap.listing(stream), history, start=window[0], end=window[1]),
+        changed.store,
+        chain(again, newer),
         stream=stream.name,
         fingerprint=last.fingerprint,
         number=last.number + 1,

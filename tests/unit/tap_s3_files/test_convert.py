@@ -26,7 +26,7 @@ from tap_s3_files.config import BatchSettings
 from tap_s3_files.convert import Step, convert
 from tap_s3_files.plan import Position, Task
 from tap_s3_files.progress import Counts, Progress
-from tap_s3_files.rows import Job, Worker, format_of, read
+from tap_s3_files.rows import NEW_VERSION, Job, Worker, format_of, read
 from tap_s3_files.store import SegmentStore
 
 SOURCE = pa.schema([("id", pa.int64()), ("name", pa.string())])
@@ -182,10 +182,10 @@ def test_an_object_that_changed_is_left_out_and_the_rest_keeps_its_id(
     assert pq.read_table(file_of(after)).column("id").to_pylist() == [0, 1, 2, 3, 4]
     assert after.batch_id == before.batch_id
     assert [r.message for r in caplog.records] == [
-        f"{o.url} was replaced or deleted since it was listed; its new version is read once it is listed"
-        for o in (b, c)
+        f"{o.url} was replaced or deleted since it was listed; {NEW_VERSION}" for o in (b, c)
     ]
     assert folder.worker.progress.counts.skipped_objects == 2
+    assert folder.worker.progress.take_changed() == [b, c]
 
 
 def test_an_object_that_changes_while_it_is_read_is_an_error(folder: Folder) -> None:

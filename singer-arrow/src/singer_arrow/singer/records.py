@@ -35,6 +35,11 @@ class Block:
     count: int
 
 
+def rows_in(item: object) -> int:
+    """How many rows there are in what was made of a batch: a block's, or the one of a record."""
+    return item.count if isinstance(item, Block) else 1
+
+
 class RecordLines:
     """Writes batches of one schema as lines of RECORD messages, without an object for each record.
 

@@ -62,6 +62,11 @@ class Receiver:
         while self._waiting:
             yield self.store.read(self._waiting.popleft())
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether segments to read are planned that were not given yet."""
+        return bool(self._waiting)
+
     def knows(self, info: ObjectInfo) -> bool:
         """Whether an object is in a segment already, or was in one."""
         return mark(version_of(info)) in self._marks
