@@ -27,21 +27,14 @@ from tap_s3_files.lister import list_objects
 from tap_s3_files.listing import Listing
 from tap_s3_files.objects import find
 from tap_s3_files.plan import unsent
+from tap_s3_files.planning import TARGET_BYTES, claim_of, no_match, plan_of, receiver_of
 from tap_s3_files.preview import ReadOnlyStore, Row, table
 from tap_s3_files.replication.intake import Intake
 from tap_s3_files.replication.inventory import read_inventory
 from tap_s3_files.replication.queue import Queue
 from tap_s3_files.rows import format_of
 from tap_s3_files.store import SegmentStore
-from tap_s3_files.stream import (
-    TARGET_BYTES,
-    FileStream,
-    claim_of,
-    no_match,
-    plan_of,
-    read_options,
-    receiver_of,
-)
+from tap_s3_files.stream import FileStream, read_options
 
 MOST_LISTED = 1000
 """Objects among which the samples for a schema are chosen, where a queue tells of new ones."""
