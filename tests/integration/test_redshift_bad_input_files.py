@@ -213,7 +213,7 @@ def test_nul_in_nested_values(kind: str, files: Files, warehouse: Warehouse) -> 
 def test_input_that_is_no_text(run: Programs, warehouse: Warehouse) -> None:
     bad = b'{"type": "RECORD", "stream": "rows", "record": {"id": 7, "name": "\xff"}}\n'
     ran = run("target-redshift", stdin=lines([schema()]).encode() + bad, config=["ENV", {}])
-    assert "The input is no UTF-8 after line 1" in error_of(ran)
+    assert "Line 2 of the input, a RECORD of stream 'rows': invalid UTF-8" in error_of(ran)
 
 
 LONG = "é" * 32_768  # 65,536 bytes in 32,768 characters

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
 _OFFSET = 4
@@ -20,6 +19,8 @@ def rows_bytes(batch: pa.RecordBatch) -> int:
 
 
 def _bytes(values: pa.Array) -> int:
+    import pyarrow.compute as pc
+
     t = values.type
     if (width := _width(t)) is not None:
         return len(values) * width
