@@ -95,8 +95,12 @@ def test_credentials_that_do_not_do(
     assert f"s3://{source.bucket}/in" in line
 
 
-def test_a_profile_that_does_not_exist(source: Source) -> None:
-    assert "Setting aws.profile" in error_of(source.run(aws={"profile": "nobody"}))
+@pytest.mark.parametrize("bundle", [False, True])
+def test_a_profile_that_does_not_exist(bundle: bool, source: Source, tmp_path: Path) -> None:
+    file = tmp_path / "authorities.pem"
+    file.touch()
+    env = {"AWS_CA_BUNDLE": str(file) if bundle else ""}
+    assert "Setting aws.profile" in error_of(source.run(aws={"profile": "nobody"}, env=env))
 
 
 # Objects ------------------------------------------------------------------------------------------------------------

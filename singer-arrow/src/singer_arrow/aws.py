@@ -135,6 +135,7 @@ def session(options: AwsOptions) -> Session:
     if options.access_key_id:
         own.core.set_credentials(options.access_key_id, options.secret_access_key, options.session_token)
     try:
+        own.core.get_scoped_config()  # not each way to credentials, a region or an authority asks for the profile
         _trust(own.core)
     except ProfileNotFound as error:
         msg = f"Setting aws.profile: {error}; add it to ~/.aws/config or name another"
