@@ -40,7 +40,7 @@ _MAGIC = (
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # of the first member, and of an archive without any
 _BZIP2_BLOCKS = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")  # of data, and of the end of an empty stream
 IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub says an instance
-_PIECE = 4 << 20  # bytes out at a time
+_PIECE = 1 << 20  # bytes out at a time: more would be new pages each time
 _FEED = 256 << 10  # bytes in at a time: what is left of them when a member ends is copied
 
 
@@ -72,7 +72,7 @@ def strip_suffix(name: str) -> str:
 
 
 def decompress(chunks: Iterable[Any], codec: str, *, url: object = None) -> Iterator[Any]:
-    """The stream's bytes without their compression, in pieces of at most 4 MiB (`none`: as they come).
+    """The stream's bytes without their compression, in pieces of at most 1 MiB (`none`: as they come).
 
     Args:
         chunks: The stream, cut anywhere; anything with the buffer protocol.

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, SchemaError
 from singer_arrow.formats import WRITABLE, ReadOptions
 from singer_arrow.formats.jsonl_arrow import FAILED, read_lines
+from singer_arrow.formats.jsonl_ends import LineEnds
 from singer_arrow.schema import json_field
 
 JSONL = WRITABLE["jsonl"]
@@ -303,7 +304,7 @@ def test_rows_are_those_of_the_lines(parts: list[str]) -> None:
         expected = None
     schema = pa.schema([("a", pa.struct([("x", pa.int64())])), ("b", pa.int64())])
     try:
-        found = read_lines(text, schema, text.count(b"\n"), unexpected="ignore").to_pylist() if text.strip() else []
+        found = read_lines(text, schema, LineEnds.of(text), unexpected="ignore").to_pylist() if text.strip() else []
     except FAILED:
         return
     assert expected is not None

@@ -22,15 +22,13 @@ from pyarrow import types as pt
 
 from singer_arrow.formats.cast import fit
 from singer_arrow.formats.drift import holders
+from singer_arrow.formats.jsonl_ends import LineEnds
 from singer_arrow.formats.jsonl_keys import NO_FIELD, Keys
 from singer_arrow.formats.jsonl_numbers import all_finite, all_integers, decimal_to_read, decimals, may_hold_tiny
 from singer_arrow.formats.jsonl_rows import OBJECT, BadRowError, convert, parse
 from singer_arrow.formats.left_out import cut_json
 from singer_arrow.schema import is_json
 
-_LONG_LINE = 1000
-_BLANK = re.compile(rb"(?m)^[ \t\r]*\n")
-_BORDER = re.compile(rb"\}[ \t\r]*+\n[ \t\r\n]*+\{")
 _ESCAPED_KEY = re.compile(rb'\\[^"]*"[ \t\r]*:')
 _FIRST_INEXACT = 2.0**53  # the text of an integer from here on may have been rounded
 FAILED = (pa.ArrowException, msgspec.MsgspecError, ValueError, RecursionError)
@@ -95,7 +93,7 @@ class ArrowLines:
         self._decimals = any(True for f in schema for _ in decimals(f.type))
         self._integers = tuple(f.name for f in schema if pt.is_integer(f.type))
 
-    def __call__(self, data: bytes, way: Way, lines: int) -> tuple[pa.RecordBatch, list[Misfit]]:
+    def __call__(self, data: bytes, way: Way, ends: LineEnds) -> tuple[pa.RecordBatch, list[Misfit]]:
         """The rows of whole lines; values of suspects that do not fit are null, and told.
 
         Raises:
@@ -105,7 +103,7 @@ class ArrowLines:
             return batch_of([pa.nulls(0, f.type) for f in self._schema], self._schema, 0), []
         self._check(data, way)
         columns, infers = self._columns(way), way.watch == "infer"
-        table = read_lines(data, columns.read, lines, unexpected="infer" if infers else "ignore")
+        table = read_lines(data, columns.read, ends, unexpected="infer" if infers else "ignore")
         if infers and not self._is_known(table.schema, columns.read):
             raise NotPlainError
         found = dict(zip(table.schema.names, table.columns, strict=True))
@@ -178,13 +176,13 @@ class ArrowLines:
         return raw_values(data, names)
 
 
-def read_lines(data: bytes, read: pa.Schema, lines: int, *, unexpected: str) -> pa.RecordBatch:
+def read_lines(data: bytes, read: pa.Schema, ends: LineEnds, *, unexpected: str) -> pa.RecordBatch:
     """Whole lines by Arrow's reader, one object a line.
 
     Args:
         data: The lines; not all of them blank.
         read: The columns that are wanted.
-        lines: How many there are.
+        ends: Their ends.
         unexpected: What becomes of other members: `ignore`, `infer` or `error`.
 
     Raises:
@@ -195,7 +193,7 @@ def read_lines(data: bytes, read: pa.Schema, lines: int, *, unexpected: str) -> 
         pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
         pj.ParseOptions(explicit_schema=read, unexpected_field_behavior=unexpected),
     )
-    if not _one_object_a_line(data, table.num_rows, lines):
+    if not ends.hold_one_each(data, table.num_rows):
         raise NotPlainError
     return table.combine_chunks().to_batches()[0]
 
@@ -256,34 +254,6 @@ def _stands_twice(data: bytes, names: Iterable[str]) -> bool:
             if not twice.isdisjoint(names):
                 return True
     return False
-
-
-def _one_object_a_line(data: bytes, rows: int, lines: int) -> bool:
-    """Whether each line that is not blank holds one object, where so many were read.
-
-    No text in JSON holds a line end, and `}` before `{` stands between two objects that lie in nothing. So where that
-    is what stands around each line end, none is within an object: each line holds one object or more.
-    """
-    end = b"\r\n" if data[-2:] == b"\r\n" else b"\n"
-    if rows == lines and data[:1] == b"{" and data.endswith(b"}" + end):
-        # Counting characters passes over every byte, finding one skips: better where lines are long.
-        border = b"}" + end + b"{"
-        borders = _borders(data, border) if len(data) > lines * _LONG_LINE else data.count(border)
-        if borders == rows - 1:
-            return True
-    if rows != lines - len(_BLANK.findall(data)):
-        return False
-    text = data.strip(b" \t\r\n")
-    return text[:1] == b"{" and text[-1:] == b"}" and len(_BORDER.findall(text)) == rows - 1
-
-
-def _borders(data: bytes, border: bytes) -> int:
-    """How many of the first lines have this at their end."""
-    count, before, at = 0, len(border) - 2, data.find(b"\n")
-    while at >= before and data[at - before : at + 2] == border:
-        count += 1
-        at = data.find(b"\n", at + 1)
-    return count
 
 
 def _read_type(field: pa.Field, way: Way, *, nested: bool = False) -> pa.DataType | None:

@@ -18,6 +18,7 @@ from pyarrow import types as pt
 
 from singer_arrow.formats.drift import holders
 from singer_arrow.formats.jsonl_arrow import FAILED, ArrowLines, Way, batch_of, from_raw
+from singer_arrow.formats.jsonl_ends import LineEnds
 from singer_arrow.formats.jsonl_keys import Keys, News
 from singer_arrow.formats.jsonl_rows import BadRowError, raw_members, row
 from singer_arrow.formats.jsonl_settle import Fault, Rows
@@ -144,7 +145,8 @@ class CarefulReading:
                 yield from self._parts(half, hints)
 
     def _fast(self, lines: Lines, way: Way) -> Rows:
-        batch, misfits = self._read(lines.data, way, len(lines.texts))
+        data = lines.data
+        batch, misfits = self._read(data, way, LineEnds.of(data))
         faults = [Fault(lines.numbers[m.row], m.reason, m.column, m.raw) for m in misfits]
         return Rows(batch, lines.numbers, faults)
 

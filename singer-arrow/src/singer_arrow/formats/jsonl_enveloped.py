@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from singer_arrow.formats.jsonl_arrow import ArrowLines, NotPlainError, Way, batch_of, finish, read_lines
+from singer_arrow.formats.jsonl_ends import LineEnds
 from singer_arrow.formats.jsonl_keys import NO_FIELD
 
 TextCheck = Callable[[pa.Array, pa.Field], bool]
@@ -47,7 +48,7 @@ class EnvelopedLines(ArrowLines):
         self._under, self._around, self._fits = under, around, fits
         self._unexpected = "error" if is_closed else "ignore"
 
-    def rows(self, data: bytes, way: Way, lines: int) -> tuple[pa.RecordBatch, dict[str, pa.Array]]:
+    def rows(self, data: bytes, way: Way) -> tuple[pa.RecordBatch, dict[str, pa.Array]]:
         """The records of whole lines, and the members around them.
 
         Raises:
@@ -57,7 +58,7 @@ class EnvelopedLines(ArrowLines):
         columns = self._columns(way)
         read = list(columns.read) or [pa.field(_ANY_ROW, pa.null())]
         whole = self._around.append(pa.field(self._under, pa.struct(read)))
-        table = read_lines(data, whole, lines, unexpected=self._unexpected)
+        table = read_lines(data, whole, LineEnds.of(data), unexpected=self._unexpected)
         record = table.column(self._under)
         if record.null_count:
             raise NotPlainError

@@ -26,7 +26,7 @@ def join(readers: Sequence[ObjectReader], schema: pa.Schema, options: ReadOption
     if len(texts) < len(readers):
         return None
     counts = [text.count(b"\n") for text in texts]
-    batch = BlockParser(schema, options).plain(b"".join(texts), sum(counts))
+    batch = BlockParser(schema, options).plain(b"".join(texts))
     return None if batch is None else cut(batch, counts)
 
 

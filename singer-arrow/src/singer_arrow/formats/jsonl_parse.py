@@ -17,6 +17,7 @@ from pyarrow import types as pt
 from singer_arrow.formats.jsonl_arrow import FAILED, ArrowLines, NotPlainError, Way, batch_of
 from singer_arrow.formats.jsonl_blocks import LongLine
 from singer_arrow.formats.jsonl_careful import CarefulReading, Lines
+from singer_arrow.formats.jsonl_ends import LineEnds
 from singer_arrow.formats.jsonl_keys import Keys, News
 from singer_arrow.formats.jsonl_numbers import needs_wide
 from singer_arrow.formats.jsonl_settle import Fault, Rows, Settled, settle
@@ -76,39 +77,40 @@ class BlockParser:
         data = whole if isinstance(whole, bytes) and len(whole) == len(block) else bytes(block)
         if data[-1:] != b"\n":
             data += b"\n"
-        lines = data.count(b"\n")
-        rows = self._rows(data, lines)
-        return Parsed(lines, len(block), settle(rows, self._wanted, self._options), rows.faults, rows.news)
+        ends = LineEnds.of(data)
+        rows = self._rows(data, ends)
+        return Parsed(ends.count, len(block), settle(rows, self._wanted, self._options), rows.faults, rows.news)
 
-    def plain(self, data: bytes, lines: int) -> pa.RecordBatch | None:
+    def plain(self, data: bytes) -> pa.RecordBatch | None:
         """The rows of whole lines, one for each line, if they are all as they should be."""
+        ends = LineEnds.of(data)
         try:
-            batch = self._quick(data, lines)
+            batch = self._quick(data, ends)
         except FAILED:
             return None
-        if batch.num_rows != lines:
+        if batch.num_rows != ends.count:
             return None
         return settle(Rows(batch, ()), self._wanted, self._options).batch
 
     def _empty(self) -> pa.RecordBatch:
         return batch_of([pa.nulls(0, f.type) for f in self._own], self._own, 0)
 
-    def _rows(self, data: bytes, lines: int) -> Rows:
+    def _rows(self, data: bytes, ends: LineEnds) -> Rows:
         if not self._wary:
             try:
-                return Rows(self._quick(data, lines), ())
+                return Rows(self._quick(data, ends), ())
             except FAILED:
                 pass
         with ROW_BY_ROW:
             rows = self._careful(data, self._suspects)
         columns = Counter(fault.column for fault in rows.faults if fault.raw is not None and fault.column is not None)
-        often = [name for name, count in columns.most_common(_MOST_SUSPECTS) if count * _OFTEN > lines]
+        often = [name for name, count in columns.most_common(_MOST_SUSPECTS) if count * _OFTEN > ends.count]
         self._suspects = tuple(sorted(often))
         bad = {fault.line for fault in rows.faults}.union(new.line for new in rows.news)
-        self._wary = len(bad) * _OFTEN > lines
+        self._wary = len(bad) * _OFTEN > ends.count
         return rows
 
-    def _quick(self, data: bytes, lines: int) -> pa.RecordBatch:
+    def _quick(self, data: bytes, ends: LineEnds) -> pa.RecordBatch:
         """The rows of a block without trouble.
 
         Raises:
@@ -116,13 +118,13 @@ class BlockParser:
         """
         ways = self._ways
         try:
-            return self._read(data, ways[0], lines)[0]
+            return self._read(data, ways[0], ends)[0]
         except FAILED:
             if len(ways) == 1 or self._has_trouble(data, ways[0]):
                 raise
         for way in ways[1:]:
             try:
-                batch, _ = self._read(data, way, lines)
+                batch, _ = self._read(data, way, ends)
             except FAILED:
                 continue
             self._ways = [way, *(other for other in ways if other != way)]  # the next blocks are probably alike
@@ -134,8 +136,9 @@ class BlockParser:
         lines = Lines.of(data)
         while not lines.are_few:
             first, second = lines.halves()
+            text = first.data
             try:
-                self._read(first.data, way, len(first.texts))
+                self._read(text, way, LineEnds.of(text))
             except FAILED:
                 lines = first
             else:

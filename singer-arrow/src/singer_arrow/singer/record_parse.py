@@ -102,7 +102,7 @@ class RecordParser:
 
     def _fast(self, data: bytes, lines: int) -> Parsed:
         self._refuse_surrogates(data)
-        rows, around = self._strict.rows(data, self._strict_ways[0], lines)
+        rows, around = self._strict.rows(data, self._strict_ways[0])
         if rows.num_rows != lines or self._rules is None or not self._rules.hold(rows, data):
             raise NotPlainError
         self._check_years(rows)
@@ -112,7 +112,7 @@ class RecordParser:
 
     def _unchecked(self, data: bytes, lines: int) -> Parsed:
         self._refuse_surrogates(data)
-        rows, around = self._loose.rows(data, self._loose_ways[0], lines)
+        rows, around = self._loose.rows(data, self._loose_ways[0])
         if rows.num_rows != lines:
             raise NotPlainError
         self._check_years(rows)
