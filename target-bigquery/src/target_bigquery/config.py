@@ -60,6 +60,7 @@ SETTINGS: dict[str, Any] = {
     "max_batch_mb": LOADS["max_batch_mb"],
     "hard_delete": LOADS["hard_delete"],
     "replay": LOADS["replay"],
+    "manifest_roots": LOADS["manifest_roots"],
     "partition_by": text_by_stream(
         "Column by which new tables are partitioned, as `column` or `column:unit` (hour, day, month, year); or an "
         "object from streams (also patterns: `events_*`) to columns."

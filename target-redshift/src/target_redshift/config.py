@@ -87,6 +87,7 @@ SETTINGS: dict[str, Any] = {
     "max_batch_mb": LOADS["max_batch_mb"],
     "hard_delete": LOADS["hard_delete"],
     "replay": LOADS["replay"],
+    "manifest_roots": LOADS["manifest_roots"],
     "dist_key": {
         "type": ["string", "object", "null"],
         "description": "Column by which rows of new tables are spread over the slices; or an object from streams (also "

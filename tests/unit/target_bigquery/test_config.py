@@ -51,6 +51,7 @@ def test_default_target_schema_names_the_dataset() -> None:
         ({"partition_by": {"x": "at:week"}}, "must be one of hour, day, month, year"),
         ({"cluster_by": ["a", "b", "c", "d", "e"]}, "takes four at most"),
         ({"kms_key": "mine"}, "must read projects/P"),
+        ({"manifest_roots": ["s3://"]}, "Setting 'manifest_roots' has 's3://'"),
         ({"labels": {"Team": "x"}}, "lower case"),
         ({"labels": {"team": "X"}}, "lower case"),
         ({"batch_config": {"storage": {"params": {"key": "a"}}}}, "belong together"),
@@ -98,6 +99,7 @@ def test_every_setting_is_described() -> None:
         *("project", "dataset", "default_target_schema", "location", "credentials_path", "credentials_json"),
         *("impersonate_service_account", "api_endpoint", "load_method", "load_format", "load_via", "gcs_stage"),
         *("max_parallel_loads", "max_batch_age_seconds", "max_batch_mb", "hard_delete", "replay", "partition_by"),
+        "manifest_roots",
         *("cluster_by", "nested", "labels", "kms_key", "table_prefix", "bytes_billed_limit"),
     )
     assert set(SETTINGS) == set(contract)

@@ -67,6 +67,7 @@ def test_empty_text_and_null_stand_for_not_set() -> None:
         ({"grants": {"own": ["x"]}}, "'grants' has 'own'"),
         ({"sort_keys": ["c"] * 401}, "takes 400 at most"),
         ({"iam": {"workgroup": "w"}}, "two ways to log in"),
+        ({"manifest_roots": ["s3://b/../c"]}, "'manifest_roots' has 's3://b/../c'"),
         ({"iam": {"region": "r"}, "password": None}, "one of cluster_identifier and workgroup"),
         ({"iam": {"workgroup": "w", "cluster_identifier": "c"}, "password": None}, "one of cluster_identifier"),
         ({"iam": {"cluster_identifier": "c"}, "user": None, "password": None}, "'iam.db_user' is missing"),

@@ -7,13 +7,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from singer_arrow.errors import DataError
+from singer_arrow.errors import ConfigError, DataError
+from singer_arrow.urls import Url
 
 FORMATS = ("parquet", "jsonl")
+_READ = ("s3", "gs", "az", "file", "http", "https", "ftp", "ftps", "sftp", "scp", "ssh", "hdfs", "viewfs", "webhdfs")
+_BUCKETS = ("s3", "gs", "az")
+_BUCKET = re.compile(r"[\w.@-]{1,255}", re.ASCII)
+_LONGEST_ID = 1024
+_LARGEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +74,19 @@ class Batch:
             raise DataError(msg)
         if encoding["format"] not in FORMATS:
             wanted = " or ".join(FORMATS)
-            msg = f"{where} is in the format {encoding['format']!r}; set the tap's encoding.format to {wanted}"
+            msg = f"{where} is in the format {encoding['format'][:40]!r}; set the tap's encoding.format to {wanted}"
             raise DataError(msg)
         if not isinstance(manifest, list | tuple) or not all(isinstance(u, str) and u for u in manifest):
             msg = f"{where}: 'manifest' must be a list of URLs"
             raise DataError(msg)
+        for url in manifest:
+            if reason := _unreadable(url):
+                msg = f"{where}: {url[:200]!r} in its manifest {reason}; this is an error of the tap"
+                raise DataError(msg)
         return cls(
             stream=stream,
             format=encoding["format"],
-            compression=encoding.get("compression"),
+            compression=_optional(encoding, "compression", str, where),
             manifest=tuple(manifest),
             batch_id=_optional(message, "batch_id", str, where),
             row_count=_optional(message, "row_count", int, where),
@@ -87,6 +98,33 @@ class Batch:
 def _optional(message: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
     value = message.get(key)
     if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-        msg = f"{where}: {key!r} must be {'text' if kind is str else 'an integer'}, it is {value!r}"
+        msg = f"{where}: {key!r} must be {'text' if kind is str else 'an integer'}, it is {repr(value)[:80]}"
+        raise DataError(msg)
+    if isinstance(value, int) and not (_LEAST[key] <= value <= _LARGEST):
+        msg = f"{where}: {key!r} must be an integer from {_LEAST[key]} to {_LARGEST}, it is {repr(value)[:80]}"
+        raise DataError(msg)
+    if isinstance(value, str) and not (value.isprintable() and len(value.encode()) <= _LONGEST_ID):
+        msg = f"{where}: {key!r} must be printable and have at most {_LONGEST_ID} bytes, it is {value[:80]!r}"
         raise DataError(msg)
     return value
+
+
+_LEAST = {"row_count": 0, "byte_count": 0, "version": -_LARGEST - 1}
+
+
+def _unreadable(text: str) -> str | None:
+    """Why a URL cannot be that of a file; None if it can."""
+    try:
+        text.encode()
+        url = Url.parse(text)
+    except UnicodeEncodeError:
+        return "is no Unicode"
+    except (ConfigError, RuntimeError):  # the latter: ~ of a user who does not exist
+        return "is no URL of a file"
+    if url.scheme not in _READ:
+        return f"has the scheme {url.scheme[:40]!r}, and files are read from {', '.join(_READ)}"
+    if url.scheme in _BUCKETS and not _BUCKET.fullmatch(url.bucket):
+        return "has a bucket that cannot exist"
+    if not url.key or (url.scheme == "file" and "\0" in url.key):
+        return "is no URL of a file"
+    return None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from singer_arrow.aws import AwsOptions
+from singer_arrow.batch.roots import Roots
 
 APPEND, UPSERT, OVERWRITE = "append-only", "upsert", "overwrite"
 
@@ -81,6 +82,13 @@ LOADS: dict[str, dict[str, Any]] = {
         "skip",
         "load",
     ),
+    "manifest_roots": {
+        "type": ["array", "null"],
+        "items": {"type": "string", "minLength": 1},
+        "default": [],
+        "description": "Buckets and folders, such as `s3://bucket/folder` or `/local/folder`, below which all files of "
+        "BATCH messages must be; others are refused, whatever `..` or links lead to them. Empty: they may be anywhere.",
+    },
 }
 """The settings of every target that loads in the background; `LoadSettings` holds them."""
 
@@ -95,18 +103,24 @@ class LoadSettings:
     max_batch_bytes: int = 512 << 20
     hard_delete: bool = False
     replay_loads: bool = False
+    manifest_roots: Roots = field(default_factory=Roots)
     aws: AwsOptions = field(default_factory=AwsOptions)
     """How batch files on S3 are read; each target says where that is set."""
 
     @staticmethod
     def load_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of this class, of a configuration that the JSON Schema of `LOADS` accepts."""
+        """The arguments of this class, of a configuration that the JSON Schema of `LOADS` accepts.
+
+        Raises:
+            ConfigError: A manifest root names no place.
+        """
         plain = ("load_method", "max_parallel_loads", "hard_delete")
         return {
             **{name: given[name] for name in plain if name in given},
             "max_batch_age_seconds": float(given.get("max_batch_age_seconds", 60)),
             "max_batch_bytes": int(given.get("max_batch_mb", 512) * (1 << 20)),
             "replay_loads": given.get("replay") == "load",
+            "manifest_roots": Roots.parse(given.get("manifest_roots", ())),
         }
 
 

@@ -26,6 +26,7 @@ from singer_arrow.reading import text as limits
 from singer_arrow.reading.text import LongRecordError
 from singer_arrow.singer.lines import Lines
 from singer_arrow.singer.sdk_errors import NoSchemaError, bad_record, place
+from singer_arrow.singer.shapes import is_text
 
 _VERSION = rb'(?:"version"\s*:\s*\d+\s*,\s*)?'
 _TYPE, _STREAM = rb'"type"\s*:\s*"RECORD"', rb'"stream"\s*:\s*"[^"\\]*"'
@@ -194,10 +195,12 @@ class LineReader(SingerReader):
 
     def _placed(self, error: Exception, message: dict[str, Any]) -> Exception:
         """The error of a message, with its line; what else failed meanwhile stays as it is."""
-        if error is self._lines.error or isinstance(error, SchemaError):
+        if error is self._lines.error:
             return error
         kind, stream = message.get("type"), message.get("stream")
         where = place(self.number, kind, stream)
+        if isinstance(error, SchemaError):
+            return type(error)(f"{where}: {error}") if kind == "SCHEMA" else error
         if isinstance(error, RecordsWithoutSchemaException) and not isinstance(error, DataError):
             return NoSchemaError("it stands before the SCHEMA of its stream; the tap must send that first", url=where)
         if not isinstance(error, DataError):
@@ -262,8 +265,13 @@ def _stream_of_record(line: bytes) -> str | None:
 
 
 def _check_stream(message: dict[str, Any]) -> None:
-    kind, stream = message["type"], message.get("stream", "")
-    if not isinstance(stream, str) and isinstance(kind, str) and kind in _OF_STREAMS:
+    kind, stream = message["type"], message.get("stream", "x")
+    if not isinstance(kind, str) or kind not in _OF_STREAMS:
+        return
+    if isinstance(stream, str) and not (stream and is_text(stream)):
+        msg = f"The 'stream' of a {kind} message is {'no Unicode' if stream else 'empty'}; this is an error of the tap"
+        raise DataError(msg)
+    if not isinstance(stream, str):
         msg = f"The 'stream' of a {kind} message must be text, it is {kind_of(stream)}; this is an error of the tap"
         raise DataError(msg)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import abc
 import sys
 import threading
+import traceback
 import weakref
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -15,11 +16,13 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from singer_sdk import Target, metrics
+from singer_sdk.helpers._flattening import flatten_schema
 from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform, StreamMap
 from singer_sdk.singerlib.json import deserialize_json, serialize_json
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError, SchemaError, ServiceError
+from singer_arrow.formats.values import shorten
 from singer_arrow.singer.checkpoint import Checkpoints, State
 from singer_arrow.singer.intake import Intake
 from singer_arrow.singer.loads import AnyLane, Limits, Loads
@@ -27,6 +30,7 @@ from singer_arrow.singer.record_message import names_of_record
 from singer_arrow.singer.sdk import CheckedPlugin, discard_output
 from singer_arrow.singer.sdk_reader import BAD_INPUT, LineReader
 from singer_arrow.singer.sdk_sink import LoadSink
+from singer_arrow.singer.shapes import check_schema, is_int64
 from singer_arrow.singer.tally import Tally
 from singer_arrow.singer.ticker import tick
 from singer_arrow.temporary import TemporaryFolder
@@ -118,6 +122,13 @@ class LoadTarget(CheckedPlugin, Target):
         if stream not in self._tallies:
             self._tallies[stream] = Tally(stream)
         return self._tallies[stream]
+
+    def check_batch(self, batch: Batch) -> None:
+        """Called with each BATCH message before anything is done with it.
+
+        Raises:
+            DataError: It must not be loaded.
+        """
 
     def drain_stream(self, stream: str) -> None:
         """Load all that was read of a stream so far, and wait for it.
@@ -240,16 +251,18 @@ class LoadTarget(CheckedPlugin, Target):
     def _process_schema_message(self, message_dict: dict[str, Any]) -> None:
         self._assert_line_requires(message_dict, {"stream", "schema"})
         stream, schema, keys = message_dict["stream"], message_dict["schema"], message_dict.get("key_properties")
-        if not isinstance(schema, Mapping) or not isinstance(schema.get("properties"), Mapping):
-            msg = f"SCHEMA of stream {stream!r} has no properties; a table needs at least one column"
-            raise SchemaError(msg)
-        if not (keys is None or (isinstance(keys, list) and all(isinstance(k, str) for k in keys))):
-            msg = f"SCHEMA of stream {stream!r} has key_properties {keys!r}; they must be a list of names"
-            raise SchemaError(msg)
+        check_schema(stream, schema, keys)
         with self._messages:
             self.intake.flush()
             self._takers.clear()
-            super()._process_schema_message(message_dict)
+            try:
+                super()._process_schema_message(message_dict)
+            except (TypeError, AttributeError, LookupError) as error:
+                if not _was_flattening(error):
+                    raise
+                why = f"({type(error).__name__}: {' '.join(str(error).split())})"
+                msg = f"SCHEMA of stream {stream!r} cannot be flattened {why}; mend it, or leave flattening out"
+                raise SchemaError(msg) from None
 
     def _process_record_message(self, message_dict: dict[str, Any]) -> None:
         with self._messages:
@@ -268,6 +281,7 @@ class LoadTarget(CheckedPlugin, Target):
 
     def _process_batch_message(self, message_dict: dict[str, Any]) -> None:
         batch = Batch.from_message(message_dict)
+        self.check_batch(batch)
         with self._messages:
             self.intake.flush()
             if batch.stream not in self.mapper.stream_maps:
@@ -293,6 +307,9 @@ class LoadTarget(CheckedPlugin, Target):
 
     def _process_activate_version_message(self, message_dict: dict[str, Any]) -> None:
         self._assert_line_requires(message_dict, {"stream", "version"})
+        if not is_int64(version := message_dict["version"]):
+            msg = f"'version' must be an integer of 64 bits, it is {shorten(version)}; this is an error of the tap"
+            raise DataError(msg)
         if message_dict["stream"] not in self.mapper.stream_maps:
             self._assert_sink_exists(message_dict["stream"])
         with self._messages:
@@ -391,6 +408,12 @@ class LoadTarget(CheckedPlugin, Target):
                 {"stream": tally.stream, **counts, "seconds": round(tally.seconds, 3)},
             )
             metrics.log(self.metrics_logger, point)
+
+
+def _was_flattening(error: Exception) -> bool:
+    """Whether it was raised by the SDK's flattening, which takes a SCHEMA's shape for granted."""
+    frames = [frame.f_globals.get("__name__") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return frames[-1] == flatten_schema.__module__
 
 
 def _is_plain(stream_map: StreamMap) -> bool:

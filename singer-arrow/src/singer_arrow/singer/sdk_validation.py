@@ -16,6 +16,7 @@ from typing import Any
 from jsonschema import FormatChecker, TypeChecker, validators
 from jsonschema.exceptions import best_match
 from jsonschema.protocols import Validator
+from referencing.exceptions import Unresolvable
 from singer_sdk.helpers._typing import get_datelike_property_type
 from singer_sdk.typing import DEFAULT_JSONSCHEMA_VALIDATOR
 
@@ -71,7 +72,8 @@ def check_record(record: Mapping[str, Any], against: Validator) -> None:
         ArithmeticError,
         TypeError,
         RecursionError,
-    ) as failed:  # of numbers with too many digits
+        Unresolvable,
+    ) as failed:  # of numbers with too many digits; of a $ref that leads nowhere
         reason = f"it cannot be checked against the SCHEMA ({type(failed).__name__})"
         raise BadRowError(reason) from None
     if error is not None:
@@ -83,7 +85,7 @@ def is_valid(value: Any, against: Validator) -> bool:
     """Whether a value is as a schema says."""
     try:
         return next(iter(against.iter_errors(value)), None) is None
-    except (ArithmeticError, TypeError, RecursionError):
+    except (ArithmeticError, TypeError, RecursionError, Unresolvable):
         return False
 
 

@@ -82,6 +82,10 @@ class WarehouseTarget(LoadTarget):
         """How many things can be computed at once."""
         return max(2, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2)
 
+    def check_batch(self, batch: Batch) -> None:
+        """See `LoadTarget.check_batch`."""
+        self.settings.manifest_roots.check(batch.stream, batch.manifest)
+
     @cached_property
     def storage(self) -> Storage:
         """See `LoadTarget.storage`."""
