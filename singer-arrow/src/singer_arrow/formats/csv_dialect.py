@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from singer_arrow.errors import ConfigError
+from singer_arrow.formats.characters import count
 from singer_arrow.formats.protocol import ReadOptions
 
 _LINE_END = re.compile(rb"\r\n?|\n")
@@ -178,7 +179,7 @@ class Dialect:
 
     def _quotes(self, data: bytes, start: int, end: int) -> int:
         quote = (self.quote or "").encode()
-        found = data.count(quote, start, end)
+        found = count(data, quote, start, end)
         return found - data.count((self.escape or "").encode() + quote, start, end) if self.escape else found
 
     @cached_property

@@ -17,6 +17,7 @@ import pyarrow.csv as pc_csv
 from pyarrow import types as pt
 
 from singer_arrow.errors import SchemaError
+from singer_arrow.formats.characters import count
 from singer_arrow.formats.csv_dialect import Dialect
 from singer_arrow.formats.csv_rows import FoundRows, find_rows
 from singer_arrow.formats.text_rows import MisfitError, Outcome, Problem, TextRows
@@ -78,7 +79,7 @@ class BlockParser:
         """
         line_end = b"" if bytes(block[-1:]) in (b"\n", b"\r") else b"\n"
         text = self.dialect.without_comments(b"".join((block, line_end, self._end.encode(), b"\n")))
-        lines = text.count(b"\n") - 1 or text.count(b"\r")
+        lines = count(text, b"\n") - 1 or text.count(b"\r")
         why: Exception | None = None
         if valid := _is_utf8(text):
             found = _Rows(self._end)
