@@ -34,6 +34,11 @@ _ELSEWHERE = re.compile(
     r"PermanentRedirect|IncorrectEndpoint|AuthorizationHeaderMalformed|incorrectly configured region"
 )
 _NO_BODY = re.compile(r"HEAD \S+ .*400 Bad Request|\(400\) when calling the HeadObject", re.DOTALL)
+_STATUS = re.compile(r"status code: \d{3}[\w ]*")
+_CODE = re.compile(r"<Code>(.*?)</Code>")
+_MESSAGE = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
+_SHORTEST = 5
+"""Characters of the shortest words that are looked for in answers."""
 
 
 @contextmanager
@@ -46,7 +51,8 @@ def mapped(url: Url, *, pinned: bool = False) -> Iterator[None]:
     except SingerArrowError:
         raise
     except FileNotFoundError as error:
-        if "NoSuchBucket" in str(error) or "BucketNotFound" in str(error):
+        told = _told(url, str(error))
+        if "NoSuchBucket" in told or "BucketNotFound" in told:
             raise _no_bucket(url) from None
         raise _missing(url, pinned=pinned) from None
     except oe.PreconditionError:
@@ -80,10 +86,7 @@ def changed(url: Url) -> ObjectChangedError:
 def line(error: Exception | str) -> str:
     """A vendor's message in one short line: S3's own code and text where there are any."""
     text = str(error)
-    code, message = (
-        re.search(r"<Code>(.*?)</Code>", text),
-        re.search(r"<Message>(.*?)</Message>", text, re.DOTALL),
-    )
+    code, message = _CODE.search(text), _MESSAGE.search(text)
     if code:
         text = f"{code[1]}: {message[1]}" if message else code[1]
     return " ".join(text.partition("Debug source")[0].split())[:300].rstrip(" -")
@@ -108,32 +111,51 @@ def _of_client(url: Url, error: ClientError, *, pinned: bool) -> Exception:
     return _other(url, f"{code}: {said}" if said else str(error), pinned=pinned)
 
 
-def _other(url: Url, text: str, *, pinned: bool, denied: bool = False) -> Exception:
+def _told(url: Url, text: str) -> str:
+    """What an answer tells, without the names that stand around it and may sound like another answer.
+
+    That is its status, with the code and the message of its body; where there was no answer, all but the key.
+    """
+    text, key = text.partition("Debug source")[0], url.key
+    for named in (f"at location {key} ", f"for path {key}: "):  # elsewhere obstore codes the key
+        text = text.partition(named)[2] or text
+    if status := _STATUS.search(text):
+        code, message = _CODE.search(text, status.end()), _MESSAGE.search(text, status.end())
+        if code:
+            return f"{status[0]}: {code[1]}: {message[1] if message else ''}"
+        text = text[status.start() :]
+    return text.replace(key, "") if len(key) >= _SHORTEST else text
+
+
+def _other(url: Url, answer: str, *, pinned: bool, denied: bool = False) -> Exception:
+    text = _told(url, answer)
     if pinned and "412 Precondition Failed" in text:  # obstore met it while it resumed a broken body
         return changed(url)
     if _NO_RANGE.search(text):
         return EmptyObjectError(f"{url} holds no byte where some were asked for; it is empty or was cut")
     if "NoSuchBucket" in text:
         return _no_bucket(url)
-    if found := _NO_PATH.search(text):
+    if found := _NO_PATH.search(answer):
         return _no_path(found[1])
     if "InvalidObjectState" in text:
         how = "restore it from its storage class, or set the stream's 'archived' to skip"
-        return ArchivedError(f"{url} is archived ({line(text)}); {how}")
+        return ArchivedError(f"{url} is archived ({line(answer)}); {how}")
     if _EXPIRED.search(text):
-        return CredentialsError(f"{url}: the credentials have expired ({line(text)}); renew them and run again")
+        return CredentialsError(f"{url}: the credentials have expired ({line(answer)}); renew them and run again")
     if _ENCRYPTED.search(text):
-        why = f"{url} is encrypted with a key of yours ({line(text)}); set aws.sse_customer_key to that key"
+        why = f"{url} is encrypted with a key of yours ({line(answer)}); set aws.sse_customer_key to that key"
         return CredentialsError(why)
-    if _NO_BODY.search(text):
+    if _NO_BODY.search(answer):
         why = "the credentials may have expired, or the object is encrypted with a key that aws.sse_customer_key lacks"
         return CredentialsError(f"{url}: S3 refuses to tell of it, and a HEAD is not told why; {why}")
     if _ELSEWHERE.search(text):
-        why = f"{url}: the bucket is in another region ({line(text)}); leave aws.region out, or set it to the bucket's"
+        why = (
+            f"{url}: the bucket is in another region ({line(answer)}); leave aws.region out, or set it to the bucket's"
+        )
         return CredentialsError(why)
     if denied or _DENIED.search(text):
-        return CredentialsError(f"{url}: access is denied ({line(text)}); check the credentials and what they allow")
-    return ServiceError(f"{url}: the storage did not answer as it should ({line(text)}); try again")
+        return CredentialsError(f"{url}: access is denied ({line(answer)}); check the credentials and what they allow")
+    return ServiceError(f"{url}: the storage did not answer as it should ({line(answer)}); try again")
 
 
 def _missing(url: Url, *, pinned: bool) -> Exception:

@@ -1,13 +1,17 @@
-"""Objects on local disk, read through the real storage, which tells what was asked of it."""
+"""Objects on local disk, read through the real storage, which tells what was asked of it; and a service that fails."""
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from obstore.store import S3Store
 
 from singer_arrow.formats import FORMATS, ReadOptions
 from singer_arrow.reading.budget import Budget
@@ -74,3 +78,40 @@ def _format(name: str) -> Any:
 @pytest.fixture(scope="session")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> Objects:
     return Objects(tmp_path_factory.mktemp("objects"))
+
+
+@pytest.fixture
+def answering() -> Iterator[tuple[list[tuple[int, str]], S3Store]]:
+    """A store, and what it answers: first this, then that."""
+    answers = list[tuple[int, str]]()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = answers.pop(0)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Last-Modified", "Wed, 01 May 2024 00:00:00 GMT")
+            self.send_header("ETag", '"e"')
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield (
+            answers,
+            S3Store(
+                "bucket",
+                config={"endpoint": f"http://127.0.0.1:{server.server_port}", "region": "r", "skip_signature": True},
+                client_options={"allow_http": True},
+                retry_config={"max_retries": 0},
+            ),
+        )
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from obstore.exceptions import BaseError
@@ -57,43 +56,6 @@ def test_what_another_try_would_not_mend_is_raised_at_once(error: Exception) -> 
 
 KEY = "status code: 503/TooManyRequests/<Code>SlowDown</Code>/RequestTimeout.csv"
 """Sounds like another answer."""
-
-
-@pytest.fixture
-def answering() -> Iterator[tuple[list[tuple[int, str]], S3Store]]:
-    """A store, and what it answers: first this, then that."""
-    answers = list[tuple[int, str]]()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, body = answers.pop(0)
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Last-Modified", "Wed, 01 May 2024 00:00:00 GMT")
-            self.send_header("ETag", '"e"')
-            self.end_headers()
-            self.wfile.write(body.encode())
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield (
-            answers,
-            S3Store(
-                "bucket",
-                config={"endpoint": f"http://127.0.0.1:{server.server_port}", "region": "r", "skip_signature": True},
-                client_options={"allow_http": True},
-                retry_config={"max_retries": 0},
-            ),
-        )
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.mark.parametrize(
