@@ -211,6 +211,24 @@ def test_columns_are_added_where_that_is_allowed(bq: Any, here: str, load: Load)
     ]
 
 
+def test_types_of_columns_are_changed_where_values_are_coerced(bq: Any, here: str, load: Load) -> None:
+    bq.query_and_wait(f"CREATE TABLE {here}.t (a INT64 NOT NULL, d DATE, n NUMERIC) PARTITION BY d CLUSTER BY a")
+    bq.query_and_wait(f"INSERT INTO {here}.t VALUES ({2**63 - 1}, '2024-02-29', 1.5)")
+    created = bq.get_table(f"{here}.t").created
+    for change in ("a SET DATA TYPE NUMERIC", "a SET DATA TYPE NUMERIC", "n SET DATA TYPE BIGNUMERIC"):
+        bq.query_and_wait(f"ALTER TABLE {here}.t ALTER COLUMN {change}")
+    table = bq.get_table(f"{here}.t")
+    found = [(f.name, f.field_type, f.mode) for f in table.schema]
+    assert found == [("a", "NUMERIC", "REQUIRED"), ("d", "DATE", "NULLABLE"), ("n", "BIGNUMERIC", "NULLABLE")]
+    assert (table.created, table.time_partitioning.field, table.clustering_fields) == (created, "d", ["a"])
+    assert rows(bq, f"{here}.t") == [{"a": 2**63 - 1, "d": dt.date(2024, 2, 29), "n": Decimal("1.5")}]
+    for change in ("a SET DATA TYPE INT64", "d SET DATA TYPE TIMESTAMP", "a SET DATA TYPE STRING"):
+        with pytest.raises(BadRequest, match=r"existing column type \(\w+\) is assignable to the new type"):
+            bq.query_and_wait(f"ALTER TABLE {here}.t ALTER COLUMN {change}")
+    with pytest.raises(BadRequest, match="Field a has changed type from NUMERIC to INTEGER"):
+        load("t", "PARQUET", parquet(a=[1]), schema=[bigquery.SchemaField("a", "INTEGER", "REQUIRED")])
+
+
 def test_fields_are_added_within_columns(bq: Any, here: str, load: Load) -> None:
     options = bigquery.ParquetOptions()  # type: ignore[no-untyped-call] # google.cloud types its API in part
     options.enable_list_inference = True

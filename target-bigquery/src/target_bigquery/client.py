@@ -110,7 +110,7 @@ class BigQuery(Jobs):
 
         changed = table.resource
         changed.schema = [bigquery.SchemaField.from_api_repr(dict(f)) for f in fields]
-        where = f"Adding columns to table {self.path(table.name)}"
+        where = f"Changing the columns of table {self.path(table.name)}"
         return answers.table(
             table.name, self.call(where, lambda: self.client.update_table(changed, ["schema"], **ONCE))
         )

@@ -61,6 +61,7 @@ SETTINGS: dict[str, Any] = {
     "hard_delete": LOADS["hard_delete"],
     "replay": LOADS["replay"],
     "manifest_roots": LOADS["manifest_roots"],
+    "on_drift": LOADS["on_drift"],
     "partition_by": text_by_stream(
         "Column by which new tables are partitioned, as `column` or `column:unit` (hour, day, month, year); or an "
         "object from streams (also patterns: `events_*`) to columns."

@@ -1,21 +1,24 @@
-"""Makes the dataset and the tables ready: creates them, adds columns, and refuses what does not fit before any load."""
+"""Makes the dataset and the tables ready before any load: creates them, adds, widens and relaxes columns."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.errors import ConfigError, SchemaError, SingerArrowError
+from singer_arrow.errors import ConfigError, LoadError, SchemaError, SingerArrowError
 from singer_arrow.singer.names import LEDGER, STAGING, digest, distinct_table_name, stream_label, table_name
+from singer_arrow.singer.variants import EVOLVE
+from target_bigquery import drift, sql
 from target_bigquery.answers import AlreadyExistsError, ChangedError, Table
 from target_bigquery.client import BigQuery
+from target_bigquery.drift import Drift, columns_of
 from target_bigquery.names import RULES
-from target_bigquery.types import Column, columns_of, missing_required, new_columns
+from target_bigquery.types import Column, missing_required, new_columns
 
 logger = logging.getLogger("target-bigquery")
 OWNER = "singer_stream"
@@ -83,23 +86,50 @@ def prepare_dataset(client: BigQuery) -> None:
     client.location = location or wanted
 
 
-def prepare_table(client: BigQuery, stream: str, schema: pa.Schema) -> Destination:
+def prepare_table(
+    client: BigQuery, stream: str, schema: pa.Schema, *, keys: Sequence[str] = (), nullable: Collection[str] = ()
+) -> Destination:
     """Make sure that the stream's table exists and has a column for each property.
 
+    Args:
+        client: The dataset.
+        stream: Name of the stream.
+        schema: What its SCHEMA means.
+        keys: Its key properties, which have no variants.
+        nullable: Properties that may be null.
+
     Raises:
-        SchemaError: The table has a column of another type, or one that must not be null and that the stream lacks.
+        SchemaError: Values do not fit a column, or one must not be null that the stream lacks, and it may not change.
     """
+    settings, fixed = client.settings, set[str]()
     for _ in range(_TRIES):
         name, table = _owned_table(client, stream)
+        may = Drift(settings.on_drift == EVOLVE, keys, frozenset(fixed))
         try:
             if table is None:
                 return _create(client, stream, name, schema)
-            return _fit(client, stream, table, schema)
+            columns = _fitting(client, table, schema, may)
+            if wider := drift.widened(columns, table.columns):
+                fixed |= {c.name for c in wider if not _widen(client, name, c)}
+            else:
+                return _fit(client, stream, table, columns, nullable=frozenset(nullable) - set(keys))
         except (AlreadyExistsError, ChangedError):
             logger.debug("Somebody else changed table %s; looking again", name)
     path = client.path(table_name(stream, RULES))
     msg = f"Table {path} is changed by others all the time; run again when they are done"
     raise SchemaError(msg)
+
+
+def follow(client: BigQuery, table: Table, like: Table) -> None:
+    """Give a table of this run's own the columns that another one has got meanwhile."""
+    have = {c.name: c for c in table.columns}
+    for column in like.columns:
+        if column.name in have and column.kind != have[column.name].kind:
+            what = f"Widening column {column.name!r} of table {client.path(table.name)} to {column.kind}"
+            client.query(sql.widen_column(client.quoted(table.name), column.name, column.kind), what=what)
+    now = client.table(table.name)
+    if now and now.columns != like.columns:
+        client.set_fields(now, like.fields)
 
 
 def prepare_ledger(client: BigQuery) -> None:
@@ -175,20 +205,50 @@ def _create(client: BigQuery, stream: str, name: str, schema: pa.Schema) -> Dest
     return Destination(table, columns)
 
 
-def _fit(client: BigQuery, stream: str, table: Table, schema: pa.Schema) -> Destination:
+def _fitting(client: BigQuery, table: Table, schema: pa.Schema, may: Drift) -> tuple[Column, ...]:
     try:
-        columns = columns_of(schema, nested=client.settings.nested, existing=table.columns)
+        return columns_of(schema, nested=client.settings.nested, existing=table.columns, drift=may)
     except SchemaError as error:
         msg = f"Table {client.path(table.name)}: {error}"
         raise SchemaError(msg) from None
-    if lacking := missing_required(columns, table.columns):
+
+
+def _widen(client: BigQuery, table: str, column: Column) -> bool:
+    """Widen a column; False if BigQuery refuses, which it also does where another run has just widened it further."""
+    what = f"Widening column {column.name!r} of table {client.path(table)} to {column.kind}"
+    logger.info("%s", what)
+    try:
+        client.query(sql.widen_column(client.quoted(table), column.name, column.kind), what=what)
+    except LoadError as error:
+        logger.info("%s", error)
+        return False
+    return True
+
+
+def _fit(
+    client: BigQuery, stream: str, table: Table, columns: tuple[Column, ...], *, nullable: Collection[str]
+) -> Destination:
+    relaxed = set(missing_required(columns, table.columns))
+    if client.settings.on_drift == EVOLVE:
+        relaxed |= {c.name for c in columns if c.source in nullable}
+    elif relaxed:
         msg = (
-            f"Table {client.path(table.name)} requires column {lacking[0]!r}, which stream {stream!r} does not have; "
-            "drop the column or make it NULLABLE"
+            f"Table {client.path(table.name)} requires column {min(relaxed)!r}, which stream {stream!r} does not have; "
+            "drop the column, make it NULLABLE, or set on_drift: evolve"
         )
         raise SchemaError(msg)
-    if new_columns(columns, table.columns):
-        table = client.set_fields(table, _with_columns(table.fields, columns))
+    required = {e.name for e in table.columns if e.mode == "REQUIRED"}
+    if new_columns(columns, table.columns) or relaxed & required:
+        for variant, column in drift.variants(columns, table.columns):
+            logger.warning(
+                "Table %s: values of stream %r that do not fit column %r go into column %r",
+                client.path(table.name),
+                stream,
+                column,
+                variant,
+            )
+        fields = [{**f, "mode": "NULLABLE"} if f["name"] in relaxed & required else f for f in table.fields]
+        table = client.set_fields(table, _with_columns(fields, columns))
     _warn_of_layout(client, stream, table, columns)
     return Destination(table, columns)
 

@@ -27,7 +27,9 @@ class BigQuerySink(WarehouseSink):
 
     def prepare_table(self) -> Sequence[Column]:
         """See the base."""
-        self.destination = migrate.prepare_table(self.target.client, self.stream_name, self.given)
+        self.destination = migrate.prepare_table(
+            self.target.client, self.stream_name, self.given, keys=tuple(self.key_properties), nullable=self.nullable
+        )
         return self.destination.columns
 
     def make_lane(self, load_method: str, keys: tuple[str, ...]) -> Lane:

@@ -81,5 +81,10 @@ def mark_versions_deleted(table: str, version_column: str, deleted_column: str) 
     )
 
 
+def widen_column(table: str, column: str, kind: str) -> str:
+    """Give a column another type, into which BigQuery coerces the values that it has."""
+    return f"ALTER TABLE {table} ALTER COLUMN {quoted(column)} SET DATA TYPE {kind}"
+
+
 NOTHING = "SELECT 1"
 """A job that does nothing, at no cost."""

@@ -47,6 +47,7 @@ _WIDER: dict[str, tuple[str, ...]] = {
     "INTEGER": ("NUMERIC", "BIGNUMERIC", "FLOAT"),
     "NUMERIC": ("BIGNUMERIC",),
     "JSON": ("STRING",),
+    "DATE": ("TIMESTAMP",),
 }
 """Columns of other types that hold every value of a type (FLOAT takes integers up to 2^53; beyond is an error)."""
 _AS_UPLOADED = {
@@ -54,7 +55,10 @@ _AS_UPLOADED = {
     "BIGNUMERIC": pa.decimal256(76, 38),
     "FLOAT": pa.float64(),
     "STRING": pa.string(),
+    "TIMESTAMP": TIMESTAMP,
 }
+_EMPTY = {kind: arrow for arrow, kind in _SCALARS.items()} | _AS_UPLOADED
+"""What columns of nulls are uploaded as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +103,6 @@ def kind_of(name: str) -> str:
     return _ALIASES.get(name.upper(), name.upper())
 
 
-def columns_of(schema: pa.Schema, *, nested: str = "record", existing: Sequence[Existing] = ()) -> tuple[Column, ...]:
-    """The columns of a stream's table, in the order of the schema.
-
-    Args:
-        schema: The Arrow schema that SCHEMA means.
-        nested: `record` or `json`: what structs and lists become.
-        existing: The columns that the table has; theirs are the names and types where values fit them.
-
-    Raises:
-        SchemaError: A type has no counterpart, or a column has a type that its values do not fit.
-    """
-    have = {e.name: e for e in existing}
-    names = column_names(schema.names, RULES, have)
-    columns = [_column(f, names[f.name], nested, 1, have.get(names[f.name])) for f in schema]
-    return tuple(fitted(c, have[c.name]) if c.name in have else c for c in columns)
-
-
 def fitted(column: Column, existing: Existing, path: str = "") -> Column:
     """The column as it must be uploaded for the table's own column.
 
@@ -127,8 +114,12 @@ def fitted(column: Column, existing: Existing, path: str = "") -> Column:
         if column.kind == existing.kind:
             have = {f.name: f for f in existing.fields}
             fields = tuple(fitted(f, have[f.name], f"{where}.") if f.name in have else f for f in column.fields)
-            return _with_fields(column, fields)
-        if existing.kind in _WIDER.get(column.kind, ()) and not column.repeated:
+            return with_fields(column, fields)
+        if (
+            existing.kind in _WIDER.get(column.kind, ())
+            and not column.repeated
+            and not (path and column.kind == "DATE")
+        ):
             return replace(column, kind=existing.kind, arrow=_AS_UPLOADED[existing.kind])
     if existing.kind == "JSON" and existing.mode != "REPEATED" and (column.repeated or column.kind == "RECORD"):
         return Column(column.name, column.source, "JSON", pa.string())
@@ -166,7 +157,7 @@ def read_field(column: Column, given: pa.Field) -> pa.Field:
     if column.fields:
         fields = [read_field(f, item.field(f.source)) for f in column.fields]
         item = pa.struct(fields)
-    elif not (pt.is_timestamp(item) or pt.is_time(item)):
+    elif not (pt.is_timestamp(item) or pt.is_time(item) or (pt.is_date(item) and column.kind == "TIMESTAMP")):
         item = column.arrow.value_type if column.repeated else column.arrow
     return pa.field(column.source, pa.list_(item) if column.repeated else item)
 
@@ -179,6 +170,28 @@ def upload_field(column: Column) -> pa.Field:
 def has_kind(columns: Sequence[Column], kind: str) -> bool:
     """Whether a column or a field at any depth is of that type."""
     return any(c.kind == kind or has_kind(c.fields, kind) for c in columns)
+
+
+def column_of(field: pa.Field, name: str, nested: str = "record", existing: Existing | None = None) -> Column:
+    """The column of a property, whatever type the table's own has.
+
+    Args:
+        field: The property's field in the schema that SCHEMA means.
+        name: The column's name.
+        nested: `record` or `json`: what structs and lists become.
+        existing: The table's column of that name; the fields of a RECORD keep their names.
+
+    Raises:
+        SchemaError: The type has no counterpart.
+    """
+    return _column(field, name, nested, 1, existing)
+
+
+def empty_of(column: Column, existing: Existing) -> Column | None:
+    """The column of a property that is always null as one of the table's type; None if that is nested."""
+    if existing.kind not in _EMPTY or existing.mode == "REPEATED":
+        return None
+    return replace(column, kind=existing.kind, arrow=_EMPTY[existing.kind])
 
 
 def _column(field: pa.Field, name: str, nested: str, depth: int, existing: Existing | None) -> Column:
@@ -252,7 +265,8 @@ def _struct(fields: Sequence[Column]) -> pa.DataType:
     return pa.struct([upload_field(f) for f in fields])
 
 
-def _with_fields(column: Column, fields: tuple[Column, ...]) -> Column:
+def with_fields(column: Column, fields: tuple[Column, ...]) -> Column:
+    """The column, a RECORD, with other fields."""
     if fields == column.fields:
         return column
     struct = _struct(fields)

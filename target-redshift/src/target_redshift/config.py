@@ -88,6 +88,7 @@ SETTINGS: dict[str, Any] = {
     "hard_delete": LOADS["hard_delete"],
     "replay": LOADS["replay"],
     "manifest_roots": LOADS["manifest_roots"],
+    "on_drift": LOADS["on_drift"],
     "dist_key": {
         "type": ["string", "object", "null"],
         "description": "Column by which rows of new tables are spread over the slices; or an object from streams (also "

@@ -98,8 +98,16 @@ def test_every_setting_is_described() -> None:
     contract = (
         *("project", "dataset", "default_target_schema", "location", "credentials_path", "credentials_json"),
         *("impersonate_service_account", "api_endpoint", "load_method", "load_format", "load_via", "gcs_stage"),
-        *("max_parallel_loads", "max_batch_age_seconds", "max_batch_mb", "hard_delete", "replay", "partition_by"),
         "manifest_roots",
+        *(
+            "max_parallel_loads",
+            "max_batch_age_seconds",
+            "max_batch_mb",
+            "hard_delete",
+            "replay",
+            "on_drift",
+            "partition_by",
+        ),
         *("cluster_by", "nested", "labels", "kms_key", "table_prefix", "bytes_billed_limit"),
     )
     assert set(SETTINGS) == set(contract)

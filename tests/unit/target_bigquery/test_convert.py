@@ -11,7 +11,7 @@ import pytest
 from singer_arrow.batch.conversion import ORDER_BITS
 from singer_arrow.errors import DataError
 from target_bigquery.convert import Conversion, loads_as_it_is
-from target_bigquery.types import columns_of
+from target_bigquery.drift import columns_of
 
 NESTED = pa.struct(
     [pa.field("a:b", pa.int64()), pa.field("l", pa.list_(pa.struct([("x y", pa.timestamp("ns", "UTC"))])))]

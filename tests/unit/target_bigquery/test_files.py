@@ -16,11 +16,11 @@ from singer_arrow.batch.decode import read_file
 from singer_arrow.errors import DataError, LoadError, NotFoundError
 from singer_arrow.storage import Storage
 from target_bigquery.convert import Conversion
+from target_bigquery.drift import columns_of
 from target_bigquery.load import files as load_files
 from target_bigquery.load.files import Files, Item, Part
 from target_bigquery.load.lane import upload_formats
 from target_bigquery.load.processes import Processes
-from target_bigquery.types import columns_of
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
 NESTED = pa.schema([pa.field("id", pa.int64()), pa.field("l", pa.list_(pa.int64()))])

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from target_bigquery import sql
-from target_bigquery.types import columns_of
+from target_bigquery.drift import columns_of
 
 
 def test_names_are_quoted_whatever_they_hold() -> None:

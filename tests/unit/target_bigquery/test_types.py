@@ -7,10 +7,10 @@ import pytest
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema import is_json, json_field
+from target_bigquery.drift import columns_of
 from target_bigquery.types import (
     MAX_DEPTH,
     Existing,
-    columns_of,
     fitted,
     has_kind,
     kind_of,

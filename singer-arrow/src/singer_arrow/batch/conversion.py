@@ -71,9 +71,14 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         """
 
     def array(self, array: pa.Array, column: ColumnT) -> pa.Array:
-        """Values as they were read -> values as they are uploaded; what is finer than a microsecond is cut off."""
+        """Values as they were read -> values as they are uploaded; what is finer than a microsecond is cut off.
+
+        Days become their midnights in UTC where the column has moments.
+        """
         if array.type == column.arrow:
             return array
+        if pt.is_date(array.type):
+            return array.cast(column.arrow)
         if has_finer(array.type):
             array = array.cast(_coarse(array.type), safe=False)
         return array if array.type == column.arrow else array.view(column.arrow)

@@ -9,6 +9,7 @@ from typing import Any
 
 from singer_arrow.aws import AwsOptions
 from singer_arrow.batch.roots import Roots
+from singer_arrow.singer.variants import CHOICES, EVOLVE
 
 APPEND, UPSERT, OVERWRITE = "append-only", "upsert", "overwrite"
 
@@ -89,6 +90,13 @@ LOADS: dict[str, dict[str, Any]] = {
         "description": "Buckets and folders, such as `s3://bucket/folder` or `/local/folder`, below which all files of "
         "BATCH messages must be; others are refused, whatever `..` or links lead to them. Empty: they may be anywhere.",
     },
+    "on_drift": choice(
+        "What is done where a property's values do not fit the column that the table has, and it cannot be widened: "
+        "evolve puts them into a second column, `name__type`; fail ends the run before anything is loaded. Columns are "
+        "added and widened in both cases. A key is always an error.",
+        EVOLVE,
+        *CHOICES,
+    ),
 }
 """The settings of every target that loads in the background; `LoadSettings` holds them."""
 
@@ -104,6 +112,7 @@ class LoadSettings:
     hard_delete: bool = False
     replay_loads: bool = False
     manifest_roots: Roots = field(default_factory=Roots)
+    on_drift: str = EVOLVE
     aws: AwsOptions = field(default_factory=AwsOptions)
     """How batch files on S3 are read; each target says where that is set."""
 
@@ -114,7 +123,7 @@ class LoadSettings:
         Raises:
             ConfigError: A manifest root names no place.
         """
-        plain = ("load_method", "max_parallel_loads", "hard_delete")
+        plain = ("load_method", "max_parallel_loads", "hard_delete", "on_drift")
         return {
             **{name: given[name] for name in plain if name in given},
             "max_batch_age_seconds": float(given.get("max_batch_age_seconds", 60)),

@@ -216,6 +216,12 @@ class WarehouseSink(LoadSink):
         verb = "deleted" if hard else "marked as deleted"
         self.logger.info("Stream %r: version %d is active, %d older rows %s", self.stream_name, new_version, gone, verb)
 
+    @property
+    def nullable(self) -> frozenset[str]:
+        """The properties that may be null, as far as plain types tell."""
+        given = self.schema["properties"].items()
+        return frozenset(name for name, said in given if "null" in said.get("type", ()) and "enum" not in said)
+
     def _load_method(self) -> str:
         method = self.target.settings.load_method
         if method == UPSERT and not self.key_properties:

@@ -30,7 +30,7 @@ class Replacement:
                 self._name = migrate.staging_name(destination.name, uuid.uuid4().hex)
                 migrate.create_staging(self._client, self._name, destination.table.fields, like=destination.table)
             elif (table := self._client.table(self._name)) and table.columns != destination.table.columns:
-                self._client.set_fields(table, destination.table.fields)
+                migrate.follow(self._client, table, destination.table)
             return self._name
 
     def replace(self, destination: Destination) -> datetime | None:

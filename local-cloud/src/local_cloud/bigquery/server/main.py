@@ -8,7 +8,7 @@ from pathlib import Path
 
 import uvicorn
 
-from local_cloud.bigquery.server import extensions, jobs, layouts, loads, locations, schemas, turns
+from local_cloud.bigquery.server import alterations, extensions, jobs, layouts, loads, locations, schemas, turns
 from local_cloud.lifeline import Ready, end_with_parent, remove_tree
 
 
@@ -41,7 +41,7 @@ def main() -> None:
     from local_bigquery.settings import settings
 
     settings.data_dir = data_dir
-    for part in (loads, schemas, layouts, turns, locations, jobs):
+    for part in (loads, schemas, layouts, alterations, turns, locations, jobs):
         part.mend()
     database.connection()
     _, grpc_port = grpc_server.start("127.0.0.1", 0)
