@@ -242,7 +242,8 @@ class TestTables:
     def test_what_does_not_fit_is_named(self, client: Redshift) -> None:
         client.query(f"CREATE TABLE {client.quoted('orders')} (id INTEGER)", what="test")
         with pytest.raises(SchemaError, match=r"Table test_\w+\.orders: Column 'id' is of type INTEGER in the table"):
-            migrate.prepare_table(client, "orders", ORDERS)
+            migrate.prepare_table(client, "orders", ORDERS, ["id"])
+        assert "id__integer" in [c.name for c in migrate.prepare_table(client, "orders", ORDERS).columns]
         client.query(f"CREATE TABLE {client.quoted('other')} (must BIGINT NOT NULL)", what="test")
         with pytest.raises(SchemaError, match="requires column 'must'"):
             migrate.prepare_table(client, "other", ORDERS)

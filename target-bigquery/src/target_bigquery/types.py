@@ -120,7 +120,8 @@ def fitted(column: Column, existing: Existing, path: str = "") -> Column:
             and not column.repeated
             and not (path and column.kind == "DATE")
         ):
-            return replace(column, kind=existing.kind, arrow=_AS_UPLOADED[existing.kind])
+            arrow = _bignumeric(column.arrow) if existing.kind == "BIGNUMERIC" else _AS_UPLOADED[existing.kind]
+            return replace(column, kind=existing.kind, arrow=arrow)
     if existing.kind == "JSON" and existing.mode != "REPEATED" and (column.repeated or column.kind == "RECORD"):
         return Column(column.name, column.source, "JSON", pa.string())
     msg = (
@@ -250,6 +251,12 @@ def decimal_kind(t: pa.DataType) -> str:
     if before <= 29 and scale <= 9:
         return "NUMERIC"
     return "BIGNUMERIC" if before <= 38 and scale <= 38 else "STRING"
+
+
+def _bignumeric(t: pa.DataType) -> pa.DataType:
+    """A type that load jobs take for BIGNUMERIC, by its digits, and that holds all values of a narrower one."""
+    before, scale = (t.precision - t.scale, t.scale) if pt.is_decimal(t) else (19, 0)
+    return pa.decimal128(38, 10) if before <= 28 and scale <= 10 else _AS_UPLOADED["BIGNUMERIC"]
 
 
 def _decimal(t: pa.DataType) -> tuple[str, pa.DataType]:

@@ -13,9 +13,11 @@ from typing import TypedDict
 import pyarrow as pa
 
 from singer_arrow.errors import ConfigError, FatalError, LoadError, SchemaError, SingerArrowError
+from singer_arrow.singer.variants import EVOLVE
 from target_redshift import sql
 from target_redshift.answers import AlreadyExistsError, Table
 from target_redshift.client import Redshift
+from target_redshift.drift import Drift, base_of
 from target_redshift.long_texts import RESCUE, SUPER
 from target_redshift.names import LEDGER, distinct_table_name, staging_name, stream_label, table_name
 from target_redshift.types import MAX_COLUMNS, Column, columns_of, ddl_type, missing_required, new_columns, wider_length
@@ -78,18 +80,19 @@ def prepare_table(client: Redshift, stream: str, schema: pa.Schema, keys: Sequen
         client: The database.
         stream: Name of the stream.
         schema: What its SCHEMA means.
-        keys: Its key properties, whose columns can be compared.
+        keys: Its key properties, whose columns can be compared, and which have no variants.
 
     Raises:
-        SchemaError: The table has a column of another type, or one that must not be null and that the stream lacks.
+        SchemaError: Values do not fit a column and may go nowhere else, or one must not be null that the stream lacks.
     """
-    texts = _text_columns(client, stream, schema, keys)
+    choices = _text_columns(client, stream, schema, keys)
+    choices["drift"] = Drift(client.settings.on_drift == EVOLVE, keys)
     for _ in range(_TRIES):
         name, table = _owned_table(client, stream)
         try:
             if table is None:
-                _create(client, stream, name, schema, texts)
-            elif (destination := _fit(client, stream, table, schema, texts)) is not None:
+                _create(client, stream, name, schema, choices)
+            elif (destination := _fit(client, stream, table, schema, choices)) is not None:
                 return destination
         except AlreadyExistsError:
             logger.debug("Somebody else changed table %s; looking again", name)
@@ -180,14 +183,15 @@ def _owned_table(client: Redshift, stream: str) -> tuple[str, Table | None]:
     return name, client.table(name)
 
 
-class _Texts(TypedDict, total=False):
-    """What becomes of text, as `columns_of` takes it."""
+class _Choices(TypedDict, total=False):
+    """What becomes of text, and of values that do not fit, as `columns_of` takes it."""
 
+    drift: Drift
     super_texts: frozenset[str]
     rescued_texts: frozenset[str]
 
 
-def _text_columns(client: Redshift, stream: str, schema: pa.Schema, keys: Sequence[str]) -> _Texts:
+def _text_columns(client: Redshift, stream: str, schema: pa.Schema, keys: Sequence[str]) -> _Choices:
     """The properties whose text goes into SUPER columns, or does so where it is too long for its own column.
 
     None of those that rows are compared by goes there; none of those that they are spread or sorted by becomes SUPER.
@@ -201,8 +205,8 @@ def _text_columns(client: Redshift, stream: str, schema: pa.Schema, keys: Sequen
     return {"super_texts": frozenset(name for name in schema.names if name.lower() not in plain)}
 
 
-def _create(client: Redshift, stream: str, name: str, schema: pa.Schema, texts: _Texts) -> None:
-    columns = columns_of(schema, varchar_max=client.settings.varchar_max, **texts)
+def _create(client: Redshift, stream: str, name: str, schema: pa.Schema, choices: _Choices) -> None:
+    columns = columns_of(schema, varchar_max=client.settings.varchar_max, **choices)
     quoted, what = client.quoted(name), f"Creating table {client.path(name)}"
     text = sql.create_table(
         quoted,
@@ -233,10 +237,10 @@ def _granting() -> Iterator[None]:
         raise ConfigError(msg) from None
 
 
-def _fit(client: Redshift, stream: str, table: Table, schema: pa.Schema, texts: _Texts) -> Destination | None:
+def _fit(client: Redshift, stream: str, table: Table, schema: pa.Schema, choices: _Choices) -> Destination | None:
     """The table as a destination; None if columns were added just now, and it must be read again."""
     try:
-        columns = columns_of(schema, table.columns, varchar_max=client.settings.varchar_max, **texts)
+        columns = columns_of(schema, table.columns, varchar_max=client.settings.varchar_max, **choices)
     except SchemaError as error:
         msg = f"Table {client.path(table.name)}: {error}"
         raise SchemaError(msg) from None
@@ -247,7 +251,16 @@ def _fit(client: Redshift, stream: str, table: Table, schema: pa.Schema, texts: 
         )
         raise SchemaError(msg)
     if added := new_columns(columns, table.columns):
+        have = {e.name for e in table.columns}
         for column in added:
+            if base := base_of(column.name, column.kind, have):
+                logger.warning(
+                    "Table %s: values of stream %r that do not fit column %r go into column %r",
+                    client.path(table.name),
+                    stream,
+                    base,
+                    column.name,
+                )
             what = f"Adding column {column.name!r} ({ddl_type(column)}) to table {client.path(table.name)}"
             _created(client, sql.add_column(client.quoted(table.name), column), what)
         return None

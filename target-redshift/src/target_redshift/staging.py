@@ -115,6 +115,8 @@ def jsonl_columns(columns: Sequence[Column], keys: Sequence[str] = ()) -> list[S
             return Unfit(f"property {column.source!r} is a decimal, which COPY would read as a double")
         if column.becomes_text:
             return Unfit(f"property {column.source!r} is not text, and its column is")
+        if column.is_day:
+            return Unfit(f"property {column.source!r} is a date, and its column has a time")
         staged.append(_from_text(column, "jsonl"))
     return _complete(staged, keys)
 

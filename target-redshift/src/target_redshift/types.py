@@ -29,6 +29,7 @@ from pyarrow import types as pt
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema import JSON_METADATA, is_json, json_field
+from target_redshift.drift import ROOMIEST, Drift, variant
 from target_redshift.long_texts import COLUMN as LONG_TEXTS
 from target_redshift.names import column_names
 
@@ -98,6 +99,7 @@ _WIDER: dict[str, tuple[str, ...]] = {
     "INTEGER": ("BIGINT", "DOUBLE PRECISION"),
     "REAL": ("DOUBLE PRECISION",),
     "SUPER": ("VARCHAR",),
+    "DATE": ("TIMESTAMPTZ",),
 }
 """Columns of other types that hold every value of a type; `_holds` adds what depends on digits."""
 
@@ -118,6 +120,7 @@ class Column:
         is_quoted: Whether its values are text that a SUPER column holds, as JSON text.
         is_rescued: Whether texts that are too long for it go into the column of long texts.
         holds_long_texts: Whether it is that column.
+        is_day: Whether its values are days, of which the table has the midnights in UTC.
     """
 
     name: str
@@ -131,6 +134,7 @@ class Column:
     is_quoted: bool = False
     is_rescued: bool = False
     holds_long_texts: bool = False
+    is_day: bool = False
 
     def __str__(self) -> str:
         return ddl_type(self)
@@ -193,6 +197,7 @@ def columns_of(
     varchar_max: int = MAX_VARCHAR,
     super_texts: Collection[str] = (),
     rescued_texts: Collection[str] | None = None,
+    drift: Drift | None = None,
 ) -> tuple[Column, ...]:
     """The columns of a stream's table, in the order of the schema.
 
@@ -203,20 +208,19 @@ def columns_of(
         super_texts: Properties whose text new columns hold as SUPER, which has room for more.
         rescued_texts: Properties whose texts go into the column of long texts when they are too long for their own,
             where that may be null; None if there is no such column.
+        drift: What may be done where values do not fit; by default nothing.
 
     Raises:
         SchemaError: A type has no counterpart, a column has a type that its values do not fit, or there are too many.
     """
     have = {e.name: e for e in existing}
     names = column_names(schema.names, have)
-    columns = [_column(f, names[f.name], varchar_max) for f in schema]
+    taken, may = set(names.values()), drift or Drift()
+    columns = (_column(f, names[f.name], varchar_max) for f in schema)
+    placed = (_placed(c, schema.field(c.source), have, taken, may) for c in columns)
     fitted = tuple(
-        _fitted(c, schema.field(c.source), have[c.name])
-        if c.name in have
-        else _in_super(c)
-        if c.source in super_texts and pt.is_string(schema.field(c.source).type) and c.kind == "VARCHAR"
-        else c
-        for c in columns
+        _in_super(c) if c.name not in have and c.source in super_texts and _is_text(schema.field(c.source), c) else c
+        for c in placed
     )
     if rescued_texts is not None:
         fitted = _with_long_texts(fitted, have, rescued_texts)
@@ -286,6 +290,8 @@ def _upload_field(column: Column) -> pa.Field:
 def _read_field(column: Column, given: pa.Field) -> pa.Field:
     if column.is_quoted:
         return pa.field(column.source, pa.string())
+    if column.is_day:
+        return pa.field(column.source, pa.date32())
     if column.kind == "SUPER" or (column.kind == "VARCHAR" and (is_json(given) or pt.is_nested(given.type))):
         return json_field(column.source)
     if pt.is_null(given.type) or not (pt.is_timestamp(given.type) or pt.is_time(given.type)):
@@ -339,13 +345,41 @@ def decimal_digits(t: pa.DataType) -> tuple[int, int]:
     return max(t.precision, t.scale), t.scale
 
 
+def _is_text(field: pa.Field, column: Column) -> bool:
+    return bool(pt.is_string(field.type)) and column.kind == "VARCHAR"
+
+
+def _placed(column: Column, field: pa.Field, have: Mapping[str, Existing], taken: set[str], drift: Drift) -> Column:
+    """The column that a property fills: a new one, the table's, or a variant; `taken` are those of other properties."""
+    if column.name not in have:
+        return column
+    try:
+        return _fitted(column, field, have[column.name])
+    except SchemaError:
+        if not drift.evolves or column.source in drift.keys:
+            raise
+    other = replace(column, name=variant(column.name, column.kind, existing=have, taken=taken))
+    taken.add(other.name)
+    return _fitted(other, field, have[other.name]) if other.name in have else _roomiest(other)
+
+
+def _roomiest(column: Column) -> Column:
+    """The column with the most room that its kind has."""
+    if column.kind == "DECIMAL":
+        return replace(column, precision=MAX_DIGITS, arrow=pa.decimal128(MAX_DIGITS, column.scale or 0))
+    kind = ROOMIEST.get(column.kind, column.kind)
+    return replace(column, kind=kind, arrow=_ARROW[kind]) if kind != column.kind else column
+
+
 def _fitted(column: Column, field: pa.Field, have: Existing) -> Column:
     """The column with the type that the table's own has."""
-    if have.kind == "SUPER" and column.kind == "VARCHAR" and pt.is_string(field.type):
+    if have.kind == "SUPER" and _is_text(field, column):
         return _in_super(column)
     sized = replace(column, kind=have.kind, length=have.length, precision=have.precision, scale=have.scale)
     if column.kind == "SUPER" and have.kind == "VARCHAR":
         sized = replace(sized, becomes_text=True)
+    if column.kind == "DATE" and have.kind == "TIMESTAMPTZ":
+        sized = replace(sized, is_day=True)
     if have.kind == "DECIMAL" and have.precision is not None:
         sized = replace(sized, arrow=pa.decimal128(have.precision, have.scale or 0))
     elif have.kind in _ARROW:

@@ -159,7 +159,7 @@ def test_values_that_fit_a_tables_own_column(arrow: pa.DataType, data_type: str,
         (pa.string(), "character(10)"),
         (pa.bool_(), "character varying(10)"),
         (UTC, "timestamp without time zone"),
-        (pa.date32(), "timestamp with time zone"),
+        (pa.date32(), "timestamp without time zone"),
         (pa.null(), "geometry"),
     ],
 )

@@ -23,12 +23,10 @@ def variant_name(column: str, word: str, rules: Rules, *, existing: Collection[s
         word: What they are, in words that all warehouses share: `integer`, `decimal`, `float`, `string`, `json`, ...
         rules: The warehouse's.
         existing: Columns that the table has.
-        taken: Columns that other properties of the stream have; then the name ends in some digits.
+        taken: Columns that other properties of the stream have; where one has the name, or where that is too long, it
+            ends in some digits.
     """
-    plain = f"{column[: rules.column_length - len(word) - 2]}__{word}"
-    if len(column) + len(word) + 2 > rules.column_length:
-        plain = f"{plain[: rules.column_length - 9]}_{digest(column)}"
-    have = {name.lower(): name for name in existing}
-    if plain.lower() in {name.lower() for name in taken}:
-        plain = f"{plain[: rules.column_length - 9]}_{digest(f'{column}.{word}')}"
-    return have.get(plain.lower(), plain)
+    name = f"{column}__{word}"
+    if len(name) > rules.column_length or name.lower() in {other.lower() for other in taken}:
+        name = f"{name[: rules.column_length - 9]}_{digest(name)}"
+    return {other.lower(): other for other in existing}.get(name.lower(), name)

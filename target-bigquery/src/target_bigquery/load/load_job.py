@@ -33,6 +33,9 @@ def run(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, job_id: 
     if job.kind != "load" or job.error_kind is Kind.RETRY:
         return None
     if job.error is not None:
+        if "has changed type" in job.error or "has changed mode" in job.error:
+            msg = f"{answers.failed(what, job)}; the table was changed during this run: run again"
+            raise LoadError(msg)
         raise answers.failed(what, job)
     if job.rows != upload.rows:
         msg = f"{what}: BigQuery took {job.rows} of {upload.rows} rows (job {job.id}); check the table, then run again"

@@ -47,7 +47,7 @@ def _alter(cursor: Any, reference: Reference, changes: list[tuple[str, str]]) ->
                 f"to the new type ({kind})",
             )
         casts.append(f"CAST({quote(field.name)} AS {types.TO_DUCKDB[kind]}) AS {quote(field.name)}")
-    table = tables.name(*reference)  # type: ignore[arg-type] # always three parts
+    table = tables.name(*reference)
     required = [field.name for field in existing.values() if field.mode == "REQUIRED"]
     cursor.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * REPLACE ({', '.join(casts)}) FROM {table}")  # noqa: S608 - quoted there
     for name in required:
