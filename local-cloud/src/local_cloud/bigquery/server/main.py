@@ -8,7 +8,7 @@ from pathlib import Path
 
 import uvicorn
 
-from local_cloud.bigquery.server import alterations, extensions, jobs, layouts, loads, locations, schemas, turns
+from local_cloud.bigquery.server import alterations, databases, extensions, jobs, layouts, loads, locations, schemas, turns
 from local_cloud.lifeline import Ready, end_with_parent, remove_tree
 
 
@@ -41,6 +41,7 @@ def main() -> None:
     from local_bigquery.settings import settings
 
     settings.data_dir = data_dir
+    databases.mend(kept=run_dir.resolve() not in data_dir.resolve().parents)
     for part in (loads, schemas, layouts, alterations, turns, locations, jobs):
         part.mend()
     database.connection()

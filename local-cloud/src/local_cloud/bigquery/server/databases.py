@@ -1,0 +1,58 @@
+"""Tables in files of DuckDB's own instead of DuckLake's, where each change and each look costs many queries.
+
+DuckLake writes a Parquet file for each change of a table, and reads its catalog anew after it; the server uses nothing
+of what that is for.
+"""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from local_bigquery.engine import database
+from local_bigquery.engine.database import quote
+from local_bigquery.settings import settings
+from local_bigquery.sql import native
+from local_bigquery.sql.dialect import FUNCTIONS, MACRO
+
+
+def _source(path: Path, name: str, *, kept: bool) -> str:
+    """The statement that attaches a file; one that is not kept has no log, which would wait for the disk."""
+    place = str(path).replace("'", "''")
+    return f"ATTACH IF NOT EXISTS '{place}' AS {quote(name)}" + ("" if kept else " (RECOVERY_MODE no_wal_writes)")
+
+
+def mend(*, kept: bool) -> None:
+    """Replace how the server opens its databases.
+
+    Args:
+        kept: whether the data outlives the server.
+    """
+
+    def attach(connection: Any, project_id: str) -> None:
+        connection.execute(_source(_folder() / f"{project_id}.duckdb", project_id, kept=kept))
+        database._attached.add(project_id)
+
+    def connect() -> Any:
+        _folder().mkdir(parents=True, exist_ok=True)
+        connection = duckdb.connect(config={"TimeZone": "UTC"})
+        connection.execute(_source(settings.data_dir / "emulator.duckdb", "emulator", kept=kept))
+        connection.execute(database.EMULATOR_SCHEMA)
+        connection.execute("ATTACH ':memory:' AS bq")
+        native.register(connection)
+        for path in FUNCTIONS:
+            connection.execute(MACRO.sub(r"CREATE MACRO bq.main.\1", path.read_text()))
+        for project_id in {path.stem for path in _folder().glob("*.duckdb")} | {settings.default_project_id}:
+            attach(connection, project_id)
+        default = quote(settings.default_project_id, settings.default_dataset_id)
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {default}")
+        return connection
+
+    database._attach = attach
+    database._connect = functools.cache(connect)
+    database.projects = lambda: sorted(database._attached)
+
+
+def _folder() -> Path:
+    folder: Path = settings.data_dir / "projects"
+    return folder
