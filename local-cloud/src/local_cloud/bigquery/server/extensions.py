@@ -5,7 +5,7 @@ from pathlib import Path
 
 import duckdb
 
-NAMES = ("icu", "ducklake", "httpfs", "spatial")
+NAMES = ("icu", "httpfs", "spatial")
 
 
 def lay_out(home: Path) -> None:

@@ -1,4 +1,4 @@
-"""Changes of one table wait for each other; two at once would fail in DuckLake, as they rarely do in BigQuery."""
+"""Changes of one table wait for each other; two at once would fail in DuckDB, as they rarely do in BigQuery."""
 
 import time
 from collections.abc import Callable
