@@ -8,7 +8,7 @@ from pathlib import Path
 
 import uvicorn
 
-from local_cloud.bigquery.server import alterations, databases, extensions, jobs, layouts, loads, locations, schemas, turns
+from local_cloud.bigquery.server import alterations, databases, extensions, jobs, layouts, loads, locations, lookups, schemas, turns
 from local_cloud.lifeline import Ready, end_with_parent, remove_tree
 
 
@@ -42,7 +42,7 @@ def main() -> None:
 
     settings.data_dir = data_dir
     databases.mend(kept=run_dir.resolve() not in data_dir.resolve().parents)
-    for part in (loads, schemas, layouts, alterations, turns, locations, jobs):
+    for part in (lookups, loads, schemas, layouts, alterations, turns, locations, jobs):
         part.mend()
     database.connection()
     _, grpc_port = grpc_server.start("127.0.0.1", 0)

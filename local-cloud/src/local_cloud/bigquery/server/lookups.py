@@ -1,0 +1,72 @@
+"""Looks at one table that do not take longer for every other table, and results of queries that do not pile up.
+
+The server lists all columns of all databases to find those of one table, and keeps the result of each query as a table
+for ever, so that each request would take longer than the one before.
+"""
+
+from collections import deque
+from typing import Any
+
+import duckdb
+from local_bigquery.catalog import names, tabledata, tables
+from local_bigquery.engine import database, results, types
+from local_bigquery.errors import not_found
+from local_bigquery.jobs.storage import literal
+from local_bigquery.sql.rules import partitions
+
+KEPT_RESULTS = 100
+"""So many queries may come before the rest of an older one's rows is asked for; after that they are not found."""
+
+
+def _columns(project_id: str, dataset_id: str, table_id: str) -> list[Any]:
+    """The fields of a table or a view, in order."""
+    table = tables.name(project_id, dataset_id, table_id)
+    with database.cursor() as cursor:
+        try:
+            relation = cursor.sql(f"SELECT * FROM {table} LIMIT 0")  # noqa: S608 - quoted there
+            required = {name for name, not_null in _listed(cursor, table) if not_null}
+        except duckdb.CatalogException:
+            raise not_found("Table", names.label(project_id, dataset_id, table_id)) from None
+        return [
+            types.field(name, kind, name in required)
+            for name, kind in zip(relation.columns, relation.types, strict=True)
+            if name != tables.INGESTION_TIME or dataset_id == tables.RESULTS
+        ]
+
+
+def _listed(cursor: Any, table: str) -> list[tuple[str, bool]]:
+    """The columns of a table: name, whether NULL is refused."""
+    found: list[tuple[str, bool]] = cursor.execute(
+        f'SELECT name, "notnull" FROM pragma_table_info({literal(table)})'  # noqa: S608 - quoted there
+    ).fetchall()
+    return found
+
+
+def _is_hidden(table: Any) -> bool:
+    """Whether a table of a query has a column for the time of ingestion."""
+    if not (table.catalog and table.db) or not isinstance(table.this, partitions.exp.Identifier):
+        return False
+    with database.cursor() as cursor:
+        try:
+            listed = _listed(cursor, database.quote(table.catalog, table.db, table.name))
+        except (duckdb.CatalogException, duckdb.BinderException):
+            return False  # what is wrong with it is said where it is read
+    return any(name == tables.INGESTION_TIME for name, _ in listed)
+
+
+def mend() -> None:
+    """Replace the parts of the server that look tables up, and the one that keeps results."""
+    materialise, kept = results.materialise, deque[str]()
+    prefix = database.quote("emulator", tables.RESULTS) + "."
+
+    def materialise_last(cursor: Any, query: str, table: str, *others: Any) -> Any:
+        made = materialise(cursor, query, table, *others)
+        if table.startswith(prefix):
+            kept.append(table)
+            if len(kept) > KEPT_RESULTS:
+                database.execute(f"DROP TABLE IF EXISTS {kept.popleft()}")
+        return made
+
+    results.materialise = materialise_last
+    tables.columns = tabledata.columns = _columns
+    partitions._hidden = _is_hidden
