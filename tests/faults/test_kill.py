@@ -52,7 +52,7 @@ class Size:
         return [*range(self.objects * ROWS_EACH), *range(FIRST_OF_LARGE, FIRST_OF_LARGE + LARGE)]
 
 
-SIZES = {"bigquery": Size(420, ("*",), 0.02, 0.05, 6.5), "redshift": Size(200, ("000*", "001*"), 0.01, 0.02, 3.5)}
+SIZES = {"bigquery": Size(280, ("*",), 0.02, 0.05, 4.5), "redshift": Size(200, ("000*", "001*"), 0.01, 0.02, 3.5)}
 OBJECTS = max(size.objects for size in SIZES.values())
 KILLS = [
     *(("bigquery", victim, moment) for victim in ("target", "tap") for moment in range(10)),
