@@ -8,7 +8,18 @@ from pathlib import Path
 
 import uvicorn
 
-from local_cloud.bigquery.server import alterations, databases, extensions, jobs, layouts, loads, locations, lookups, schemas, turns
+from local_cloud.bigquery.server import (
+    alterations,
+    databases,
+    extensions,
+    jobs,
+    layouts,
+    loads,
+    locations,
+    lookups,
+    schemas,
+    turns,
+)
 from local_cloud.lifeline import Ready, end_with_parent, remove_tree
 
 
