@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from singer_arrow.errors import ConfigError, LoadError, SchemaError, SingerArrowError
 from singer_arrow.singer.names import LEDGER, STAGING, digest, distinct_table_name, stream_label, table_name
-from singer_arrow.singer.variants import EVOLVE
+from singer_arrow.singer.variants import EVOLVE, is_of
 from target_bigquery import drift, sql
 from target_bigquery.answers import AlreadyExistsError, ChangedError, Table
 from target_bigquery.client import BigQuery
@@ -310,13 +310,14 @@ def _or(kinds: Sequence[str]) -> str:
 def _warn_of_layout(client: BigQuery, stream: str, table: Table, columns: Sequence[Column]) -> None:
     def now_named(wanted: str) -> str:
         column = _named(columns, wanted)
-        return (column.name if column else wanted).lower()
+        return column.name if column else wanted
 
     spec = client.settings.partitioning(stream)
-    if spec and (table.partitioned_by or "").lower() != now_named(spec[0]):
+    if spec and not is_of(now_named(spec[0]), table.partitioned_by):
         now = f"partitioned by {table.partitioned_by}" if table.partitioned_by else "not partitioned"
         logger.warning("Table %s is %s; partition_by applies to new tables alone", client.path(table.name), now)
     wanted = [now_named(name) for name in client.settings.clustering(stream)]
-    if wanted and [name.lower() for name in table.clustered_by] != wanted:
+    are_same = len(wanted) == len(table.clustered_by) and all(map(is_of, wanted, table.clustered_by))
+    if wanted and not are_same:
         now = f"clustered by {', '.join(table.clustered_by)}" if table.clustered_by else "not clustered"
         logger.warning("Table %s is %s; cluster_by applies to new tables alone", client.path(table.name), now)

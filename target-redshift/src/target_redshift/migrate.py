@@ -13,7 +13,7 @@ from typing import TypedDict
 import pyarrow as pa
 
 from singer_arrow.errors import ConfigError, FatalError, LoadError, SchemaError, SingerArrowError
-from singer_arrow.singer.variants import EVOLVE
+from singer_arrow.singer.variants import EVOLVE, is_of
 from target_redshift import sql
 from target_redshift.answers import AlreadyExistsError, Table
 from target_redshift.client import Redshift
@@ -317,9 +317,9 @@ def _warn_of_layout(client: Redshift, stream: str, table: Table, columns: Sequen
         logger.debug("%s", error)  # it would only have been said, whatever it is
         return
     path = client.path(table.name)
-    if dist and dist_key != now_named(dist):
+    if dist and not is_of(now_named(dist), dist_key):
         now = f"distributed by {dist_key}" if dist_key else "not distributed by a key"
         logger.warning("Table %s is %s; dist_key applies to new tables alone", path, now)
-    if sort and sort_keys != [now_named(name) for name in sort]:
+    if sort and not (len(sort) == len(sort_keys) and all(map(is_of, map(now_named, sort), sort_keys))):
         now = f"sorted by {', '.join(sort_keys)}" if sort_keys else "not sorted by keys"
         logger.warning("Table %s is %s; sort_keys applies to new tables alone", path, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from singer_arrow.singer.names import Rules
-from singer_arrow.singer.variants import variant_name
+from singer_arrow.singer.variants import is_of, variant_name
 
 RULES = Rules(table_length=40, column_length=24, reserved_columns=re.compile("_x"))
 
@@ -26,3 +26,13 @@ def test_names_that_are_taken_or_too_long_get_digits() -> None:
     long = [named("a" * 20 + end, word) for end in "bc" for word in ("string", "float")]
     assert len(set(long)) == 4
     assert {len(name) for name in long} == {RULES.column_length}
+
+
+def test_columns_and_their_variants() -> None:
+    assert [is_of(name, "Price") for name in ("price", "PRICE__string", "prices", "price_")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert not is_of("price", None)

@@ -15,6 +15,11 @@ CHOICES = (EVOLVE, FAIL)
 """Values of the setting `on_drift` of targets."""
 
 
+def is_of(column: str, name: str | None) -> bool:
+    """Whether a column is the one of that name, whatever its case, or a variant of it."""
+    return name is not None and (column.lower() == name.lower() or column.lower().startswith(f"{name.lower()}__"))
+
+
 def variant_name(column: str, word: str, rules: Rules, *, existing: Collection[str], taken: Collection[str]) -> str:
     """The name of a column's variant, which is the same on every run: `column__word`.
 
