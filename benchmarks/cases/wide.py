@@ -64,7 +64,7 @@ def build(bench: Workbench) -> Case:
             Contender("stock tuned, RECORD", f"{TUNED}, RECORD messages", stock(few_records, "tuned"), some, rounds=1),
             Contender("stock, BATCH JSONL", f"{STOCK}, BATCH gzip JSONL", stock(few_jsonl), some, rounds=1),
             Contender("target, RECORD", f"{OURS}, RECORD messages", ours(records), facts, rounds=2),
-            Contender("target, BATCH JSONL", f"{OURS}, BATCH gzip JSONL -> Avro", ours(jsonl), facts),
+            Contender("target, BATCH JSONL", f"{OURS}, BATCH gzip JSONL -> Parquet", ours(jsonl), facts),
             Contender("target, BATCH JSONL, one", f"{OURS}, one BATCH of all rows", ours(one), facts, rounds=2),
             Contender("target, BATCH Parquet", f"{OURS}, BATCH Parquet", ours(parquet), facts),
             *pipes(bench, parquet_files, facts, few, rounds=3),

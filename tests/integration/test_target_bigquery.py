@@ -16,6 +16,7 @@ from singer_lines import COLUMNS, Batches, activate, load, record, rows, schema,
 
 from local_cloud import Cloud
 from singer_arrow.errors import ConfigError, DataError, NotFoundError, SchemaError
+from singer_arrow.formats import WRITABLE
 
 Config = dict[str, Any]
 
@@ -64,7 +65,7 @@ def test_every_format_loads_alike(
     load(lines, config | {"load_format": load_format})
     assert table() == rows(0, 6)
     (job,) = [j for j in bq.list_jobs() if j.job_type == "load" and j.destination.dataset_id == dataset]
-    wanted = {"auto": {"parquet": "PARQUET", "jsonl": "AVRO"}[file_format], "jsonl": "NEWLINE_DELIMITED_JSON"}
+    wanted = {"auto": "PARQUET", "jsonl": "NEWLINE_DELIMITED_JSON"}
     assert job.source_format == wanted.get(load_format, load_format.upper())
 
 
@@ -80,6 +81,12 @@ TYPES: list[tuple[str, pa.DataType, list[Any], str]] = [
         pa.decimal128(38, 9),
         [Decimal("12345678901234567890123456789.123456789"), Decimal("-0.000000001")],
         "NUMERIC",
+    ),
+    (
+        "bn",
+        pa.decimal128(38, 18),
+        [Decimal("12345678901234567890.123456789012345678"), Decimal("-1e-18")],
+        "BIGNUMERIC",
     ),
     ("d", pa.decimal128(12, 2), [Decimal("1234567890.12"), Decimal("-0.01")], "NUMERIC"),
     ("b", pa.bool_(), [True, False], "BOOLEAN"),
@@ -102,17 +109,26 @@ TYPES: list[tuple[str, pa.DataType, list[Any], str]] = [
 AS_READ = {"m": [{"k": 1}, {}], "u64": [Decimal(0), Decimal(2**64 - 1)]}
 
 
-@pytest.mark.parametrize("load_format", ["auto", "avro", "jsonl"])
-def test_every_type_arrives_exactly(load_format: str, config: Config, batch: Batches, table: Any, bq: Any) -> None:
-    columns = pa.schema([("id", pa.int64()), *((name, kind) for name, kind, _, _ in TYPES)])
-    content = [{"id": n, **{name: values[n] for name, _, values, _ in TYPES}} for n in range(2)]
+@pytest.mark.parametrize("file_format", ["parquet", "jsonl"])
+@pytest.mark.parametrize("load_format", ["parquet", "avro", "jsonl"])
+def test_every_type_arrives_exactly(
+    load_format: str, file_format: str, config: Config, batch: Batches, table: Any, bq: Any, tmp_path: Path
+) -> None:
+    types = [t for t in TYPES if load_format != "parquet" or t[3] != "JSON"]
+    columns = pa.schema([("id", pa.int64()), *((name, kind) for name, kind, _, _ in types)])
+    content = [{"id": n, **{name: values[n] for name, _, values, _ in types}} for n in range(2)]
     content.append({"id": 2})
-    load([schema(columns=columns), batch(content, columns=columns)], config | {"load_format": load_format})
+    message = batch(content, columns=columns)
+    if file_format == "jsonl":
+        path = tmp_path / "exact.jsonl.gz"
+        WRITABLE["jsonl"].write(pa.Table.from_pylist(content, columns).to_batches(), columns, path, compression="gzip")
+        message |= {"encoding": {"format": "jsonl"}, "manifest": [path.as_uri()]}
+    load([schema(columns=columns), message], config | {"load_format": load_format})
     kinds = {f.name: f.field_type for f in bq.get_table(f"{config['dataset']}.rows").schema}
-    assert kinds == {"id": "INTEGER", **{name: kind for name, _, _, kind in TYPES}}
+    assert kinds == {"id": "INTEGER", **{name: kind for name, _, _, kind in types}}
     got = table()
     for n in range(2):
-        for name, _, values, _ in TYPES:
+        for name, _, values, _ in types:
             assert got[n][name] == AS_READ.get(name, values)[n], name
     lists = {"l", "ls"}
     assert {n: v for n, v in got[2].items() if v is not None} == {"id": 2, **{key: [] for key in lists}}

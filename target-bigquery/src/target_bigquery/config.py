@@ -40,7 +40,7 @@ SETTINGS: dict[str, Any] = {
     "api_endpoint": text("URL of the BigQuery API; outside googleapis.com only credentials that are set are sent."),
     "load_method": LOADS["load_method"],
     "load_format": choice(
-        "What load jobs get: auto sends Parquet batches as Parquet and everything else as Avro.",
+        "What load jobs get: auto is Parquet, and Avro for tables with JSON columns, which Parquet cannot fill.",
         "auto",
         "auto",
         "parquet",

@@ -10,7 +10,7 @@ from singer_arrow.singer.warehouse import WarehouseSink
 from target_bigquery import migrate, sql
 from target_bigquery.convert import Conversion
 from target_bigquery.load import METHODS
-from target_bigquery.load.lane import Lane, Way, upload_formats
+from target_bigquery.load.lane import Lane, Way, upload_format
 from target_bigquery.types import Column
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class BigQuerySink(WarehouseSink):
             client=self.target.client,
             files=self.target.files,
             destination=destination,
-            formats=upload_formats(settings.load_format, destination.columns),
+            upload_format=upload_format(settings.load_format, destination.columns),
             ledger=self.target.ledger(self.stream_name, destination.table),
             replacement=self.target.replacement(destination.name),
         )

@@ -76,6 +76,14 @@ def test_a_key_that_stands_twice_in_a_map_is_refused() -> None:
         records([[("k", 1), ("k", 2)]], pa.map_(pa.string(), pa.int64()))
 
 
+@pytest.mark.parametrize(("text", "reason"), [('{"x":', "is not JSON"), ('["\\ud800"]', "holds a lone surrogate")])
+def test_json_text_that_is_none_is_refused_as_lines_and_as_records(text: str, reason: str) -> None:
+    batch = pa.record_batch([pa.array([text])], schema=pa.schema([json_field("j")]))
+    for rows in (to_records(batch), RecordLines("s", batch.schema).blocks(batch)):
+        with pytest.raises(DataError, match=f"column 'j': .* {reason}"):
+            list(rows)
+
+
 def test_records_are_json() -> None:
     batch = pa.RecordBatch.from_pylist([{"a": 1, "b": [datetime(2024, 1, 1, tzinfo=UTC)]}])
     assert json.dumps(list(to_records(batch))) == '[{"a": 1, "b": ["2024-01-01T00:00:00.000000Z"]}]'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from target_bigquery.convert import Conversion
 from target_bigquery.drift import columns_of
 from target_bigquery.load import files as load_files
 from target_bigquery.load.files import Files, Item, Part
-from target_bigquery.load.lane import upload_formats
+from target_bigquery.load.lane import upload_format
 from target_bigquery.load.processes import Processes
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
@@ -117,6 +118,19 @@ def test_json_lines_become_avro_at_once_and_are_joined_without_decoding(files: F
     assert files.join(parts[:1], "avro").path == parts[0].files[0].path
 
 
+def test_row_groups_of_large_files_are_joined_without_decoding(files: Files, tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("name", pa.string()), ("amount", pa.decimal128(38, 9))])
+    step = 30_000
+    rows = [{"id": n, "name": hex(n * 7919), "amount": f"{n}.000000001"} for n in range(2 * step)]
+    paths = [jsonl(tmp_path / f"{n}.jsonl.gz", rows[n * step : n * step + step]) for n in range(2)]
+    parts = [files.prepare(item(path, schema=schema), "parquet") for path in paths]
+    upload = files.join(parts, "parquet")
+    assert upload.rows == len(rows)
+    with pq.ParquetFile(upload.path) as file:
+        assert file.metadata.num_row_groups == 2
+        assert file.read().to_pylist() == [r | {"amount": Decimal(r["amount"])} for r in rows]
+
+
 def test_json_lines_joined_are_one_gzip_member(files: Files, tmp_path: Path) -> None:
     parts = [files.prepare(item(jsonl(tmp_path / f"{n}.jsonl.gz", [{"id": n}])), "jsonl") for n in range(2)]
     data = files.join(parts, "jsonl").path.read_bytes()
@@ -203,13 +217,15 @@ def test_empty_items() -> None:
 @pytest.mark.parametrize(
     ("load_format", "schema", "expected"),
     [
-        ("auto", SCHEMA, {"parquet": "parquet", "jsonl": "avro"}),
-        ("parquet", SCHEMA, {"parquet": "parquet", "jsonl": "parquet"}),
-        ("avro", SCHEMA, {"parquet": "avro", "jsonl": "avro"}),
-        ("jsonl", SCHEMA, {"parquet": "jsonl", "jsonl": "jsonl"}),
-        ("auto", pa.schema([("m", pa.map_(pa.string(), pa.string()))]), {"parquet": "avro", "jsonl": "avro"}),
-        ("parquet", pa.schema([("m", pa.map_(pa.string(), pa.string()))]), {"parquet": "avro", "jsonl": "avro"}),
+        ("auto", SCHEMA, "parquet"),
+        ("auto", NESTED, "parquet"),
+        ("parquet", SCHEMA, "parquet"),
+        ("avro", SCHEMA, "avro"),
+        ("jsonl", SCHEMA, "jsonl"),
+        ("auto", pa.schema([("m", pa.map_(pa.string(), pa.string()))]), "avro"),
+        ("parquet", pa.schema([("m", pa.map_(pa.string(), pa.string()))]), "avro"),
+        ("jsonl", pa.schema([("m", pa.map_(pa.string(), pa.string()))]), "jsonl"),
     ],
 )
-def test_upload_formats(load_format: str, schema: pa.Schema, expected: dict[str, str]) -> None:
-    assert upload_formats(load_format, columns_of(schema)) == expected
+def test_upload_format(load_format: str, schema: pa.Schema, expected: str) -> None:
+    assert upload_format(load_format, columns_of(schema)) == expected

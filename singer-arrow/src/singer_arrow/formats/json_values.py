@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
 import math
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -16,6 +18,7 @@ from singer_arrow.schema import is_json
 
 _YEARS = (-62135596800, 253402300800)  # seconds from 1970 to the years 1 and 10000
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+LONE_SURROGATE = "a lone surrogate, which is no character"
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -124,10 +127,33 @@ def _raw_json(text: str | None, column: str) -> msgspec.Raw | None:
         msgspec.json.decode(text, type=msgspec.Raw)
     except msgspec.DecodeError as error:
         reason = f"{text[:60]!r} is not JSON ({error})"
+        if _holds_surrogate(text):  # of which it says one thing or another
+            reason = f"{text[:60]!r} holds {LONE_SURROGATE}"
         raise DataError(reason, column=column) from None
     if "\n" in text or "\r" in text:  # stand between tokens only
         text = text.replace("\n", " ").replace("\r", " ")
     return msgspec.Raw(text.encode())
+
+
+def from_json_text(text: str, column: str) -> Any:
+    """The value that JSON text stands for; numbers with a point or an exponent are Decimals.
+
+    Raises:
+        DataError: It is not JSON.
+    """
+    _raw_json(text, column)
+    return json.loads(text, parse_float=Decimal)
+
+
+def _holds_surrogate(text: str) -> bool:
+    """Whether a text is JSON but for lone surrogates."""
+    try:
+        json.dumps(json.loads(text), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    except (ValueError, RecursionError):
+        return False
+    return False
 
 
 def printable(column: pa.Array) -> pa.Array:

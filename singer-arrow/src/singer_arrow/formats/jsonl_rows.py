@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.formats.json_values import json_text
+from singer_arrow.formats.json_values import LONE_SURROGATE, json_text
 from singer_arrow.formats.values import BadValueError, describe, from_text, shorten
 from singer_arrow.schema import is_json
 
@@ -31,7 +31,6 @@ _KINDS = {
 
 
 _MANY_DIGITS = 4000
-_SURROGATE = "a lone surrogate, which is no character"
 OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 """Decodes a record, its values raw."""
 
@@ -214,7 +213,7 @@ def _json(value: Any) -> str:
     try:
         return json_text(value)
     except UnicodeEncodeError:
-        raise BadRowError(_SURROGATE) from None
+        raise BadRowError(LONE_SURROGATE) from None
 
 
 def _text(value: str | None) -> str | None:
@@ -222,7 +221,7 @@ def _text(value: str | None) -> str | None:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise BadRowError(_SURROGATE) from None
+            raise BadRowError(LONE_SURROGATE) from None
     return value
 
 

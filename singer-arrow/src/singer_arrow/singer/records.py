@@ -11,14 +11,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.formats.json_values import check_years, moments, object_of
+from singer_arrow.formats.json_values import check_years, from_json_text, moments, object_of
 from singer_arrow.formats.jsonl_write import JsonEncoder
 from singer_arrow.schema import is_json
 
@@ -88,7 +87,8 @@ def to_records(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     """The rows of a batch of canonical types.
 
     Raises:
-        DataError: A date or timestamp lies outside the years 1 to 9999, or a map has a key twice.
+        DataError: A date or timestamp lies outside the years 1 to 9999, a map has a key twice, or JSON text is not
+            JSON.
     """
     check_all_years(batch)
     names = batch.schema.names
@@ -103,7 +103,7 @@ def to_records(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 def _values(column: pa.Array, field: pa.Field) -> list[Any]:
     t = column.type
     if is_json(field):
-        return [None if text is None else json.loads(text, parse_float=Decimal) for text in column.to_pylist()]
+        return [None if text is None else from_json_text(text, field.name) for text in column.to_pylist()]
     if pt.is_floating(t):
         wide = column.cast(pa.float64())
         return list(pc.if_else(pc.is_finite(wide), wide, None).to_pylist())

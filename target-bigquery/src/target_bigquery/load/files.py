@@ -2,7 +2,8 @@
 
 `prepare` runs for each item as soon as it was read, many at once: Parquet is fetched and looked at; everything else is
 read, converted and written as a file of the upload's format. `join` makes one file of those of a group: a single one is
-taken as it is, Avro files are put one after the other, and Parquet files that are small or need a change are rewritten.
+taken as it is, Avro files and the row groups of Parquet files are put one after the other, and Parquet files that have
+small ones, are not alike, or need a change are rewritten.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 from singer_arrow.batch.decode import read_file
 from singer_arrow.errors import DataError, NotFoundError
-from singer_arrow.formats import WRITABLE
+from singer_arrow.formats import WRITABLE, parquet_join
 from singer_arrow.formats.avro_container import header_size
 from singer_arrow.formats.avro_write import can_write_fast
 from singer_arrow.singer import items
@@ -38,6 +39,8 @@ from target_bigquery.load.processes import Processes
 
 AVRO_CODEC = "snappy"
 PARQUET_CODEC = "zstd"
+CHUNK_BYTES = 16 << 10
+"""Column chunks that are as large on average are not put together into larger ones."""
 INLINE_BYTES = 8 << 20
 """So much is written here sooner than a process for it would have started."""
 
@@ -114,7 +117,7 @@ class Files:
             _join_avro([file.path for file in files], path)
         elif upload_format == "jsonl":
             _join_jsonl([file.path for file in files], path)
-        else:
+        elif not _join_parquet(parts, path):
             batches = (batch for part in parts for batch in self._reread(part))
             schema = parts[0].item.conversion.upload_schema
             WRITABLE["parquet"].write(batches, schema, path, compression=PARQUET_CODEC)
@@ -224,6 +227,12 @@ def _footer(file: LocalFile) -> tuple[pa.Schema, int]:
     except (pa.ArrowException, OSError) as error:
         msg = f"not a Parquet file, or its footer is broken ({' '.join(str(error).split())[:200]})"
         raise DataError(msg, url=file.url, hint="Run the tap again") from None
+
+
+def _join_parquet(parts: Sequence[Part], target: Path) -> bool:
+    """One Parquet file of several, without decoding them, if that can be and is no harm to whoever reads it."""
+    paths = [file.path for part in parts for file in part.files]
+    return all(p.as_it_is for p in parts) and parquet_join.join(paths, target, chunk_bytes=CHUNK_BYTES) is not None
 
 
 def _join_avro(paths: Sequence[Path], target: Path) -> None:

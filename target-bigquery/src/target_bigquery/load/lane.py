@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from singer_arrow.batch import spool
 from singer_arrow.singer import lane
 from target_bigquery.client import BigQuery
 from target_bigquery.ledger import StreamLedger
@@ -23,7 +22,7 @@ class Way(lane.Way):
         client: The dataset.
         files: Makes the uploads.
         destination: The table.
-        formats: What Parquet and JSON Lines items are uploaded as.
+        upload_format: What items are uploaded as.
         ledger: Which batches the table has.
         replacement: What will replace the table, with overwrite.
     """
@@ -31,7 +30,7 @@ class Way(lane.Way):
     client: BigQuery
     files: Files
     destination: Destination
-    formats: Mapping[str, str]
+    upload_format: str
     ledger: StreamLedger
     replacement: Replacement
 
@@ -41,31 +40,26 @@ class Lane(lane.Lane[Way, Part]):
 
     def make_ready(self, item: Item) -> Part:
         """See the base."""
-        return self.way.files.prepare(item, self.kind(item))
+        return self.way.files.prepare(item, self.way.upload_format)
 
     def nothing(self, item: Item) -> Part:
         """See the base."""
         return Part(item)
 
-    def kind(self, item: Item) -> str:
-        """What an item is uploaded as; records as JSON Lines are."""
-        return self.way.formats["jsonl" if item.file_format == spool.FORMAT else item.file_format]
+    def kind(self, item: Item) -> str:  # noqa: ARG002 - all items of a stream become files of one format
+        """See the base."""
+        return self.way.upload_format
 
     def join(self, parts: Sequence[Part]) -> Upload:
         """One file for a load."""
-        return self.way.files.join(parts, self.kind(parts[0].item))
+        return self.way.files.join(parts, self.way.upload_format)
 
     def count(self, upload: Upload) -> None:
         """Count a load that is done."""
         self.way.tally.add(load_jobs=1, rows=upload.rows, bytes=upload.bytes)
 
 
-def upload_formats(load_format: str, columns: Sequence[Column]) -> dict[str, str]:
-    """What Parquet and JSON Lines items are uploaded as. Parquet cannot carry JSON columns; Avro does. Pure."""
-    if load_format == "auto":
-        chosen = {"parquet": "parquet", "jsonl": "avro"}
-    else:
-        chosen = dict.fromkeys(("parquet", "jsonl"), load_format)
-    if has_kind(columns, "JSON"):
-        chosen = {given: "avro" if wanted == "parquet" else wanted for given, wanted in chosen.items()}
-    return chosen
+def upload_format(load_format: str, columns: Sequence[Column]) -> str:
+    """What items are uploaded as. Parquet cannot carry JSON columns; Avro does. Pure."""
+    chosen = "parquet" if load_format == "auto" else load_format
+    return "avro" if chosen == "parquet" and has_kind(columns, "JSON") else chosen
