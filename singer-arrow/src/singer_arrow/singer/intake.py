@@ -21,7 +21,7 @@ from singer_arrow.singer.blocks import Block
 from singer_arrow.singer.record_parse import Parsed, RecordParser
 from singer_arrow.singer.sdk_errors import bad_record
 
-BLOCK_BYTES = 2 << 20
+BLOCK_BYTES = 4 << 20
 _HELD_BYTES = 16 << 20
 _MOST_STATES = 256
 
