@@ -48,16 +48,14 @@ def build(bench: Workbench) -> Case:
 
 
 def _shapes(bench: Workbench) -> list[Shape]:
-    def made(name: str, make: Callable[[Path], None]) -> list[Path]:
-        return [bench.made(name, make)]
+    def made(name: str, suffix: str, make: Callable[..., None], *arguments: int) -> list[Path]:
+        """A file, made by what is given its path and the arguments, which are in its name."""
+        stem = "-".join(map(str, ("hostile", name, *arguments)))
+        return [bench.made(f"{stem}.{suffix}", lambda path: make(path, *arguments))]
 
     size = bench.rows(150_000_000)
-    trips = [
-        bench.made(f"hostile-{size}-{n}.csv", lambda p, n=n: hostile.repeated_csv(p, size, seed=70 + n))  # type: ignore[misc]
-        for n in range(3)
-    ]
-    few = bench.rows(20_000_000)
-    fewer = bench.made(f"hostile-{few}.csv", lambda p: hostile.repeated_csv(p, few, seed=73))
+    trips = [path for n in range(3) for path in made("trips", "csv", hostile.repeated_csv, size, 70 + n)]
+    (fewer,) = made("trips", "csv", hostile.repeated_csv, bench.rows(20_000_000), 73)
     counts = [_lines(path) - 1 for path in trips]
     wide, wider, group = bench.rows(6_000), bench.rows(30_000), bench.rows(3_000_000)
     named, plain, bad = bench.rows(200_000), bench.rows(2_000_000), bench.rows(500_000)
@@ -65,33 +63,33 @@ def _shapes(bench: Workbench) -> list[Shape]:
         Shape("three CSV files", trips, sum(counts)),
         Shape("CSV, out as JSON Lines", trips[:1], counts[0], "jsonl"),
         Shape("CSV, out as RECORD", [fewer], _lines(fewer) - 1, "record"),
-        Shape("CSV, 1,000 columns", made(f"hostile-wide-{wide}.csv", lambda p: hostile.wide_csv(p, wide)), wide),
+        Shape("CSV, 1,000 columns", made("wide", "csv", hostile.wide_csv, wide), wide),
         Shape(
             "Parquet, 1,000 columns",
-            made(f"hostile-wide-{wider}.parquet", lambda p: hostile.wide_parquet(p, wider)),
+            made("wide", "parquet", hostile.wide_parquet, wider),
             wider // 15 * 15,
         ),
         Shape(
             "Parquet, one row group",
-            made(f"hostile-group-{group}.parquet", lambda p: hostile.one_row_group(p, group)),
+            made("group", "parquet", hostile.one_row_group, group),
             group,
         ),
         Shape(
             "Parquet, long texts named often",
-            made(f"hostile-named-{named}.parquet", lambda p: hostile.named_texts(p, named)),
+            made("named", "parquet", hostile.named_texts, named),
             named,
         ),
-        Shape("CSV, texts of 60 MB", made("hostile-long.csv", hostile.long_texts(5, hostile.csv)), 5),
-        Shape("JSON Lines, texts of 60 MB", made("hostile-long.jsonl", hostile.long_texts(5, hostile.jsonl)), 5),
-        Shape("Parquet, texts of 60 MB", made("hostile-long.parquet", hostile.long_texts(5, hostile.parquet)), 5),
+        Shape("CSV, texts of 60 MB", made("long", "csv", hostile.long_texts(5, hostile.csv)), 5),
+        Shape("JSON Lines, texts of 60 MB", made("long", "jsonl", hostile.long_texts(5, hostile.jsonl)), 5),
+        Shape("Parquet, texts of 60 MB", made("long", "parquet", hostile.long_texts(5, hostile.parquet)), 5),
         Shape(
             "gzip JSON Lines, 100:1",
-            made(f"hostile-{plain}.jsonl.gz", lambda p: hostile.repetitive_gzip(p, plain)),
+            made("plain", "jsonl.gz", hostile.repetitive_gzip, plain),
             plain,
         ),
         Shape(
             "CSV, bad rows rescued",
-            made(f"hostile-bad-{bad}.csv", lambda p: hostile.bad_rows(p, bad)),
+            made("bad", "csv", hostile.bad_rows, bad),
             bad,
             stream={"on_bad_row": "rescue", "schema": {"n": "integer"}},
         ),

@@ -17,7 +17,7 @@ LONG = 60_000_000
 COLUMNS = 1000
 
 
-def repeated_csv(path: Path, size: int, *, seed: int) -> None:
+def repeated_csv(path: Path, size: int, seed: int) -> None:
     """One CSV of trips of at least `size` bytes: a block of 30 MB again and again, which is made fast."""
     block = path.with_name(f"{path.name}.block")
     taxi.write_csv(block, min(size, BLOCK), seed=seed)

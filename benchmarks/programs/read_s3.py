@@ -29,6 +29,7 @@ Read = Callable[[], int]
 
 def ours(shape: str, url: str) -> Read:
     """singer_arrow: a reader of the object, through its format."""
+    from singer_arrow.errors import NotFoundError
     from singer_arrow.formats import FORMATS, ReadOptions
     from singer_arrow.formats.together import read_all
     from singer_arrow.reading.budget import Budget
@@ -39,7 +40,7 @@ def ours(shape: str, url: str) -> Read:
     storage, budget, at, options = Storage(), Budget(), Url.parse(url), ReadOptions()
     kind = FORMATS[_format(shape)]
     none = Url.parse(f"s3://{at.bucket}/none")
-    with suppress(Exception):
+    with suppress(NotFoundError):
         storage.get(none)
     if shape == "small":
         list(storage.list(none))

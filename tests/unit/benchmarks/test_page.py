@@ -9,18 +9,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from bench_machine import MACHINE
 from benchmarks import page, pictures
 from benchmarks.pictures import Bar, Panel
-
-MACHINE = {
-    "date": "2030-01-02",
-    "system": "Linux x86_64",
-    "processor": "A processor",
-    "cores": 2,
-    "memory_gb": 8.0,
-    "python": "3.13.0",
-    "libraries": {"pyarrow": "26.0.1"},
-}
 
 
 def contender(name: str, settings: str, rows: int, cpu: float) -> dict[str, Any]:

@@ -6,19 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from bench_machine import MACHINE
 from benchmarks import report
 from benchmarks.case import Case, Contender, Goal
 from benchmarks.rounds import Run
-
-MACHINE = {
-    "date": "2030-01-02",
-    "system": "Linux x86_64",
-    "processor": "A processor",
-    "cores": 2,
-    "memory_gb": 8.0,
-    "python": "3.13.0",
-    "libraries": {"pyarrow": "26.0.1"},
-}
 
 
 def run(wall: float, cpu: float, **facts: float) -> Run:

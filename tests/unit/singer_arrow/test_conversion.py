@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from remembering_target import Column, Plain
 
-from singer_arrow.batch.conversion import ORDER, ORDER_BITS, Conversion
+from singer_arrow.batch.conversion import ORDER, ORDER_BITS
 from singer_arrow.errors import DataError
 
 NANO, MICRO = pa.timestamp("ns", "UTC"), pa.timestamp("us", "UTC")
@@ -17,22 +17,10 @@ MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
 GIVEN = pa.schema([("the id", pa.int64()), ("at", NANO), ("added", MICRO)])
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column."""
-
-    name: str
-    source: str
-    arrow: pa.DataType
-
-
-class Plain(Conversion[Column]):
-    """Reads what SCHEMA says, and refuses 13."""
+class Refusing(Plain):
+    """Refuses 13."""
 
     __slots__ = ()
-
-    def read_field(self, column: Column) -> pa.Field:
-        return self.given.field(column.source)
 
     def check(self, array: pa.Array, column: Column, url: str) -> None:
         if column.arrow == pa.int64() and 13 in array.to_pylist():
@@ -44,7 +32,7 @@ COLUMNS = (Column("the_id", "the id", pa.int64()), Column("at", "at", MICRO), Co
 
 
 def plain(**options: Any) -> Plain:
-    return Plain(COLUMNS, GIVEN, **{"constants": {"added": MOMENT}, **options})
+    return Refusing(COLUMNS, GIVEN, **{"constants": {"added": MOMENT}, **options})
 
 
 def batch(*numbers: int | None) -> pa.RecordBatch:
