@@ -149,39 +149,30 @@ class TextRows:
             line: The line on which the row of a number begins, from 1.
         """
         with ROW_BY_ROW:
-            return self._sort_out(columns, numbers, unread, line)
-
-    def _sort_out(
-        self,
-        columns: Mapping[str, pa.Array],
-        numbers: Sequence[int],
-        unread: Sequence[Unread],
-        line: Callable[[int], int],
-    ) -> Outcome:
-        made, misfits = self._fitted(columns, numbers)
-        bad, keeps = self.options.on_bad_row, "rescue" in (self.options.on_drift, self.options.on_bad_row)
-        firsts = [_misfit(misfit, line) for misfit in _first_of_columns(misfits)]
-        failed = [*(_unread(u, line) for u in unread[:1]), *([] if keeps else firsts[:1])]
-        if bad == "fail" and failed:
-            return Outcome(misfits=firsts, failed=min(failed, key=lambda p: p.line or 0))
-        order = [(number, row) for row, number in enumerate(numbers) if keeps or row not in misfits]
-        if bad == "rescue" and unread:
-            order = sorted([*order, *((u.number, -1) for u in unread)])
-        at = {number: i for i, (number, _) in enumerate(order)}
-        saved = _Saved()
-        for values in misfits.values() if keeps else ():
-            for misfit in values:
-                saved.add(at[misfit.number], misfit.field.name, misfit.value, partial(_misfit, values[0], line))
-        for u in unread if bad == "rescue" else ():
-            saved.add(at[u.number], "_raw", readable(u.raw), partial(_unread, u, line))
-            saved.add(at[u.number], "_error", u.reason, partial(_unread, u, line))
-        if self.rescued_columns:
-            self._save_new(saved, columns, [at.get(number, -1) for number in numbers])
-        taken = pa.array([row if row >= 0 else None for _, row in order], pa.int64())
-        batch = self._batch({name: c.take(taken) for name, c in made.items()}, saved, len(order))
-        skipped = [(v[0].number, partial(_misfit, v[0], line)) for v in misfits.values() if not keeps]
-        skipped += [(u.number, partial(_unread, u, line)) for u in unread if bad != "rescue"]
-        return Outcome(batch, _tally(skipped), saved.tally(), firsts)
+            made, misfits = self._fitted(columns, numbers)
+            bad, keeps = self.options.on_bad_row, "rescue" in (self.options.on_drift, self.options.on_bad_row)
+            firsts = [_misfit(misfit, line) for misfit in _first_of_columns(misfits)]
+            failed = [*(_unread(u, line) for u in unread[:1]), *([] if keeps else firsts[:1])]
+            if bad == "fail" and failed:
+                return Outcome(misfits=firsts, failed=min(failed, key=lambda p: p.line or 0))
+            order = [(number, row) for row, number in enumerate(numbers) if keeps or row not in misfits]
+            if bad == "rescue" and unread:
+                order = sorted([*order, *((u.number, -1) for u in unread)])
+            at = {number: i for i, (number, _) in enumerate(order)}
+            saved = _Saved()
+            for values in misfits.values() if keeps else ():
+                for misfit in values:
+                    saved.add(at[misfit.number], misfit.field.name, misfit.value, partial(_misfit, values[0], line))
+            for u in unread if bad == "rescue" else ():
+                saved.add(at[u.number], "_raw", readable(u.raw), partial(_unread, u, line))
+                saved.add(at[u.number], "_error", u.reason, partial(_unread, u, line))
+            if self.rescued_columns:
+                self._save_new(saved, columns, [at.get(number, -1) for number in numbers])
+            taken = pa.array([row if row >= 0 else None for _, row in order], pa.int64())
+            batch = self._batch({name: c.take(taken) for name, c in made.items()}, saved, len(order))
+            skipped = [(v[0].number, partial(_misfit, v[0], line)) for v in misfits.values() if not keeps]
+            skipped += [(u.number, partial(_unread, u, line)) for u in unread if bad != "rescue"]
+            return Outcome(batch, _tally(skipped), saved.tally(), firsts)
 
     def _fitted(
         self, columns: Mapping[str, pa.Array], numbers: Sequence[int]
