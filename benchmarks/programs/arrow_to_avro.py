@@ -27,11 +27,9 @@ def main() -> None:
 
 
 def _ours(table: pa.Table, codec: str, target: Path) -> dict[str, float]:
-    from singer_arrow.formats import FORMATS
-    from singer_arrow.formats.protocol import WritableFormat
+    from singer_arrow.formats import WRITABLE
 
-    avro = FORMATS["avro"]
-    assert isinstance(avro, WritableFormat)
+    avro = WRITABLE["avro"]
     avro.write(table.slice(0, 1).to_batches(), table.schema, target, compression=codec)  # imports what it needs
     started = time.process_time()
     avro.write(table.to_batches(), table.schema, target, compression=codec)

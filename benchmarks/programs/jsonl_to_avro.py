@@ -24,15 +24,13 @@ def main() -> None:
 
 def _ours(source: Path, schema: dict[str, Any], codec: str, target: Path) -> None:
     from singer_arrow.batch.decode import read_file
-    from singer_arrow.formats import FORMATS
-    from singer_arrow.formats.protocol import WritableFormat
+    from singer_arrow.formats import WRITABLE
     from singer_arrow.schema import from_json_schema
     from singer_arrow.storage import Storage
 
     arrow = from_json_schema(schema)
     batches = read_file(Storage(), source.absolute().as_uri(), format="jsonl", schema=arrow)
-    avro = FORMATS["avro"]
-    assert isinstance(avro, WritableFormat)
+    avro = WRITABLE["avro"]
     avro.write(batches, arrow, target, compression=codec)
 
 
