@@ -19,8 +19,8 @@ from singer_arrow.errors import SchemaError
 from singer_arrow.formats.avro_container import header_size, split_blocks, write_block, write_header
 from singer_arrow.formats.avro_schema import to_avro_schema
 
-BLOCK_BYTES = 1 << 20
-"""Arrow bytes of the rows of a block, about; readers take a block at a time, in parallel."""
+BLOCK_BYTES = 4 << 20
+"""Arrow bytes of the rows of a block, at most, about; readers take a block at a time, in parallel."""
 
 
 def can_write_fast(schema: pa.Schema) -> bool:
@@ -51,7 +51,8 @@ def write_stream(source: Path, path: Path, codec: str) -> int:
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if batch.num_rows:
-            step = max(1, batch.num_rows * BLOCK_BYTES // max(1, batch.nbytes))
+            pieces = -(-batch.nbytes // BLOCK_BYTES)
+            step = -(-batch.num_rows // max(1, pieces))
             for start in range(0, batch.num_rows, step):
                 yield batch.slice(start, step)
 
@@ -60,7 +61,7 @@ def _encode_fast(batch: pa.RecordBatch) -> memoryview:
     import polars as pl
 
     stored = pa.RecordBatch.from_arrays([_stored(c) for c in batch.columns], names=batch.schema.names)
-    frame = pl.DataFrame(pl.from_arrow(stored))
+    frame = pl.DataFrame(stored)
     out = io.BytesIO()
     frame.write_avro(out, name="row")
     return out.getbuffer()
@@ -68,8 +69,8 @@ def _encode_fast(batch: pa.RecordBatch) -> memoryview:
 
 def _stored(column: pa.Array) -> pa.Array:
     """A flat column in the type that Avro stores."""
-    plain = column.cast(_plain(column.type), safe=False) if column.type != _plain(column.type) else column
-    t = plain.type
+    t = _plain(column.type)
+    plain = column if column.type == t else column.cast(t, safe=False)
     if pt.is_decimal(t):
         return _big_endian(plain)
     if pt.is_timestamp(t) or pt.is_time(t):
