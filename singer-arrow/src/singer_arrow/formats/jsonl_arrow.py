@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -159,8 +160,8 @@ class ArrowLines:
         for field, values in zip(fields, raws, strict=True):
             found: list[Any] = []
             if field.name in holders(self._left_out):
-                values = [cut_json(raw, field, self._left_out, field.name) for raw in values]  # noqa: PLW2901
-            for row, raw in enumerate(values):
+                values = [cut_json(bytes(raw), field, self._left_out, field.name) for raw in values]  # noqa: PLW2901
+            for row, raw in enumerate(map(bytes, values)):
                 try:
                     found.append(from_raw(raw, field, loose_text=self._loose_text))
                 except BadRowError as error:
@@ -171,7 +172,7 @@ class ArrowLines:
             made[field.name] = pa.array(found, field.type)
         return made, misfits
 
-    def _raw_values(self, data: bytes, names: tuple[str, ...]) -> list[list[bytes]]:
+    def _raw_values(self, data: bytes, names: tuple[str, ...]) -> list[list[Any]]:
         """As `raw_values`."""
         return raw_values(data, names)
 
@@ -226,14 +227,23 @@ class NotPlainError(ValueError):
     """Something that Arrow's reader takes and JSON Lines does not."""
 
 
-def raw_values(data: bytes, names: tuple[str, ...]) -> list[list[bytes]]:
-    """The raw text of some members of each record, member by member."""
-    null = msgspec.Raw(b"null")
+def raw_values(data: bytes, names: tuple[str, ...]) -> list[list[Any]]:
+    """The raw text of some members of each record, member by member; each has the buffer protocol."""
     if any(c in name for name in names for c in NO_FIELD):
-        objects: list[dict[str, msgspec.Raw]] = OBJECT.decode_lines(data)
-        return [[bytes(o.get(name, null)) for o in objects] for name in names]
-    records = _raw_decoder(names).decode_lines(data)
-    return [[bytes(getattr(r, f"f{i}")) for r in records] for i in range(len(names))]
+        return by_name(OBJECT.decode_lines(data), names)
+    return by_number(_raw_decoder(names).decode_lines(data), len(names))
+
+
+def by_name(objects: Iterable[dict[str, msgspec.Raw]], names: Iterable[str]) -> list[list[Any]]:
+    """The members of objects, one by one."""
+    found, null = list(objects), msgspec.Raw(b"null")
+    return [[each.get(name, null) for each in found] for name in names]
+
+
+def by_number(records: Iterable[Any], count: int) -> list[list[Any]]:
+    """The fields `f0`, `f1`, ... of records, one by one."""
+    found = list(records)
+    return [list(map(attrgetter(f"f{i}"), found)) for i in range(count)]
 
 
 @lru_cache(maxsize=64)

@@ -7,12 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-from singer_arrow.formats.jsonl_arrow import ArrowLines, NotPlainError, Way, batch_of, finish, read_lines
+from singer_arrow.formats.jsonl_arrow import (
+    ArrowLines,
+    NotPlainError,
+    Way,
+    batch_of,
+    by_name,
+    by_number,
+    finish,
+    read_lines,
+)
 from singer_arrow.formats.jsonl_ends import LineEnds
 from singer_arrow.formats.jsonl_keys import NO_FIELD
 
@@ -74,13 +84,11 @@ class EnvelopedLines(ArrowLines):
             raise NotPlainError
         return finish(column, field)
 
-    def _raw_values(self, data: bytes, names: tuple[str, ...]) -> list[list[bytes]]:
-        if any(c in name for name in names for c in NO_FIELD):
-            messages: list[Any] = _any_members(self._under).decode_lines(data)
-            null = msgspec.Raw(b"null")
-            return [[bytes(m.record.get(name, null)) for m in messages] for name in names]
-        messages = _members(self._under, names).decode_lines(data)
-        return [[bytes(getattr(m.record, f"f{i}")) for m in messages] for i in range(len(names))]
+    def _raw_values(self, data: bytes, names: tuple[str, ...]) -> list[list[Any]]:
+        is_odd = any(c in name for name in names for c in NO_FIELD)
+        messages: list[Any] = (_any_members(self._under) if is_odd else _members(self._under, names)).decode_lines(data)
+        records = map(attrgetter("record"), messages)
+        return by_name(records, names) if is_odd else by_number(records, len(names))
 
 
 @lru_cache(maxsize=64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from math import isfinite
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -62,6 +63,6 @@ def all_finite(column: pa.Array) -> bool:
     return not pt.is_list(column.type) or all_finite(column.flatten())
 
 
-def all_integers(texts: Iterable[bytes]) -> bool:
-    """Whether JSON numbers are integers as they stand there: without an exponent, and all zeros after the point."""
+def all_integers(texts: Iterable[Any]) -> bool:
+    """Whether JSON numbers (bytes or alike) are integers as they stand: no exponent, only zeros after a point."""
     return _NO_INTEGER.search(b" ".join(texts)) is None
