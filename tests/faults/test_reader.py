@@ -70,8 +70,8 @@ def _file(kind: str, table: pa.Table, folder: Any) -> bytes:
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Objects of half a megabyte are read as large ones are, by many requests."""
-    monkeypatch.setattr(objects_module, "SMALL_OBJECT", PART)
-    monkeypatch.setattr(objects_module, "_LEAST_HEAD", PART)
+    for bound in ("SMALL_OBJECT", "LEAST_PART", "_LEAST_HEAD"):
+        monkeypatch.setattr(objects_module, bound, PART)
     for module in (objects_module, parquet_module):
         monkeypatch.setattr(module, "part_size", lambda *_: PART)
     for tail in ("_LEAST_TAIL", "_USUAL_TAIL"):

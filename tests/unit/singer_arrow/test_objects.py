@@ -18,7 +18,7 @@ from singer_arrow.errors import EmptyObjectError, NotFoundError, ObjectChangedEr
 from singer_arrow.reading import objects as objects_module
 from singer_arrow.reading.budget import Budget
 from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.reading.ranges import SMALL_OBJECT
+from singer_arrow.reading.ranges import LEAST_PART
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 
@@ -28,9 +28,9 @@ LARGE = os.urandom(MIB) * 41 + b"end"
 
 
 def test_a_small_object_is_one_request(objects: Any) -> None:
-    reader = objects.reader(SMALL)
-    assert b"".join(reader.chunks()) == SMALL
-    assert objects.storage.asked == [(0, SMALL_OBJECT, None)]
+    unknown = objects.reader(SMALL)
+    assert b"".join(unknown.chunks()) == SMALL
+    assert objects.storage.asked == [(0, LEAST_PART, None), (LEAST_PART, len(SMALL), None)]
     listed = objects.reader(SMALL, listed=True)
     assert b"".join(listed.chunks()) == SMALL
     assert objects.storage.asked == [(0, len(SMALL), None)]

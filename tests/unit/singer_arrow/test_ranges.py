@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.reading.ranges import LEAST_PART, PART, Span, part_size, plan, split
+from singer_arrow.reading.ranges import LEAST_PART, PART, Span, growing, part_size, plan, split
 
 spans = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 700)).map(lambda s: (s[0], s[0] + s[1])), max_size=30)
 
@@ -45,3 +45,14 @@ def test_every_connection_gets_work_within_bounds() -> None:
     assert part_size(1 << 20, 32) == LEAST_PART
     assert part_size(128 << 20, 32) == 4 << 20
     assert part_size(1 << 40, 32) == PART
+
+
+@given(start=st.integers(0, 100), size=st.integers(1, 1 << 30), part=st.integers(LEAST_PART, PART))
+def test_pieces_grow_up_to_the_part(start: int, size: int, part: int) -> None:
+    pieces = growing(start, start + size, part)
+    assert [a for a, _ in pieces] == [start, *(b for _, b in pieces[:-1])]
+    assert pieces[-1][1] == start + size
+    assert all(0 < b - a <= part for a, b in pieces)
+    assert len(pieces) <= len(split(start, start + size, part)) + 4
+    if size > 3 * PART:
+        assert pieces[0][1] - start <= LEAST_PART

@@ -1,6 +1,7 @@
 """A task gives the same batch files, messages and ids on every run, whatever went wrong with other ones."""
 
 import gzip
+import io
 import json
 import random
 import threading
@@ -13,11 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
+from workbooks import xlsx
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError, ObjectChangedError
 from singer_arrow.executors import Stopped
-from singer_arrow.formats import ReadOptions
+from singer_arrow.formats import FixedColumn, ReadOptions
 from singer_arrow.reading.budget import Budget
 from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
@@ -377,3 +380,49 @@ def test_where_files_end_depends_neither_on_timing_nor_on_where_a_reading_begins
         small = Worker(folder.storage, Budget(1 << 16, 1 << 16), Progress("orders"), threading.Event(), 1 << 14)
         rest = list(convert(job, Task((info,)), small, folder.batch, target_bytes, start=files[0][2][2]))
         assert [(s.batch.batch_id, s.batch.row_count, s.after) for s in rest if s.batch] == files[0][3:]
+
+
+def _file(name: str, rows: int) -> bytes:
+    table, out = pa.table({"a": range(rows), "b": range(rows)}), pa.BufferOutputStream()
+    if name.endswith(".avro"):
+        import polars as pl
+
+        text = io.BytesIO()
+        frame: Any = pl.from_arrow(table)
+        frame.write_avro(text)
+        return text.getvalue()
+    if name.endswith(".xlsx"):
+        return xlsx({"s": [["a", "b"], *([n, n] for n in range(rows))]})
+    if name.endswith(".fixed_width"):
+        return "".join(f"{n:8}{n:8}\n" for n in range(rows)).encode()
+    if name.endswith(".orc"):
+        orc.write_table(table, out, batch_size=1024, stripe_size=1000)
+    else:
+        with pa.ipc.new_file(out, table.schema) as writer:
+            writer.write_table(table, 1_000)
+    return bytes(out.getvalue())
+
+
+@pytest.mark.parametrize("name", ["a.avro", "a.arrow", "a.orc", "a.xlsx", "a.fixed_width"])
+def test_a_reading_of_any_format_goes_on_with_the_same_files(folder: Folder, name: str) -> None:
+    info = folder.write(name, _file(name, 6_000))
+    schema, columns = (
+        pa.schema([("a", pa.int64()), ("b", pa.int64())]),
+        (FixedColumn("a", 1, 8), FixedColumn("b", 9, 8)),
+    )
+    form = "fixed_width" if name.endswith(".fixed_width") else "auto"
+    options = ReadOptions(block_bytes=1 << 13, batch_rows=500, fixed_width=columns if form == "fixed_width" else ())
+    job = Job("orders", schema, False, form, options)
+
+    def run(start: Position | None = None) -> list[tuple[str, int | None, Position | None]]:
+        found = convert(job, Task((info,)), folder.worker, folder.batch, 5_000, start=start)
+        return [(s.batch.batch_id, s.batch.row_count, s.after) for s in found if s.batch]
+
+    whole = run()
+    assert len(whole) > 3
+    assert sum(rows or 0 for _, rows, _ in whole) == 6_000
+    for i in (0, 2):
+        after = whole[i][2]
+        assert after is not None
+        for start in (after, Position(after.object, after.rows, None)):
+            assert run(start) == whole[i + 1 :]

@@ -13,7 +13,7 @@ from typing import Any
 from singer_arrow.errors import EmptyObjectError, ServiceError
 from singer_arrow.pace import AT_ONCE, always
 from singer_arrow.reading.budget import Budget
-from singer_arrow.reading.ranges import MIB, SMALL_OBJECT, Span, part_size, split
+from singer_arrow.reading.ranges import LEAST_PART, MIB, SMALL_OBJECT, Span, growing, part_size
 from singer_arrow.storage import SCHEMES, ObjectInfo, Storage
 from singer_arrow.urls import Url
 
@@ -22,7 +22,7 @@ CONNECTIONS = 32
 BUDGET = Budget()
 """The budget of readers that are given none."""
 _LEAST_HEAD = MIB // 4
-_FIRST_AHEAD = 16 * MIB
+_FIRST_AHEAD = 64 * MIB
 _SEQUENTIAL_READ = MIB
 
 Part = tuple[int, Any]
@@ -40,7 +40,7 @@ class ObjectReader:
     The version is that of `info` if it is given, else the one that the first request meets. Every request but an
     unpinned first one carries If-Match, so an object that is replaced or deleted while it is read raises
     ObjectChangedError and is never a mix of two versions. No HEAD is sent: the first GET tells size and ETag.
-    An object below 8 MiB is read in one request.
+    An object that is known to be below 8 MiB is read in one request.
 
     Args:
         storage: Where it is.
@@ -139,10 +139,12 @@ class ObjectReader:
             yield from _cut(head, start, end)
             position = max(start, len(head))
         elif self.size is None or self.size <= SMALL_OBJECT:
-            cost = self.size or SMALL_OBJECT
+            cost = (
+                self.size or LEAST_PART
+            )  # of an unknown one: what is there soon, for it tells how to ask for the rest
             self._budget.fetched.take(cost)
             try:
-                first = memoryview(self._first(SMALL_OBJECT))
+                first = memoryview(self._first(cost))
                 yield from _cut(first, start, end)
                 position = max(start, len(first))
             finally:
@@ -150,7 +152,7 @@ class ObjectReader:
         size = self.size or 0
         last = size if end is None else min(size, end)
         if position < last:
-            spans = split(position, last, part_size(last - position, CONNECTIONS))
+            spans = growing(position, last, part_size(last - position, CONNECTIONS))
             for ((_, data),) in self.ahead([span] for span in spans):
                 yield data
 
@@ -169,7 +171,7 @@ class ObjectReader:
     def ahead(self, units: Iterable[Sequence[Span]], *, window: int | None = None) -> Iterator[list[Part]]:
         """The parts of each unit (the spans that are needed together), in order.
 
-        Units are fetched ahead as far as the budget allows: at first one, or `window` bytes (16 MiB), and twice as much
+        Units are fetched ahead as far as the budget allows: at first one, or `window` bytes (64 MiB), and twice as much
         each time that the receiver had to wait. A unit's share is given back when the next one is asked for.
         """
         todo, live = deque(units), deque[tuple[int, list[Future[Part]]]]()

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 MIB = 1 << 20
 SMALL_OBJECT = 8 * MIB
-"""Objects below this size are read in one request."""
+"""Objects below this size, as far as it is known, are read in one request."""
 PART = 8 * MIB
 """Bytes of one request, at most."""
 LEAST_PART = 2 * MIB
@@ -70,3 +70,15 @@ def split(start: int, end: int, part: int) -> list[Span]:
     pieces = max(1, -(-(end - start) // part))
     size = end - start
     return [(start + size * i // pieces, start + size * (i + 1) // pieces) for i in range(pieces)]
+
+
+def growing(start: int, end: int, part: int) -> list[Span]:
+    """As `split`, but the first pieces are shorter, so that work on them begins before the others are there.
+
+    Two have 2 MiB each, the next two 4 MiB, up to `part`.
+    """
+    found, size, at = list[Span](), LEAST_PART, start
+    while size < part and end - at > 2 * part:
+        found += [(at, at + size), (at + size, at + 2 * size)]
+        at, size = at + 2 * size, 2 * size
+    return found + split(at, end, part)
