@@ -1,6 +1,8 @@
 """Fixtures of all tests. What needs a service starts it on first use, once for each process that runs tests."""
 
 import os
+import shutil
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +19,24 @@ from local_cloud.programs import Programs
 from local_cloud.s3 import setup
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles what it imports
+
+_temporary = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give all tests, and what they start, one folder for temporary files; what is killed leaves its own there."""
+    if hasattr(config, "workerinput"):
+        return  # the first process has made it and removes it
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # where those of failed tests are kept
+    config.stash[_temporary] = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="tests-")
+    Path(os.environ["TMPDIR"]).chmod(0o755)  # PostgreSQL runs as another user where the tests run as root
+    tempfile.tempdir = None
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove that folder."""
+    if folder := config.stash.get(_temporary, ""):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -38,12 +38,12 @@ def _write(folder: Path) -> None:
     pq.write_table(table, folder / "a.parquet")
 
 
-# The suite reads when tests are collected, so the files must be there by then and stay until the process ends.
-_FOLDER = tempfile.TemporaryDirectory(prefix="tap-conformance-")
-_write(Path(_FOLDER.name))
+# The suite reads when tests are collected, so the files must be there by then; they go with the tests' folder.
+_FOLDER = Path(tempfile.mkdtemp(prefix="tap-conformance-"))
+_write(_FOLDER)
 CONFIG: dict[str, Any] = {
     "streams": [
-        {"name": f"from_{suffix}", "path": f"{_FOLDER.name}/*.{suffix}", "key_properties": ["id"]}
+        {"name": f"from_{suffix}", "path": f"{_FOLDER}/*.{suffix}", "key_properties": ["id"]}
         for suffix in ("csv", "jsonl", "parquet")
     ]
 }
