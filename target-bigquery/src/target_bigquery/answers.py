@@ -123,12 +123,17 @@ def failed(what: str, found: Job) -> LoadError:
     """The error for a job that failed."""
     if found.error_kind is Kind.QUOTA:
         return LoadError(f"{what}: {found.error}. {_QUOTA_HINT}")
+    if found.error_kind is Kind.LIMIT:
+        return LoadError(f"{what}: {found.error} (job {found.id}). {_LIMIT_HINT}")
     return LoadError(f"{what}: {found.error} (job {found.id})")
 
 
 _QUOTA_HINT = (
     "Wait until the quota is back, raise it in the Google Cloud console, "
     "or let max_batch_age_seconds and max_batch_mb make fewer and larger loads"
+)
+_LIMIT_HINT = (
+    "Nothing was done or billed. Raise bytes_billed_limit, or let partition_by and cluster_by bound what is read"
 )
 _DENIED_HINT = "check the credentials and the roles they have (BigQuery Job User and BigQuery Data Editor)"
 
@@ -170,6 +175,8 @@ def _of_call(error: Any, what: str) -> SingerArrowError:
             return ServiceError(f"{said}; it was tried again in vain, run again later")
         case Kind.QUOTA:
             return LoadError(f"{said}. {_QUOTA_HINT}")
+        case Kind.LIMIT:
+            return LoadError(f"{said}. {_LIMIT_HINT}")
         case Kind.DENIED:
             return CredentialsError(f"{said}; {_DENIED_HINT}")
         case Kind.MISSING:

@@ -34,15 +34,7 @@ class Jobs(Connection):
             parameters: Values by name.
             what: What it is for, for an error's message.
         """
-        from google.cloud import bigquery
-
-        config = bigquery.QueryJobConfig(
-            query_parameters=[answers.parameter(name, value) for name, value in (parameters or {}).items()],
-            labels=dict(self.settings.labels),
-            use_legacy_sql=False,
-        )
-        if self.settings.bytes_billed_limit:
-            config.maximum_bytes_billed = self.settings.bytes_billed_limit
+        config = self._query_config(parameters)
 
         def insert(job_id: str) -> Any:
             return self.client.query(
@@ -53,6 +45,34 @@ class Jobs(Connection):
         affected, is_select = job.resource.num_dml_affected_rows, text.startswith("SELECT")
         rows = self.call(what, lambda: _rows(job.resource)) if is_select else []
         return Answer(rows, job.started or job.created, affected or 0)
+
+    def estimate(self, text: str, *, what: str) -> int:
+        """How many bytes a query would process, by a dry run, which costs nothing.
+
+        Args:
+            text: From `sql`.
+            what: What it is for, for an error's message.
+        """
+        config = self._query_config()
+        config.dry_run = True
+
+        def run() -> Any:
+            return self.client.query(text, job_config=config, location=self.location, job_retry=None, **ONCE)
+
+        return int(self.call(what, run).total_bytes_processed or 0)
+
+    def _query_config(self, parameters: Mapping[str, Any] | None = None) -> Any:
+        """What every query job is given: also those that cost nothing."""
+        from google.cloud import bigquery
+
+        config = bigquery.QueryJobConfig(
+            query_parameters=[answers.parameter(name, value) for name, value in (parameters or {}).items()],
+            labels=dict(self.settings.labels),
+            use_legacy_sql=False,
+        )
+        if self.settings.bytes_billed_limit:
+            config.maximum_bytes_billed = self.settings.bytes_billed_limit
+        return config
 
     def copy(self, source: str, target: str, *, what: str) -> Job:
         """Replace a table by a copy of another, at once and whole; the job that did."""
@@ -132,7 +152,10 @@ class Jobs(Connection):
         """
 
         def insert() -> Any:
-            return self.client.query(sql.NOTHING, job_id=job_id, location=self.location, job_retry=None, **ONCE)
+            config = self._query_config()
+            return self.client.query(
+                sql.NOTHING, job_config=config, job_id=job_id, location=self.location, job_retry=None, **ONCE
+            )
 
         try:
             self.call(f"Taking job id {job_id}", insert)

@@ -11,6 +11,7 @@ _TRANSIENT_REASONS = frozenset(
     }
 )
 _QUOTA_REASONS = frozenset({"quotaExceeded", "billingTierLimitExceeded", "dailyLimitExceeded"})
+_LIMIT_REASONS = frozenset({"bytesBilledLimitExceeded"})
 _DENIED_REASONS = frozenset(
     {"accessDenied", "billingNotEnabled", "forbidden", "authError", "required", "accountDisabled"}
 )
@@ -26,6 +27,7 @@ class Kind(Enum):
     """What an error calls for."""
 
     RETRY = "another try may succeed"
+    LIMIT = "it would cost more than bytes_billed_limit"
     QUOTA = "a quota is used up; it comes back hours later"
     DENIED = "credentials or permissions"
     MISSING = "something does not exist"
@@ -44,6 +46,8 @@ def classify(code: int | None, reason: str | None, message: str) -> Kind:
     """
     if any(text in message for text in _TRANSIENT_TEXTS) or reason in _TRANSIENT_REASONS:
         return Kind.RETRY
+    if reason in _LIMIT_REASONS:
+        return Kind.LIMIT
     if reason in _QUOTA_REASONS:
         return Kind.QUOTA
     if reason in _DENIED_REASONS or code in (401, 403):

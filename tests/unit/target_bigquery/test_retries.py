@@ -12,6 +12,8 @@ from target_bigquery.retries import Kind, classify
     [
         (403, "rateLimitExceeded", "Exceeded rate limits: too many table update operations for this table", Kind.RETRY),
         (403, "quotaExceeded", "Quota exceeded: Your table exceeded quota for imports per table", Kind.QUOTA),
+        (500, "bytesBilledLimitExceeded", "Query exceeded limit for bytes billed: 1", Kind.LIMIT),
+        (None, "bytesBilledLimitExceeded", "", Kind.LIMIT),
         (403, "accessDenied", "Access Denied", Kind.DENIED),
         (403, None, "Forbidden", Kind.DENIED),
         (401, "authError", "Invalid Credentials", Kind.DENIED),

@@ -46,6 +46,7 @@ class Upsert(Lane):
             if column.name in way.keys and (column.repeated or column.kind in _UNFIT):
                 msg = f"Key property {column.source!r} of stream {way.stream!r} is {column}, which cannot be compared"
                 raise SchemaError(msg)
+        self._is_estimated = False
         migrate.remove_leftovers(way.client, way.destination.name)
 
     def stage(self, parts: Sequence[Part]) -> Staged | None:
@@ -69,7 +70,23 @@ class Upsert(Lane):
         if staged is None:
             return
         bigquery, table = self.way.client, self.way.destination
+        what = f"Merging into table {bigquery.path(table.name)}"
         text = sql.merge(bigquery.quoted(table.name), bigquery.quoted(staged.table), table.columns, self.way.keys)
-        bigquery.query(text, what=f"Merging into table {bigquery.path(table.name)}")
+        if not self._is_estimated:
+            self._is_estimated = True
+            self._tell_estimate(bigquery.estimate(text, what=what))
+        bigquery.query(text, what=what)
         bigquery.delete_table(staged.table)
         self.count(staged.upload)
+
+    def _tell_estimate(self, size: int) -> None:
+        """Say what the first MERGE of a run costs; later ones are alike."""
+        limit = self.way.client.settings.bytes_billed_limit
+        self.way.logger.info(
+            "Stream %r: a MERGE processes about %.1f MB%s",
+            self.way.stream,
+            size / 1e6,
+            f", of {limit / 1e6:.1f} MB that bytes_billed_limit allows"
+            if limit
+            else "; bytes_billed_limit would bound it",
+        )

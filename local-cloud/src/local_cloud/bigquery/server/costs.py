@@ -1,0 +1,74 @@
+"""What queries would cost: dry runs tell it, and a job whose `maximumBytesBilled` is less fails, as in BigQuery.
+
+A query is taken to read all tables that it names, whole, where BigQuery reads the columns and partitions that it needs;
+at least 10 MB a table are billed. INSERT ... VALUES, COUNT(*) of a whole table and what creates tables cost nothing.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import sqlglot
+from local_bigquery.catalog import tables
+from local_bigquery.errors import STATUSES, BigQueryError
+from local_bigquery.jobs import query
+from local_bigquery.sql.translate import parse
+from sqlglot import exp
+
+REASON = "bytesBilledLimitExceeded"
+_MB = 1 << 20
+_LEAST = 10 * _MB
+
+
+def _is_count(tree: Any) -> bool:
+    """Whether it asks for the number of rows alone, which is answered from what is known of the table."""
+    only_counts = isinstance(tree, exp.Select) and not any(tree.args.get(k) for k in ("where", "joins", "group"))
+    return only_counts and all(isinstance(e.unalias(), exp.Count) for e in tree.expressions)
+
+
+def _read(tree: Any) -> Iterator[Any]:
+    """The tables that a statement reads."""
+    if _is_count(tree):
+        return
+    target = tree.this.find(exp.Table) if isinstance(tree, exp.Insert | exp.Create) else None
+    for table in tree.find_all(exp.Table):
+        if table is not target and table.db:
+            yield table
+
+
+def processed(project_id: str, text: str) -> list[int]:
+    """The bytes of each table that a query reads; of what cannot be parsed, none."""
+    try:
+        trees = [tree for tree in parse(text) if tree is not None]
+    except (sqlglot.errors.SqlglotError, BigQueryError):
+        return []  # the engine says what is wrong with it
+    found = {(t.catalog or project_id, t.db, t.name) for tree in trees for t in _read(tree)}
+    return [size for reference in sorted(found) if (size := _size(reference))]
+
+
+def _size(reference: tuple[str, str, str]) -> int:
+    try:
+        return int(tables.get(*reference).numBytes or 0)
+    except BigQueryError:
+        return 0
+
+
+def billed(sizes: list[int]) -> int:
+    """What BigQuery bills for tables of these sizes: whole MB, and 10 at least for each."""
+    return sum(max(_LEAST, -(-size // _MB) * _MB) for size in sizes)
+
+
+def mend() -> None:
+    """Let queries know their cost; after all other mending of queries."""
+    STATUSES[REASON] = (400, "INVALID_ARGUMENT")
+    execute = query.execute
+
+    def execute_at_a_cost(cursor: Any, project_id: str, job_id: str | None, config: Any, **options: Any) -> Any:
+        sizes = processed(project_id, config.query or "")
+        bill, limit = billed(sizes), config.maximumBytesBilled
+        if job_id is not None and limit is not None and bill > int(limit):
+            raise BigQueryError(REASON, f"Query exceeded limit for bytes billed: {limit}. {bill} or higher required.")
+        statistics, *others = execute(cursor, project_id, job_id, config, **options)
+        told = {"totalBytesProcessed": str(sum(sizes)), "totalBytesBilled": str(bill if job_id is not None else 0)}
+        return (statistics.replace(**told), *others)
+
+    query.execute = execute_at_a_cost

@@ -1,0 +1,118 @@
+"""What jobs ask for: a bound of their bill, labels, a key, a place; and what an upsert says of its cost."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from google.api_core.exceptions import GoogleAPICallError
+from google.cloud import bigquery
+from singer_lines import Batches, activate, load, rows, schema, state
+
+from local_cloud import Cloud
+from singer_arrow.errors import LoadError
+from target_bigquery.client import BigQuery
+from target_bigquery.config import Settings
+
+Config = dict[str, Any]
+MB = 1 << 20
+KEY = "projects/p/locations/us/keyRings/r/cryptoKeys/k"
+
+
+@pytest.fixture
+def config(cloud: Cloud, dataset: str) -> Config:
+    """Settings for the local BigQuery."""
+    env = cloud.environ()
+    endpoint = env["TARGET_BIGQUERY_API_ENDPOINT"]
+    return {"project": env["TARGET_BIGQUERY_PROJECT"], "dataset": dataset, "api_endpoint": endpoint}
+
+
+def jobs_of(bq: Any, dataset: str) -> list[Any]:
+    """The jobs that a target ran on a dataset, but for children of them."""
+    ours = [j for j in bq.list_jobs() if j.job_id.startswith("target_bigquery_")]
+    return [bq.get_job(j.job_id, location=j.location) for j in ours if dataset in str(j.to_api_repr())]
+
+
+def test_the_local_bigquery_estimates_and_refuses(bq: Any, dataset: str, config: Config, batch: Batches) -> None:
+    load([schema(), batch(rows(0, 5)), schema("other"), batch(rows(5, 5), stream="other")], config)
+    size = bq.get_table(f"{dataset}.rows").num_bytes
+    assert size > 0
+    dry = bigquery.QueryJobConfig(dry_run=True)
+    text = f"SELECT * FROM `{dataset}.rows` JOIN `{dataset}.other` USING (id)"
+    assert bq.query(text, job_config=dry).total_bytes_processed == 2 * size
+    assert bq.query(f"SELECT COUNT(*) FROM `{dataset}.rows`", job_config=dry).total_bytes_processed == 0
+    assert bq.query(f"INSERT INTO `{dataset}.rows` (id) VALUES (1)", job_config=dry).total_bytes_processed == 0
+    assert bq.query(f"DELETE FROM `{dataset}.rows` WHERE id = 1", job_config=dry).total_bytes_processed == size
+
+    def limited(limit: int) -> Any:
+        return bq.query(text, job_config=bigquery.QueryJobConfig(maximum_bytes_billed=limit))
+
+    done = limited(20 * MB)
+    assert list(done.result()) == []
+    assert (done.total_bytes_processed, done.total_bytes_billed) == (2 * size, 20 * MB)
+    with pytest.raises(GoogleAPICallError, match=r"bytes billed: 20971519\. 20971520 or higher required"):
+        limited(20 * MB - 1).result()
+
+
+@pytest.mark.parametrize("what", ["ledger", "merge", "delete"])
+def test_no_query_bills_more_than_the_limit(
+    what: str, config: Config, batch: Batches, bq: Any, dataset: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = {"ledger": {}, "merge": {"load_method": "upsert"}, "delete": {"hard_delete": True}}[what]
+    ids = (None, None) if what == "delete" else ("a", "b")  # with ids the ledger's queries would be refused before
+    activation = [activate(2)] if what == "delete" else []
+    load([schema(), batch(rows(0, 2), batch_id=ids[0], version=1), state(1)], config | more)
+    capsys.readouterr()
+    words = {"ledger": "Reading .*_sdc_batches", "merge": "Merging into table", "delete": "Removing old versions"}[what]
+    again = [schema(), batch(rows(2, 2), batch_id=ids[1], version=2), *activation, state(2)]
+    limited = config | more | {"bytes_billed_limit": 10 * MB - 1}
+    with pytest.raises(
+        LoadError, match=rf"{words}.*bytes billed: .*Nothing was done or billed. Raise bytes_billed_limit"
+    ):
+        load(again, limited)
+    assert capsys.readouterr().out == ""
+    assert {r["id"] for r in bq.query(f"SELECT id FROM `{dataset}.rows`").result()} >= {0, 1}
+    load(again, limited | {"bytes_billed_limit": 100 * MB})
+    assert capsys.readouterr().out == '{"n":2}\n'
+
+
+def test_every_job_asks_for_what_is_set(config: Config, batch: Batches, bq: Any, dataset: str) -> None:
+    limit = 100 * MB
+    asked = {"labels": {"team": "data"}, "kms_key": KEY, "location": "EU", "bytes_billed_limit": limit}
+    lines = [schema(), batch(rows(0, 2), batch_id="a", version=1), activate(1), state(1)]
+    for more in (
+        {},
+        {"load_method": "upsert", "table_prefix": "u_"},
+        {"load_method": "overwrite", "table_prefix": "o_"},
+    ):
+        load(lines, config | asked | more)
+    found = jobs_of(bq, dataset)
+    assert {j.job_type for j in found} == {"load", "query", "copy"}
+    assert {j.location for j in found} == {"EU"}
+    assert [j.job_id for j in found if j.labels != {"team": "data"}] == []
+    assert {j.maximum_bytes_billed for j in found if j.job_type == "query"} == {limit}
+    writing = [j for j in found if j.job_type != "query"]
+    assert {j.destination_encryption_configuration.kms_key_name for j in writing} == {KEY}
+    for name in ("rows", "u_rows", "o_rows", "_sdc_batches"):
+        assert bq.get_table(f"{dataset}.{name}").encryption_configuration.kms_key_name == KEY
+    assert bq.get_dataset(dataset).default_encryption_configuration.kms_key_name == KEY
+    assert bq.get_dataset(dataset).labels == {"team": "data"}
+
+
+def test_a_job_that_takes_an_id_asks_for_the_same(config: Config, bq: Any) -> None:
+    client = BigQuery(Settings.from_config(config | {"labels": {"team": "data"}, "bytes_billed_limit": 5}))
+    try:
+        assert client.occupy("target_bigquery_taken_by_a_test") is None
+    finally:
+        client.close()
+    job = bq.get_job("target_bigquery_taken_by_a_test")
+    assert (job.labels, job.maximum_bytes_billed) == ({"team": "data"}, 5)
+
+
+def test_an_upsert_says_what_a_merge_costs(config: Config, batch: Batches, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    upsert = config | {"load_method": "upsert", "max_batch_mb": 0.000001}
+    load([schema(), batch(rows(0, 3)), batch(rows(1, 3)), state(1)], upsert)
+    told = [m for m in caplog.messages if "a MERGE processes about" in m]
+    assert told == ["Stream 'rows': a MERGE processes about 0.0 MB; bytes_billed_limit would bound it"]
