@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,9 +13,13 @@ from google.cloud import bigquery
 from singer_lines import Batches, activate, load, rows, schema, state
 
 from local_cloud import Cloud
+from local_cloud.faults.client import FaultProxy
 from singer_arrow.errors import LoadError
+from singer_arrow.singer.retries import pauses
+from target_bigquery import budget, jobs
 from target_bigquery.client import BigQuery
 from target_bigquery.config import Settings
+from target_bigquery.load import load_job
 
 Config = dict[str, Any]
 MB = 1 << 20
@@ -116,3 +122,64 @@ def test_an_upsert_says_what_a_merge_costs(config: Config, batch: Batches, caplo
     load([schema(), batch(rows(0, 3)), batch(rows(1, 3)), state(1)], upsert)
     told = [m for m in caplog.messages if "a MERGE processes about" in m]
     assert told == ["Stream 'rows': a MERGE processes about 0.0 MB; bytes_billed_limit would bound it"]
+
+
+def test_load_jobs_are_counted_over_runs_and_announced(
+    config: Config,
+    batch: Batches,
+    dataset: str,
+    caplog: pytest.LogCaptureFixture,
+    fail_jobs: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(budget, "DAILY_LOADS", 5)
+    lines = [schema(), batch(rows(0, 1)), state(1)]
+    for _ in range(3):
+        load(lines, config)
+    assert "within 24 hours" not in caplog.text
+    load(lines, config)
+    told = f"Table local.{dataset}.rows: 4 load jobs within 24 hours, of 5 that BigQuery allows a table and day; raise"
+    assert [m[: len(told)] for m in caplog.messages if "within 24 hours" in m] == [told]
+    said = "Quota exceeded: Your table exceeded quota for imports or query appends per table"
+    fail_jobs({"job": "load", "match": dataset, "reason": "quotaExceeded", "message": said})
+    with pytest.raises(LoadError, match=rf"{said}\. Wait until .*\. The table had 5 load jobs within 24 hours, of 5 "):
+        load(lines, config)
+
+
+def test_a_list_of_everybodys_jobs_that_is_denied(
+    config: Config, batch: Batches, dataset: str, bq_faults: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "DAILY_LOADS", 1)
+    load([schema(), batch(rows(0, 1))], config)
+    bq_faults.set({"match": "^GET .*allUsers=true", "action": "error", "status": 403, "code": "accessDenied"})
+    client = BigQuery(Settings.from_config(config | {"api_endpoint": bq_faults.url}))
+    try:
+        found = client.destinations(datetime.now(UTC) - budget.DAY)
+    finally:
+        client.close()
+    assert found.count(f"local.{dataset}.rows") == 1
+
+
+PASSING = {
+    "too many table updates": "rateLimitExceeded: Exceeded rate limits: too many table update operations for a table",
+    "too many DML": "resourcesExceeded: Too many DML statements outstanding against table t, limit is 20.",
+    "a short quota": "quotaExceeded: Quota exceeded: Your project exceeded quota for concurrent queries",
+    "backend": "jobBackendError: ",
+    "internal": "jobInternalError: ",
+    "rate": "jobRateLimitExceeded: ",
+    "unavailable": "tableUnavailable: ",
+}
+
+
+def test_jobs_that_fail_of_what_passes_run_again(
+    config: Config, batch: Batches, dataset: str, bq: Any, fail_jobs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All reasons one after the other: of load jobs, and of the queries of an upsert."""
+    for module in (jobs, load_job):
+        monkeypatch.setattr(module, "pauses", partial(pauses, first=0.01))
+    faults = [dict(zip(("reason", "message"), text.split(": ", 1), strict=True)) for text in PASSING.values()]
+    for job in ("load", "query"):
+        match = dataset if job == "load" else f"MERGE.*{dataset}"
+        fail_jobs(*({"job": job, "match": match, "times": 1, **fault} for fault in faults))
+        load([schema(), batch(rows(0, 2)), state(1)], config | {"load_method": "upsert"})
+        assert bq.get_table(f"{dataset}.rows").num_rows == 2

@@ -16,6 +16,10 @@ class AlreadyExistsError(SingerArrowError):
     """What was to be created is there already."""
 
 
+class QuotaError(LoadError):
+    """A quota is used up for hours."""
+
+
 class ChangedError(SingerArrowError):
     """What was to be changed was changed by somebody else meanwhile."""
 
@@ -92,10 +96,7 @@ def _existing(field: Mapping[str, Any]) -> Existing:
 
 def job(found: Any) -> Job:
     """Read a job of Google's library."""
-    result, destination = found.error_result, None
-    if found.job_type == "load" and found.destination is not None:
-        to = found.destination
-        destination = f"{to.project}.{to.dataset_id}.{to.table_id}"
+    result = found.error_result
     reason = (result or {}).get("reason")
     return Job(
         id=found.job_id,
@@ -107,9 +108,15 @@ def job(found: Any) -> Job:
         error=_reasons(result, found.errors or []) if result else None,
         error_kind=classify(None, reason, result.get("message") or "") if result else None,
         rows=(found.output_rows or 0) if found.job_type == "load" else 0,
-        table=destination,
+        table=destination(found) if found.job_type == "load" else None,
         resource=found,
     )
+
+
+def destination(found: Any) -> str | None:
+    """The table that a load or copy job of Google's library writes, as `project.dataset.table`."""
+    to = found.destination if found.job_type in ("load", "copy") else None
+    return None if to is None else f"{to.project}.{to.dataset_id}.{to.table_id}"
 
 
 def _reasons(result: Mapping[str, Any], errors: list[Mapping[str, Any]]) -> str:
@@ -122,7 +129,7 @@ def _reasons(result: Mapping[str, Any], errors: list[Mapping[str, Any]]) -> str:
 def failed(what: str, found: Job) -> LoadError:
     """The error for a job that failed."""
     if found.error_kind is Kind.QUOTA:
-        return LoadError(f"{what}: {found.error}. {_QUOTA_HINT}")
+        return QuotaError(f"{what}: {found.error}. {_QUOTA_HINT}")
     if found.error_kind is Kind.LIMIT:
         return LoadError(f"{what}: {found.error} (job {found.id}). {_LIMIT_HINT}")
     return LoadError(f"{what}: {found.error} (job {found.id})")
@@ -174,7 +181,7 @@ def _of_call(error: Any, what: str) -> SingerArrowError:
         case Kind.RETRY:
             return ServiceError(f"{said}; it was tried again in vain, run again later")
         case Kind.QUOTA:
-            return LoadError(f"{said}. {_QUOTA_HINT}")
+            return QuotaError(f"{said}. {_QUOTA_HINT}")
         case Kind.LIMIT:
             return LoadError(f"{said}. {_LIMIT_HINT}")
         case Kind.DENIED:

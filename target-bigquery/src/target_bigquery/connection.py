@@ -22,7 +22,8 @@ from target_bigquery.config import Settings
 
 T = TypeVar("T")
 DEADLINE_SECONDS = 300.0
-"""How long a call is tried again while BigQuery is busy or out of reach."""
+"""How long a call, or a job that failed of something passing, is tried again: after half a second, then after twice as
+long as before, up to 32 seconds; each pause is shortened by chance by up to a half."""
 REQUEST_SECONDS = 120.0
 ONCE: dict[str, Any] = {"retry": None, "timeout": REQUEST_SECONDS}
 SCOPES = ("https://www.googleapis.com/auth/bigquery", "https://www.googleapis.com/auth/cloud-platform")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from singer_arrow.errors import LoadError, NotFoundError
+from singer_arrow.errors import CredentialsError, LoadError, NotFoundError
 from singer_arrow.singer.retries import pauses
 from target_bigquery import answers, connection, sql
 from target_bigquery.answers import AlreadyExistsError, Answer, Job
+from target_bigquery.budget import MOST_LISTED, Budget
 from target_bigquery.connection import ONCE, REQUEST_SECONDS, Connection
 from target_bigquery.retries import Kind
 
@@ -25,6 +28,28 @@ _FORMATS = {"parquet": "PARQUET", "avro": "AVRO", "jsonl": "NEWLINE_DELIMITED_JS
 
 class Jobs(Connection):
     """Query, load and copy jobs."""
+
+    @cached_property
+    def budget(self) -> Budget:
+        """How many load jobs each table had."""
+        return Budget(self.destinations)
+
+    def destinations(self, since: datetime) -> list[str]:
+        """The tables (`project.dataset.table`) of load and copy jobs since a time: everybody's, or else one's own."""
+
+        def listed(*, all_users: bool) -> list[str]:
+            def read() -> list[str]:
+                jobs = self.client.list_jobs(
+                    min_creation_time=since, max_results=MOST_LISTED, all_users=all_users, page_size=1000, **ONCE
+                )
+                return [table for job in jobs if (table := answers.destination(job))]
+
+            return self.call("Listing jobs", read)
+
+        try:
+            return listed(all_users=True)
+        except CredentialsError:  # it takes bigquery.jobs.listAll, which loading does not
+            return listed(all_users=False)
 
     def query(self, text: str, parameters: Mapping[str, Any] | None = None, *, what: str) -> Answer:
         """Run a query to its end; again, if BigQuery was too busy for it.

@@ -11,6 +11,8 @@ _TRANSIENT_REASONS = frozenset(
     }
 )
 _QUOTA_REASONS = frozenset({"quotaExceeded", "billingTierLimitExceeded", "dailyLimitExceeded"})
+_SHORT_QUOTAS = ("concurrent", "per second", "per 10 seconds", "per 100 seconds", "per minute")
+"""Words of quotas that are back within the time that is spent on tries; all others are for hours."""
 _LIMIT_REASONS = frozenset({"bytesBilledLimitExceeded"})
 _DENIED_REASONS = frozenset(
     {"accessDenied", "billingNotEnabled", "forbidden", "authError", "required", "accountDisabled"}
@@ -20,6 +22,7 @@ _TRANSIENT_TEXTS = (
     "too many table update operations",
     "Could not serialize access",
     "aborted due to concurrent update",
+    "Too many DML statements outstanding",
 )
 
 
@@ -49,7 +52,7 @@ def classify(code: int | None, reason: str | None, message: str) -> Kind:
     if reason in _LIMIT_REASONS:
         return Kind.LIMIT
     if reason in _QUOTA_REASONS:
-        return Kind.QUOTA
+        return Kind.RETRY if any(words in message for words in _SHORT_QUOTAS) else Kind.QUOTA
     if reason in _DENIED_REASONS or code in (401, 403):
         return Kind.DENIED
     if code in _TRANSIENT_CODES:

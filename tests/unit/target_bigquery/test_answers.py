@@ -15,7 +15,7 @@ from google.resumable_media import DataCorruption, InvalidResponse
 
 from singer_arrow.errors import CredentialsError, LoadError, NotFoundError, ServiceError, SingerArrowError
 from target_bigquery import answers
-from target_bigquery.answers import AlreadyExistsError, ChangedError
+from target_bigquery.answers import AlreadyExistsError, ChangedError, QuotaError
 from target_bigquery.retries import Kind
 
 
@@ -28,7 +28,7 @@ def call_error(kind: type[api.GoogleAPICallError], reason: str | None, text: str
     [
         (
             call_error(api.Forbidden, "quotaExceeded", "Quota exceeded"),
-            LoadError,
+            QuotaError,
             "Quota exceeded. Wait until the quota",
         ),
         (call_error(api.Forbidden, "accessDenied", "Access Denied"), CredentialsError, "BigQuery Job User"),

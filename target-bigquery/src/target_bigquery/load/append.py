@@ -41,7 +41,8 @@ class AppendOnly(Lane):
                         self.skip(batch_id, "just now by another run")
                     self._load([p for p in parts if p.item.batch_id not in theirs])
                     return
-                table = self.way.destination
+                table, client = self.way.destination, self.way.client
+                client.budget.spend(client.path(table.name))
                 if load_job.run(self.way.client, upload, table.name, table.load_fields, job_id):
                     self.count(upload)
                     return

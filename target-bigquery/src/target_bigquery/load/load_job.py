@@ -9,8 +9,8 @@ from typing import Any
 
 from singer_arrow.errors import LoadError
 from singer_arrow.singer.retries import pauses
-from target_bigquery import answers, connection
-from target_bigquery.answers import Job
+from target_bigquery import answers, budget, connection
+from target_bigquery.answers import Job, QuotaError
 from target_bigquery.client import BigQuery
 from target_bigquery.load.files import Upload
 from target_bigquery.retries import Kind
@@ -29,9 +29,14 @@ def run(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, job_id: 
         LoadError: BigQuery refuses the file; says why.
     """
     what = f"Loading into table {bigquery.path(table)}"
-    job = bigquery.load(upload.path, table, file_format=upload.file_format, fields=fields, job_id=job_id)
+    try:
+        job = bigquery.load(upload.path, table, file_format=upload.file_format, fields=fields, job_id=job_id)
+    except QuotaError as error:
+        raise _of_quota(bigquery, table, error) from None
     if job.kind != "load" or job.error_kind is Kind.RETRY:
         return None
+    if job.error_kind is Kind.QUOTA:
+        raise _of_quota(bigquery, table, answers.failed(what, job))
     if job.error is not None:
         if "has changed type" in job.error or "has changed mode" in job.error:
             msg = f"{answers.failed(what, job)}; the table was changed during this run: run again"
@@ -56,6 +61,16 @@ def run_until_done(bigquery: BigQuery, upload: Upload, table: str, fields: Field
         if pause is not None:
             time.sleep(pause)
     raise too_busy(bigquery, table)
+
+
+def _of_quota(bigquery: BigQuery, table: str, error: LoadError) -> LoadError:
+    """The error of a quota, with what the table used of that of load jobs, where that may be it."""
+    used = bigquery.budget.used(bigquery.path(table))
+    return (
+        LoadError(f"{error}. The table had {budget.advice(used)}")
+        if used >= budget.WARN_SHARE * budget.DAILY_LOADS
+        else error
+    )
 
 
 def too_busy(bigquery: BigQuery, table: str) -> LoadError:

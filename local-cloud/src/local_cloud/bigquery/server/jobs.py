@@ -19,6 +19,10 @@ REASONS = {
     "rateLimitExceeded": (403, "PERMISSION_DENIED"),
     "backendError": (503, "UNAVAILABLE"),
     "internalError": (500, "INTERNAL"),
+    "jobBackendError": (400, "INVALID_ARGUMENT"),
+    "jobInternalError": (400, "INVALID_ARGUMENT"),
+    "jobRateLimitExceeded": (400, "INVALID_ARGUMENT"),
+    "tableUnavailable": (400, "INVALID_ARGUMENT"),
     "resourcesExceeded": (400, "RESOURCE_EXHAUSTED"),
 }
 KEYS = {"job", "match", "reason", "message", "delay_s", "skip", "times"}
