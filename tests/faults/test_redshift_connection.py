@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import random
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from singer_lines import Batches, Message, lines, record, rows, schema, state
+from waiting import wait_until
 from warehouses import Redshift, Warehouse
 
 from local_cloud import Cloud
@@ -117,13 +117,6 @@ def test_serialisation_errors_are_met_with_another_try(
     warehouse.load(some(batch))
     assert "again" in caplog.text
     assert warehouse.table() == rows(0, 8)
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
 
 
 def test_a_server_that_ends_in_the_middle_is_one_line(

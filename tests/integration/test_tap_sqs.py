@@ -14,6 +14,7 @@ from urllib.parse import quote_plus
 
 import pyarrow.parquet as pq
 import pytest
+from waiting import wait_until
 
 from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
@@ -369,7 +370,8 @@ def test_a_heartbeat_keeps_messages_invisible_while_they_are_planned(source: Sou
     s3_faults.set({"match": "^PUT .*_plans", "delay_ms": 8000, "times": 1})
     config = source.config(sqs={"visibility_timeout": 4})
     process = source.tap.start("tap-s3-files", config=config, env=through(s3_faults))
-    time.sleep(7)  # beyond the time after which the message would come again
+    wait_until(lambda: source.in_queue() == (0, 1))
+    time.sleep(6)  # beyond the time after which the message would come again
     assert source.in_queue()[0] == 0
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err

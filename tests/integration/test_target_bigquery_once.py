@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from singer_lines import Batches, Message, lines, load, record, rows, schema, state
+from waiting import wait_until
 
 from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
@@ -205,15 +206,6 @@ def start(run: Programs) -> Iterator[Callable[..., Running]]:
         if running.process.poll() is None:
             os.kill(running.process.pid, signal.SIGCONT)
             running.kill()
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 30) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.02)
-    pytest.fail("it did not happen in time")
 
 
 def entries(bq: Any, dataset: str) -> list[Any]:

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from singer_arrow.errors import DataError, EmptyObjectError
-from singer_arrow.formats import FORMATS, ReadOptions, zipped
+from singer_arrow.formats import FORMATS, ReadOptions
+from singer_arrow.formats.zipped import _members
 from singer_arrow.reading.objects import ObjectReader
 
 IDS = pa.schema([("id", pa.int64()), ("t", pa.string())])
@@ -92,7 +93,7 @@ def test_zip64_and_streamed_archives(objects: Any) -> None:
 
 
 def _names(reader: ObjectReader) -> list[str]:
-    return [member.url.name for member in zipped._members(reader, reader.url)]
+    return [member.url.name for member in _members(reader, reader.url)]
 
 
 def test_small_archives_are_one_request_and_large_ones_are_read_by_ranges(objects: Any) -> None:
