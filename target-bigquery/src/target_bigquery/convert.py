@@ -57,11 +57,14 @@ def needs_list_check(columns: Sequence[Column]) -> bool:
 
 
 def loads_as_it_is(file: pa.Schema, columns: Sequence[Column]) -> bool:
-    """Whether BigQuery loads a Parquet file of that schema into the columns without any change."""
+    """Whether BigQuery loads a Parquet file of that schema into the columns without any change.
+
+    Columns that the file REQUIREs are changed: loads into NULLABLE ones have been refused for them.
+    """
     fields = {f.name: f for f in file}
     if len(fields) != len(file) or set(fields) != {c.name for c in columns}:
         return False
-    return all(c.source == c.name and _is_loadable(fields[c.name].type, c) for c in columns)
+    return all(c.source == c.name and fields[c.name].nullable and _is_loadable(fields[c.name].type, c) for c in columns)
 
 
 def _is_loadable(t: pa.DataType, column: Column) -> bool:

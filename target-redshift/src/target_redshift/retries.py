@@ -37,6 +37,7 @@ _BY_CODE = {
     "42704": Kind.MISSING,
     "23505": Kind.EXISTS,  # in the catalog, by two at once: Redshift's own tables have no unique keys
     "42P06": Kind.EXISTS,
+    "42710": Kind.EXISTS,
     "42P07": Kind.EXISTS,
     "42701": Kind.EXISTS,
 }

@@ -46,6 +46,7 @@ def test_row_groups_are_copied(tmp_path: Path, options: dict[str, Any]) -> None:
         for number in (0, 1, 2, 4, 8):
             group, statistics = file.read_row_group(number), file.metadata.row_group(number).column(0).statistics
             assert {"min": statistics.min, "max": statistics.max} == pc.min_max(group["id"]).as_py()
+            assert not file.metadata.row_group(number).column(0).has_offset_index  # it has places of the old file
     filters = [("id", ">=", 1005), ("id", "<", 1720)]
     assert pq.read_table(out, filters=filters) == pa.concat_tables(wholes).slice(1005, 715)
 
@@ -83,6 +84,23 @@ def test_files_that_are_not_alike_are_left(tmp_path: Path) -> None:
     assert not out.exists()
 
 
+@pytest.mark.parametrize("beyond", [True, False])
+def test_pages_outside_of_a_file_are_not_those_of_another(beyond: bool, tmp_path: Path) -> None:
+    path, other, out = tmp_path / "a.parquet", tmp_path / "b.parquet", tmp_path / "out.parquet"
+    pq.write_table(table(0, 1000), path)
+    data = path.read_bytes()
+    end = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    footer = read_struct(data[end:-8])
+    assert footer is not None
+    meta = footer[4].value[1][0][1].value[1][0][3].value
+    for number in (9, 11):
+        if number in meta:
+            meta[number] = meta[number].holding(meta[number].value + end if beyond else 1)
+    written = write_struct(footer)
+    other.write_bytes(data[:end] + written + len(written).to_bytes(4, "little") + b"PAR1")
+    assert join([other, path], out, chunk_bytes=0) is None
+
+
 def test_small_chunks_are_left(tmp_path: Path) -> None:
     path, out = tmp_path / "a.parquet", tmp_path / "out.parquet"
     pq.write_table(table(0, 100), path)
@@ -112,3 +130,4 @@ def test_structures_stay_as_they_are(tmp_path: Path) -> None:
     assert struct is not None
     assert write_struct(struct) == footer
     assert read_struct(footer[: len(footer) // 2]) is None
+    assert read_struct(b"\x15\x02\x05\x02\x02\x00") is None  # field 1 twice

@@ -117,3 +117,14 @@ def test_settings_say_where_loads_end_and_how_files_are_read(tmp_path: Path) -> 
     limits = target.limits
     assert (limits.age_seconds, limits.bytes, limits.parallel, limits.workers) == (9, 2 << 20, 3, target.cores)
     assert target.settings.aws.access_key_id == "k"
+
+
+def test_the_properties_that_may_be_null_are_those_whose_types_say_so() -> None:
+    given = {
+        "id": {"type": "integer"},
+        "n": {"type": ["integer", "null"]},
+        "e": {"type": ["string", "null"], "enum": []},
+    }
+    properties = {**given, "any": True, "unsaid": {}}
+    sink = RememberingSink(RememberingTarget(config={}), "s", {"properties": properties}, ["id"])
+    assert sink.nullable == {"n"}

@@ -96,6 +96,29 @@ def test_a_parquet_file_that_does_not_fit_is_rewritten(files: Files, tmp_path: P
     assert pq.read_table(files.join([part], "parquet").path).to_pylist() == expected(3)
 
 
+def test_parquet_that_bigquery_may_refuse_is_rewritten(files: Files, tmp_path: Path) -> None:
+    given = pa.table({"id": [0, 1], "name": ["n0", "n1"]})
+    required = pa.schema([f.with_nullable(False) for f in SCHEMA])
+    pq.write_table(given, tmp_path / "codec.parquet", compression="brotli")
+    pq.write_table(given.cast(required), tmp_path / "required.parquet")
+    for path in (tmp_path / "codec.parquet", tmp_path / "required.parquet"):
+        part = files.prepare(item(path), "parquet")
+        assert not part.as_it_is
+        with pq.ParquetFile(files.join([part], "parquet").path) as written:
+            assert written.metadata.row_group(0).column(0).compression == "ZSTD"
+            assert written.schema_arrow == SCHEMA
+            assert written.read().to_pylist() == expected(2)
+
+
+def test_files_that_were_replaced_are_not_joined(files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_files, "CHUNK_BYTES", 0)
+    paths = [parquet(tmp_path / f"{n}.parquet", n * 4, 4) for n in range(2)]
+    parts = [files.prepare(item(path), "parquet") for path in paths]
+    parquet(paths[1], 4, 5)
+    with pytest.raises(DataError, match=r"0\.parquet: .* was replaced while it was read"):
+        files.join(parts, "parquet")
+
+
 def test_constants_are_written_into_parquet(files: Files, tmp_path: Path) -> None:
     schema = SCHEMA.append(pa.field("_sdc_sequence", pa.int64()))
     parts = [

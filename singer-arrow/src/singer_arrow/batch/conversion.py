@@ -124,7 +124,10 @@ class Conversion(abc.ABC, Generic[ColumnT]):
             if column.source in self.keys and array.null_count:
                 raise _null_key(column.source, url)
             self.check(array, column, url)
-            yield self.array(array, column)
+            try:
+                yield self.array(array, column)
+            except pa.ArrowInvalid as error:
+                raise DataError(" ".join(str(error).split()), url=url, column=column.source) from None
         if self.place is not None:
             import pyarrow.compute as pc
 

@@ -20,7 +20,8 @@ from singer_arrow.formats.avro_container import header_size, split_blocks, write
 from singer_arrow.formats.avro_schema import to_avro_schema
 
 BLOCK_BYTES = 4 << 20
-"""Arrow bytes of the rows of a block, at most, about; readers take a block at a time, in parallel."""
+"""Bytes of the rows of a block, at most, about; readers take a block at a time, in parallel."""
+_LEAST = 2  # bytes of a value: Arrow takes a bit for a boolean
 
 
 def can_write_fast(schema: pa.Schema) -> bool:
@@ -51,8 +52,8 @@ def write_stream(source: Path, path: Path, codec: str) -> int:
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if batch.num_rows:
-            pieces = -(-batch.nbytes // BLOCK_BYTES)
-            step = -(-batch.num_rows // max(1, pieces))
+            size = max(batch.nbytes, batch.num_rows * batch.num_columns * _LEAST)
+            step = -(-batch.num_rows // -(-size // BLOCK_BYTES)) if size else batch.num_rows
             for start in range(0, batch.num_rows, step):
                 yield batch.slice(start, step)
 

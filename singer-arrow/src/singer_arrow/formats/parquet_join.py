@@ -1,7 +1,8 @@
 """Parquet files of one schema -> one file that holds their row groups, which are copied and not decoded.
 
-Only the footer is made anew, in Thrift's compact protocol: the places of the column chunks in the new file. See
-parquet.thrift of the Apache Parquet format for the numbers of the fields.
+Only the footer is made anew, in Thrift's compact protocol: the places of the column chunks in the new file, without
+those of page indexes, which themselves hold places of the old one. See parquet.thrift of the Apache Parquet format for
+the numbers of the fields.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from singer_arrow.formats.thrift import Field, Struct, read_struct, write_struct
+import pyarrow as pa
+
+from singer_arrow.formats.thrift import I16, I64, Field, Struct, read_struct, write_struct
 
 _MAGIC = b"PAR1"
 _TAIL = 8  # bytes after a footer: its size, and the magic
 _SCHEMA, _ROWS, _GROUPS, _CREATED_BY, _ORDERS, _ENCRYPTION = 2, 3, 4, 6, 7, 8
 _GROUP_COLUMNS, _GROUP_PLACE, _GROUP_ORDINAL = 1, 5, 7
 _MOST_GROUPS = 1 << 15  # their ordinals have 16 bits
-_CHUNK_FILE, _CHUNK_META, _CHUNK_PLACES = 1, 3, (2, 4, 6)
-_META_PLACES = (9, 10, 11, 14)
+_CHUNK_FILE, _CHUNK_PLACE, _CHUNK_META, _CHUNK_INDEXES = 1, 2, 3, (4, 5, 6, 7)
+_META_BYTES, _META_PAGES, _META_BLOOM = 7, (9, 10, 11), 14
 _COPIED = 1 << 20
 
 
@@ -44,19 +47,20 @@ def join(paths: Sequence[Path], target: Path, *, chunk_bytes: int) -> int | None
     Raises:
         OSError: A file cannot be read or written.
     """
-    first, rows, chunks, ends, groups = Struct(), 0, 0, list[int](), list[bytes]()
+    if not _has_large_chunks(paths, chunk_bytes):
+        return None
+    first, rows, ends, groups = Struct(), 0, list[int](), list[bytes]()
     for path in paths:
         file = _opened(path)
         if file is None or not _are_alike(first := first or file.footer, file.footer):
             return None
         for group in _shifted(file.footer, sum(ends) - len(_MAGIC) * len(ends)):
-            if _GROUP_ORDINAL in group:
+            if _GROUP_ORDINAL in group and group[_GROUP_ORDINAL].type == I16:
                 group[_GROUP_ORDINAL] = group[_GROUP_ORDINAL].holding(len(groups))
             groups.append(write_struct(group))  # which is far smaller than the structure
-            chunks += len(_items(group, _GROUP_COLUMNS))
         rows += file.footer[_ROWS].value
         ends.append(file.end)
-    if not paths or sum(ends) < chunk_bytes * chunks or len(groups) > _MOST_GROUPS:
+    if len(groups) > _MOST_GROUPS:
         return None
     of, _ = first[_GROUPS].value
     footer = write_struct(
@@ -68,6 +72,18 @@ def join(paths: Sequence[Path], target: Path, *, chunk_bytes: int) -> int | None
             _copy(path, end, out)
         out.write(footer + len(footer).to_bytes(4, "little") + _MAGIC)
     return rows
+
+
+def _has_large_chunks(paths: Sequence[Path], chunk_bytes: int) -> bool:
+    """Whether they are as large on average; Arrow tells sooner than we do. False if one of the files is broken."""
+    import pyarrow.parquet as pq
+
+    try:
+        footers = [pq.read_metadata(path) for path in paths]
+    except (pa.ArrowException, OSError):
+        return False
+    chunks = sum(footer.num_row_groups * footer.num_columns for footer in footers)
+    return bool(paths) and sum(path.stat().st_size for path in paths) >= chunk_bytes * chunks
 
 
 def _opened(path: Path) -> _File | None:
@@ -87,9 +103,24 @@ def _opened(path: Path) -> _File | None:
     if footer is None or not {_SCHEMA, _ROWS, _GROUPS} <= footer.keys() or _ENCRYPTION in footer:
         return None
     chunks = (chunk for group in _items(footer, _GROUPS) for chunk in _items(group, _GROUP_COLUMNS))
-    if any(_CHUNK_FILE in chunk or _CHUNK_META not in chunk for chunk in chunks):  # its data is somewhere else
+    if not all(_is_within(chunk, end) for chunk in chunks):
         return None
     return _File(path, footer, end)
+
+
+def _is_within(chunk: Struct, end: int) -> bool:
+    """Whether the pages of a column chunk stand in the file itself, before its footer."""
+    if _CHUNK_FILE in chunk or _CHUNK_META not in chunk:
+        return False
+    meta = chunk[_CHUNK_META].value
+    begin = min(place for n in _META_PAGES if (place := _place(meta, n)))
+    is_within = len(_MAGIC) <= begin and begin + max(0, _place(meta, _META_BYTES)) <= end
+    return is_within and 0 <= _place(meta, _META_BLOOM) < end
+
+
+def _place(struct: Struct, number: int) -> int:
+    """A place, or a size; 0 where there is none."""
+    return int(struct[number].value) if number in struct and struct[number].type == I64 else 0
 
 
 def _are_alike(a: Struct, b: Struct) -> bool:
@@ -124,13 +155,12 @@ def _shifted(footer: Struct, shift: int) -> Iterator[Struct]:
 
 
 def _moved_chunk(chunk: Struct, shift: int) -> Struct:
-    meta = chunk[_CHUNK_META].holding(_moved(chunk[_CHUNK_META].value, _META_PLACES, shift))
-    return _moved(chunk, _CHUNK_PLACES, shift) | {_CHUNK_META: meta}
+    meta = chunk[_CHUNK_META].holding(_moved(chunk[_CHUNK_META].value, (*_META_PAGES, _META_BLOOM), shift))
+    kept = {number: field for number, field in chunk.items() if number not in _CHUNK_INDEXES}
+    return _moved(kept, (_CHUNK_PLACE,), shift) | {_CHUNK_META: meta}
 
 
 def _moved(struct: Struct, places: Sequence[int], shift: int) -> Struct:
     """A structure with its places in the file moved; 0 stands for none."""
-    moved: dict[int, Field] = {
-        n: struct[n].holding(struct[n].value + shift) for n in places if n in struct and struct[n].value
-    }
+    moved: dict[int, Field] = {n: struct[n].holding(place + shift) for n in places if (place := _place(struct, n))}
     return struct | moved

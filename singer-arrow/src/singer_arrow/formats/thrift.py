@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12
-_NUMBERS = (_I16, _I32, _I64)
+I16, I64 = 4, 6
+_TRUE, _FALSE, _BYTE, _I32, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 5, 7, 8, 9, 10, 12
+_NUMBERS = (I16, _I32, I64)
 _LONG_LIST = 15
 
 
@@ -30,10 +31,10 @@ Struct = dict[int, Field]
 
 
 def read_struct(data: bytes) -> Struct | None:
-    """The structure that bytes begin with; None if they hold none."""
+    """The structure that bytes begin with; None if they hold none, or one that says something twice."""
     try:
         return _Reader(data).struct()
-    except (IndexError, KeyError):
+    except (IndexError, KeyError, RecursionError):
         return None
 
 
@@ -53,6 +54,8 @@ class _Reader:
         while (head := self._byte()) != 0:
             kind = head & 0x0F
             number = number + (head >> 4) if head >> 4 else self._signed()
+            if number in fields:
+                raise KeyError(number)
             fields[number] = Field(kind, kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind))
         return fields
 

@@ -219,7 +219,7 @@ class WarehouseSink(LoadSink):
     @property
     def nullable(self) -> frozenset[str]:
         """The properties that may be null, as far as plain types tell."""
-        given = self.schema["properties"].items()
+        given = [(name, said) for name, said in self.schema["properties"].items() if isinstance(said, Mapping)]
         return frozenset(name for name, said in given if "null" in said.get("type", ()) and "enum" not in said)
 
     def _load_method(self) -> str:

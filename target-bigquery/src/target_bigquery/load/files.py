@@ -39,8 +39,10 @@ from target_bigquery.load.processes import Processes
 
 AVRO_CODEC = "snappy"
 PARQUET_CODEC = "zstd"
-CHUNK_BYTES = 16 << 10
+CHUNK_BYTES = 64 << 10
 """Column chunks that are as large on average are not put together into larger ones."""
+TAKEN_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD"})
+"""Those of Parquet that BigQuery documents and every writer writes alike; files by others are rewritten."""
 INLINE_BYTES = 8 << 20
 """So much is written here sooner than a process for it would have started."""
 
@@ -134,10 +136,10 @@ class Files:
         files, rows, size, fits = [], 0, 0, True
         for url in item.urls:
             file = self._local(url, is_temporary=item.is_temporary)
-            schema, count = _footer(file)
+            schema, count, codecs = _footer(file)
             conversion = item.conversion
             fits = fits and not conversion.constants and conversion.place is None
-            fits = fits and loads_as_it_is(schema, conversion.columns)
+            fits = fits and codecs <= TAKEN_CODECS and loads_as_it_is(schema, conversion.columns)
             files.append(file)
             rows += count
             size += file.path.stat().st_size
@@ -217,13 +219,16 @@ class Files:
             stream.unlink(missing_ok=True)
 
 
-def _footer(file: LocalFile) -> tuple[pa.Schema, int]:
-    """Schema and number of rows of a Parquet file."""
+def _footer(file: LocalFile) -> tuple[pa.Schema, int, set[str]]:
+    """Schema, number of rows, and the codecs of the first row group of a Parquet file."""
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(file.path) as opened:
-            return opened.schema_arrow, opened.metadata.num_rows
+            footer = opened.metadata
+            group = footer.row_group(0) if footer.num_row_groups else None
+            codecs = {group.column(n).compression for n in range(group.num_columns)} if group else set[str]()
+            return opened.schema_arrow, footer.num_rows, codecs
     except (pa.ArrowException, OSError) as error:
         msg = f"not a Parquet file, or its footer is broken ({' '.join(str(error).split())[:200]})"
         raise DataError(msg, url=file.url, hint="Run the tap again") from None
@@ -231,8 +236,16 @@ def _footer(file: LocalFile) -> tuple[pa.Schema, int]:
 
 def _join_parquet(parts: Sequence[Part], target: Path) -> bool:
     """One Parquet file of several, without decoding them, if that can be and is no harm to whoever reads it."""
-    paths = [file.path for part in parts for file in part.files]
-    return all(p.as_it_is for p in parts) and parquet_join.join(paths, target, chunk_bytes=CHUNK_BYTES) is not None
+    if not all(part.as_it_is for part in parts):
+        return False
+    joined = parquet_join.join([f.path for part in parts for f in part.files], target, chunk_bytes=CHUNK_BYTES)
+    if joined is None:
+        return False
+    if joined != sum(part.rows for part in parts):
+        url = parts[0].item.urls[0] if parts[0].item.urls else ""
+        msg = "this batch file, or one that is loaded with it, was replaced while it was read"
+        raise DataError(msg, url=url, hint="Run the tap again")
+    return True
 
 
 def _join_avro(paths: Sequence[Path], target: Path) -> None:
