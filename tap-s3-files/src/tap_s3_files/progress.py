@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from singer_arrow.pace import always
 from singer_arrow.storage import Fetched, ObjectInfo, Storage
+from singer_arrow.threads import join
 from singer_arrow.urls import Url
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -120,7 +121,7 @@ class Progress:
             yield
         finally:
             ended.set()
-            watcher.join()
+            join(watcher)
 
 
 class CountedStorage(Storage):

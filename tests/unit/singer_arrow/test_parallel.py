@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import weakref
 from collections.abc import Iterator
 
@@ -56,3 +58,15 @@ def test_small_blocks_are_let_go_when_they_are_worked_on() -> None:
     results = ordered(made.blocks(), first_byte, Allowance(1 << 20))
     assert [next(results) for _ in range(COUNT)] == list(range(COUNT))
     assert made.held <= 1  # the last, whose worker may be about to let it go
+
+
+def test_a_process_ends_though_a_reading_was_left_open() -> None:
+    program = """
+import itertools
+from singer_arrow.reading.budget import Allowance
+from singer_arrow.reading.parallel import ordered
+
+rows = ordered(itertools.repeat(b"x" * 100), len, Allowance(1 << 20))
+next(rows)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

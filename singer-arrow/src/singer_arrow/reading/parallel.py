@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from singer_arrow.reading.budget import Allowance
+from singer_arrow.threads import join
 
 _DECODED_PER_TEXT = 3  # bytes of a block and of what it becomes in memory, for each byte of text
 ROW_BY_ROW = threading.RLock()
@@ -98,7 +99,7 @@ class _Pump:
             with self._changed:
                 self._stopped = True
                 self._changed.notify_all()
-            thread.join()
+            join(thread)
             self._discard()
 
     def _run(self) -> None:

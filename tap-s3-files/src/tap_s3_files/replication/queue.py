@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from singer_arrow import aws
 from singer_arrow.aws import AwsOptions
 from singer_arrow.errors import CredentialsError, NotFoundError, ServiceError
+from singer_arrow.threads import join
 
 logger = logging.getLogger("tap-s3-files")
 MOST_AT_ONCE = 10
@@ -129,7 +130,7 @@ class Queue:
             yield
         finally:
             ended.set()
-            beating.join()
+            join(beating)
 
     def _each_ten(
         self, messages: Iterable[Message], act: Callable[[Sequence[Message]], int], *, keep: bool = False
