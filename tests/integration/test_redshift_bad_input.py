@@ -175,7 +175,7 @@ def test_a_table_of_other_types(
     rs.execute(f'CREATE SCHEMA "{warehouse.schema}"')
     warehouse.query(ddl)
     before = warehouse.columns("rows")
-    line = target.error(ONE)
+    line = target.error(ONE, on_drift="fail")
     assert f"{warehouse.schema}.rows" in line.replace('"', "")
     check_says(line, *words)
     assert warehouse.columns("rows") == before

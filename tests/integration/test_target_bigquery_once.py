@@ -463,7 +463,7 @@ def test_no_process_is_left(run: Programs, batch: Batches) -> None:
     columns = pa.schema([("id", pa.int64()), ("l", pa.list_(pa.string()))])
     content = [{"id": n, "l": [f"{n} {i}" for i in range(20)]} for n in range(50_000)]
     message = batch(content, columns=columns, file_format="jsonl")
-    running = Running(run, [schema(columns=columns), message], {})
+    running = Running(run, [schema(columns=columns), message], {}, TARGET_BIGQUERY_LOAD_FORMAT="avro")
     process = running.process
 
     def children() -> list[str]:

@@ -31,7 +31,7 @@ from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from tap_s3_files.catalog import parse_type
 from target_bigquery import convert as bigquery
-from target_bigquery import types as bigquery_types
+from target_bigquery import drift as bigquery_drift
 from target_redshift import convert as redshift
 from target_redshift import types as redshift_types
 
@@ -254,11 +254,11 @@ def test_both_targets_upload_the_same_whatever_was_sent(kind: Kind, tmp_path: Pa
 
 
 def to_bigquery_records(schema: pa.Schema, url: str, way: str, target: MemoryTarget) -> str:
-    return uploaded(bigquery.Conversion(bigquery_types.columns_of(schema), schema), url, way, target)
+    return uploaded(bigquery.Conversion(bigquery_drift.columns_of(schema), schema), url, way, target)
 
 
 def to_bigquery_json(schema: pa.Schema, url: str, way: str, target: MemoryTarget) -> str:
-    return uploaded(bigquery.Conversion(bigquery_types.columns_of(schema, nested="json"), schema), url, way, target)
+    return uploaded(bigquery.Conversion(bigquery_drift.columns_of(schema, nested="json"), schema), url, way, target)
 
 
 def to_redshift(schema: pa.Schema, url: str, way: str, target: MemoryTarget) -> str:

@@ -103,10 +103,18 @@ def _optional(message: Mapping[str, Any], key: str, kind: type, where: str) -> A
     if isinstance(value, int) and not (_LEAST[key] <= value <= _LARGEST):
         msg = f"{where}: {key!r} must be an integer from {_LEAST[key]} to {_LARGEST}, it is {repr(value)[:80]}"
         raise DataError(msg)
-    if isinstance(value, str) and not (value.isprintable() and len(value.encode()) <= _LONGEST_ID):
-        msg = f"{where}: {key!r} must be printable and have at most {_LONGEST_ID} bytes, it is {value[:80]!r}"
+    if isinstance(value, str) and not _is_fit(value):
+        msg = f"{where}: {key!r} must be text without NUL, of at most {_LONGEST_ID} bytes, it is {value[:80]!r}"
         raise DataError(msg)
     return value
+
+
+def _is_fit(batch_id: str) -> bool:
+    """Whether the ledgers of both warehouses can hold it."""
+    try:
+        return "\0" not in batch_id and len(batch_id.encode()) <= _LONGEST_ID
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
 
 
 _LEAST = {"row_count": 0, "byte_count": 0, "version": -_LARGEST - 1}
