@@ -23,6 +23,24 @@ def process_ids() -> set[int]:
     return {int(name) for name in os.listdir(PROC) if name.isdigit()}  # noqa: PTH208 - fifty times a second
 
 
+def cpu_seconds(session: int) -> float:
+    """User and system seconds of the processes of a session that are alive."""
+    ticks = 0
+    for pid in process_ids():
+        try:
+            fields = _fields(pid)
+        except OSError:
+            continue  # it ended since the listing
+        if int(fields[3]) == session:
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _fields(pid: int) -> list[str]:
+    """What `stat` says of a process after its name, which stands in brackets and may hold spaces and brackets."""
+    return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+
+
 class ProcessTree:
     """The processes that descend from some roots, also those whose parent is gone.
 
@@ -56,11 +74,9 @@ class ProcessTree:
 
     def _belongs(self, pid: int) -> bool:
         try:
-            stat = (PROC / str(pid) / "stat").read_text()
+            parent = int(_fields(pid)[1])
         except OSError:
             return False
-        # The name of the program stands in brackets and may hold spaces and brackets of its own.
-        parent = int(stat.rpartition(")")[2].split()[1])
         return parent in self._inside or parent == os.getpid()
 
     def _memory(self) -> Iterator[tuple[int, Memory]]:

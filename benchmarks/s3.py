@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from benchmarks import processes
 from benchmarks.case import Contender, Facts
 from benchmarks.harness import Command, Measured
 from local_cloud import environment
@@ -66,8 +67,8 @@ class LocalS3:
 
     bucket = BUCKET
 
-    def __init__(self, kind: str, direct: str, endpoint: str) -> None:
-        self.kind, self.direct, self.endpoint = kind, direct, endpoint
+    def __init__(self, kind: str, direct: str, endpoint: str, sessions: Sequence[int] = ()) -> None:
+        self.kind, self.direct, self.endpoint, self._sessions = kind, direct, endpoint, sessions
         aws = {name: value for name, value in environment.aws(endpoint, "").items() if name.startswith("AWS_")}
         self.env = aws | environment.without_proxy(os.environ)
 
@@ -79,6 +80,10 @@ class LocalS3:
     def counters(self) -> Counters:
         """What was asked since `shape`."""
         return Counters(**self._control("GET"))
+
+    def cpu_seconds(self) -> float:
+        """What it and the latency have taken of the processors, which a real S3 would not."""
+        return sum(processes.cpu_seconds(session) for session in self._sessions)
 
     def client(self) -> Any:
         """A boto3 client past the latency and the counters."""
@@ -152,7 +157,7 @@ def serving_s3(
         far = [sys.executable, "-m", "benchmarks.services.latency", urlsplit(direct).netloc]
         latency = Service("latency", far, log=folder / "latency.log")
         stack.callback(latency.stop)
-        s3 = LocalS3(kind, direct, str(latency.facts["url"]))
+        s3 = LocalS3(kind, direct, str(latency.facts["url"]), (service.pid, latency.pid))
         s3.client().create_bucket(Bucket=BUCKET)
         s3.shape(latency_ms, rate_mb_s)
         yield s3
@@ -184,18 +189,23 @@ def counted(
 ) -> Contender:
     """The contender with S3 shaped so while it runs, and what it asked of S3 among its facts.
 
-    These are `requests`, `gets`, `heads`, `puts`, `mb_down` and `mb_up`, those of the bodies.
+    These are `requests`, `gets`, `heads`, `puts`, `mb_down` and `mb_up`, those of the bodies, and `s3_cpu_s`, what S3
+    itself took of this machine meanwhile.
     """
+    before = 0.0
 
     def commands(folder: Path) -> Sequence[Command]:
+        nonlocal before
         found = contender.commands(folder)
         s3.shape(latency_ms, rate_mb_s)
+        before = s3.cpu_seconds()
         return found
 
     def facts(folder: Path, measured: Measured) -> Facts:
         asked = s3.counters()
         methods = {f"{name.lower()}s": float(asked.requests.get(name, 0)) for name in ("GET", "HEAD", "PUT")}
         bodies = {"mb_down": asked.bytes_down / 1e6, "mb_up": asked.bytes_up / 1e6}
-        return {"requests": asked.total} | methods | bodies | contender.facts(folder, measured)
+        own = {"requests": asked.total, "s3_cpu_s": s3.cpu_seconds() - before}
+        return own | methods | bodies | contender.facts(folder, measured)
 
     return dataclasses.replace(contender, commands=commands, facts=facts)

@@ -30,6 +30,7 @@ READS = 40
 _COLUMNS = (
     ("read_s", "s, reading"),
     ("read_cpu_s", "CPU s, reading"),
+    ("s3_cpu_s", "CPU s of S3"),
     ("gets", "GETs"),
     ("heads", "HEADs"),
     ("mb_down", "MB from S3"),

@@ -59,7 +59,7 @@ class Service:
 
     @property
     def pid(self) -> int:
-        """The process id of the child."""
+        """The process id of the child, which is that of its session too."""
         return self._process.pid
 
     def _await_ready(self, timeout: float) -> dict[str, Any]:

@@ -58,6 +58,7 @@ def test_objects_pass_unchanged_and_are_counted(s3: LocalS3) -> None:
 
     asked = s3.counters()
     assert (found, part) == (BODY, BODY[10:20])
+    assert s3.cpu_seconds() > 0
     assert asked.requests == {"PUT": 1, "GET": 2, "HEAD": 1}
     assert asked.bytes_down == len(BODY) + 10
     assert asked.bytes_up >= len(BODY)  # with the checksums of chunks
