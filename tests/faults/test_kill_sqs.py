@@ -26,7 +26,7 @@ from local_cloud.programs import Programs
 
 OBJECTS, ROWS_EACH, LARGE = 200, 10, 6000
 ROWS = OBJECTS * ROWS_EACH + LARGE
-KILLS = 10
+KILLS = 6
 INVISIBLE = 3
 """Seconds after which the messages of a killed run come again."""
 
@@ -120,7 +120,7 @@ class Pipeline:
         return subprocess.Popen(command, stderr=subprocess.PIPE, env=self._run.env, **streams)
 
 
-def test_ten_kills_and_a_run(
+def test_kills_and_a_run(
     run: Programs, source: str, queue: str, bucket: str, sqs: Any, warehouse: Warehouse, tmp_path: Path
 ) -> None:
     chance = random.Random(warehouse.name)

@@ -5,14 +5,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import settings
 
 from local_cloud.redshift import copy
 from local_cloud.redshift.copy.sources import File
-
-# A machine that does much else takes its time for the first example, which imports half of Arrow.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
 
 PREFIX = "s3://bucket/data/"
 ROLE = "IAM_ROLE 'arn:aws:iam::123456789012:role/reader'"

@@ -36,7 +36,6 @@ def _rows(table: pa.Table) -> list[list[Any]]:
 fields = st.text(st.sampled_from("ab ,;\"'\\\n\r#é\u2028\U0001f600"), max_size=8)
 
 
-@settings(deadline=None, max_examples=150)
 @given(
     rows=st.lists(st.lists(fields, min_size=3, max_size=3), max_size=20),
     quoting=st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]),
@@ -71,7 +70,6 @@ cells = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=200)
 @given(rows=st.lists(st.lists(cells, min_size=2, max_size=2), min_size=1, max_size=25), block=st.integers(1, 40))
 def test_stray_quotes_are_text_whatever_the_blocks(objects: Any, rows: list[Any], block: int) -> None:
     """Quotes within unquoted fields mislead the guess where blocks end; the exact rules then take over."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.formats import FORMATS, Course, ReadOptions
@@ -49,7 +49,6 @@ def test_characters_that_mean_something_else_are_no_delimiters() -> None:
 cells = st.text(st.sampled_from('ab ,;|\t"\n'), max_size=6)
 
 
-@settings(deadline=None, max_examples=150)
 @given(
     rows=st.lists(st.lists(cells, min_size=3, max_size=3), min_size=1, max_size=12),
     delimiter=st.sampled_from(";\t|,"),

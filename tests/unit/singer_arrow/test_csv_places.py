@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError
@@ -41,7 +41,6 @@ def steps(
 pieces = st.sampled_from(['"', '""', ",", "\n", "\r\n", "a", "1", "b,2\n", "é", '"c\n"', "\\", "#", '"d",3\n', "4\n"])
 
 
-@settings(deadline=None, max_examples=400)
 @given(
     parts=st.lists(pieces, max_size=60),
     block=st.integers(1, 40),

@@ -142,7 +142,7 @@ def encoded(messages: list[Any], config: Mapping[str, Any] | None = None) -> byt
 
 
 @given(st.sampled_from(PLACES), JUNK, st.sampled_from(CONFIGS))
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_any_value_anywhere(place: tuple[int, tuple[Any, ...]], junk: Any, config: dict[str, Any]) -> None:
     number, path = place
     changed = with_at(MESSAGES[number], path, junk)

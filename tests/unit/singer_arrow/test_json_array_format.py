@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError
@@ -34,7 +34,6 @@ def _lines(data: bytes, cut: int, size: int) -> tuple[list[Any], list[int]]:
     return [json.loads(line) for line in lines], [elements.line_of(n + 1) for n in range(len(lines))]
 
 
-@settings(deadline=None, max_examples=300)
 @given(
     rows=st.lists(values, max_size=12),
     indent=st.sampled_from([None, 1, 2]),

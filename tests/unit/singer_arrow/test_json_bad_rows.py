@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError, DriftError
@@ -153,7 +153,6 @@ def _read(reader: Any, schema: pa.Schema, options: ReadOptions, course: Course) 
     return found, None
 
 
-@settings(deadline=None, max_examples=150)
 @given(
     found=lines,
     bad=st.sampled_from(["fail", "skip", "rescue"]),
@@ -204,7 +203,6 @@ def _as_list(found: list[Line]) -> bytes:
     return b"[" + b",\n".join(line.text for line in found) + b"]"
 
 
-@settings(deadline=None, max_examples=150)
 @given(
     found=lines,
     bad=st.sampled_from(["fail", "skip", "rescue"]),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, SchemaError
@@ -81,7 +81,6 @@ def tables(draw: Any) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=pa.schema(list(zip(names, (t for t, _ in columns), strict=True))))
 
 
-@settings(deadline=None, max_examples=200)
 @given(table=tables(), compression=st.sampled_from([None, "gzip", "none"]), block=st.integers(1, 300))
 def test_what_is_written_is_read_as_it_was(objects: Any, table: pa.Table, compression: str | None, block: int) -> None:
     path = objects.url("written.jsonl").local_path()
@@ -101,7 +100,6 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150)
 @given(rows=st.lists(st.dictionaries(st.sampled_from("abc"), json_values), max_size=8), block=st.integers(1, 200))
 def test_any_json_is_kept_as_json_text(objects: Any, rows: list[dict[str, Any]], block: int) -> None:
     data = _lines(rows)
@@ -114,7 +112,6 @@ def test_any_json_is_kept_as_json_text(objects: Any, rows: list[dict[str, Any]],
     ]
 
 
-@settings(deadline=None, max_examples=150)
 @given(rows=st.lists(st.dictionaries(st.sampled_from("abc"), json_values), min_size=1, max_size=8))
 def test_what_was_inferred_from_a_whole_file_reads_it(objects: Any, rows: list[dict[str, Any]]) -> None:
     data = _lines(rows)
@@ -255,7 +252,6 @@ def test_bad_lines_are_named(objects: Any, line: bytes, schema: pa.Schema, messa
         assert message in str(caught.value)
 
 
-@settings(deadline=None, max_examples=100)
 @given(data=st.binary(min_size=1, max_size=100) | st.text('{}[]",:a1. \nnul', min_size=1).map(str.encode))
 def test_any_bytes_are_read_or_refused_with_the_line(objects: Any, data: bytes) -> None:
     try:
@@ -282,7 +278,6 @@ def test_each_line_holds_a_record_of_its_own(objects: Any, spread: str, end: str
             list(JSONL.read(objects.reader(text.encode(), "a.jsonl"), schema, ReadOptions()))
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.sampled_from(

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.batch.measure import rows_bytes
@@ -66,7 +66,6 @@ def expected(value: Any, t: pa.DataType) -> int:
     return -(-t.bit_width // 8)
 
 
-@settings(deadline=None, max_examples=200)
 @given(columns(), st.integers(0, 12), st.booleans())
 def test_it_does_not_depend_on_how_rows_are_held(column: pa.Array, cut: int, hidden: bool) -> None:
     whole = size(column)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import types as pt
 
@@ -104,7 +104,6 @@ def numbers(draw: st.DrawFn) -> str:
     return f"{draw(st.sampled_from(['', '-']))}{whole}{'.' if fraction else ''}{fraction}{draw(EXPONENT)}"
 
 
-@settings(deadline=None)
 @given(
     t=st.sampled_from(TYPES),
     number=numbers(),

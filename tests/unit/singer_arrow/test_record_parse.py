@@ -393,7 +393,6 @@ def compare(schema: Schema, keys: Sequence[str], lines: Sequence[bytes], *, chec
     assert rows_of(parsed.rows) == wanted
 
 
-@settings(max_examples=100, deadline=None)
 @given(streams())
 def test_rows_and_refusals_are_those_of_a_plain_reader(stream: tuple[Schema, list[str], list[bytes]]) -> None:
     compare(*stream)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from arrow_tables import in_json, tables
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from singer_sdk.singerlib import RecordMessage
 from singer_sdk.singerlib.json import serialize_json
@@ -108,7 +108,6 @@ def exact(text: str) -> Any:
     return json.loads(text, parse_float=Decimal)
 
 
-@settings(deadline=None, max_examples=150)
 @given(table=tables(), stream=st.text(max_size=5), version=st.none() | st.integers(0, 2**40))
 def test_lines_say_what_the_sdk_writes_of_single_records(table: pa.Table, stream: str, version: int | None) -> None:
     singly = [record for batch in table.to_batches() for record in to_records(batch)]

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError
@@ -67,7 +67,6 @@ def test_a_record_that_never_ends_is_told(cut: Any, monkeypatch: pytest.MonkeyPa
         next(found)
 
 
-@settings(deadline=None)
 @given(
     text=st.text(st.characters(exclude_categories=["Cs"])),
     encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32"]),
@@ -82,7 +81,6 @@ def test_text_arrives_in_utf8(objects: Any, text: str, encoding: str, packed: bo
     assert found.decode() == text.removeprefix("\ufeff")
 
 
-@settings(deadline=None)
 @given(
     text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
     told=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32", "latin-1"]),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError
@@ -48,7 +48,6 @@ kinds: Any = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=300)
 @given(
     rows=st.lists(kinds, max_size=25),
     block=st.integers(1, 60),
@@ -159,7 +158,6 @@ def test_a_sample_leaves_bad_rows_out_if_the_reading_does(objects: Any) -> None:
 line_kinds: Any = st.sampled_from([b"1", b" 22 ", b"x", b"3\xff", b"", b"# \xff"])
 
 
-@settings(deadline=None, max_examples=200)
 @given(
     lines=st.lists(line_kinds, max_size=20),
     block=st.integers(1, 40),
@@ -218,7 +216,6 @@ types: Any = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=400)
 @given(values=st.lists(st.one_of(st.none(), texts), max_size=20), t=types)
 def test_every_value_that_does_not_fit_is_found(values: list[str | None], t: pa.DataType) -> None:
     column = pa.array(values, pa.string())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError
@@ -18,7 +18,6 @@ LINE = pa.schema([("line", pa.string())])
 COLUMNS = (FixedColumn("id", 1, 4), FixedColumn("name", 5, 6), FixedColumn("day", 12, 10))
 
 
-@settings(deadline=None, max_examples=100)
 @given(
     lines=st.lists(st.text(st.sampled_from('aé,"\t{\U0001f600'), max_size=6), min_size=1, max_size=20),
     end=st.sampled_from(["\n", "\r\n"]),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.formats.cast import fit
@@ -22,7 +22,6 @@ moments = st.datetimes(datetime(2, 1, 1), datetime(9998, 12, 31), timezones=zone
 digits = st.sampled_from(["", "1", "12", "1234567", "123456789"])
 
 
-@settings(deadline=None)
 @given(
     moments=st.lists(moments, min_size=1),
     between=st.sampled_from("T "),

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import ConfigError
@@ -59,7 +59,6 @@ def test_places_before_a_known_key_are_left_out_where_keys_ascend() -> None:
     assert len(keys("l/{date:%Y-%m-%d}/*", "2024-05-01", None, "z/2024-05-02/a.csv")) == 4
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 400), min_size=2, max_size=6, unique=True))
 def test_windows_that_follow_each_other_hold_each_place_once(days: list[int]) -> None:
     path = url("l/{date:%Y/%m/%d}/*")
@@ -117,7 +116,6 @@ PATHS = (
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.sampled_from(PATHS), st.data())
 def test_a_key_is_named_where_one_of_the_places_names_it(path: str, data: st.DataObject) -> None:
     day = st.integers(0, 800).map(lambda n: at("2023-01-01") + timedelta(days=n))

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.aws import AwsOptions
@@ -174,7 +174,6 @@ def run(store: SegmentStore, state: Bookmark | None, messages: list[ObjectInfo])
             yield todo.task, at
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_interrupted_anywhere_every_object_is_sent_and_in_one_task_only(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import NotFoundError, ServiceError
@@ -70,7 +70,6 @@ paths = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(keys, paths)
 def test_what_is_found_is_what_one_listing_after_the_other_finds(some: list[str], patterns: list[str]) -> None:
     bucket = Bucket([*{k for k in some if not k.endswith("/")}])

@@ -175,7 +175,6 @@ def test_all_over_again_makes_the_same_tasks(tmp_path_factory: pytest.TempPathFa
         assert len(set(store.numbers())) <= len(sent)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_interrupted_anywhere_every_object_is_sent_and_in_one_task_only(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
