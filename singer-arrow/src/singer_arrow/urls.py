@@ -12,6 +12,10 @@ from singer_arrow.errors import ConfigError
 
 _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 _GLOB = re.compile(r"[*?\[{]")
+_QUERY = re.compile(r"[?#]")
+_USER = re.compile(r"[^/]*@|[^/:]*:(?!\d*(?:/|$)).*@", re.DOTALL)
+"""User and password; also a password with a slash in it, where what follows the colon is no port."""
+_MOST_SHOWN = 200
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "az", "abfss": "az", "local": "file"}
 
 
@@ -19,9 +23,9 @@ _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "az", "abfss": "az", 
 class Url:
     """An object, or a prefix of objects.
 
-    `str(url)` gives the URL back. A local file has no bucket, and its key is the absolute path without the
+    `Url.parse(str(url))` is the URL again. A local file has no bucket, and its key is the absolute path without the
     leading slash: `Url("file", "", "data/a.csv")` is `file:///data/a.csv`. Keys are kept as they are, never
-    percent-decoded, except in `file://` URLs, which are.
+    percent-decoded, except in `file://` URLs, which are: there `str` writes `%25` for `%`.
     """
 
     scheme: str
@@ -49,12 +53,13 @@ class Url:
             return cls("file", "", path.lstrip("/"))
         bucket, _, key = rest.partition("/")
         if not bucket:
-            msg = f"{text!r} names no bucket; write it as {scheme}://bucket/path"
+            msg = f"{shown(text)!r} names no bucket; write it as {scheme}://bucket/path"
             raise ConfigError(msg)
         return cls(scheme, bucket, key)
 
     def __str__(self) -> str:
-        return f"{self.scheme}://{self.bucket}/{self.key}"
+        key = self.key.replace("%", "%25") if self.scheme == "file" else self.key
+        return f"{self.scheme}://{self.bucket}/{key}"
 
     @property
     def name(self) -> str:
@@ -76,6 +81,16 @@ class Url:
             msg = f"{self} is not a local file"
             raise ValueError(msg)
         return Path("/" + self.key)
+
+
+def shown(text: str) -> str:
+    """A URL as messages show it: without user, password, query and fragment, unless it is local; 200 characters."""
+    scheme, mark, rest = text.partition("://")
+    if not mark or scheme.lower() in ("file", "local"):
+        return text[:_MOST_SHOWN]
+    user = _USER.match(rest)
+    place = _QUERY.split(rest[user.end() if user else 0 :], maxsplit=1)[0]
+    return f"{scheme}://{place}"[:_MOST_SHOWN]
 
 
 def has_glob(pattern: str) -> bool:

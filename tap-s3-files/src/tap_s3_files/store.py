@@ -178,7 +178,7 @@ class DonePart:
 
     def as_part(self) -> Part:
         """As it was when it was written."""
-        return Part(_url_of(self.url), self.first_row, self.rows, self.bytes, is_last=False, mark=self.after)
+        return Part(Url.parse(self.url), self.first_row, self.rows, self.bytes, is_last=False, mark=self.after)
 
     @classmethod
     def from_json(cls, value: Any) -> DonePart:
@@ -266,12 +266,5 @@ def _from_json(value: dict[str, Any]) -> Segment:
 
 
 def _object_from_json(value: dict[str, Any]) -> ObjectInfo:
-    url = _url_of(value["url"])
+    url = Url.parse(value["url"])
     return ObjectInfo(url, value["size"], value["etag"], datetime.fromisoformat(value["modified"]))
-
-
-def _url_of(text: str) -> Url:
-    """The inverse of `str(url)`; `Url.parse` would percent-decode a local path that holds a percent sign."""
-    scheme, _, rest = text.partition("://")
-    bucket, _, key = rest.partition("/")
-    return Url(scheme, bucket, key)

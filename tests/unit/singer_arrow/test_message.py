@@ -49,9 +49,20 @@ def test_a_message_of_the_sdk() -> None:
         ({"batch_id": 3}, "'batch_id' must be text, it is 3"),
         ({"row_count": "3"}, "'row_count' must be an integer"),
         ({"version": True}, "'version' must be an integer"),
+        ({"manifest": ["https://u:SECRET@h/"]}, "'https://h/' in its manifest is no URL of a file"),
+        ({"manifest": ["gopher://u:SECRET@h/x"]}, "'gopher://h/x' in its manifest has the scheme"),
+        ({"manifest": ["sftp:///x?SECRET"]}, "'sftp:///x' in its manifest is no URL of a file"),
+        ({"manifest": ["sftp://h/data/.\t./x"]}, "in its manifest has control characters"),
+        ({"manifest": ["https://h\n/x"]}, "in its manifest has control characters"),
     ],
 )
 def test_malformed(change: dict[str, object], reason: str) -> None:
     with pytest.raises(DataError, match=reason) as caught:
         Batch.from_message({**OURS.to_message(), **change})
     assert "\n" not in str(caught.value)
+    assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["s3://b/line\nbreak\t.parquet", "/data/line\nbreak", "https://h/a%0ab"])
+def test_keys_of_buckets_and_files_may_hold_anything(url: str) -> None:
+    assert Batch.from_message({**OURS.to_message(), "manifest": [url]}).manifest == (url,)

@@ -30,6 +30,7 @@ def refused(roots: list[str], url: str) -> bool:
         ("gs://bucket/ab", "gcs://bucket/ab/1.parquet"),
         ("https://host/ab", "https://host/ab/1.parquet?sig=x"),
         ("s3://bucket/1.parquet", "s3://bucket/1.parquet"),
+        ("s3://bucket/ab", "s3://bucket/ab/line\nbreak\t1.parquet"),
     ],
 )
 def test_what_is_below_a_root(root: str, url: str) -> None:
@@ -55,6 +56,11 @@ def test_what_is_below_a_root(root: str, url: str) -> None:
         ("s3://bucket/ab", "s3://bucket/ab/..%5cc/1.parquet"),
         ("s3://bucket/ab", "s3://bucket/ab\\..\\c"),
         ("s3://bucket/ab", "s3://bucket/ab/" + "%25" * 3 + "25" * 1000),
+        ("s3://bucket/ab", "s3://bucket/ab/.\t./c"),
+        ("sftp://host/ab", "sftp://host/ab/.\t./.\r./c"),
+        ("sftp://host/ab", "sftp://host/ab/\n../c"),
+        ("sftp://host/ab", "sftp://host/ab/%\t2e%2e/c"),
+        ("sftp://host/ab", "sftp://host/ab/.%0a./c"),
         ("s3://bucket/ab", "s3://bucket"),
         ("s3://bucket/ab", "gs://bucket/ab/1.parquet"),
         ("s3://bucket/ab", "https://bucket.s3.amazonaws.com/ab/1.parquet"),
@@ -100,14 +106,14 @@ def test_local_files_are_where_their_links_lead(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_first_file_outside_is_named_and_its_secrets_are_not() -> None:
-    roots = Roots.parse(["s3://bucket/ab", "/data"])
+    roots = Roots.parse(["s3://bucket/ab", "sftp://user:SECRET@host/x", "/data"])
     with pytest.raises(DataError) as caught:
         roots.check(
             "rows", ["s3://bucket/ab/1", "https://user:SECRET@host/x.parquet?X-Amz-Signature=SECRET", "s3://c/d"]
         )
     assert str(caught.value) == (
         "'https://host/x.parquet' in the manifest of stream 'rows' is outside of manifest_roots "
-        "(s3://bucket/ab, file:///data). Add its folder there if the tap may write to it"
+        "(s3://bucket/ab, sftp://host/x, file:///data). Add its folder there if the tap may write to it"
     )
 
 
@@ -115,3 +121,15 @@ def test_the_first_file_outside_is_named_and_its_secrets_are_not() -> None:
 def test_roots_that_name_no_place(root: str) -> None:
     with pytest.raises(ConfigError, match="Setting 'manifest_roots' has .* a root reads s3://bucket/folder"):
         Roots.parse([root])
+
+
+def test_a_root_that_names_no_place_is_told_without_its_password() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Roots.parse(["sftp://user:SECRET@host/data/../x?SECRET"])
+    assert "'sftp://host/data/../x'" in str(caught.value)
+    assert "SECRET" not in str(caught.value)
+
+
+def test_a_local_root_with_a_percent_sign_holds_what_is_in_it(tmp_path: Path) -> None:
+    assert not refused([f"{tmp_path}/a%20b"], f"{tmp_path}/a%20b/1.parquet")
+    assert refused([f"{tmp_path}/a%20b"], f"file://{tmp_path}/a%20b/1.parquet")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.urls import Url, glob_match, glob_prefix, has_glob
+from singer_arrow.urls import Url, glob_match, glob_prefix, has_glob, shown
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,37 @@ from singer_arrow.urls import Url, glob_match, glob_prefix, has_glob
 )
 def test_parse(text: str, expected: Url) -> None:
     assert Url.parse(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["/a%20b/c", "file:///a%2520b", "/x%", "/a b/%2e%2e/%41", "s3://b/a%20b", "https://h/%"]
+)
+def test_a_url_is_the_same_after_it_was_written(text: str) -> None:
+    url = Url.parse(text)
+    assert Url.parse(str(url)) == url
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sftp://u:PW@h/data", "sftp://h/data"),
+        ("FTPS://u:PW@h:21/x?y#z", "FTPS://h:21/x"),
+        (" https://u:PW@h/", " https://h/"),
+        ("https://PW@h", "https://h"),
+        ("https://u:P@PW@h/x", "https://h/x"),
+        ("sftp://u:P/W?#@h/d", "sftp://h/d"),
+        ("sftp:///u:PW@h?PW", "sftp:///u:PW@h"),
+        ("az://c/x?sig=PW", "az://c/x"),
+        ("webhdfs://u:PW@h/x#PW", "webhdfs://h/x"),
+        ("s3://b/day=1/a@b:c", "s3://b/day=1/a@b:c"),
+        ("https://h:80/a@b", "https://h:80/a@b"),
+        ("file:///a?b#c@d", "file:///a?b#c@d"),
+        ("/a?b#c@d", "/a?b#c@d"),
+        ("s3://b/" + "k" * 300, "s3://b/" + "k" * 193),
+    ],
+)
+def test_messages_show_no_password(text: str, said: str) -> None:
+    assert shown(text) == said
 
 
 def test_a_relative_path_is_made_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -110,6 +110,26 @@ def test_parquet_that_bigquery_may_refuse_is_rewritten(files: Files, tmp_path: P
             assert written.read().to_pylist() == expected(2)
 
 
+def test_a_percent_sign_in_a_path_is_one(files: Files, tmp_path: Path) -> None:
+    """Were it decoded again, another file would be read than the one that was checked."""
+    for folder in ("a%20b", "a b", "%2e%2e", "in"):
+        (tmp_path / folder).mkdir()
+    nested = tmp_path / "in" / "%2e%2e"
+    nested.mkdir()
+    for rows, folder in ((1, "a b"), (2, "a%20b"), (3, "%2e%2e"), (4, "in/%2e%2e"), (5, ".")):
+        parquet(tmp_path / folder / "x.parquet", 0, rows, more=[0] * rows)
+    conversion = Conversion(columns_of(SCHEMA), SCHEMA)
+    for rows, url in (
+        (2, f"{tmp_path}/a%20b/x.parquet"),
+        (1, f"file://{tmp_path}/a%20b/x.parquet"),
+        (2, f"file://{tmp_path}/a%2520b/x.parquet"),
+        (4, f"{nested}/x.parquet"),
+    ):
+        part = files.prepare(Item((url,), "parquet", conversion), "parquet")
+        assert not part.as_it_is
+        assert pq.read_table(files.join([part], "parquet").path).to_pylist() == expected(rows)
+
+
 def test_files_that_were_replaced_are_not_joined(files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load_files, "CHUNK_BYTES", 0)
     paths = [parquet(tmp_path / f"{n}.parquet", n * 4, 4) for n in range(2)]

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from singer_arrow.errors import ConfigError, DataError
-from singer_arrow.urls import Url
+from singer_arrow.urls import Url, shown
 
 FORMATS = ("parquet", "jsonl")
 _READ = ("s3", "gs", "az", "file", "http", "https", "ftp", "ftps", "sftp", "scp", "ssh", "hdfs", "viewfs", "webhdfs")
 _BUCKETS = ("s3", "gs", "az")
 _BUCKET = re.compile(r"[\w.@-]{1,255}", re.ASCII)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LONGEST_ID = 1024
 _LARGEST = (1 << 63) - 1
 
@@ -81,7 +82,7 @@ class Batch:
             raise DataError(msg)
         for url in manifest:
             if reason := _unreadable(url):
-                msg = f"{where}: {url[:200]!r} in its manifest {reason}; this is an error of the tap"
+                msg = f"{where}: {shown(url)!r} in its manifest {reason}; this is an error of the tap"
                 raise DataError(msg)
         return cls(
             stream=stream,
@@ -133,6 +134,8 @@ def _unreadable(text: str) -> str | None:
         return f"has the scheme {url.scheme[:40]!r}, and files are read from {', '.join(_READ)}"
     if url.scheme in _BUCKETS and not _BUCKET.fullmatch(url.bucket):
         return "has a bucket that cannot exist"
+    if url.scheme not in (*_BUCKETS, "file") and _CONTROL.search(text):
+        return "has control characters, which programs read differently"
     if not url.key or (url.scheme == "file" and "\0" in url.key):
         return "is no URL of a file"
     return None

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from singer_arrow.errors import ConfigError, DataError
-from singer_arrow.urls import Url
+from singer_arrow.urls import Url, shown
 
 _SEPARATOR = re.compile(r"[/\\]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _MOST_DECODED = 5
 """A key that is still percent-encoded after so many decodings hides something."""
 
@@ -22,8 +23,8 @@ class Roots:
 
     A root is a bucket or a folder, never a beginning of a name: `s3://bucket/ab` holds `s3://bucket/ab/1.parquet`, and
     not `s3://bucket/abc`. Scheme, bucket and key must be equal letter by letter (`s3a` is `s3`). Of local files the
-    place counts to which symbolic links lead. Keys with a `.` or `..` between slashes, also percent-encoded, are in no
-    root, because programs differ in what they make of them.
+    place counts to which symbolic links lead. Keys with a `.` or `..` between slashes, also percent-encoded or with
+    control characters in between, are in no root, because programs differ in what they make of them.
     """
 
     roots: tuple[Url, ...] = ()
@@ -43,7 +44,7 @@ class Roots:
             except (ConfigError, OSError, ValueError, RuntimeError):
                 url = None
             if url is None or (url.scheme != "file" and _climbs(url.key)):
-                msg = f"Setting 'manifest_roots' has {text!r}; a root reads s3://bucket/folder or /local/folder"
+                msg = f"Setting 'manifest_roots' has {shown(text)!r}; a root reads s3://bucket/folder or /local/folder"
                 raise ConfigError(msg)
         return cls(tuple(roots))
 
@@ -57,8 +58,8 @@ class Roots:
             return
         for text in manifest:
             if not self._holds(text):
-                places = ", ".join(map(str, self.roots))
-                msg = f"{_shown(text)!r} in the manifest of stream {stream!r} is outside of manifest_roots ({places})"
+                places = ", ".join(shown(str(root)) for root in self.roots)
+                msg = f"{shown(text)!r} in the manifest of stream {stream!r} is outside of manifest_roots ({places})"
                 raise DataError(msg, hint="Add its folder there if the tap may write to it")
 
     def _holds(self, text: str) -> bool:
@@ -88,6 +89,7 @@ def _real(url: Url) -> Url:
 def _climbs(key: str) -> bool:
     """Whether any reading of a key has a part that is no name."""
     for _ in range(_MOST_DECODED):
+        key = _CONTROL.sub("", key)  # some programs leave out tabs and line breaks
         if _has_dots(key):
             return True
         if (decoded := unquote(key)) == key:
@@ -98,14 +100,3 @@ def _climbs(key: str) -> bool:
 
 def _has_dots(key: str) -> bool:
     return any(part in (".", "..") for part in _SEPARATOR.split(key))
-
-
-def _shown(text: str) -> str:
-    """A URL without user, password, query and fragment."""
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return text.partition("?")[0][:200]
-    if parts.scheme.lower() not in ("http", "https", "ftp", "sftp", "ssh"):
-        return text[:200]
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()[:200]
