@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from remembering_target import Remembering, RememberingSink, RememberingTarget
 
 from singer_arrow.errors import SchemaError
+from singer_arrow.singer.warehouse import is_nullable
 from singer_arrow.urls import Url
 
 SCHEMA = {"properties": {"id": {"type": "integer"}, "a b": {"type": ["string", "null"]}}}
@@ -61,6 +63,41 @@ def test_records_become_an_item_that_is_ours_to_remove() -> None:
     assert part.rows == [r["record"] for r in records]
     assert (part.item.rows, part.item.is_temporary, part.item.file_format) == (3, True, "spool")
     assert not Url.parse(part.item.urls[0]).local_path().parent.exists()
+
+
+def test_records_wait_also_in_a_folder_with_a_percent_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a%20b").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "a%20b"))
+    (part,) = run(schema(), {"type": "RECORD", "stream": "s", "record": {"id": 1}}).loaded_items
+    assert part.rows == [{"id": 1, "a b": None}]
+    assert list((tmp_path / "a%20b").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "may_be_null"),
+    [
+        ({"type": "integer"}, False),
+        ({"type": ["integer", "null"]}, True),
+        ({"type": "null"}, True),
+        ({"type": ["string", "null"], "enum": ["a"]}, False),
+        ({"type": ["string", "null"], "enum": ["a", None]}, True),
+        ({"anyOf": [{"type": "null"}, {"type": "integer"}]}, True),
+        ({"oneOf": [{"type": "integer"}, {"type": ["null", "string"]}]}, True),
+        ({"anyOf": [{"type": "integer"}, {"oneOf": [{"type": "null"}]}]}, True),
+        ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, False),
+        ({"type": "integer", "anyOf": [{"type": "null"}, {"minimum": 1}]}, False),
+        ({"anyOf": [{"type": "integer"}, {}]}, True),
+        ({}, True),
+        ({"description": "anything"}, True),
+        ({"enum": ["a"]}, False),
+        ({"const": "a"}, False),
+        ({"const": None}, True),
+        (True, True),
+        ({"type": "strange"}, False),
+    ],
+)
+def test_what_may_be_null(said: Any, may_be_null: bool) -> None:
+    assert is_nullable(said) is may_be_null
 
 
 def test_a_batch_that_comes_twice_is_loaded_once_where_there_is_a_ledger() -> None:
@@ -119,7 +156,7 @@ def test_settings_say_where_loads_end_and_how_files_are_read(tmp_path: Path) -> 
     assert target.settings.aws.access_key_id == "k"
 
 
-def test_the_properties_that_may_be_null_are_those_whose_types_say_so() -> None:
+def test_the_properties_that_may_be_null() -> None:
     given = {
         "id": {"type": "integer"},
         "n": {"type": ["integer", "null"]},
@@ -127,4 +164,4 @@ def test_the_properties_that_may_be_null_are_those_whose_types_say_so() -> None:
     }
     properties = {**given, "any": True, "unsaid": {}}
     sink = RememberingSink(RememberingTarget(config={}), "s", {"properties": properties}, ["id"])
-    assert sink.nullable == {"n"}
+    assert sink.nullable == {"n", "any", "unsaid"}

@@ -14,7 +14,7 @@ from decimal import Decimal, localcontext
 from typing import Any
 
 from jsonschema import FormatChecker, TypeChecker, validators
-from jsonschema.exceptions import best_match
+from jsonschema.exceptions import UnknownType, best_match
 from jsonschema.protocols import Validator
 from referencing.exceptions import Unresolvable
 from singer_sdk.helpers._typing import get_datelike_property_type
@@ -72,8 +72,9 @@ def check_record(record: Mapping[str, Any], against: Validator) -> None:
         ArithmeticError,
         TypeError,
         RecursionError,
+        UnknownType,
         Unresolvable,
-    ) as failed:  # of numbers with too many digits; of a $ref that leads nowhere
+    ) as failed:  # of numbers with too many digits; of a type that is none; of a $ref that leads nowhere
         reason = f"it cannot be checked against the SCHEMA ({type(failed).__name__})"
         raise BadRowError(reason) from None
     if error is not None:
@@ -85,7 +86,7 @@ def is_valid(value: Any, against: Validator) -> bool:
     """Whether a value is as a schema says."""
     try:
         return next(iter(against.iter_errors(value)), None) is None
-    except (ArithmeticError, TypeError, RecursionError, Unresolvable):
+    except (ArithmeticError, TypeError, RecursionError, UnknownType, Unresolvable):
         return False
 
 

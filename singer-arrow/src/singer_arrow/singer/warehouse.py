@@ -29,6 +29,7 @@ from singer_arrow.singer.lane import Lane
 from singer_arrow.singer.loads import Limits
 from singer_arrow.singer.sdk_sink import DELETED_COLUMN, VERSION_COLUMN, LoadSink
 from singer_arrow.singer.sdk_target import LoadTarget
+from singer_arrow.singer.sdk_validation import is_valid, validator
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 
@@ -90,6 +91,11 @@ class WarehouseTarget(LoadTarget):
     def storage(self) -> Storage:
         """See `LoadTarget.storage`."""
         return Storage(self.settings.aws)
+
+
+def is_nullable(said: Any) -> bool:
+    """Whether a property may be null, by what SCHEMA says of it: also by `anyOf`, or by saying nothing of types."""
+    return said is True or (isinstance(said, Mapping) and is_valid(None, validator(said)))
 
 
 class WarehouseSink(LoadSink):
@@ -218,9 +224,8 @@ class WarehouseSink(LoadSink):
 
     @property
     def nullable(self) -> frozenset[str]:
-        """The properties that may be null, as far as plain types tell."""
-        given = [(name, said) for name, said in self.schema["properties"].items() if isinstance(said, Mapping)]
-        return frozenset(name for name, said in given if "null" in said.get("type", ()) and "enum" not in said)
+        """The properties that may be null."""
+        return frozenset(name for name, said in self.schema["properties"].items() if is_nullable(said))
 
     def _load_method(self) -> str:
         method = self.target.settings.load_method
