@@ -128,6 +128,7 @@ class Settings(LoadSettings):
             credentials=_credentials(given.get("credentials_json")),
             aws=storage_options(given.get("batch_config")),
             **cls.load_arguments(given),
+            bytes_billed_limit=int(limit) if (limit := given.get("bytes_billed_limit")) else None,
             **{k: given[k] for k in _PLAIN if k in given},
         )
         _check(settings)
@@ -152,7 +153,7 @@ class Settings(LoadSettings):
 
 _PLAIN = (
     *("location", "credentials_path", "impersonate_service_account", "api_endpoint", "load_format", "partition_by"),
-    *("cluster_by", "nested", "labels", "kms_key", "table_prefix", "bytes_billed_limit"),
+    *("cluster_by", "nested", "labels", "kms_key", "table_prefix"),
 )
 
 

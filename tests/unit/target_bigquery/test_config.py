@@ -28,6 +28,12 @@ def test_defaults() -> None:
     assert not settings.replay_loads
 
 
+@pytest.mark.parametrize(("limit", "bytes_"), [(1e9, 10**9), (10**9, 10**9), (None, None)])
+def test_a_limit_is_a_whole_number(limit: Any, bytes_: int | None) -> None:
+    found = read(bytes_billed_limit=limit).bytes_billed_limit
+    assert (found, type(found)) == (bytes_, type(bytes_))
+
+
 def test_default_target_schema_names_the_dataset() -> None:
     assert Settings.from_config({"project": "p", "default_target_schema": "s"}).dataset == "s"
     assert read(default_target_schema="d").dataset == "d"
