@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 _TRANSIENT_REASONS = frozenset(
@@ -11,8 +12,13 @@ _TRANSIENT_REASONS = frozenset(
     }
 )
 _QUOTA_REASONS = frozenset({"quotaExceeded", "billingTierLimitExceeded", "dailyLimitExceeded"})
-_SHORT_QUOTAS = ("concurrent", "per second", "per 10 seconds", "per 100 seconds", "per minute")
-"""Words of quotas that are back within the time that is spent on tries; all others are for hours."""
+_NAMES = re.compile(r"`[^`]*`|\S*\w[.:_]\w\S*")
+_SHORT_QUOTAS = re.compile(
+    r"quota for (?:[\w-]+ ){0,4}concurrent\b|\bconcurrent (?:[\w-]+ ){0,4}requests\b|"
+    r"\bper (?:\d+ )?(?:second|minute)s?\b|\bpending \+ running\b",
+    re.IGNORECASE,
+)
+"""How quotas are called that are back within the time that is spent on tries; all others are for hours."""
 _LIMIT_REASONS = frozenset({"bytesBilledLimitExceeded"})
 _DENIED_REASONS = frozenset(
     {"accessDenied", "billingNotEnabled", "forbidden", "authError", "required", "accountDisabled"}
@@ -52,7 +58,7 @@ def classify(code: int | None, reason: str | None, message: str) -> Kind:
     if reason in _LIMIT_REASONS:
         return Kind.LIMIT
     if reason in _QUOTA_REASONS:
-        return Kind.RETRY if any(words in message for words in _SHORT_QUOTAS) else Kind.QUOTA
+        return Kind.RETRY if _SHORT_QUOTAS.search(_NAMES.sub("", message)) else Kind.QUOTA
     if reason in _DENIED_REASONS or code in (401, 403):
         return Kind.DENIED
     if code in _TRANSIENT_CODES:
