@@ -14,7 +14,7 @@ from singer_lines import Batches, activate, load, rows, schema, state
 
 from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
-from singer_arrow.errors import LoadError
+from singer_arrow.errors import LoadError, ServiceError
 from singer_arrow.singer.retries import pauses
 from target_bigquery import budget, jobs
 from target_bigquery.client import BigQuery
@@ -124,6 +124,19 @@ def test_an_upsert_says_what_a_merge_costs(config: Config, batch: Batches, caplo
     assert told == ["Stream 'rows': a MERGE processes about 0.0 MB; bytes_billed_limit would bound it"]
 
 
+def test_an_upsert_does_not_need_to_know_what_it_costs(
+    config: Config, batch: Batches, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    def refuse(*_: Any, what: str) -> int:
+        raise ServiceError(what)
+
+    monkeypatch.setattr(BigQuery, "estimate", refuse)
+    load([schema(), batch(rows(0, 3)), state(1)], config | {"load_method": "upsert"})
+    assert [r.levelname for r in caplog.records if "could not be told: Merging into" in r.message] == ["DEBUG"]
+
+
 def test_load_jobs_are_counted_over_runs_and_announced(
     config: Config,
     batch: Batches,
@@ -154,7 +167,7 @@ def test_a_list_of_everybodys_jobs_that_is_denied(
     bq_faults.set({"match": "^GET .*allUsers=true", "action": "error", "status": 403, "code": "accessDenied"})
     client = BigQuery(Settings.from_config(config | {"api_endpoint": bq_faults.url}))
     try:
-        found = client.destinations(datetime.now(UTC) - budget.DAY)
+        found = client.destinations(datetime.now(UTC) - budget.DAY, datetime.now(UTC))
     finally:
         client.close()
     assert found.count(f"local.{dataset}.rows") == 1

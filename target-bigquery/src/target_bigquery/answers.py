@@ -157,7 +157,7 @@ def mapped(error: Exception, what: str) -> SingerArrowError:
     if isinstance(error, api.GoogleAPICallError):
         return _of_call(error, what)
     if isinstance(error, auth.TransportError):
-        return ServiceError(f"{what}: {_line(error)}; check the network, then run again")
+        return ServiceError(f"{what}: {_line(error)}; check the network")
     if isinstance(error, auth.InvalidOperation):  # nobody can renew credentials that were never given
         hint = "set credentials_path or credentials_json"
         return CredentialsError(f"{what}: the server wants credentials, and none are set for this api_endpoint; {hint}")
@@ -166,10 +166,13 @@ def mapped(error: Exception, what: str) -> SingerArrowError:
     if isinstance(error, requests.exceptions.SSLError):
         return LoadError(f"{what}: {_line(error)}; check the certificates and the api_endpoint")
     if isinstance(error, requests.RequestException | ConnectionError | TimeoutError | DataCorruption | api.RetryError):
-        return ServiceError(
-            f"{what}: BigQuery could not be reached ({_line(error)}); check the network, then run again"
-        )
+        return ServiceError(f"{what}: BigQuery could not be reached ({_line(error)}); check the network")
     return LoadError(f"{what}: {type(error).__name__}: {_line(error)}")
+
+
+def in_vain(error: ServiceError) -> ServiceError:
+    """The error after the last try."""
+    return ServiceError(f"{error}; it was tried again in vain, run again later")
 
 
 def _of_call(error: Any, what: str) -> SingerArrowError:
@@ -179,7 +182,7 @@ def _of_call(error: Any, what: str) -> SingerArrowError:
     said = f"{what}: {reason}: {text}" if reason else f"{what}: {text}"
     match classify(error.code, reason, text):
         case Kind.RETRY:
-            return ServiceError(f"{said}; it was tried again in vain, run again later")
+            return ServiceError(said)
         case Kind.QUOTA:
             return QuotaError(f"{said}. {_QUOTA_HINT}")
         case Kind.LIMIT:

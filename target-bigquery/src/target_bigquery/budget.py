@@ -1,8 +1,8 @@
 """How many load jobs a table had within a day, of which BigQuery allows 1,500, failed ones and copies among them.
 
 The count comes from the project's list of jobs, so it knows what earlier runs and other programs did; it is read once a
-run, and this run's own jobs are added. It announces; it never refuses: when exactly BigQuery's count begins anew only
-BigQuery knows.
+run, beside the first loads, which do not wait for it, and this run's own jobs are added. It announces; it never
+refuses: when exactly BigQuery's count begins anew only BigQuery knows.
 """
 
 from __future__ import annotations
@@ -22,44 +22,64 @@ WARN_SHARE = 0.8
 DAY = timedelta(days=1)
 MOST_LISTED = 10_000
 """Jobs of the list that are looked at, the newest first; in a busier project the count is too low."""
+LIST_SECONDS = 5.0
+"""How long listing them may take, and whoever needs the count waits for it."""
+NAME = "target-bigquery-budget"
 
 
 class Budget:
     """Counts load jobs by table (`project.dataset.table`); safe to use from any thread.
 
     Args:
-        destinations: The tables of the load and copy jobs since a time, one for each job.
+        destinations: The tables of the load and copy jobs from one time to another, one for each job.
     """
 
-    def __init__(self, destinations: Callable[[datetime], Iterable[str]]) -> None:
+    def __init__(self, destinations: Callable[[datetime, datetime], Iterable[str]]) -> None:
         self._destinations = destinations
         self._lock = threading.Lock()
-        self._used: Counter[str] | None = None
+        self._own: Counter[str] = Counter()
+        self._others: Counter[str] = Counter()
         self._warned: set[str] = set()
+        self._listing: threading.Thread | None = None
 
     def spend(self, table: str) -> None:
         """Count a load job that is about to be inserted; warn once of each table that comes near the quota."""
         with self._lock:
-            if self._used is None:
-                self._used = self._listed()
-            self._used[table] += 1
-            used = self._used[table]
-            if used < WARN_SHARE * DAILY_LOADS or table in self._warned:
-                return
-            self._warned.add(table)
-        logger.warning("Table %s: %s", table, advice(used))
+            if self._listing is None:
+                now = datetime.now(UTC)
+                self._listing = threading.Thread(target=self._list, args=(now,), name=NAME, daemon=True)
+                self._listing.start()
+            self._own[table] += 1
+        self._warn()
 
     def used(self, table: str) -> int:
-        """How many there were within a day, as far as is known."""
+        """How many there were within a day, as far as is known; waits for the list."""
+        self.close()
         with self._lock:
-            return self._used[table] if self._used else 0
+            return self._own[table] + self._others[table]
 
-    def _listed(self) -> Counter[str]:
+    def close(self) -> None:
+        """Wait until the list is read, or took too long."""
+        if self._listing is not None:
+            self._listing.join(LIST_SECONDS)
+
+    def _list(self, until: datetime) -> None:
         try:
-            return Counter(self._destinations(datetime.now(UTC) - DAY))
+            listed = Counter(self._destinations(until - DAY, until))
         except SingerArrowError as error:
             logger.debug("The jobs of the last day could not be listed: %s", error)
-            return Counter()
+            return
+        with self._lock:
+            self._others = listed
+        self._warn()
+
+    def _warn(self) -> None:
+        with self._lock:
+            used = {table: count + self._others[table] for table, count in self._own.items()}
+            near = {t: n for t, n in used.items() if n >= WARN_SHARE * DAILY_LOADS and t not in self._warned}
+            self._warned |= near.keys()
+        for table, count in near.items():
+            logger.warning("Table %s: %s", table, advice(count))
 
 
 def advice(used: int) -> str:

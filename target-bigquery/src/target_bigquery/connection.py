@@ -6,8 +6,8 @@ Tries are ours, not those of Google's library, so that every kind of call is tre
 from __future__ import annotations
 
 import importlib
+import logging
 import threading
-import time
 import warnings
 from collections.abc import Callable
 from functools import cached_property
@@ -15,15 +15,17 @@ from typing import Any, TypeVar
 from urllib.parse import urlparse
 
 from singer_arrow.errors import ConfigError, CredentialsError, ServiceError, SingerArrowError
-from singer_arrow.singer.retries import pauses
+from singer_arrow.singer.retries import Waiting, pauses
 from singer_arrow.singer.settings import json_file
 from target_bigquery import answers, sql
 from target_bigquery.config import Settings
 
 T = TypeVar("T")
+logger = logging.getLogger("target-bigquery")
 DEADLINE_SECONDS = 300.0
-"""How long a call, or a job that failed of something passing, is tried again: after half a second, then after twice as
-long as before, up to 32 seconds; each pause is shortened by chance by up to a half."""
+"""How long a call is tried again, and how long after its beginning a job that failed of something passing, whose own
+calls may then take as long: after half a second, then after twice as long as before, up to 32 seconds; each pause is
+shortened by chance by up to a half."""
 REQUEST_SECONDS = 120.0
 ONCE: dict[str, Any] = {"retry": None, "timeout": REQUEST_SECONDS}
 SCOPES = ("https://www.googleapis.com/auth/bigquery", "https://www.googleapis.com/auth/cloud-platform")
@@ -142,14 +144,21 @@ class Connection:
 
     def call(self, what: str, function: Callable[[], T]) -> T:
         """Call Google's library: errors become ours, transient ones are met with another try."""
+        waiting = Waiting(logger)
         for pause in pauses(DEADLINE_SECONDS):
             try:
-                return function()
-            except SingerArrowError:
-                raise
-            except Exception as error:  # noqa: BLE001 - all of the vendor's errors pass this boundary
-                ours = answers.mapped(error, what)
-                if not isinstance(ours, ServiceError) or pause is None:
-                    raise ours from None
-                time.sleep(pause)
+                return self.call_once(what, function)
+            except ServiceError as error:
+                if pause is None:
+                    raise answers.in_vain(error) from None
+                waiting.before_again(pause, error)
         raise AssertionError
+
+    def call_once(self, what: str, function: Callable[[], T]) -> T:
+        """Call Google's library, and leave it at that: errors become ours."""
+        try:
+            return function()
+        except SingerArrowError:
+            raise
+        except Exception as error:  # noqa: BLE001 - all of the vendor's errors pass this boundary
+            raise answers.mapped(error, what) from None

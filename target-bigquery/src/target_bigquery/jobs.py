@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from singer_arrow.errors import CredentialsError, LoadError, NotFoundError
-from singer_arrow.singer.retries import pauses
+from singer_arrow.singer.retries import Waiting, pauses
 from target_bigquery import answers, connection, sql
 from target_bigquery.answers import AlreadyExistsError, Answer, Job
-from target_bigquery.budget import MOST_LISTED, Budget
-from target_bigquery.connection import ONCE, REQUEST_SECONDS, Connection
+from target_bigquery.budget import LIST_SECONDS, MOST_LISTED, Budget
+from target_bigquery.config import Settings
+from target_bigquery.connection import ONCE, REQUEST_SECONDS, Connection, logger
 from target_bigquery.retries import Kind
 
 Fields = Sequence[Mapping[str, Any]]
 UPLOAD_SECONDS = 600.0
+ESTIMATE_SECONDS = 5.0
 _POLL_FIRST, _POLL_MOST = 0.1, 2.0
 KNOWN_AFTER_SECONDS = 30.0
 """How long BigQuery may need to know a job that it has taken."""
@@ -29,22 +31,38 @@ _FORMATS = {"parquet": "PARQUET", "avro": "AVRO", "jsonl": "NEWLINE_DELIMITED_JS
 class Jobs(Connection):
     """Query, load and copy jobs."""
 
-    @cached_property
-    def budget(self) -> Budget:
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.budget = Budget(self.destinations)
         """How many load jobs each table had."""
-        return Budget(self.destinations)
 
-    def destinations(self, since: datetime) -> list[str]:
-        """The tables (`project.dataset.table`) of load and copy jobs since a time: everybody's, or else one's own."""
+    def close(self) -> None:
+        """See the base."""
+        self.budget.close()
+        super().close()
+
+    def destinations(self, since: datetime, until: datetime) -> list[str]:
+        """The tables (`project.dataset.table`) of load and copy jobs: everybody's, or else one's own.
+
+        It is asked for once, and older jobs are left out when that takes longer than `LIST_SECONDS`.
+        """
+        end = time.monotonic() + LIST_SECONDS
 
         def listed(*, all_users: bool) -> list[str]:
             def read() -> list[str]:
                 jobs = self.client.list_jobs(
-                    min_creation_time=since, max_results=MOST_LISTED, all_users=all_users, page_size=1000, **ONCE
+                    min_creation_time=since,
+                    max_creation_time=until,
+                    max_results=MOST_LISTED,
+                    all_users=all_users,
+                    page_size=1000,
+                    retry=None,
+                    timeout=LIST_SECONDS,
                 )
-                return [table for job in jobs if (table := answers.destination(job))]
+                in_time = itertools.takewhile(lambda _: time.monotonic() < end, jobs)
+                return [table for job in in_time if (table := answers.destination(job))]
 
-            return self.call("Listing jobs", read)
+            return self.call_once("Listing jobs", read)
 
         try:
             return listed(all_users=True)
@@ -72,7 +90,7 @@ class Jobs(Connection):
         return Answer(rows, job.started or job.created, affected or 0)
 
     def estimate(self, text: str, *, what: str) -> int:
-        """How many bytes a query would process, by a dry run, which costs nothing.
+        """How many bytes a query would process, by a dry run, which costs nothing; asked for once.
 
         Args:
             text: From `sql`.
@@ -82,9 +100,11 @@ class Jobs(Connection):
         config.dry_run = True
 
         def run() -> Any:
-            return self.client.query(text, job_config=config, location=self.location, job_retry=None, **ONCE)
+            return self.client.query(
+                text, job_config=config, location=self.location, job_retry=None, retry=None, timeout=ESTIMATE_SECONDS
+            )
 
-        return int(self.call(what, run).total_bytes_processed or 0)
+        return int(self.call_once(what, run).total_bytes_processed or 0)
 
     def _query_config(self, parameters: Mapping[str, Any] | None = None) -> Any:
         """What every query job is given: also those that cost nothing."""
@@ -232,13 +252,14 @@ class Jobs(Connection):
 
     def _run(self, what: str, insert: Callable[[str], Any]) -> Job:
         """Run a job that may be run twice: under new ids, until it succeeds or its error says that it never will."""
+        waiting = Waiting(logger)
         for pause in pauses(connection.DEADLINE_SECONDS):
             job = self._insert(what, insert, f"target_bigquery_{uuid.uuid4().hex}")
             if job.error is None:
                 return job
             if job.error_kind is not Kind.RETRY or pause is None:
                 raise answers.failed(what, job)
-            time.sleep(pause)
+            waiting.before_again(pause, answers.failed(what, job))
         raise AssertionError
 
     def _insert(self, what: str, insert: Callable[[str], Any], job_id: str) -> Job:

@@ -17,12 +17,13 @@ from typing import Any, TypeVar
 
 from singer_arrow import aws
 from singer_arrow.errors import ConfigError, ServiceError, SingerArrowError
-from singer_arrow.singer.retries import pauses
+from singer_arrow.singer.retries import Waiting, pauses
 from target_redshift import answers, sql
 from target_redshift.answers import Answer, SessionLostError
 from target_redshift.config import Iam, Settings
 
 T = TypeVar("T")
+logger = logging.getLogger("target-redshift")
 DEADLINE_SECONDS = 300.0
 """How long something is tried again while Redshift is busy or out of reach."""
 FIRST_SECONDS = 10.0
@@ -165,13 +166,14 @@ class Connection:
 
     def retried(self, function: Callable[[], T]) -> T:
         """Call a function that may be called twice; again, while it raises `ServiceError`."""
+        waiting = Waiting(logger)
         for pause in pauses(DEADLINE_SECONDS):
             try:
                 return function()
-            except ServiceError:
+            except ServiceError as error:
                 if pause is None or not self._was_reached or self._is_ending:
                     raise
-                time.sleep(pause)
+                waiting.before_again(pause, error)
         raise AssertionError
 
     def close(self) -> None:
@@ -224,13 +226,14 @@ class Connection:
 
     def _open(self) -> Session:
         deadline = DEADLINE_SECONDS if self._was_reached else 0.0
+        waiting = Waiting(logger)
         for pause in pauses(deadline):
             try:
                 session = self._connect()
-            except ServiceError:
+            except ServiceError as error:
                 if pause is None or self._is_ending:
                     raise
-                time.sleep(pause)
+                waiting.before_again(pause, error)
             else:
                 with self._lock:
                     self._sessions.add(session)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import logging
 
-from singer_arrow.singer.retries import pauses
+import pytest
+
+from singer_arrow.singer.retries import Waiting, pauses
 
 
 def test_pauses_double_up_to_a_limit_and_end() -> None:
@@ -18,3 +21,13 @@ def test_pauses_hold_chance() -> None:
     first = [next(pauses(100, first=8)) for _ in range(50)]
     assert all(4 <= (p or 0) <= 8 for p in first)
     assert len(set(first)) > 10
+
+
+def test_the_first_long_pause_is_told_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
+    slept = list[float]()
+    waiting = Waiting(logging.getLogger("target"), slept.append)
+    for number, pause in enumerate((0.5, 1.0, 4.0, 4.1, 32.0)):
+        assert caplog.messages == (["busy 3; it is tried again"] if number > 3 else [])
+        waiting.before_again(pause, f"busy {number}; run again")
+    assert [r.levelname for r in caplog.records] == ["WARNING"]
+    assert slept == [0.5, 1.0, 4.0, 4.1, 32.0]

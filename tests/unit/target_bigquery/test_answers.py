@@ -32,7 +32,7 @@ def call_error(kind: type[api.GoogleAPICallError], reason: str | None, text: str
             "Quota exceeded. Wait until the quota",
         ),
         (call_error(api.Forbidden, "accessDenied", "Access Denied"), CredentialsError, "BigQuery Job User"),
-        (call_error(api.Forbidden, "rateLimitExceeded", "too many"), ServiceError, "tried again in vain"),
+        (call_error(api.Forbidden, "rateLimitExceeded", "too many"), ServiceError, "rateLimitExceeded: too many"),
         (
             call_error(api.Unauthorized, None, "Request had invalid credentials"),
             CredentialsError,
@@ -43,7 +43,7 @@ def call_error(kind: type[api.GoogleAPICallError], reason: str | None, text: str
         (call_error(api.PreconditionFailed, "conditionNotMet", "x"), ChangedError, "x"),
         (call_error(api.BadRequest, "invalid", "Provided Schema\n does not match"), LoadError, "Schema does not match"),
         (call_error(api.InternalServerError, "backendError", "x"), ServiceError, "backendError"),
-        (call_error(api.ServiceUnavailable, None, "x"), ServiceError, "run again later"),
+        (call_error(api.ServiceUnavailable, None, "x"), ServiceError, "POST https://bigquery/x: x"),
         (auth.RefreshError("invalid_grant: Token has been expired"), CredentialsError, "credentials were refused"),
         (auth.TransportError("no route"), ServiceError, "check the network"),
         (requests.ConnectionError("refused"), ServiceError, "could not be reached"),

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from google.api_core import exceptions as api
 
-from singer_arrow.errors import ConfigError
+from singer_arrow.errors import ConfigError, CredentialsError, ServiceError
+from target_bigquery import connection
 from target_bigquery.config import Settings
-from target_bigquery.connection import find_credentials
+from target_bigquery.connection import Connection, find_credentials
+from target_bigquery.jobs import Jobs
 
 USER = {"type": "authorized_user", "client_id": "i", "client_secret": "s3cret", "refresh_token": "r"}
 
@@ -62,3 +70,71 @@ def test_a_key_file_and_its_text_are_the_same(tmp_path: Path) -> None:
 def test_text_that_is_no_key(given: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="'credentials_json' holds no usable Google credentials"):
         find_credentials(Settings("p", "d", credentials=given))
+
+
+BUSY = api.ServiceUnavailable("GET x: busy", errors=[{"reason": "backendError", "message": "busy"}])
+
+
+def failing(times: int) -> Callable[[], int]:
+    """A function that fails so many times, and then returns how often it was called."""
+    calls = itertools.count(1)
+
+    def function() -> int:
+        if (call := next(calls)) <= times:
+            raise BUSY
+        return call
+
+    return function
+
+
+def test_a_call_that_waits_for_long_says_why_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("singer_arrow.singer.retries.TOLD_SECONDS", 0.002)
+    monkeypatch.setattr(connection, "pauses", lambda _: iter([0.001, 0.003, 0.003, 0.003, None]))
+    opened = Connection(Settings("p", "d"))
+    assert opened.call("Reading", failing(1)) == 2
+    assert caplog.messages == []
+    assert opened.call("Reading", failing(4)) == 5
+    assert caplog.messages == ["Reading: backendError: busy; it is tried again"]
+    with pytest.raises(ServiceError, match=r"^Reading: backendError: busy; it was tried again in vain, run again"):
+        opened.call("Reading", failing(5))
+    with pytest.raises(ServiceError, match=r"^Reading: backendError: busy$"):
+        opened.call_once("Reading", failing(1))
+
+
+class Refusing:
+    """Google's client, which refuses each request."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error, self.asked = error, list[dict[str, Any]]()
+
+    def query(self, _: str, **asked: Any) -> None:
+        self.asked.append(asked)
+        raise self.error
+
+    def list_jobs(self, **asked: Any) -> None:
+        self.asked.append(asked)
+        raise self.error
+
+
+def refusing(error: Exception) -> tuple[Jobs, Refusing]:
+    jobs, client = Jobs(Settings("p", "d")), Refusing(error)
+    jobs._threads = SimpleNamespace(client=client)  # type: ignore[assignment]
+    return jobs, client
+
+
+def test_what_only_informs_is_asked_for_once() -> None:
+    jobs, client = refusing(BUSY)
+    with pytest.raises(ServiceError, match="Merging: backendError"):
+        jobs.estimate("SELECT 1", what="Merging")
+    with pytest.raises(ServiceError, match="Listing jobs: backendError"):
+        jobs.destinations(datetime.now(UTC), datetime.now(UTC))
+    assert [(a["retry"], a["timeout"] < 10) for a in client.asked] == [(None, True)] * 2
+
+
+def test_ones_own_jobs_are_listed_where_everybodys_are_not_shown() -> None:
+    jobs, client = refusing(api.Forbidden("GET x: denied"))
+    with pytest.raises(CredentialsError, match="Listing jobs"):
+        jobs.destinations(datetime.now(UTC), datetime.now(UTC))
+    assert [asked["all_users"] for asked in client.asked] == [True, False]

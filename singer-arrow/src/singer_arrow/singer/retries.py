@@ -1,10 +1,35 @@
-"""How long to wait before another try of what a warehouse could not do just now. Pure but for the clock."""
+"""How long to wait before another try of what a warehouse could not do just now, and who is told of it."""
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable, Iterator
+
+TOLD_SECONDS = 4.0
+"""Shorter pauses are not worth a line."""
+
+
+class Waiting:
+    """Sleeps between the tries of one thing, and says why, once, before its first long pause."""
+
+    def __init__(self, logger: logging.Logger, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._logger = logger
+        self._sleep = sleep
+        self._is_told = False
+
+    def before_again(self, pause: float, why: object) -> None:
+        """Sleep.
+
+        Args:
+            pause: Seconds.
+            why: What the last try failed of, in one line.
+        """
+        if pause > TOLD_SECONDS and not self._is_told:
+            self._is_told = True
+            self._logger.warning("%s; it is tried again", str(why).removesuffix("; run again"))
+        self._sleep(pause)
 
 
 def pauses(

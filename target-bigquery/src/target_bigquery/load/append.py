@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import datetime
 
-from singer_arrow.singer.retries import pauses
+from singer_arrow.singer.retries import Waiting, pauses
 from target_bigquery import connection
+from target_bigquery.connection import logger
 from target_bigquery.load import load_job
 from target_bigquery.load.files import Part
 from target_bigquery.load.lane import Lane
@@ -32,7 +32,7 @@ class AppendOnly(Lane):
     def _load(self, parts: list[Part]) -> None:
         if not parts:
             return
-        upload = self.join(parts)
+        upload, waiting = self.join(parts), Waiting(logger)
         try:
             for pause in pauses(connection.DEADLINE_SECONDS):
                 job_id, theirs = self.way.ledger.begin({p.item.batch_id: p.rows for p in parts if p.item.batch_id})
@@ -43,11 +43,15 @@ class AppendOnly(Lane):
                     return
                 table, client = self.way.destination, self.way.client
                 client.budget.spend(client.path(table.name))
-                if load_job.run(self.way.client, upload, table.name, table.load_fields, job_id):
+                try:
+                    load_job.run(client, upload, table.name, table.load_fields, job_id)
+                except load_job.BusyError as error:
+                    if pause is None:
+                        raise load_job.too_busy(error) from None
+                    waiting.before_again(pause, error)
+                else:
                     self.count(upload)
                     return
-                if pause is not None:
-                    time.sleep(pause)
+            raise AssertionError
         finally:
             self.way.files.discard(upload)
-        raise load_job.too_busy(self.way.client, self.way.destination.name)

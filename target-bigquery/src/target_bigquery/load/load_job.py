@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from singer_arrow.errors import LoadError
-from singer_arrow.singer.retries import pauses
+from singer_arrow.singer.retries import Waiting, pauses
 from target_bigquery import answers, budget, connection
 from target_bigquery.answers import Job, QuotaError
 from target_bigquery.client import BigQuery
+from target_bigquery.connection import logger
 from target_bigquery.load.files import Upload
 from target_bigquery.retries import Kind
 
 Fields = Sequence[Mapping[str, Any]]
 
 
-def run(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, job_id: str) -> Job | None:
+class BusyError(LoadError):
+    """A load job did nothing, and another try under another id may do it."""
+
+
+def run(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, job_id: str) -> Job:
     """Append a file to a table under a given job id, once.
 
-    Returns:
-        The job, if it did; None if it did nothing and another try under another id may do it: BigQuery was busy, or
-        somebody took the id.
-
     Raises:
+        BusyError: BigQuery was busy, or somebody took the id.
         LoadError: BigQuery refuses the file; says why.
     """
     what = f"Loading into table {bigquery.path(table)}"
@@ -33,8 +34,11 @@ def run(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, job_id: 
         job = bigquery.load(upload.path, table, file_format=upload.file_format, fields=fields, job_id=job_id)
     except QuotaError as error:
         raise _of_quota(bigquery, table, error) from None
-    if job.kind != "load" or job.error_kind is Kind.RETRY:
-        return None
+    if job.kind != "load":
+        msg = f"{what}: somebody else took the id of the job {job_id}"
+        raise BusyError(msg)
+    if job.error_kind is Kind.RETRY:
+        raise BusyError(str(answers.failed(what, job)))
     if job.error_kind is Kind.QUOTA:
         raise _of_quota(bigquery, table, answers.failed(what, job))
     if job.error is not None:
@@ -54,13 +58,15 @@ def run_until_done(bigquery: BigQuery, upload: Upload, table: str, fields: Field
     Raises:
         LoadError: BigQuery refuses the file, or is busy for too long.
     """
+    waiting = Waiting(logger)
     for pause in pauses(connection.DEADLINE_SECONDS):
-        job = run(bigquery, upload, table, fields, f"{prefix}{uuid.uuid4().hex}")
-        if job is not None:
-            return job
-        if pause is not None:
-            time.sleep(pause)
-    raise too_busy(bigquery, table)
+        try:
+            return run(bigquery, upload, table, fields, f"{prefix}{uuid.uuid4().hex}")
+        except BusyError as error:
+            if pause is None:
+                raise too_busy(error) from None
+            waiting.before_again(pause, error)
+    raise AssertionError
 
 
 def _of_quota(bigquery: BigQuery, table: str, error: LoadError) -> LoadError:
@@ -73,6 +79,6 @@ def _of_quota(bigquery: BigQuery, table: str, error: LoadError) -> LoadError:
     )
 
 
-def too_busy(bigquery: BigQuery, table: str) -> LoadError:
-    """The error after all tries."""
-    return LoadError(f"Loading into table {bigquery.path(table)}: BigQuery is too busy, also after many tries")
+def too_busy(error: BusyError) -> LoadError:
+    """The error after the last try."""
+    return LoadError(f"{error}; it was tried again in vain, run again later")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from singer_arrow.batch.conversion import ORDER
-from singer_arrow.errors import SchemaError
+from singer_arrow.errors import SchemaError, SingerArrowError
 from singer_arrow.singer.names import digest
 from target_bigquery import migrate, sql
 from target_bigquery.load import load_job
@@ -74,13 +74,18 @@ class Upsert(Lane):
         text = sql.merge(bigquery.quoted(table.name), bigquery.quoted(staged.table), table.columns, self.way.keys)
         if not self._is_estimated:
             self._is_estimated = True
-            self._tell_estimate(bigquery.estimate(text, what=what))
+            self._tell_estimate(text, what)
         bigquery.query(text, what=what)
         bigquery.delete_table(staged.table)
         self.count(staged.upload)
 
-    def _tell_estimate(self, size: int) -> None:
-        """Say what the first MERGE of a run costs; later ones are alike."""
+    def _tell_estimate(self, text: str, what: str) -> None:
+        """Say what the first MERGE of a run costs, if BigQuery tells; later ones are alike."""
+        try:
+            size = self.way.client.estimate(text, what=what)
+        except SingerArrowError as error:
+            self.way.logger.debug("What a MERGE costs could not be told: %s", error)
+            return
         limit = self.way.client.settings.bytes_billed_limit
         self.way.logger.info(
             "Stream %r: a MERGE processes about %.1f MB%s",
