@@ -380,6 +380,8 @@ def test_merge(bq: Any, here: str) -> None:
     with pytest.raises(BadRequest, match="at most one source row"):
         bq.query_and_wait(merge.format(f"(SELECT * FROM {here}.s UNION ALL SELECT * FROM {here}.s)"))
     assert rows(bq, f"{here}.t") == [{"k": 1, "v": "a"}, {"k": 2, "v": "c"}, {"k": 3, "v": "d"}]
+    bq.query_and_wait(merge.replace("v = s.v", "v = NULL").format("(SELECT 3 AS k, 'e' AS v)"))
+    assert rows(bq, f"{here}.t") == [{"k": 1, "v": "a"}, {"k": 2, "v": "c"}, {"k": 3, "v": None}]
 
 
 def test_labels_and_expiration(bq: Any, here: str, load: Load) -> None:

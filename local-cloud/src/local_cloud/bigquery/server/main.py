@@ -18,6 +18,7 @@ from local_cloud.bigquery.server import (
     loads,
     locations,
     lookups,
+    merges,
     schemas,
     turns,
 )
@@ -54,7 +55,7 @@ def main() -> None:
 
     settings.data_dir = data_dir
     databases.mend(kept=run_dir.resolve() not in data_dir.resolve().parents)
-    for part in (lookups, loads, schemas, layouts, alterations, turns, locations, jobs, costs):
+    for part in (lookups, loads, schemas, layouts, alterations, merges, turns, locations, jobs, costs):
         part.mend()
     database.connection()
     _, grpc_port = grpc_server.start("127.0.0.1", 0)
