@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from singer_arrow.schema import json_field
+from singer_arrow.singer.variants import mark
 from target_redshift import sql
 from target_redshift.ledger import KEPT, MARK
 from target_redshift.sql import Access
@@ -134,7 +135,7 @@ class Examples:
         )
 
     def _catalog(self) -> Iterator[Example]:
-        for name in ("SCHEMA_EXISTS", "TABLE", "COLUMNS", "LAYOUT", "TABLES", "SLICES", "NOW"):
+        for name in ("SCHEMA_EXISTS", "TABLE", "COLUMNS", "VARIANTS", "LAYOUT", "TABLES", "SLICES", "NOW"):
             yield _constant(name)
         yield _call("has_rows", self.table)
 
@@ -150,6 +151,7 @@ class Examples:
         for grantee in (self.names.user, f"group:{self.names.user}", f"role:{self.names.user}", "public"):
             yield _call("grant", "select", self.table, grantee)
         yield _call("add_column", self.table, self.columns[2])
+        yield _call("comment_column", self.table, self.columns[2].name, mark(self.columns[1].name))
         yield _call("widen_column", self.table, self.columns[1].name, 1024)
         yield _call("drop_table", self.table)
 
@@ -188,6 +190,8 @@ class Examples:
         yield _call("insert", self.table, next(iter(self.converted)), self._as_jsonl(), self.columns)
         yield _call("insert", self.table, self.staging, self._with_constants(), self.columns)
         yield _call("merge", names.schema, names.table, self.merged, self.columns, self.keys)
+        emptied = [self.columns[-1].name]
+        yield _call("merge", names.schema, names.table, self.merged, self.columns[:-1], self.keys, emptied=emptied)
         yield _call("delete_matching", names.schema, names.table, self.merged, self.keys)
         yield _call("insert_all", self.table, self.merged, self.columns)
         yield _call("delete_all", self.table)

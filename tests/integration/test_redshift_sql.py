@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from local_cloud import Cloud
+from singer_arrow.singer.variants import mark
 from target_redshift import sql
 from target_redshift.answers import Answer
 from target_redshift.client import Redshift
@@ -213,6 +214,12 @@ def tables(scenario: Scenario) -> None:
     by_name = {row[0]: row for row in found}
     assert by_name[folded(columns[1].name)][2] == 1024
     assert tuple(by_name[folded(columns[2].name)][3:5]) == (12, 2)
+    assert not scenario.run("VARIANTS", params=(schema, table)).rows
+    scenario.run("comment_column")
+    [(name, said)] = scenario.run("VARIANTS", params=(schema, table)).rows
+    assert said == mark(columns[1].name)
+    if len(columns[2].name.encode()) < 64:  # PostgreSQL's own catalog has no longer ones
+        assert name == folded(columns[2].name)
     laid_out = {row[0]: row[1:] for row in scenario.run("LAYOUT", params=(schema, table)).rows}
     assert laid_out[folded(columns[0].name)] == (True, 0)
     assert [laid_out[folded(c.name)] for c in columns[1:3]] == [(False, 1), (False, 2)]

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from singer_arrow.errors import CredentialsError, LoadError, NotFoundError, ServiceError, SingerArrowError
+from singer_arrow.singer.variants import marked
 from target_bigquery.retries import Kind, classify
 from target_bigquery.types import Existing, kind_of
 
@@ -18,6 +19,10 @@ class AlreadyExistsError(SingerArrowError):
 
 class QuotaError(LoadError):
     """A quota is used up for hours."""
+
+
+class RefusedError(LoadError):
+    """A query was understood, and cannot be done with what it is about."""
 
 
 class ChangedError(SingerArrowError):
@@ -91,7 +96,8 @@ def table(name: str, found: Any) -> Table:
 
 def _existing(field: Mapping[str, Any]) -> Existing:
     fields = tuple(_existing(f) for f in field.get("fields") or ())
-    return Existing(field["name"], kind_of(field["type"]), (field.get("mode") or "NULLABLE").upper(), fields)
+    mode, variant_of = (field.get("mode") or "NULLABLE").upper(), marked(field.get("description"))
+    return Existing(field["name"], kind_of(field["type"]), mode, fields, variant_of)
 
 
 def job(found: Any) -> Job:
@@ -132,6 +138,8 @@ def failed(what: str, found: Job) -> LoadError:
         return QuotaError(f"{what}: {found.error}. {_QUOTA_HINT}")
     if found.error_kind is Kind.LIMIT:
         return LoadError(f"{what}: {found.error} (job {found.id}). {_LIMIT_HINT}")
+    if found.error_kind is Kind.REFUSED:
+        return RefusedError(f"{what}: {found.error} (job {found.id})")
     return LoadError(f"{what}: {found.error} (job {found.id})")
 
 
@@ -195,6 +203,8 @@ def _of_call(error: Any, what: str) -> SingerArrowError:
             return AlreadyExistsError(said)
         case Kind.CHANGED:
             return ChangedError(said)
+        case Kind.REFUSED:
+            return RefusedError(said)
     return LoadError(said)
 
 

@@ -10,13 +10,20 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from pyarrow import types as pt
 
 from singer_arrow.errors import SchemaError
-from singer_arrow.singer.names import column_names
-from singer_arrow.singer.variants import variant_name
+from singer_arrow.singer.variants import variant_names
 from target_bigquery.names import RULES
-from target_bigquery.types import Column, Existing, column_of, empty_of, fitted, with_fields
+from target_bigquery.types import (
+    Column,
+    Existing,
+    as_bignumeric,
+    column_of,
+    columns_named,
+    fitted,
+    named_as,
+    with_fields,
+)
 
 WIDENED: dict[str, tuple[str, ...]] = {"INTEGER": ("NUMERIC", "BIGNUMERIC"), "NUMERIC": ("BIGNUMERIC",)}
 """Into which types ALTER COLUMN SET DATA TYPE makes columns of a type without changing a value."""
@@ -51,12 +58,12 @@ class Drift:
     fixed: Collection[str] = ()
 
     def settled(self, column: Column, have: dict[str, Existing], taken: set[str], path: str = "") -> Column:
-        """The column that a property fills: the table's, as it is or is to be, or a variant.
+        """The column that a property fills: the table's, as it is or is to be, or a variant, which says of which.
 
         Args:
             column: The property's own.
             have: The columns that the table has, or the RECORD.
-            taken: Names of columns that properties fill; a variant is added.
+            taken: Names, in lower case, of columns that properties fill; a variant is added.
             path: The RECORD's name, with a point.
 
         Raises:
@@ -65,8 +72,21 @@ class Drift:
         existing = have.get(column.name)
         if existing is None:
             return column
+        try:
+            return self._within(column, existing, path)
+        except SchemaError:
+            if not self.evolves or (not path and column.source in self.keys):
+                raise
+        return self._variant(column, {e.name.lower(): e for e in have.values()}, taken, path)
+
+    def _within(self, column: Column, existing: Existing, path: str) -> Column:
+        """The column as one that is the table's own, which may be widened for it.
+
+        Raises:
+            SchemaError: Values do not fit.
+        """
         if column.kind == existing.kind == "RECORD" and column.repeated == (existing.mode == "REPEATED"):
-            inside, names = {f.name: f for f in existing.fields}, {f.name for f in column.fields}
+            inside, names = {f.name: f for f in existing.fields}, {f.name.lower() for f in column.fields}
             at = f"{path}{existing.name}."
             return with_fields(column, tuple(self.settled(f, inside, names, at) for f in column.fields))
         try:
@@ -74,12 +94,26 @@ class Drift:
         except SchemaError:
             if not path and column.name not in self.fixed and widens(column, existing):
                 return column
-            if not self.evolves or (not path and column.source in self.keys):
-                raise
-        variant = variant_name(column.name, word(column), RULES, existing=have, taken=taken)
-        taken.add(variant)
-        only_widens = replace(self, evolves=False)
-        return only_widens.settled(replace(column, name=variant), have, taken, path)
+            raise
+
+    def _variant(self, column: Column, have: dict[str, Existing], taken: set[str], path: str) -> Column:
+        """The first variant that the values fit, or a new one; not a column of that name that is no variant of this."""
+        for name in variant_names(column.name, word(column), RULES):
+            existing = have.get(name.lower())
+            if name.lower() in taken or (existing and existing.variant_of != column.name):
+                continue
+            made = replace(column, name=existing.name if existing else name, variant_of=column.name)
+            if existing is None:
+                # nothing widens a column of a RECORD, nor one of lists
+                made = as_bignumeric(made) if made.kind == "NUMERIC" and (path or made.repeated) else made
+            else:
+                try:
+                    made = self._within(named_as(made, existing), existing, path)
+                except SchemaError:
+                    continue
+            taken.add(name.lower())
+            return made
+        raise AssertionError
 
 
 def columns_of(
@@ -97,14 +131,12 @@ def columns_of(
         SchemaError: A type has no counterpart, or values do not fit their column and may go nowhere else.
     """
     have = {e.name: e for e in existing}
-    names = column_names(schema.names, RULES, have)
-    taken = set(names.values())
+    names = columns_named(schema.names, existing)
+    taken = {name.lower() for name in names.values()}
     columns = []
     for field in schema:
         name = names[field.name]
         column = column_of(field, name, nested, have.get(name))
-        if pt.is_null(field.type) and name in have:
-            column = empty_of(column, have[name]) or column
         columns.append((drift or Drift()).settled(column, have, taken))
     return tuple(columns)
 
@@ -126,13 +158,12 @@ def widened(columns: Sequence[Column], existing: Sequence[Existing]) -> list[Col
     return [c for c in columns if c.name in have and widens(c, have[c.name])]
 
 
-def variants(columns: Sequence[Column], existing: Sequence[Existing], path: str = "") -> list[tuple[str, str]]:
+def new_variants(columns: Sequence[Column], existing: Sequence[Existing], path: str = "") -> list[tuple[str, str]]:
     """The variants that the table lacks, and what they are of, at every depth; as texts."""
     have, found = {e.name: e for e in existing}, list[tuple[str, str]]()
     for column in columns:
-        base, _, kind = column.name.rpartition("__")
-        if column.name not in have and kind.startswith(word(column)) and base in have:
-            found.append((f"{path}{column.name}", f"{path}{base}"))
-        elif column.name in have:
-            found += variants(column.fields, have[column.name].fields, f"{path}{column.name}.")
+        if column.name in have:
+            found += new_variants(column.fields, have[column.name].fields, f"{path}{column.name}.")
+        elif column.variant_of:
+            found.append((f"{path}{column.name}", f"{path}{column.variant_of}"))
     return found

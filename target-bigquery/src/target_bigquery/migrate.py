@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.errors import ConfigError, LoadError, SchemaError, SingerArrowError
+from singer_arrow.errors import ConfigError, SchemaError, SingerArrowError
 from singer_arrow.singer.names import LEDGER, STAGING, digest, distinct_table_name, stream_label, table_name
-from singer_arrow.singer.variants import EVOLVE, is_of
+from singer_arrow.singer.variants import EVOLVE, is_or_was, mark, siblings
 from target_bigquery import drift, sql
-from target_bigquery.answers import AlreadyExistsError, ChangedError, Table
+from target_bigquery.answers import AlreadyExistsError, ChangedError, RefusedError, Table
 from target_bigquery.client import BigQuery
 from target_bigquery.drift import Drift, columns_of
 from target_bigquery.names import RULES
@@ -60,6 +60,11 @@ class Destination:
         """The columns of upload files as the table has them, for load jobs."""
         names = {c.name for c in self.columns}
         return [f for f in self.table.fields if f["name"] in names]
+
+    @property
+    def siblings(self) -> tuple[str, ...]:
+        """Columns in which earlier values of the stream's properties may be, and which it does not fill."""
+        return siblings(self.columns, self.table.columns)
 
 
 def prepare_dataset(client: BigQuery) -> None:
@@ -178,6 +183,8 @@ def api_field(column: Column) -> dict[str, Any]:
     }
     if column.fields:
         field["fields"] = [api_field(f) for f in column.fields]
+    if column.variant_of:
+        field["description"] = mark(column.variant_of)
     return field
 
 
@@ -214,14 +221,18 @@ def _fitting(client: BigQuery, table: Table, schema: pa.Schema, may: Drift) -> t
 
 
 def _widen(client: BigQuery, table: str, column: Column) -> bool:
-    """Widen a column; False if BigQuery refuses, which it also does where another run has just widened it further."""
+    """Widen a column; False if BigQuery refuses for good what the column, as it is now, would need.
+
+    It also refuses where another run has just widened the column further; then the table is to be looked at again.
+    """
     what = f"Widening column {column.name!r} of table {client.path(table)} to {column.kind}"
     logger.info("%s", what)
     try:
         client.query(sql.widen_column(client.quoted(table), column.name, column.kind), what=what)
-    except LoadError as error:
+    except RefusedError as error:
         logger.info("%s", error)
-        return False
+        found = client.table(table)
+        return not (found and drift.widened([column], found.columns))
     return True
 
 
@@ -239,7 +250,7 @@ def _fit(
         raise SchemaError(msg)
     required = {e.name for e in table.columns if e.mode == "REQUIRED"}
     if new_columns(columns, table.columns) or relaxed & required:
-        for variant, column in drift.variants(columns, table.columns):
+        for variant, column in drift.new_variants(columns, table.columns):
             logger.warning(
                 "Table %s: values of stream %r that do not fit column %r go into column %r",
                 client.path(table.name),
@@ -308,16 +319,16 @@ def _or(kinds: Sequence[str]) -> str:
 
 
 def _warn_of_layout(client: BigQuery, stream: str, table: Table, columns: Sequence[Column]) -> None:
-    def now_named(wanted: str) -> str:
+    def is_now(wanted: str, has: str | None) -> bool:
         column = _named(columns, wanted)
-        return column.name if column else wanted
+        return is_or_was(column, has) if column else has is not None and wanted.lower() == has.lower()
 
     spec = client.settings.partitioning(stream)
-    if spec and not is_of(now_named(spec[0]), table.partitioned_by):
+    if spec and not is_now(spec[0], table.partitioned_by):
         now = f"partitioned by {table.partitioned_by}" if table.partitioned_by else "not partitioned"
         logger.warning("Table %s is %s; partition_by applies to new tables alone", client.path(table.name), now)
-    wanted = [now_named(name) for name in client.settings.clustering(stream)]
-    are_same = len(wanted) == len(table.clustered_by) and all(map(is_of, wanted, table.clustered_by))
+    wanted = client.settings.clustering(stream)
+    are_same = len(wanted) == len(table.clustered_by) and all(map(is_now, wanted, table.clustered_by))
     if wanted and not are_same:
         now = f"clustered by {', '.join(table.clustered_by)}" if table.clustered_by else "not clustered"
         logger.warning("Table %s is %s; cluster_by applies to new tables alone", client.path(table.name), now)

@@ -42,6 +42,7 @@ class Kind(Enum):
     MISSING = "something does not exist"
     EXISTS = "something exists already"
     CHANGED = "somebody else changed it meanwhile"
+    REFUSED = "a query cannot be done"
     OTHER = "what was sent is wrong"
 
 
@@ -67,4 +68,6 @@ def classify(code: int | None, reason: str | None, message: str) -> Kind:
 
 
 _BY_CODE = {404: Kind.MISSING, 409: Kind.EXISTS, 412: Kind.CHANGED}
-_BY_REASON = {"notFound": Kind.MISSING, "duplicate": Kind.EXISTS, "conditionNotMet": Kind.CHANGED}
+_BY_REASON = {"notFound": Kind.MISSING, "duplicate": Kind.EXISTS, "conditionNotMet": Kind.CHANGED} | {
+    "invalidQuery": Kind.REFUSED
+}

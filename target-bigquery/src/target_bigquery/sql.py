@@ -44,7 +44,9 @@ def add_ledger_mark(ledger: str) -> str:
     return f"INSERT INTO {ledger} (batch_id, stream, job_id, `rows`, started_at) VALUES ('', @stream, @job, 0, @at)"
 
 
-def merge(table: str, staging: str, columns: Sequence[Column], keys: Sequence[str]) -> str:
+def merge(
+    table: str, staging: str, columns: Sequence[Column], keys: Sequence[str], *, emptied: Sequence[str] = ()
+) -> str:
     """Bring the rows of a staging table into a table: the last row of each key, in the order of the messages.
 
     Args:
@@ -52,13 +54,15 @@ def merge(table: str, staging: str, columns: Sequence[Column], keys: Sequence[st
         staging: Quoted name of the staging table, which has `ORDER` too.
         columns: The columns of both.
         keys: Names of the key columns; their values are never null.
+        emptied: Columns of the table that become null in rows that were there.
     """
     names = [quoted(c.name) for c in columns]
     kinds = {c.name: c.kind for c in columns}
     partition = ", ".join(f"CAST({quoted(k)} AS STRING)" if kinds[k] == "FLOAT" else quoted(k) for k in keys)
     matches = " AND ".join(f"t.{quoted(k)} = s.{quoted(k)}" for k in keys)
-    updates = ", ".join(f"{quoted(c.name)} = s.{quoted(c.name)}" for c in columns if c.name not in keys)
-    update = f"WHEN MATCHED THEN UPDATE SET {updates} " if updates else ""
+    updates = [f"{quoted(c.name)} = s.{quoted(c.name)}" for c in columns if c.name not in keys]
+    updates += [f"{quoted(name)} = NULL" for name in emptied]
+    update = f"WHEN MATCHED THEN UPDATE SET {', '.join(updates)} " if updates else ""
     return (
         f"MERGE {table} AS t USING (SELECT {', '.join(names)} FROM {staging} WHERE TRUE "
         f"QUALIFY ROW_NUMBER() OVER (PARTITION BY {partition} ORDER BY {quoted(ORDER)} DESC) = 1) AS s "

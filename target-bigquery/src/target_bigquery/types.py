@@ -57,7 +57,7 @@ _AS_UPLOADED = {
     "STRING": pa.string(),
     "TIMESTAMP": TIMESTAMP,
 }
-_EMPTY = {kind: arrow for arrow, kind in _SCALARS.items()} | _AS_UPLOADED
+_EMPTY = {kind: arrow for arrow, kind in _SCALARS.items()} | _AS_UPLOADED | {"JSON": pa.string()}
 """What columns of nulls are uploaded as."""
 
 
@@ -72,6 +72,8 @@ class Column:
         arrow: What it is uploaded as; a list if `repeated`.
         repeated: Whether its mode is REPEATED.
         fields: The fields of a RECORD.
+        variant_of: The column of which it is a variant, because values do not fit it.
+        is_empty: Whether its values are all null, or lists of nulls.
     """
 
     name: str
@@ -80,6 +82,8 @@ class Column:
     arrow: pa.DataType
     repeated: bool = False
     fields: tuple[Column, ...] = ()
+    variant_of: str | None = None
+    is_empty: bool = False
 
     def __str__(self) -> str:
         return f"ARRAY<{self.kind}>" if self.repeated else self.kind
@@ -87,12 +91,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """A column that a table has."""
+    """A column that a table has; `variant_of` is the one of which it is marked as a variant."""
 
     name: str
     kind: str
     mode: str = "NULLABLE"
     fields: tuple[Existing, ...] = ()
+    variant_of: str | None = None
 
     def __str__(self) -> str:
         return f"ARRAY<{self.kind}>" if self.mode == "REPEATED" else self.kind
@@ -109,21 +114,21 @@ def fitted(column: Column, existing: Existing, path: str = "") -> Column:
     Raises:
         SchemaError: Its values do not fit; names the column and both types.
     """
+    if column.is_empty and (empty := _empty_as(column, existing)):
+        return empty
     where = f"{path}{existing.name}"
     if column.repeated == (existing.mode == "REPEATED"):
         if column.kind == existing.kind:
             have = {f.name: f for f in existing.fields}
             fields = tuple(fitted(f, have[f.name], f"{where}.") if f.name in have else f for f in column.fields)
             return with_fields(column, fields)
-        if (
-            existing.kind in _WIDER.get(column.kind, ())
-            and not column.repeated
-            and not (path and column.kind == "DATE")
-        ):
-            arrow = _bignumeric(column.arrow) if existing.kind == "BIGNUMERIC" else _AS_UPLOADED[existing.kind]
-            return replace(column, kind=existing.kind, arrow=arrow)
+        if existing.kind in _WIDER.get(column.kind, ()) and not (path and column.kind == "DATE"):
+            if existing.kind == "BIGNUMERIC" and not (column.repeated and column.kind == "INTEGER"):
+                return as_bignumeric(column)
+            if not column.repeated:
+                return replace(column, kind=existing.kind, arrow=_AS_UPLOADED[existing.kind])
     if existing.kind == "JSON" and existing.mode != "REPEATED" and (column.repeated or column.kind == "RECORD"):
-        return Column(column.name, column.source, "JSON", pa.string())
+        return replace(column, kind="JSON", arrow=pa.string(), repeated=False, fields=())
     msg = (
         f"Column {where!r} is of type {existing} in the table, and {column} in the stream's SCHEMA; "
         "rename or drop the table or the column, or set the column's type in the tap"
@@ -154,6 +159,8 @@ def read_field(column: Column, given: pa.Field) -> pa.Field:
     """
     if column.kind == "JSON":
         return json_field(column.source)
+    if column.is_empty:
+        return pa.field(column.source, column.arrow)
     item = given.type.value_type if column.repeated else given.type
     if column.fields:
         fields = [read_field(f, item.field(f.source)) for f in column.fields]
@@ -188,11 +195,43 @@ def column_of(field: pa.Field, name: str, nested: str = "record", existing: Exis
     return _column(field, name, nested, 1, existing)
 
 
-def empty_of(column: Column, existing: Existing) -> Column | None:
-    """The column of a property that is always null as one of the table's type; None if that is nested."""
-    if existing.kind not in _EMPTY or existing.mode == "REPEATED":
+def named_as(column: Column, existing: Existing) -> Column:
+    """The column with the names that the fields of the table's RECORD have, at every depth."""
+    if not column.fields:
+        return column
+    have = {e.name: e for e in existing.fields}
+    names = columns_named([f.source for f in column.fields], existing.fields)
+    fields = (replace(f, name=names[f.source]) for f in column.fields)
+    return with_fields(column, tuple(named_as(f, have[f.name]) if f.name in have else f for f in fields))
+
+
+def as_bignumeric(column: Column) -> Column:
+    """A column of numbers, or of lists of them, as one for BIGNUMERIC."""
+    item = _bignumeric(column.arrow.value_type if column.repeated else column.arrow)
+    return replace(column, kind="BIGNUMERIC", arrow=pa.list_(item) if column.repeated else item)
+
+
+def _empty_as(column: Column, existing: Existing) -> Column | None:
+    """A column without values as one of the table's type; None if it cannot be one."""
+    is_list = existing.mode == "REPEATED"
+    if column.repeated and not is_list:
         return None
-    return replace(column, kind=existing.kind, arrow=_EMPTY[existing.kind])
+    item, fields = _EMPTY.get(existing.kind), tuple[Column, ...]()
+    if existing.kind == "RECORD":
+        inside = ((Column(e.name, e.name, "STRING", pa.string(), is_empty=True), e) for e in existing.fields)
+        fields = tuple(made for f, e in inside if (made := _empty_as(f, e)))
+        item = _struct(fields) if fields else None
+    if item is None:
+        return None
+    return replace(
+        column, kind=existing.kind, arrow=pa.list_(item) if is_list else item, repeated=is_list, fields=fields
+    )
+
+
+def columns_named(properties: Sequence[str], existing: Sequence[Existing]) -> dict[str, str]:
+    """The column of each property; variants are nobody's own."""
+    own = [e.name for e in existing if e.variant_of is None]
+    return column_names(properties, RULES, own, [e.name for e in existing if e.variant_of is not None])
 
 
 def _column(field: pa.Field, name: str, nested: str, depth: int, existing: Existing | None) -> Column:
@@ -205,13 +244,13 @@ def _column(field: pa.Field, name: str, nested: str, depth: int, existing: Exist
         if nested == "json" or depth > MAX_DEPTH or not t.num_fields:
             return Column(name, field.name, "JSON", pa.string())
         have = {e.name: e for e in existing.fields} if existing else {}
-        names = column_names([f.name for f in t], RULES, have)
+        names = columns_named([f.name for f in t], existing.fields if existing else ())
         fields = tuple(_column(f, names[f.name], nested, depth + 1, have.get(names[f.name])) for f in t)
         return Column(name, field.name, "RECORD", _struct(fields), fields=fields)
     if pt.is_map(t):
         return Column(name, field.name, "JSON", pa.string())
     kind, arrow = _scalar(t, field.name)
-    return Column(name, field.name, kind, arrow)
+    return Column(name, field.name, kind, arrow, is_empty=pt.is_null(t))
 
 
 def _list_column(field: pa.Field, name: str, nested: str, depth: int, existing: Existing | None) -> Column:

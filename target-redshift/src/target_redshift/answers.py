@@ -6,7 +6,7 @@ import re
 import socket
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +18,7 @@ from singer_arrow.errors import (
     ServiceError,
     SingerArrowError,
 )
+from singer_arrow.singer.variants import marked
 from target_redshift import sql, types
 from target_redshift.retries import Kind, classify
 from target_redshift.types import Existing
@@ -91,6 +92,12 @@ def existing(row: Row) -> Existing:
         nullable=str(nullable).upper() != "NO",
         is_filled=default is not None,
     )
+
+
+def with_variants(columns: Sequence[Existing], comments: Sequence[Row]) -> tuple[Existing, ...]:
+    """The columns, of which those are marked as variants whose comments, rows of `sql.VARIANTS`, say so."""
+    said = {str(name): marked(comment) for name, comment in comments}
+    return tuple(replace(c, variant_of=said.get(c.name)) for c in columns)
 
 
 def bad_value(row: Row) -> BadValue:

@@ -6,9 +6,11 @@ import logging
 from datetime import datetime
 
 from singer_arrow.errors import SingerArrowError
+from singer_arrow.singer.variants import may_be_variant
 from target_redshift import answers, sql
 from target_redshift.answers import BadValue, Table
 from target_redshift.connection import Connection, Session
+from target_redshift.names import RULES
 
 logger = logging.getLogger("target-redshift")
 UNKNOWN_SLICES = 4
@@ -38,6 +40,8 @@ class Redshift(Connection):
         if not found:
             return None
         columns = tuple(answers.existing(row) for row in self.query(sql.COLUMNS, key, what=what).rows)
+        if any(may_be_variant(c.name, RULES) for c in columns):
+            columns = answers.with_variants(columns, self.query(sql.VARIANTS, key, what=what).rows)
         created, comment = found[0]
         return Table(name, columns, created, comment)
 

@@ -7,10 +7,10 @@ survive. So everything else goes into a variant column, which costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from singer_arrow.singer.variants import variant_name
+from singer_arrow.singer.variants import variant_names
 from target_redshift.names import RULES
 
 _WORDS = {
@@ -40,12 +40,6 @@ class Drift:
     keys: Collection[str] = ()
 
 
-def variant(column: str, kind: str, *, existing: Collection[str], taken: Collection[str]) -> str:
-    """The name of a column's variant for values of a type; see `variant_name`."""
-    return variant_name(column, _WORDS[kind], RULES, existing=existing, taken=taken)
-
-
-def base_of(name: str, kind: str, existing: Collection[str]) -> str | None:
-    """The column that one is a variant of; None if it is none."""
-    base = name.removesuffix(f"__{_WORDS[kind]}")
-    return base if base != name and base in existing else None
+def variants(column: str, kind: str) -> Iterator[str]:
+    """The names that a column's variant for values of a type may have; see `variant_names`."""
+    return variant_names(column, _WORDS[kind], RULES)

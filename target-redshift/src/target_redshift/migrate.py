@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypedDict
@@ -13,11 +13,11 @@ from typing import TypedDict
 import pyarrow as pa
 
 from singer_arrow.errors import ConfigError, FatalError, LoadError, SchemaError, SingerArrowError
-from singer_arrow.singer.variants import EVOLVE, is_of
+from singer_arrow.singer.variants import EVOLVE, is_or_was, mark, siblings
 from target_redshift import sql
 from target_redshift.answers import AlreadyExistsError, Table
 from target_redshift.client import Redshift
-from target_redshift.drift import Drift, base_of
+from target_redshift.drift import Drift
 from target_redshift.long_texts import RESCUE, SUPER
 from target_redshift.names import LEDGER, distinct_table_name, staging_name, stream_label, table_name
 from target_redshift.types import MAX_COLUMNS, Column, columns_of, ddl_type, missing_required, new_columns, wider_length
@@ -59,6 +59,11 @@ class Destination:
     def texts(self) -> tuple[str, ...]:
         """The names of its VARCHAR columns that the stream fills."""
         return tuple(c.name for c in self.columns if c.kind == "VARCHAR")
+
+    @property
+    def siblings(self) -> tuple[str, ...]:
+        """Columns in which earlier values of the stream's properties may be, and which it does not fill."""
+        return siblings(self.columns, self.table.columns)
 
 
 def prepare_schema(client: Redshift) -> None:
@@ -251,22 +256,38 @@ def _fit(client: Redshift, stream: str, table: Table, schema: pa.Schema, choices
         )
         raise SchemaError(msg)
     if added := new_columns(columns, table.columns):
-        have = {e.name for e in table.columns}
         for column in added:
-            if base := base_of(column.name, column.kind, have):
+            if column.variant_of:
                 logger.warning(
                     "Table %s: values of stream %r that do not fit column %r go into column %r",
                     client.path(table.name),
                     stream,
-                    base,
+                    column.variant_of,
                     column.name,
                 )
-            what = f"Adding column {column.name!r} ({ddl_type(column)}) to table {client.path(table.name)}"
-            _created(client, sql.add_column(client.quoted(table.name), column), what)
+            _add_column(client, table.name, column)
         return None
     _warn_of_layout(client, stream, table, columns)
     lengths = {e.name: e.length or 0 for e in table.columns if e.kind == "VARCHAR"}
     return Destination(table, columns, lengths)
+
+
+def _add_column(client: Redshift, table: str, column: Column) -> None:
+    """Add a column, a variant together with its mark, unless another run was faster."""
+    quoted, variant_of = client.quoted(table), column.variant_of
+    what = f"Adding column {column.name!r} ({ddl_type(column)}) to table {client.path(table)}"
+    if variant_of is None:
+        _created(client, sql.add_column(quoted, column), what)
+        return
+    marking = sql.comment_column(quoted, column.name, mark(variant_of))
+
+    def add() -> None:
+        with client.session() as session, session.transaction(what):
+            session.execute(sql.add_column(quoted, column), what=what)
+            session.execute(marking, what=what)
+
+    with suppress(AlreadyExistsError):
+        client.retried(add)
 
 
 def _named(columns: Sequence[Column], wanted: str) -> Column | None:
@@ -304,9 +325,9 @@ def _layout_column(given: object, setting: str, stream: str, columns: Sequence[C
 def _warn_of_layout(client: Redshift, stream: str, table: Table, columns: Sequence[Column]) -> None:
     """Say where a table is laid out otherwise than the settings say, which apply to new tables alone."""
 
-    def now_named(wanted: str) -> str:
+    def is_now(wanted: str, has: str | None) -> bool:
         column = _named(columns, wanted)
-        return column.name if column else wanted.lower()
+        return is_or_was(column, has) if column else has is not None and wanted.lower() == has.lower()
 
     dist, sort = client.settings.distribution(stream), client.settings.sorting(stream)
     if not (dist or sort):
@@ -317,9 +338,9 @@ def _warn_of_layout(client: Redshift, stream: str, table: Table, columns: Sequen
         logger.debug("%s", error)  # it would only have been said, whatever it is
         return
     path = client.path(table.name)
-    if dist and not is_of(now_named(dist), dist_key):
+    if dist and not is_now(dist, dist_key):
         now = f"distributed by {dist_key}" if dist_key else "not distributed by a key"
         logger.warning("Table %s is %s; dist_key applies to new tables alone", path, now)
-    if sort and not (len(sort) == len(sort_keys) and all(map(is_of, map(now_named, sort), sort_keys))):
+    if sort and not (len(sort) == len(sort_keys) and all(map(is_now, sort, sort_keys))):
         now = f"sorted by {', '.join(sort_keys)}" if sort_keys else "not sorted by keys"
         logger.warning("Table %s is %s; sort_keys applies to new tables alone", path, now)

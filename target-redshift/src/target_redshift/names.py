@@ -44,9 +44,11 @@ def distinct_table_name(stream: str) -> str:
     return names.distinct_table_name(stream, RULES)
 
 
-def column_names(properties: Sequence[str], existing: Collection[str] = ()) -> dict[str, str]:
-    """The column of each property; one that exists keeps belonging to its property."""
-    return names.column_names(properties, RULES, existing)
+def column_names(
+    properties: Sequence[str], existing: Collection[str] = (), others: Collection[str] = ()
+) -> dict[str, str]:
+    """The column of each property; one that exists keeps belonging to its property, but for some others."""
+    return names.column_names(properties, RULES, existing, others)
 
 
 def staging_name(table: str, *parts: str) -> str:

@@ -72,6 +72,13 @@ COLUMNS = (
     "column_default FROM svv_columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position"
 )
 """The columns of a table of a schema, in order."""
+VARIANTS = (
+    "SELECT a.attname, d.description FROM pg_description d JOIN pg_class_info c ON c.reloid = d.objoid "
+    "JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "JOIN pg_attribute a ON a.attrelid = d.objoid AND a.attnum = d.objsubid "
+    "WHERE n.nspname = %s AND c.relname = %s AND d.objsubid > 0"
+)
+"""The columns of a table of a schema that have a comment, and the comment."""
 LAYOUT = (
     "SELECT column_name, distkey, sortkey FROM svv_redshift_columns "
     "WHERE database_name = current_database() AND schema_name = %s AND table_name = %s"
@@ -126,6 +133,11 @@ def widen_column(table: str, column: str, length: int) -> str:
 def comment(table: str, text: str) -> str:
     """Say what a table is for."""
     return f"COMMENT ON TABLE {table} IS {literal(text)}"
+
+
+def comment_column(table: str, column: str, text: str) -> str:
+    """Say what a column is for."""
+    return f"COMMENT ON COLUMN {table}.{quoted(column)} IS {literal(text)}"
 
 
 def grant(privilege: str, table: str, grantee: str) -> str:
@@ -301,7 +313,15 @@ def create_merged(name: str, staged: Staged, columns: Sequence[Column], keys: Se
     )
 
 
-def merge(schema: str, table: str, source: str, columns: Sequence[Column], keys: Sequence[str]) -> str:
+def merge(
+    schema: str,
+    table: str,
+    source: str,
+    columns: Sequence[Column],
+    keys: Sequence[str],
+    *,
+    emptied: Sequence[str] = (),
+) -> str:
     """Bring rows into a table: they take the place of those with the same key, or are added.
 
     Args:
@@ -310,10 +330,12 @@ def merge(schema: str, table: str, source: str, columns: Sequence[Column], keys:
         source: Quoted name of another table, which has no two rows of a key.
         columns: The columns of both; some are no keys.
         keys: Names of the key columns; their values are never null.
+        emptied: Columns of the table that become null in rows that were there.
     """
     names = [c.name for c in columns]
     matches = " AND ".join(f"{quoted(table, k)} = {SOURCE}.{quoted(k)}" for k in keys)
-    updates = ", ".join(f"{quoted(n)} = {SOURCE}.{quoted(n)}" for n in names if n not in keys)
+    set_to = {n: f"{SOURCE}.{quoted(n)}" for n in names if n not in keys} | dict.fromkeys(emptied, "NULL")
+    updates = ", ".join(f"{quoted(n)} = {value}" for n, value in set_to.items())
     values = ", ".join(f"{SOURCE}.{quoted(n)}" for n in names)
     return (
         f"MERGE INTO {quoted(schema, table)} USING {source} AS {SOURCE} ON {matches} "

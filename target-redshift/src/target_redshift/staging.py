@@ -111,6 +111,8 @@ def jsonl_columns(columns: Sequence[Column], keys: Sequence[str] = ()) -> list[S
     for column in columns:
         if column.source != column.name and (not column.source.isascii() or column.source.lower() != column.name):
             return Unfit(f"property {column.source!r} is not the name of its column")
+        if column.is_foreign:
+            return Unfit(f"property {column.source!r} is always null, which is not sure before it is read")
         if column.kind == "DECIMAL":
             return Unfit(f"property {column.source!r} is a decimal, which COPY would read as a double")
         if column.becomes_text:
@@ -180,6 +182,8 @@ def _complete(staged: list[StagingColumn], keys: Sequence[str]) -> list[StagingC
 
 
 def _from_parquet(column: Column) -> StagingColumn:
+    if column.is_foreign:
+        return StagingColumn(column.name, TEXT)
     match column.kind:
         case "TIMESTAMPTZ":
             return StagingColumn(column.name, "TIMESTAMP", column, Change.UTC)
@@ -201,6 +205,8 @@ def _from_our_json(column: Column) -> StagingColumn:
 
 
 def _from_text(column: Column, file_format: str) -> StagingColumn:
+    if column.is_foreign:
+        return StagingColumn(column.name, TEXT)
     match column.kind:
         case "TIME":
             return StagingColumn(column.name, "VARCHAR(32)", column, Change.CAST)

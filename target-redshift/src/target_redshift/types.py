@@ -29,7 +29,7 @@ from pyarrow import types as pt
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema import JSON_METADATA, is_json, json_field
-from target_redshift.drift import ROOMIEST, Drift, variant
+from target_redshift.drift import ROOMIEST, Drift, variants
 from target_redshift.long_texts import COLUMN as LONG_TEXTS
 from target_redshift.names import column_names
 
@@ -121,6 +121,7 @@ class Column:
         is_rescued: Whether texts that are too long for it go into the column of long texts.
         holds_long_texts: Whether it is that column.
         is_day: Whether its values are days, of which the table has the midnights in UTC.
+        variant_of: The column of which it is a variant, because values do not fit it.
     """
 
     name: str
@@ -135,6 +136,12 @@ class Column:
     is_rescued: bool = False
     holds_long_texts: bool = False
     is_day: bool = False
+    variant_of: str | None = None
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the table has it in a type that no Arrow type becomes; then all its values are null."""
+        return self.kind != "DECIMAL" and self.kind not in _ARROW
 
     def __str__(self) -> str:
         return ddl_type(self)
@@ -142,7 +149,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """A column that a table has; `is_filled` says that it gets a value by itself (a default, an identity)."""
+    """A column that a table has.
+
+    `is_filled` says that it gets a value by itself (a default, an identity), `variant_of` of which one it is marked as
+    a variant.
+    """
 
     name: str
     kind: str
@@ -151,6 +162,7 @@ class Existing:
     scale: int | None = None
     nullable: bool = True
     is_filled: bool = False
+    variant_of: str | None = None
 
     def __str__(self) -> str:
         return ddl_type(self)
@@ -214,7 +226,8 @@ def columns_of(
         SchemaError: A type has no counterpart, a column has a type that its values do not fit, or there are too many.
     """
     have = {e.name: e for e in existing}
-    names = column_names(schema.names, have)
+    marked = {e.name for e in existing if e.variant_of is not None}
+    names = column_names(schema.names, have.keys() - marked, marked)
     taken, may = set(names.values()), drift or Drift()
     columns = (_column(f, names[f.name], varchar_max) for f in schema)
     placed = (_placed(c, schema.field(c.source), have, taken, may) for c in columns)
@@ -290,6 +303,8 @@ def _upload_field(column: Column) -> pa.Field:
 def _read_field(column: Column, given: pa.Field) -> pa.Field:
     if column.is_quoted:
         return pa.field(column.source, pa.string())
+    if column.is_foreign:
+        return pa.field(column.source, pa.null())
     if column.is_day:
         return pa.field(column.source, pa.date32())
     if column.kind == "SUPER" or (column.kind == "VARCHAR" and (is_json(given) or pt.is_nested(given.type))):
@@ -350,7 +365,10 @@ def _is_text(field: pa.Field, column: Column) -> bool:
 
 
 def _placed(column: Column, field: pa.Field, have: Mapping[str, Existing], taken: set[str], drift: Drift) -> Column:
-    """The column that a property fills: a new one, the table's, or a variant; `taken` are those of other properties."""
+    """The column that a property fills: a new one, the table's, or the first variant that the values fit, or a new one.
+
+    `taken` are those of other properties; nor is a column a variant that has the name but not the mark of one.
+    """
     if column.name not in have:
         return column
     try:
@@ -358,9 +376,17 @@ def _placed(column: Column, field: pa.Field, have: Mapping[str, Existing], taken
     except SchemaError:
         if not drift.evolves or column.source in drift.keys:
             raise
-    other = replace(column, name=variant(column.name, column.kind, existing=have, taken=taken))
-    taken.add(other.name)
-    return _fitted(other, field, have[other.name]) if other.name in have else _roomiest(other)
+    for name in variants(column.name, column.kind):
+        if name in taken or (name in have and have[name].variant_of != column.name):
+            continue
+        made = replace(column, name=name, variant_of=column.name)
+        try:
+            made = _fitted(made, field, have[name]) if name in have else _roomiest(made)
+        except SchemaError:
+            continue
+        taken.add(name)
+        return made
+    raise AssertionError
 
 
 def _roomiest(column: Column) -> Column:
@@ -382,10 +408,8 @@ def _fitted(column: Column, field: pa.Field, have: Existing) -> Column:
         sized = replace(sized, is_day=True)
     if have.kind == "DECIMAL" and have.precision is not None:
         sized = replace(sized, arrow=pa.decimal128(have.precision, have.scale or 0))
-    elif have.kind in _ARROW:
-        sized = replace(sized, arrow=_ARROW[have.kind])
     else:
-        raise _misfit(column, have)
+        sized = replace(sized, arrow=_ARROW.get(have.kind, pa.string()))
     if pt.is_null(field.type) or _holds(column, have):
         return sized
     raise _misfit(column, have)

@@ -40,6 +40,8 @@ from target_bigquery.retries import Kind, classify
         (409, "duplicate", "Already Exists: Job", Kind.EXISTS),
         (412, "conditionNotMet", "Precondition Failed", Kind.CHANGED),
         (400, "invalid", "Provided Schema does not match", Kind.OTHER),
+        (400, "invalidQuery", "ALTER COLUMN SET DATA TYPE requires that the type is assignable", Kind.REFUSED),
+        (None, "invalidQuery", "", Kind.REFUSED),
         (400, "invalidQuery", "Could not serialize access to table due to concurrent update", Kind.RETRY),
         (500, "backendError", "", Kind.RETRY),
         (503, None, "", Kind.RETRY),

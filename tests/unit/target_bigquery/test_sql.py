@@ -26,6 +26,13 @@ def test_merge() -> None:
     )
 
 
+def test_merge_empties_what_may_hold_earlier_values() -> None:
+    columns = columns_of(pa.schema([("id", pa.int64()), ("n", pa.string())]))
+    text = sql.merge("`t`", "`s`", columns, ["id"], emptied=["n__integer", "x"])
+    assert " UPDATE SET `n` = s.`n`, `n__integer` = NULL, `x` = NULL WHEN NOT MATCHED" in text
+    assert "`n__integer`" not in text.partition("WHEN NOT MATCHED")[2]
+
+
 def test_merge_of_keys_alone_updates_nothing() -> None:
     columns = columns_of(pa.schema([("id", pa.int64())]))
     assert "MATCHED THEN UPDATE" not in sql.merge("`t`", "`s`", columns, ["id"])

@@ -120,6 +120,7 @@ def test_files_are_read_as_finely_as_they_are() -> None:
         (pa.decimal128(38, 9), "BIGNUMERIC", pa.decimal256(76, 38)),
         (pa.date32(), "TIMESTAMP", UTC),
         (pa.null(), "INTEGER", pa.int64()),
+        (pa.null(), "JSON", pa.string()),
         (pa.map_(pa.string(), pa.int64()), "STRING", pa.string()),
         (pa.struct([("a", pa.int64())]), "JSON", pa.string()),
         (pa.list_(pa.int64()), "JSON", pa.string()),

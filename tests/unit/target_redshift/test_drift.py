@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
 from singer_arrow.errors import SchemaError
-from target_redshift.drift import Drift, base_of
-from target_redshift.types import columns_of, existing
+from target_redshift import sql
+from target_redshift.answers import with_variants
+from target_redshift.convert import Conversion
+from target_redshift.drift import Drift
+from target_redshift.staging import Unfit, jsonl_columns, upload_columns
+from target_redshift.types import Existing, columns_of, existing, read_schema
 
 EVOLVES = Drift(evolves=True, keys=("id",))
+
+
+def variant(name: str, data_type: str, of: str = "a") -> Existing:
+    return replace(existing(name, data_type), variant_of=of)
 
 
 @pytest.mark.parametrize(
@@ -23,6 +33,8 @@ EVOLVES = Drift(evolves=True, keys=("id",))
         ("date", pa.timestamp("us", "UTC"), ("a__timestamp", "TIMESTAMPTZ")),
         ("boolean", pa.list_(pa.int64()), ("a__json", "SUPER")),
         ("bigint", pa.null(), ("a", "BIGINT")),
+        ("timestamp without time zone", pa.null(), ("a", "TIMESTAMP")),
+        ("character(10)", pa.null(), ("a", "CHAR(10)")),
         ("timestamp with time zone", pa.date32(), ("a", "TIMESTAMPTZ")),
     ],
     ids=str,
@@ -33,9 +45,9 @@ def test_values_that_do_not_fit_get_the_roomiest_variant(
     have = [existing("a", data_type)]
     (column,) = columns_of(pa.schema([("a", arrow)]), have, drift=EVOLVES)
     assert (column.name, str(column), column.source) == (*wanted, "a")
-    again = [*have, existing(column.name, str(column))]
+    assert column.variant_of == ("a" if "__" in column.name else None)
+    again = [*have, variant(column.name, str(column))] if column.variant_of else have
     assert columns_of(pa.schema([("a", arrow)]), again, drift=EVOLVES)[0].name == column.name
-    assert base_of(column.name, column.kind, {"a"}) == ("a" if "__" in column.name else None)
 
 
 @pytest.mark.parametrize("drift", [None, Drift(), EVOLVES])
@@ -44,9 +56,58 @@ def test_keys_and_targets_that_do_not_evolve(drift: Drift | None) -> None:
         columns_of(pa.schema([("id", pa.string())]), [existing("id", "bigint")], drift=drift)
 
 
-def test_a_variant_that_does_not_fit_either() -> None:
-    have = [existing("a", "bigint"), existing("a__decimal", "numeric(38,2)")]
-    with pytest.raises(
-        SchemaError, match=r"'a__decimal' is of type DECIMAL\(38, 2\) in the table, and DECIMAL\(10, 4\)"
-    ):
-        columns_of(pa.schema([("a", pa.decimal128(10, 4))]), have, drift=EVOLVES)
+@pytest.mark.parametrize(
+    ("base", "have", "arrow", "wanted"),
+    [
+        ("bigint", "numeric(38,2)", pa.decimal128(10, 4), "DECIMAL(38, 4)"),
+        ("bigint", "numeric(38,0)", pa.decimal128(10, 2), "DECIMAL(38, 2)"),
+        ("boolean", "numeric(38,30)", pa.uint64(), "DECIMAL(38, 0)"),
+    ],
+)
+def test_a_variant_that_does_not_fit_either_leaves_the_values_to_another(
+    base: str, have: str, arrow: pa.DataType, wanted: str
+) -> None:
+    table = [existing("a", base), variant("a__decimal", have)]
+    (column,) = columns_of(pa.schema([("a", arrow)]), table, drift=EVOLVES)
+    assert column.name.startswith("a__decimal_")
+    assert (str(column), column.variant_of) == (wanted, "a")
+    table.append(variant(column.name, str(column)))
+    (again,) = columns_of(pa.schema([("a", arrow)]), table, drift=EVOLVES)
+    assert again.name == column.name
+
+
+@pytest.mark.parametrize("taken", [existing("a__string", "bigint"), variant("a__string", "bigint", "b")])
+def test_a_column_without_the_mark_is_no_variant(taken: Existing) -> None:
+    table = [existing("a", "bigint"), taken]
+    (column,) = columns_of(pa.schema([("a", pa.string())]), table, drift=EVOLVES)
+    assert column.name.startswith("a__string_")
+    assert column.variant_of == "a"
+
+
+def test_a_property_of_a_variants_name_gets_another_column() -> None:
+    table = [existing("a", "bigint"), variant("a__string", "varchar(256)")]
+    schema = pa.schema([("a", pa.string()), ("a__string", pa.string())])
+    one, two = columns_of(schema, table, drift=EVOLVES)
+    assert (one.name, one.variant_of) == ("a__string", "a")
+    assert two.name.startswith("a__string_")
+    assert two.variant_of is None
+
+
+def test_marks_are_read_from_comments() -> None:
+    table = [existing("a", "bigint"), existing("a__string", "varchar(256)"), existing("a__float", "real")]
+    comments = [("a__string", "singer_variant: a"), ("a__float", "as it was measured")]
+    assert [c.variant_of for c in with_variants(table, comments)] == [None, "a", None]
+
+
+def test_what_is_always_null_is_not_staged_in_a_type_that_nothing_becomes() -> None:
+    schema = pa.schema([("id", pa.int64()), ("a", pa.null())])
+    table = [existing("id", "bigint"), existing("a", "timestamp without time zone")]
+    columns = columns_of(schema, table, drift=EVOLVES)
+    assert read_schema(columns, schema).field("a").type == pa.null()
+    staged = upload_columns(columns, "parquet")
+    assert [c.column for c in staged] == [columns[0], None]
+    assert 'SELECT "id", CAST(NULL AS TIMESTAMP)' in sql.insert('"t"', '"s"', staged, columns)
+    assert isinstance(jsonl_columns(columns), Unfit)
+    batch = pa.record_batch({"id": [1], "a": pa.nulls(1)})
+    (made,) = Conversion(columns, schema).batches([batch], "f")
+    assert made.column("a").to_pylist() == [None]

@@ -135,6 +135,8 @@ def test_what_the_catalog_says(
         (STRUCT, "super", pa.string()),
         (pa.null(), "bigint", pa.int64()),
         (pa.null(), "timestamp with time zone", UTC),
+        (pa.null(), "timestamp without time zone", pa.string()),
+        (pa.null(), "geometry", pa.string()),
         (pa.timestamp("ns", "UTC"), "timestamp with time zone", UTC),
     ],
 )
@@ -160,7 +162,6 @@ def test_values_that_fit_a_tables_own_column(arrow: pa.DataType, data_type: str,
         (pa.bool_(), "character varying(10)"),
         (UTC, "timestamp without time zone"),
         (pa.date32(), "timestamp without time zone"),
-        (pa.null(), "geometry"),
     ],
 )
 def test_values_that_do_not_fit(arrow: pa.DataType, data_type: str) -> None:

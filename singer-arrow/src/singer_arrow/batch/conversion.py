@@ -77,7 +77,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         """
         if array.type == column.arrow:
             return array
-        if pt.is_date(array.type):
+        if pt.is_date(array.type) or pt.is_null(array.type):
             return array.cast(column.arrow)
         if has_finer(array.type):
             array = array.cast(_coarse(array.type), safe=False)

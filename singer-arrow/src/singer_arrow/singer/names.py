@@ -61,7 +61,9 @@ def stream_label(stream: str) -> str:
     return f"{readable}_{digest(stream)}"
 
 
-def column_names(properties: Sequence[str], rules: Rules, existing: Collection[str] = ()) -> dict[str, str]:
+def column_names(
+    properties: Sequence[str], rules: Rules, existing: Collection[str] = (), others: Collection[str] = ()
+) -> dict[str, str]:
     """The column of each property; columns differ in more than case.
 
     A column that exists keeps belonging to its property: to the one of exactly its name, or to the one whose suffix it
@@ -72,6 +74,7 @@ def column_names(properties: Sequence[str], rules: Rules, existing: Collection[s
         properties: Names of a SCHEMA's properties, or of those of an object in it, in order.
         rules: The warehouse's.
         existing: Columns that the table has.
+        others: Further ones, which are no property's own.
     """
     length = rules.column_length
     plain = {name: _plain(name, rules.reserved_columns, rules) for name in properties}
@@ -83,7 +86,7 @@ def column_names(properties: Sequence[str], rules: Rules, existing: Collection[s
             names[name] = name
         elif suffixed.lower() in have:
             names[name] = have[suffixed.lower()]
-    taken = {column.lower() for column in names.values()}
+    taken = {column.lower() for column in (*names.values(), *others)}
     for name in sorted((n for n in properties if n not in names), key=lambda n: _fit(plain[n], length) != n):
         column = _fit(plain[name], length)
         if column.lower() in taken:

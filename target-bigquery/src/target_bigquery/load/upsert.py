@@ -71,7 +71,8 @@ class Upsert(Lane):
             return
         bigquery, table = self.way.client, self.way.destination
         what = f"Merging into table {bigquery.path(table.name)}"
-        text = sql.merge(bigquery.quoted(table.name), bigquery.quoted(staged.table), table.columns, self.way.keys)
+        into, staging = bigquery.quoted(table.name), bigquery.quoted(staged.table)
+        text = sql.merge(into, staging, table.columns, self.way.keys, emptied=table.siblings)
         if not self._is_estimated:
             self._is_estimated = True
             self._tell_estimate(text, what)

@@ -62,7 +62,8 @@ class Upsert(Lane):
         table, columns, keys = way.destination.name, way.destination.columns, way.keys
         schema = way.client.settings.schema
         if any(c.name not in keys for c in columns):
-            tables.session.execute(sql.merge(schema, table, source, columns, keys), what=self.what)
+            text = sql.merge(schema, table, source, columns, keys, emptied=way.destination.siblings)
+            tables.session.execute(text, what=self.what)
             return
         tables.session.execute(sql.delete_matching(schema, table, source, keys), what=self.what)
         tables.session.execute(sql.insert_all(self.table, source, columns), what=self.what)
