@@ -27,10 +27,17 @@ from collections.abc import Sequence
 from typing import Any
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+_PASSWORD = re.compile(r"(?<=://)[^\s/@:]*:[^\s/]*@")
+_SIGNATURE = re.compile(
+    r"(?<=[?&])((?:sig|[\w-]*(?:signature|security-token|credential))=)[^\s&#'\")]*[^\s&#'\"):;,.]", re.IGNORECASE
+)
 
 
 def one_line(text: str) -> str:
-    """A text with its control characters escaped: keys and values may hold line breaks."""
+    """A text with its control characters escaped, because keys and values may hold line breaks, and without what is
+    secret in URLs: passwords, and what a signed one is signed with.
+    """
+    text = _SIGNATURE.sub(r"\1***", _PASSWORD.sub("***@", text)) if "://" in text else text
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
