@@ -8,7 +8,9 @@ import threading
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -418,6 +420,34 @@ def test_jobs_are_slow_on_request(bq: Any, here: str, fail_jobs: Callable[..., A
     job = bq.load_table_from_file(io.BytesIO(parquet(a=[1])), f"{here}.t", job_config=config)
     assert bq.get_job(job.job_id).state == "RUNNING"
     assert job.result().output_rows == 1
+
+
+@pytest.mark.parametrize("project", ["emulator", "bq", "temp"])
+def test_no_project_is_a_database_of_the_servers_own(bq: Any, project: str) -> None:
+    with pytest.raises(BadRequest, match=f"no project {project}, which is a database of its own"):
+        bq.create_dataset(f"{project}.x")
+
+
+def test_a_server_does_not_keep_what_nobody_asks_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def asked(job_id: str | None) -> Any:
+        with Cloud(("bigquery",), data_dir=tmp_path) as cloud, closing(cloud.bigquery_client()) as bq:
+            if job_id is not None:
+                with pytest.raises(NotFound):
+                    list(bq.get_job(job_id).result(retry=None))
+                return [table.table_id for table in bq.list_tables("kept")]
+            bq.create_dataset("kept")
+            bq.create_table("local.kept.t", [bigquery.SchemaField("n", "INTEGER")])
+            job = bq.query("SELECT 5 AS n")
+            assert [row.n for row in job.result()] == [5]
+            return job.job_id
+
+    job_id = asked(None)
+    assert capsys.readouterr().err == ""
+    folder = tmp_path / "bigquery"
+    (folder / "local.ducklake").touch()
+    assert asked(job_id) == ["t"]
+    said = f"local-cloud: the tables of an earlier version in {folder} (*.ducklake) are not read; load them again\n"
+    assert capsys.readouterr().err == said
 
 
 def test_requests_fail_on_request(cloud: Cloud, here: str, bq_faults: FaultProxy) -> None:

@@ -222,6 +222,11 @@ class Cloud:
         home.mkdir()
         data = self._data_dir / "bigquery" if self._data_dir else run_dir / "bigquery"
         data.mkdir(parents=True, exist_ok=True)
+        if any(data.glob("*.ducklake")):
+            told = (
+                f"local-cloud: the tables of an earlier version in {data} (*.ducklake) are not read; load them again\n"
+            )
+            sys.stderr.write(told)
         launch = Path(installation.__file__).with_name("launch.py")
         # -I: neither PYTHONPATH nor the working directory may put other packages into the server.
         command: list[str | Path] = [python, "-I", launch, run_dir, data.resolve()]

@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+from local_bigquery.catalog.tables import RESULTS
 from local_bigquery.engine import database
 from local_bigquery.engine.database import quote
+from local_bigquery.errors import BigQueryError
 from local_bigquery.settings import settings
 from local_bigquery.sql import native
 from local_bigquery.sql.dialect import FUNCTIONS, MACRO
+
+TAKEN = frozenset({"emulator", "bq", "system", "temp", "memory"})
+"""Databases of the server's and DuckDB's own, which no project may write."""
 
 
 def _source(path: Path, name: str, *, kept: bool) -> str:
@@ -30,6 +35,9 @@ def mend(*, kept: bool) -> None:
     """
 
     def attach(connection: Any, project_id: str) -> None:
+        if project_id.casefold() in TAKEN:
+            message = f"The local BigQuery has no project {project_id}, which is a database of its own"
+            raise BigQueryError("invalid", message)
         connection.execute(_source(_folder() / f"{project_id}.duckdb", project_id, kept=kept))
         database._attached.add(project_id)
 
@@ -37,6 +45,8 @@ def mend(*, kept: bool) -> None:
         _folder().mkdir(parents=True, exist_ok=True)
         connection = duckdb.connect(config={"TimeZone": "UTC"})
         connection.execute(_source(settings.data_dir / "emulator.duckdb", "emulator", kept=kept))
+        # Nobody asks for the results of an earlier server's queries, and nothing else would drop them.
+        connection.execute(f"DROP SCHEMA IF EXISTS {quote('emulator', RESULTS)} CASCADE")
         connection.execute(database.EMULATOR_SCHEMA)
         connection.execute("ATTACH ':memory:' AS bq")
         native.register(connection)
