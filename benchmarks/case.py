@@ -35,7 +35,8 @@ class Goal:
     """A figure to reach: the median of `metric` of one contender.
 
     It is divided by that of another if `against` is given. If that names several, it is the best of them: the least for
-    `at_most`, the greatest for `at_least`.
+    `at_most`, the greatest for `at_least`. With `turned` the other's, the least of several, is divided by this one's:
+    how many times as fast it is.
     """
 
     text: str
@@ -44,6 +45,7 @@ class Goal:
     against: str | Sequence[str] | None = None
     at_most: float | None = None
     at_least: float | None = None
+    turned: bool = False
 
 
 @dataclass(frozen=True)

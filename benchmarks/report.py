@@ -48,8 +48,10 @@ def judge(goal: Goal, runs: Runs) -> dict[str, Any]:
     value = medians(runs[goal.of])[goal.metric]
     if goal.against:
         others = [goal.against] if isinstance(goal.against, str) else goal.against
-        best = min if goal.at_least is None else max
+        best = min if goal.at_least is None or goal.turned else max
         value /= best(medians(runs[other])[goal.metric] for other in others)
+    if goal.turned:
+        value = 1 / value
     if goal.at_most is not None:
         return {"text": goal.text, "goal": f"<= {goal.at_most:g}", "value": value, "reached": value <= goal.at_most}
     assert goal.at_least is not None

@@ -45,6 +45,8 @@ def test_rows_per_cpu_second_of_a_run_stand() -> None:
         (Goal("", "cpu_s", "fast", "slow", at_most=0.2), 1.5 / 8.5, True),
         (Goal("", "cpu_s", "fast", "slow", at_most=0.1), 1.5 / 8.5, False),
         (Goal("", "rows_per_cpu_s", "fast", "slow", at_least=5), 8.5 / 1.5, True),
+        (Goal("", "cpu_s", "fast", "slow", at_least=5, turned=True), 8.5 / 1.5, True),
+        (Goal("", "cpu_s", "slow", ("slow", "fast"), at_least=0.5, turned=True), 1.5 / 8.5, False),
         (Goal("", "wall_s", "fast", at_most=2), 2.0, True),
         (Goal("", "jobs", "fast", at_least=2), 1.0, False),
         (Goal("", "wall_s", "fast", ("slow", "fast"), at_most=1.1), 1.0, True),
