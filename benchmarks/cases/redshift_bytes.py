@@ -2,7 +2,7 @@
 
 100,000 rows of 150 columns in ten batch files. The target reaches S3 through a proxy that counts every byte; the local
 Redshift does not, as the real one reads S3 by itself. A target that decodes batch files moves all of them; ours reads
-the footers of Parquet files that are on S3, each by one request for the last 64 KB, and writes a manifest. What is on
+the footers of Parquet files that are on S3, each by one request for its last 128 KB, and writes a manifest. What is on
 local disk has to go up, once.
 """
 
