@@ -21,7 +21,11 @@ class TargetBigQuery(WarehouseTarget):
     """Singer target that loads BATCH files and records into BigQuery, exactly once."""
 
     name = "target-bigquery"
-    config_jsonschema: ClassVar[dict[str, Any]] = {"type": "object", "properties": SETTINGS, "required": ["project"]}
+    config_jsonschema: ClassVar[dict[str, Any]] = {
+        "type": "object",
+        "properties": dict(SETTINGS),  # to which the SDK adds its own
+        "required": ["project"],
+    }
     default_sink_class = BigQuerySink
 
     def __init__(self, **kwargs: Any) -> None:
