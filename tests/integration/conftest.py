@@ -7,6 +7,13 @@ import pytest
 from redshift_lines import Loads, RedshiftBatches
 
 from local_cloud import Cloud
+from local_cloud.programs import Programs
+
+
+@pytest.fixture
+def tap(cloud: Cloud, tmp_path: Path) -> Programs:
+    """Runs the tap in the local cloud."""
+    return Programs(cloud.environ(), tmp_path)
 
 
 @pytest.fixture

@@ -16,12 +16,6 @@ from local_cloud import Cloud
 from local_cloud.programs import Programs, Ran
 
 
-@pytest.fixture
-def tap(cloud: Cloud, tmp_path: Path) -> Programs:
-    """Runs the tap in the local cloud."""
-    return Programs(cloud.environ(), tmp_path)
-
-
 class Source:
     """A bucket, and the tap over what is put there."""
 

@@ -10,6 +10,8 @@ from urllib.parse import unquote
 
 from singer_arrow.errors import ConfigError
 
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+"""Characters that some programs leave out of URLs."""
 _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 _GLOB = re.compile(r"[*?\[{]")
 _QUERY = re.compile(r"[?#]")

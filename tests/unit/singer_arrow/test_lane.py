@@ -80,4 +80,4 @@ def test_errors_of_batch_files_name_the_file() -> None:
 def test_errors_of_records_name_the_stream_and_what_to_do() -> None:
     words = r"^RECORD messages of stream 'rows', column 'n': the number 2 is too large\. Give the column another type"
     with pytest.raises(DataError, match=words):
-        lane().prepare(item(urls=("file:///tmp/bad.jsonl",), is_temporary=True))
+        lane().prepare(item(urls=("file:///nowhere/bad.jsonl",), is_temporary=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -87,9 +86,7 @@ def test_the_misfits_are_the_rows_that_do_not_fit_alone(source: str, data: st.Da
     ],
     ids=["words", "a few words", "numbers", "doubles", "dates", "objects"],
 )
+@pytest.mark.timeout(100)  # a quadratic search takes many minutes
 def test_columns_full_of_misfits_take_no_quadratic_time(values: list[Any], target: pa.DataType) -> None:
     column, field = pa.array(values), pa.field("c", target)
-    begin = time.process_time()
-    found = misfits(column, field)
-    assert len(found) >= 18_000
-    assert time.process_time() - begin < 10, "a quadratic search takes minutes"
+    assert len(misfits(column, field)) >= 18_000

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from singer_arrow.errors import ConfigError, DataError
-from singer_arrow.urls import Url, shown
+from singer_arrow.urls import CONTROL, Url, shown
 
 FORMATS = ("parquet", "jsonl")
 _READ = ("s3", "gs", "az", "file", "http", "https", "ftp", "ftps", "sftp", "scp", "ssh", "hdfs", "viewfs", "webhdfs")
 _BUCKETS = ("s3", "gs", "az")
 _BUCKET = re.compile(r"[\w.@-]{1,255}", re.ASCII)
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LONGEST_ID = 1024
 _LARGEST = (1 << 63) - 1
 
@@ -110,10 +109,10 @@ def _optional(message: Mapping[str, Any], key: str, kind: type, where: str) -> A
     return value
 
 
-def _is_fit(batch_id: str) -> bool:
+def _is_fit(text: str) -> bool:
     """Whether the ledgers of both warehouses can hold it."""
     try:
-        return "\0" not in batch_id and len(batch_id.encode()) <= _LONGEST_ID
+        return "\0" not in text and len(text.encode()) <= _LONGEST_ID
     except UnicodeEncodeError:  # a lone surrogate
         return False
 
@@ -134,7 +133,7 @@ def _unreadable(text: str) -> str | None:
         return f"has the scheme {url.scheme[:40]!r}, and files are read from {', '.join(_READ)}"
     if url.scheme in _BUCKETS and not _BUCKET.fullmatch(url.bucket):
         return "has a bucket that cannot exist"
-    if url.scheme not in (*_BUCKETS, "file") and _CONTROL.search(text):
+    if url.scheme not in (*_BUCKETS, "file") and CONTROL.search(text):
         return "has control characters, which programs read differently"
     if not url.key or (url.scheme == "file" and "\0" in url.key):
         return "is no URL of a file"

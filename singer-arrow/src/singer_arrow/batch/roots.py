@@ -9,10 +9,9 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from singer_arrow.errors import ConfigError, DataError
-from singer_arrow.urls import Url, shown
+from singer_arrow.urls import CONTROL, Url, shown
 
 _SEPARATOR = re.compile(r"[/\\]")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _MOST_DECODED = 5
 """A key that is still percent-encoded after so many decodings hides something."""
 
@@ -89,7 +88,7 @@ def _real(url: Url) -> Url:
 def _climbs(key: str) -> bool:
     """Whether any reading of a key has a part that is no name."""
     for _ in range(_MOST_DECODED):
-        key = _CONTROL.sub("", key)  # some programs leave out tabs and line breaks
+        key = CONTROL.sub("", key)
         if _has_dots(key):
             return True
         if (decoded := unquote(key)) == key:

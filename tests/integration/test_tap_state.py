@@ -1,0 +1,198 @@
+"""Where a run of the tap goes on, as a process against real S3: with the last STATE, without it, after kill -9."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tap_source import Source, ids_of, state_of
+
+from local_cloud.programs import Programs, Ran
+
+
+@pytest.fixture
+def source(s3: Any, bucket: str, tap: Programs) -> Source:
+    return Source(s3, bucket, tap)
+
+
+def test_the_same_input_gives_the_same_messages_also_without_state(source: Source) -> None:
+    for n in range(5):
+        source.csv(f"in/{n}.csv", n * 10)
+    first, second = source.run(), source.run()
+    assert first.stdout == second.stdout
+    assert len(ids_of(first)) == 1  # small objects are bundled
+    assert [r["id"] for r in source.rows(first)] == list(range(50))
+
+
+def test_only_what_is_new_is_sent(source: Source) -> None:
+    source.csv("in/a.csv", 0)
+    first = source.run()
+    nothing = source.run(state=state_of(first))
+    assert nothing.of_type("BATCH") == []
+    assert state_of(nothing) == state_of(first)
+    time.sleep(1.1)  # S3 tells times in seconds
+    source.csv("in/b.csv", 10)
+    source.csv("in/a.csv", 100)
+    source.s3.delete_object(Bucket=source.bucket, Key="in/none.csv")
+    second = source.run(state=state_of(first))
+    assert sorted(r["id"] for r in source.rows(second)) == [*range(10, 20), *range(100, 110)]
+    mark = state_of(second)["bookmarks"]["rows"]["watermark"]
+    assert mark["key"] == f"s3://{source.bucket}/in/b.csv"
+
+
+def test_records_go_on_at_the_watermark_too(source: Source) -> None:
+    config = source.config()
+    source.csv("in/a.csv", 0)
+    first = source.run(config)
+    assert [r["id"] for r in source.rows(first)] == list(range(10))
+    assert source.rows(source.run(config, state=state_of(first))) == []
+    time.sleep(1.1)
+    source.csv("in/b.csv", 10)
+    assert [r["id"] for r in source.rows(source.run(config, state=state_of(first)))] == list(range(10, 20))
+
+
+def test_an_unfinished_plan_is_followed_whatever_came_since(source: Source) -> None:
+    """Without the plan the new object would be bundled with the old ones, and the target would load them twice."""
+    for n in range(3):
+        source.csv(f"in/{n}.csv", n * 10)
+    first = source.run()
+    time.sleep(1.1)
+    source.csv("in/0-new.csv", 30)
+    second = source.run()  # its STATE was lost with the target
+    assert ids_of(second)[: len(ids_of(first))] == ids_of(first)
+    assert [r["id"] for r in source.rows(second)] == list(range(40))
+
+
+@pytest.mark.parametrize("lines", [1, 2, 9, 14, 20])
+def test_after_kill_minus_nine_the_same_batches_come_again(lines: int, source: Source) -> None:
+    with ThreadPoolExecutor(8) as pool:  # three tasks, each of some batch files
+        list(pool.map(lambda n: source.csv(f"in/{n:03}.csv", n * 50, 50), range(450)))
+    config = source.config(batch_config=source.batches(file_mb=0.02))
+    process = source.tap.start("tap-s3-files", config=config)
+    assert process.stdout is not None
+    seen = [json.loads(process.stdout.readline()) for _ in range(lines)]
+    process.kill()
+    process.communicate()
+    states = [m["value"] for m in seen if m["type"] == "STATE"]
+    rest = source.run(config, **({"state": states[-1]} if states else {}))
+    sent = [m for m in seen if m["type"] == "BATCH"]
+    manifests = {m["batch_id"]: m for m in [*sent, *rest.of_type("BATCH")]}
+    assert all(m == manifests[m["batch_id"]] for m in sent)
+    rows = [r["id"] for m in manifests.values() for r in source.read(m)]
+    assert sorted(rows) == list(range(450 * 50))
+
+
+def test_other_paths_drop_the_unfinished_plan_and_lose_nothing(source: Source) -> None:
+    source.csv("in/a.csv", 0)
+    source.run()
+    source.csv("in/b/c.csv", 10)
+    config = source.config(
+        batch_config=source.batches(), stream={"path": [f"s3://{source.bucket}/in/**", f"s3://{source.bucket}/x/*"]}
+    )
+    ran = source.run(config)
+    assert sorted(r["id"] for r in source.rows(ran)) == list(range(20))
+    assert "do not fit the STATE, the paths or the dates" in ran.stderr
+
+
+def test_plans_behind_the_state_are_removed(source: Source) -> None:
+    def plans() -> list[str]:
+        found = source.s3.list_objects_v2(Bucket=source.bucket, Prefix="stage/_plans/rows/").get("Contents", [])
+        return [o["Key"].rpartition("/")[2] for o in found]
+
+    source.csv("in/a.csv", 0)
+    first = source.run()
+    assert plans() == ["000000.json"]
+    time.sleep(1.1)
+    source.csv("in/b.csv", 10)
+    source.run(state=state_of(first))
+    assert plans() == ["000001.json", "history.json"]
+
+
+def test_all_over_again_gives_the_same_batches_as_bit_by_bit(source: Source) -> None:
+    source.csv("in/b.csv", 0)
+    first = source.run()
+    time.sleep(1.1)
+    source.csv("in/a.csv", 10)
+    second = source.run(state=state_of(first))
+    third = source.run(state=state_of(second))
+    assert third.of_type("BATCH") == []
+    again = source.run()  # by now the plans of both runs are removed
+    assert ids_of(again) == ids_of(first) + ids_of(second)
+
+
+def test_an_object_that_appears_late_is_read_once(source: Source, tmp_path: Path) -> None:
+    def put(name: str, minutes_ago: float) -> None:
+        path = tmp_path / "in" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"name\n{name}\n")
+        os.utime(path, (now - 60 * minutes_ago,) * 2)
+
+    def names(ran: Ran) -> list[str]:
+        return [r["name"] for r in source.rows(ran)]
+
+    now = time.time()
+    config = source.config(
+        stream={"path": f"{tmp_path}/in/*.csv"}, batch_config=source.batches(), metadata_columns=False
+    )
+    put("a.csv", 9)
+    put("z.csv", 2)
+    first = source.run(config)
+    assert names(first) == ["a.csv", "z.csv"]
+    put("late.csv", 5)
+    put("too-late.csv", 20)
+    second = source.run(config, state=state_of(first))
+    assert names(second) == ["late.csv"]
+    put("new.csv", 1)
+    third = source.run(config, state=state_of(second))
+    assert names(third) == ["new.csv"]
+    assert names(source.run(config, state=state_of(third))) == []
+
+
+def test_a_window_bounds_what_is_read(source: Source) -> None:
+    source.csv("in/a.csv", 0)
+    time.sleep(1.1)
+    middle = datetime.now(UTC).replace(microsecond=0)
+    source.csv("in/b.csv", 10)
+    text = middle.isoformat()
+    before = source.run(source.config(end_date=text))
+    after = source.run(source.config(start_date=text))
+    assert [r["id"] for r in source.rows(before)] == list(range(10))
+    assert [r["id"] for r in source.rows(after)] == list(range(10, 20))
+    assert source.rows(source.run(source.config(start_date="2100-01-01"))) == []
+
+
+def test_a_full_table_is_read_whole_each_time(source: Source) -> None:
+    source.csv("in/a.csv", 0)
+    config = source.config(batch_config=source.batches(), emit_activate_version_messages=True)
+    catalog = json.loads(source.run(config, discover=True).stdout)
+    (stream,) = catalog["streams"]
+    stream["replication_method"] = "FULL_TABLE"
+    stream["metadata"][0]["metadata"]["selected"] = True
+    first = source.run(config, catalog=catalog)
+    time.sleep(1.1)  # a version is a time in seconds
+    second = source.run(config, catalog=catalog, state=state_of(first))
+    versions = [m["version"] for m in second.of_type("ACTIVATE_VERSION", "BATCH")]
+    assert len(set(versions)) == 1
+    assert len(versions) == 2
+    assert [r["id"] for r in source.rows(second)] == list(range(10))
+    assert ids_of(first) != ids_of(second)  # of another version, so no replay
+
+
+def test_a_signal_ends_the_run_with_whole_lines(source: Source) -> None:
+    for n in range(30):
+        source.csv(f"in/{n:02}.csv", n * 1000, 1000)
+    process = source.tap.start("tap-s3-files", config=source.config())
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert all(json.loads(line) for line in [first, *out.splitlines()])
+    assert b"Traceback" not in err
