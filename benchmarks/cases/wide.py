@@ -30,7 +30,7 @@ CONFIG = {"load_method": "append-only"}
 STOCK = "the stock target, all defaults"
 TUNED = "the stock target, msgspec, `validate_records: false`"
 OURS = "`target-bigquery`, `load_method: append-only`, all else by default"
-STOCK_PIPE, PIPE = "stock pipe, RECORD", "tap and target, Parquet"
+STOCK_PIPE, PIPE, UNTOUCHED = "stock pipe, RECORD", "tap and target, Parquet", "tap and target, passthrough"
 GOALS = [Goal("rows a second, BATCH Parquet over the stock pipe", "rows_per_s", PIPE, STOCK_PIPE, at_least=100)]
 
 
@@ -103,11 +103,12 @@ def pipes(
 
         return commands
 
-    def ours(*, batches: bool) -> Callable[[Path], Sequence[Command]]:
+    def ours(*, batches: bool, **settings: Any) -> Callable[[Path], Sequence[Command]]:
         def commands(folder: Path) -> list[Command]:
             config: dict[str, Any] = {
                 "streams": [{"name": infinity.STREAM, "path": f"{files}/*.parquet", "key_properties": ["id"]}],
                 "metadata_columns": False,
+                **settings,
             }
             if batches:
                 root = folder.absolute().as_uri()
@@ -122,6 +123,13 @@ def pipes(
         Contender("stock pipe tuned", f"the SDK's tap by msgspec, piped into {TUNED}", stock("tuned"), some, rounds=1),
         Contender("tap and target, RECORD", f"{ways}; RECORD messages", ours(batches=False), facts, rounds=1),
         Contender(PIPE, f"{ways}; BATCH Parquet", ours(batches=True), facts, rounds=rounds),
+        Contender(
+            UNTOUCHED,
+            f"{ways}; BATCH Parquet, `passthrough: true`: the messages name the source's own files",
+            ours(batches=True, passthrough=True),
+            facts,
+            rounds=rounds,
+        ),
     ]
 
 
