@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import pictures, report
+from benchmarks.limits import LIMITS
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
@@ -107,7 +108,7 @@ def _pictures(root: Path) -> set[str]:
 
 
 def _page(found: Sequence[Mapping[str, Any]], made: Mapping[str, str]) -> str:
-    lines = [HEAD, "## Figures to reach", "", *_goals(found), ""]
+    lines = [HEAD, "## Figures to reach", "", *_goals(found), "", *_limits(found)]
     if f"{IMAGES}/{HEADLINE}.svg" in made:
         lines += [_image(HEADLINE, made, "images"), ""]
     for each in found:
@@ -134,6 +135,17 @@ def _goals(found: Sequence[Mapping[str, Any]], page: str = "") -> list[str]:
         for goal in each["goals"]
     ]
     return report.table(["case", "figure", "command", "goal", "measured", "reached"], rows, texts=3)
+
+
+def _limits(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What bounds the goals that are not reached."""
+    said = [
+        f"- [{each['case']}](#{each['case']}), {goal['text']}: {limit}"
+        for each in found
+        for goal in each["goals"]
+        if not goal["reached"] and (limit := LIMITS.get((each["case"], goal["text"])))
+    ]
+    return ["What bounds those that are not reached, as profiles show it:", "", *said, ""] if said else []
 
 
 def _goal(goal: Mapping[str, Any]) -> list[str]:

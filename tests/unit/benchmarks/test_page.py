@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from bench_machine import MACHINE
 from benchmarks import page, pictures
+from benchmarks.limits import LIMITS
 from benchmarks.pictures import Bar, Panel
 
 
@@ -64,6 +65,22 @@ def test_all_is_written_and_then_found_up_to_date(root: Path) -> None:
     pictured = set(re.findall(r"\]\((images/[^)]*)\)", text))
     assert pictured == {f"images/{name}.svg" for name in ("rows-per-cpu-second", "taxi-parquet", "wide")}
     assert {f"images/{path.name}" for path in (root / page.IMAGES).iterdir()} == pictured
+
+
+def test_what_bounds_a_goal_that_is_not_reached_is_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reasons = {("wide", "peak <MB>"): "the bound.", ("taxi-parquet", "rows per CPU second"): "of one that is reached"}
+    monkeypatch.setattr(page, "LIMITS", reasons)
+    text = page.files(root, root / "results")[page.PAGE]
+
+    assert "- [wide](#wide), peak <MB>: the bound.\n" in text
+    assert "of one that is reached" not in text
+
+
+def test_each_goal_of_the_repository_that_is_not_reached_has_its_bound() -> None:
+    found = [json.loads(path.read_text()) for path in sorted(page.RESULTS.glob("*.json"))]
+    goals = {(each["case"], goal["text"]): goal["reached"] for each in found for goal in each["goals"]}
+
+    assert {name for name, reached in goals.items() if not reached} <= set(LIMITS) <= set(goals)
 
 
 def test_the_readme_keeps_what_stands_around_the_figures(root: Path) -> None:

@@ -1,0 +1,46 @@
+"""Why goals are not reached: what bounds them, as profiles show; the page of results says it."""
+
+LIMITS: dict[tuple[str, str], str] = {
+    ("taxi-parquet", "Parquet -> BATCH Parquet, 1 file: rows per CPU second over Airbyte's"): (
+        "nine tenths of our CPU are the reader and the zstd writer of Parquet of Arrow and polars; plain pyarrow, which"
+        " does nothing else, comes to 130 times, plain polars to 170."
+    ),
+    ("s3-columns", "times as fast as pyarrow's best"): (
+        "two answers of S3 after one another (footer, then chunks) are 0.06 s of it, and decoding the three columns is"
+        " 0.12 CPU seconds, the same for all that decode by Arrow. polars, the fastest here, is no 2.5 times as fast"
+        " either."
+    ),
+    ("s3-parquet", "times as fast as pyarrow's best"): (
+        "both decode by the same library on all cores; ours counts what it holds and takes a third of the memory."
+    ),
+    ("s3-csv", "times as fast as the best other"): (
+        "Arrow's CSV parser takes both cores all the time, beside the local S3 that runs on them as well; on more cores"
+        " the others wait for one connection, and this does not."
+    ),
+    ("s3-csv-unlimited", "seconds, against CPU seconds / cores"): (
+        "the local S3 runs on the same two cores: with its CPU counted it is 1.1, the rest is the first 60 ms."
+    ),
+    ("s3-jsonl-gz", "times as fast as pyarrow's best"): (
+        "Arrow's JSON parser, in both, is nine tenths of the work once the text is unzipped, and both have the two"
+        " cores busy all the time. What igzip saves is spent on checks that the parser lacks: NaN, two records on a"
+        " line, keys that are new."
+    ),
+    ("avro-from-jsonl", "CPU of json and fastavro over ours"): (
+        "parsing JSON by Arrow is two thirds of ours; writing the Avro alone is the case `avro`."
+    ),
+    ("wide", "rows a second, BATCH Parquet over the stock pipe"): (
+        "loading 151 MB takes the local BigQuery longer than the whole goal allows; two processes have to start; and"
+        " the tap writes zstd Parquet of values that are all distinct. With `passthrough` it does not."
+    ),
+    ("record-pipe", "wide: rows per CPU second over SDK, default"): (
+        "6 KB of JSON a row are written and parsed by polars' and Arrow's own code, and texts that are all distinct are"
+        " compressed by zstd; these three are most of it."
+    ),
+    ("record-target", "wide: rows per CPU second over SDK, tuned"): (
+        "Arrow's JSON parser and zstd on texts that are all distinct are most of it."
+    ),
+    ("redshift-bytes", "bytes through the target over bytes of the files, Parquet on S3"): (
+        "only footers pass, asked for by 128 KB each; the files of the case have 15 MB, those of the tap 128."
+    ),
+}
+"""By case and text of the goal."""
