@@ -81,16 +81,18 @@ def test_each_goal_of_the_repository_that_is_not_reached_has_its_bound() -> None
     goals = {(each["case"], goal["text"]): goal["reached"] for each in found for goal in each["goals"]}
 
     assert {name for name, reached in goals.items() if not reached} <= set(LIMITS) <= set(goals)
+    assert set(page.SUMMARY) <= set(goals)
 
 
-def test_the_readme_keeps_what_stands_around_the_figures(root: Path) -> None:
+def test_the_readme_keeps_what_stands_around_the_figures(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "SUMMARY", {("taxi-parquet", "rows per CPU second"): "rows", ("none", "of these"): ""})
     page.write(root, page.files(root, root / "results"))
     text = (root / "README.md").read_text()
 
-    assert text.startswith(f"before {page.BEGIN}\n| case | figure |")
+    assert text.startswith(f"before {page.BEGIN}\n| figure | measured |")
     assert text.endswith(f"{page.END} after")
     assert "old" not in text
-    assert "| [taxi-parquet](docs/performance.md#taxi-parquet) |" in text
+    assert "| rows | 250 | [`make bench CASES=taxi-parquet`](docs/performance.md#taxi-parquet) |" in text
     assert "(docs/images/rows-per-cpu-second.svg)" in text
 
 
