@@ -6,7 +6,7 @@ LIMITS: dict[tuple[str, str], str] = {
         " does nothing else, comes to 130 times, plain polars to 170."
     ),
     ("taxi-parquet-5", "Parquet -> BATCH Parquet, 5 files: CPU against plain pyarrow read + write"): (
-        "files are converted two at a time, where plain pyarrow takes one after the other; each of the two virtual cores"
+        "files are converted two at a time, where plain pyarrow takes one after the other; each of the two cores"
         " here is slower while the other works, so that it ends sooner, after more CPU seconds."
     ),
     ("s3-columns", "times as fast as pyarrow's best"): (
