@@ -2,8 +2,8 @@
 
 LIMITS: dict[tuple[str, str], str] = {
     ("taxi-parquet", "Parquet -> BATCH Parquet, 1 file: rows per CPU second over Airbyte's"): (
-        "nine tenths of our CPU are the reader and the zstd writer of Parquet of Arrow and polars; plain pyarrow, which"
-        " does nothing else, comes to 130 times, plain polars to 170."
+        "four fifths of our CPU are Arrow's reader and zstd writer of Parquet, and the rest is the start of Python; plain"
+        " pyarrow comes to 130 times, plain polars, which compresses less, to 170."
     ),
     ("taxi-parquet-5", "Parquet -> BATCH Parquet, 5 files: CPU against plain pyarrow read + write"): (
         "files are converted two at a time, where plain pyarrow takes one after the other; each of the two cores"
@@ -25,23 +25,23 @@ LIMITS: dict[tuple[str, str], str] = {
         "the local S3 runs on the same two cores: with its CPU counted it is 1.1, the rest is the first 60 ms."
     ),
     ("s3-jsonl-gz", "times as fast as pyarrow's best"): (
-        "Arrow's JSON parser, in both, is nine tenths of the work once the text is unzipped, and both have the two"
-        " cores busy all the time. What igzip saves is spent on checks that the parser lacks: NaN, two records on a"
-        " line, keys that are new."
+        "Arrow's JSON parser does most of the work in both, and both have the two cores busy all the time. What igzip"
+        " saves is spent on checks that the parser lacks: NaN, two records on a line, keys that are new."
     ),
     ("avro-from-jsonl", "CPU of json and fastavro over ours"): (
-        "parsing JSON by Arrow is two thirds of ours; writing the Avro alone is the case `avro`."
+        "parsing JSON by Arrow is most of ours; writing the Avro alone is the case `avro`."
     ),
     ("wide", "rows a second, BATCH Parquet over the stock pipe"): (
         "loading 151 MB takes the local BigQuery longer than the whole goal allows; two processes have to start; and"
         " the tap writes zstd Parquet of values that are all distinct. With `passthrough` it does not."
     ),
     ("record-pipe", "wide: rows per CPU second over SDK, default"): (
-        "6 KB of JSON a row are written and parsed by polars' and Arrow's own code, and texts that are all distinct are"
-        " compressed by zstd; these three are most of it."
+        "6 KB of JSON a row are written, carried through the pipe and parsed, rows wait in a spool on disk, and texts that"
+        " are all distinct are compressed by zstd, all by compiled code; Python is a fifth of it."
     ),
     ("record-target", "wide: rows per CPU second over SDK, tuned"): (
-        "Arrow's JSON parser and zstd on texts that are all distinct are most of it."
+        "the parsing of 6 KB of JSON a row by Arrow, a spool on disk and zstd on texts that are all distinct are four"
+        " fifths of it; Python is the rest."
     ),
     ("redshift-bytes", "bytes through the target over bytes of the files, Parquet on S3"): (
         "only footers pass, asked for by 128 KB each; the files of the case have 15 MB, those of the tap 128."
