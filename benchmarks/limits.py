@@ -2,7 +2,7 @@
 
 LIMITS: dict[tuple[str, str], str] = {
     ("taxi-parquet", "Parquet -> BATCH Parquet, 1 file: rows per CPU second over Airbyte's"): (
-        "four fifths of our CPU are Arrow's reader and zstd writer of Parquet, and the rest is the start of Python; plain"
+        "four fifths of our CPU are Arrow's reader and zstd writer of Parquet, the rest is the start of Python; plain"
         " pyarrow comes to 130 times, plain polars, which compresses less, to 170."
     ),
     ("taxi-parquet-5", "Parquet -> BATCH Parquet, 5 files: CPU against plain pyarrow read + write"): (
@@ -36,8 +36,8 @@ LIMITS: dict[tuple[str, str], str] = {
         " the tap writes zstd Parquet of values that are all distinct. With `passthrough` it does not."
     ),
     ("record-pipe", "wide: rows per CPU second over SDK, default"): (
-        "6 KB of JSON a row are written, carried through the pipe and parsed, rows wait in a spool on disk, and texts that"
-        " are all distinct are compressed by zstd, all by compiled code; Python is a fifth of it."
+        "6 KB of JSON a row are written, carried through the pipe and parsed, rows wait in a spool on disk, and texts"
+        " that are all distinct are compressed by zstd, all by compiled code; Python is a fifth of it."
     ),
     ("record-target", "wide: rows per CPU second over SDK, tuned"): (
         "the parsing of 6 KB of JSON a row by Arrow, a spool on disk and zstd on texts that are all distinct are four"
