@@ -77,6 +77,16 @@ def bucket(s3: Any) -> Iterator[str]:
 
 
 @pytest.fixture
+def gcs_bucket(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of an empty bucket in Google Cloud Storage that only this test knows; this process reaches it."""
+    folder = cloud.gcs_folder / f"bucket-{uuid.uuid4().hex[:12]}"
+    folder.mkdir()
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", cloud.gcs_url)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
 def bq(cloud: Cloud) -> Iterator[Any]:
     """A google-cloud-bigquery client."""
     client = cloud.bigquery_client()
@@ -119,7 +129,7 @@ def run(cloud: Cloud, dataset: str, schema: str, tmp_path: Path) -> Programs:
 def warehouse(request: pytest.FixtureRequest, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
     """Each warehouse in turn, with a schema that only this test knows; `run` has the same ones."""
     for name, value in cloud.environ().items():
-        if name.startswith("AWS_"):
+        if name.startswith("AWS_") or name == "STORAGE_EMULATOR_HOST":
             monkeypatch.setenv(name, value)
     fixtures = {"bigquery": ("bq", "dataset"), "redshift": ("rs", "schema")}[request.param]
     client, schema = map(request.getfixturevalue, fixtures)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from benchmarks.case import Case
 from benchmarks.cases import (
     avro,
+    coalescing,
     loads,
     memory,
     memory_inputs,
@@ -48,6 +49,7 @@ CASES: dict[str, Callable[[Workbench], Case]] = {
     "record-target": records.build_target,
     "rows-or-arrow": rows_or_arrow.build,
     "loads": loads.build,
+    "coalescing": coalescing.build,
     "redshift-copy-10k": redshift_copy.build_10k,
     "redshift-copy-100k": redshift_copy.build_100k,
     "redshift-copy-1m": redshift_copy.build_1m,

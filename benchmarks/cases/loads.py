@@ -27,7 +27,7 @@ def build(bench: Workbench) -> Case:
     """The same messages for both targets."""
     rows = bench.rows(ROWS)
     cloud = bench.cloud("bigquery")
-    files = bench.made(f"trips-{FILES}-of-{rows}", lambda path: _write(path, rows))
+    files = bench.made(f"trips-{FILES}-of-{rows}", lambda path: write(path, FILES, rows))
     messages = bench.data / f"{files.name}.singer"
     messages.write_text(_messages(sorted(files.iterdir())))
     facts = loaded(cloud, STREAM, rows * FILES)
@@ -54,21 +54,27 @@ def build(bench: Workbench) -> Case:
     )
 
 
-def _write(folder: Path, rows: int) -> None:
+def write(folder: Path, count: int, rows: int) -> None:
+    """Write so many batch files into a new folder."""
     folder.mkdir()
-    for number in range(FILES):
+    for number in range(count):
         taxi.write_parquet(folder / f"{number:03d}.parquet", rows, seed=SEED + number)
 
 
-def _messages(files: list[Path]) -> str:
+def schema() -> dict[str, Any]:
+    """The SCHEMA of the trips."""
     kinds = {"VendorID": "integer", "PULocationID": "integer", "DOLocationID": "integer", "payment_type": "integer"}
     names = taxi.trips(1, 0).column_names
     properties: dict[str, Any] = {name: {"type": [kinds.get(name, "number"), "null"]} for name in names}
     properties["store_and_fwd_flag"] = {"type": ["string", "null"]}
     for name in ("tpep_pickup_datetime", "tpep_dropoff_datetime"):
         properties[name] = {"type": ["string", "null"], "format": "date-time"}
-    schema = {"type": "object", "properties": properties}
-    lines: list[dict[str, Any]] = [{"type": "SCHEMA", "stream": STREAM, "schema": schema, "key_properties": []}]
+    described = {"type": "object", "properties": properties}
+    return {"type": "SCHEMA", "stream": STREAM, "schema": described, "key_properties": []}
+
+
+def _messages(files: list[Path]) -> str:
+    lines: list[dict[str, Any]] = [schema()]
     for number, file in enumerate(files, 1):
         encoding = {"format": "parquet", "compression": "zstd"}
         manifest = [file.absolute().as_uri()]

@@ -187,7 +187,7 @@ PASSING = {
 def test_jobs_that_fail_of_what_passes_run_again(
     config: Config, batch: Batches, dataset: str, bq: Any, fail_jobs: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All reasons one after the other: of load jobs, and of the queries of an upsert."""
+    """All reasons one after the other: of load jobs, of the queries of an upsert, and of the ledger's statements."""
     for module in (jobs, load_job):
         monkeypatch.setattr(module, "pauses", partial(pauses, first=0.01))
     faults = [dict(zip(("reason", "message"), text.split(": ", 1), strict=True)) for text in PASSING.values()]
@@ -196,3 +196,8 @@ def test_jobs_that_fail_of_what_passes_run_again(
         fail_jobs(*({"job": job, "match": match, "times": 1, **fault} for fault in faults))
         load([schema(), batch(rows(0, 2)), state(1)], config | {"load_method": "upsert"})
         assert bq.get_table(f"{dataset}.rows").num_rows == 2
+    for number, statement in enumerate(("INSERT INTO", "SELECT.*FROM"), 2):
+        match = f"{statement}.*{dataset}._sdc_batches"
+        fail_jobs(*({"job": "query", "match": match, "times": 1, **fault} for fault in faults))
+        load([schema(), batch(rows(number, 1), batch_id=f"b{number}"), state(1)], config)
+        assert bq.get_table(f"{dataset}.rows").num_rows == number + 1

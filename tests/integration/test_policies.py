@@ -185,4 +185,6 @@ def test_redshift_needs_batch_files_and_its_stage(
         monkeypatch.delenv("HTTP_PROXY")
     assert redshift.ids() == list(range(10))
     calls = {call(*request, {bucket: "stage"}) for request in recorder.requests}
+    tagged = [c for c in recorder.requests if "x-amz-tagging" in c[2]]
+    calls |= {Call("s3:PutObjectTagging", call(*request, {bucket: "stage"}).resource) for request in tagged}
     check(calls, "redshift")

@@ -54,6 +54,10 @@ class Memory:
     def finish(self) -> None:
         """Nothing is left to do."""
 
+    def left(self, parts: Sequence[Part], staged: None) -> list[Any]:
+        """Nothing is to be removed."""
+        return []
+
 
 class MemorySink(LoadSink):
     """The sink."""

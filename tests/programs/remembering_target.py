@@ -105,8 +105,15 @@ class RememberingSink(WarehouseSink):
         return [Column(f.name.replace(" ", "_"), f.name, f.type) for f in self.given]
 
     def make_lane(self, load_method: str, keys: tuple[str, ...]) -> Remembering:
-        replay = self.target.settings.replay_loads
-        way = Way(stream=self.stream_name, tally=self.tally, logger=self.target.logger, replay_loads=replay, keys=keys)
+        settings = self.target.settings
+        way = Way(
+            stream=self.stream_name,
+            tally=self.tally,
+            logger=self.target.logger,
+            replay_loads=settings.replay_loads,
+            keys=keys,
+            removes_batches=settings.clean_up_batch_files,
+        )
         self.lanes.append(LANES[load_method](way, load_method))
         return self.lanes[-1]
 

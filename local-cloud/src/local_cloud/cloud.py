@@ -26,7 +26,7 @@ JOB_FAULTS = "/local-cloud/job-faults"
 
 
 class Cloud:
-    """S3, SQS, BigQuery and Redshift on 127.0.0.1, as long as the `with` block lasts.
+    """S3, SQS, BigQuery with Google Cloud Storage, and Redshift on 127.0.0.1, as long as the `with` block lasts.
 
     Attributes:
         env: the variables that a client needs, see the README.
@@ -113,6 +113,16 @@ class Cloud:
         return str(self.services["bigquery"].facts["grpc"])
 
     @property
+    def gcs_url(self) -> str:
+        """The endpoint of Google Cloud Storage, which comes with BigQuery."""
+        return str(self.services["bigquery"].facts["gcs"])
+
+    @property
+    def gcs_folder(self) -> Path:
+        """Has a folder for each bucket of Google Cloud Storage, with the objects as files."""
+        return Path(self.services["bigquery"].facts["gcs_folder"])
+
+    @property
     def redshift_dsn(self) -> str:
         """How libpq and psycopg connect to Redshift, as the first user."""
         facts = self.services["redshift"].facts
@@ -195,7 +205,7 @@ class Cloud:
             self.env.update(environment.redshift(**self.services["redshift"].facts, tls=self._redshift_tls))
         if python is not None:
             self._keep(self._start_bigquery(run_dir, python))
-            self.env.update(environment.bigquery(self.bigquery_url, self.bigquery_grpc))
+            self.env.update(environment.bigquery(self.bigquery_url, self.bigquery_grpc, self.gcs_url))
 
     def _keep(self, service: Service) -> None:
         self._stack.callback(service.stop)

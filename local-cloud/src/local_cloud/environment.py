@@ -47,13 +47,15 @@ def aws(endpoint_url: str, queue_url: str) -> dict[str, str]:
     }
 
 
-def bigquery(rest_url: str, grpc_address: str) -> dict[str, str]:
-    """Variables for BigQuery; LOCAL_CLOUD_BIGQUERY_GRPC is where its Storage API listens."""
+def bigquery(rest_url: str, grpc_address: str, gcs_url: str) -> dict[str, str]:
+    """Variables for BigQuery and Google Cloud Storage; LOCAL_CLOUD_BIGQUERY_GRPC is where its Storage API listens."""
     return {
         "TARGET_BIGQUERY_PROJECT": PROJECT,
         "TARGET_BIGQUERY_DATASET": DATASET,
         "TARGET_BIGQUERY_API_ENDPOINT": rest_url,
         "LOCAL_CLOUD_BIGQUERY_GRPC": grpc_address,
+        "STORAGE_EMULATOR_HOST": gcs_url,
+        "LOCAL_CLOUD_GCS_BUCKET": STAGE_BUCKET,
     }
 
 

@@ -5,13 +5,14 @@ The one place where vendors' errors become ours. All methods may be called from 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, date, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
@@ -22,7 +23,7 @@ from singer_arrow.errors import DataError, NotFoundError, ServiceError
 from singer_arrow.kept import Kept
 from singer_arrow.pace import always, persist
 from singer_arrow.storage_errors import changed, is_not_encrypted, line, mapped
-from singer_arrow.stores import Place, Reach, open_store
+from singer_arrow.stores import GoogleToken, Place, Reach, open_store
 from singer_arrow.urls import Url
 
 if TYPE_CHECKING:
@@ -52,6 +53,22 @@ class ObjectInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Lifetime:
+    """How long an object is worth keeping, in words that rules of buckets understand: it removes nothing itself.
+
+    On S3 the object gets the tag `sdc-expires` with the days (`3d`); on Google Cloud Storage the day of its writing as
+    its custom time, from which rules count.
+    """
+
+    days: int
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tag of S3."""
+        return {"sdc-expires": f"{self.days}d"}
+
+
+@dataclass(frozen=True, slots=True)
 class Fetched:
     """Bytes `start` to `start + len(data)` of an object. `data` supports the buffer protocol without a copy."""
 
@@ -61,11 +78,17 @@ class Fetched:
 
 
 class Storage:
-    """All object stores of one run, opened on first use and kept."""
+    """All object stores of one run, opened on first use and kept.
 
-    def __init__(self, options: AwsOptions | None = None) -> None:
+    Args:
+        options: How S3 is reached.
+        google: Credentials for Google Cloud Storage; None: those of the environment.
+    """
+
+    def __init__(self, options: AwsOptions | None = None, google: GoogleToken | None = None) -> None:
         self._aws = options or AwsOptions()
-        self._stores: dict[tuple[str, str, bool, bool], ObjectStore] = {}
+        self._google = google
+        self._stores: dict[tuple[str, str, bool, bool, date | None], ObjectStore] = {}
         self._buckets: dict[str, s3.Bucket] = {}
         self._places: dict[str, Place] = {}
         self._reach = Reach(self._aws)
@@ -194,8 +217,14 @@ class Storage:
             raise changed(url)
         return Fetched(told.data, told.start, info)
 
-    def put(self, url: Url, data: bytes, *, if_absent: bool = False) -> bool:
-        """Write an object at once.
+    def put(self, url: Url, data: bytes | Path, *, if_absent: bool = False, lifetime: Lifetime | None = None) -> bool:
+        """Write an object at once, of bytes or of a local file, which stays: nobody ever sees a part of it.
+
+        Args:
+            url: Which object.
+            data: What is in it.
+            if_absent: Only if there is none.
+            lifetime: After which a rule of the bucket may remove it.
 
         Returns:
             Whether it was written: False if `if_absent` and there already is one.
@@ -203,9 +232,13 @@ class Storage:
         from obstore.exceptions import AlreadyExistsError
 
         self._make_folder(url)
+        day = datetime.now(UTC).date() if lifetime and url.scheme == "gs" else None
+        tags = lifetime.tags if lifetime and url.scheme == "s3" else None
         with mapped(url):
             try:
-                self._store(url).put(url.key, data, mode="create" if if_absent else "overwrite")
+                self._store(url, day=day).put(
+                    url.key, data, mode="create" if if_absent else "overwrite", chunk_size=_PART, tags=tags
+                )
             except AlreadyExistsError:
                 return False
         return True
@@ -221,8 +254,7 @@ class Storage:
             self._make_folder(url)
             _replace(path, url.local_path())
             return size
-        with mapped(url):
-            self._store(url).put(url.key, path, chunk_size=_PART)
+        self.put(url, path)
         path.unlink()
         return size
 
@@ -234,11 +266,12 @@ class Storage:
             with mapped(some[0]):
                 try:
                     self._store(some[0]).delete([u.key for u in some])
-                except FileNotFoundError:  # local disks report it; elsewhere it is the bucket that is missing
-                    if some[0].scheme != "file":
-                        raise
+                except FileNotFoundError as error:
+                    if some[0].scheme == "s3" or "NoSuchBucket" in line(error):
+                        raise  # S3 reports no missing object, so it is the bucket
                     for url in some:
-                        url.local_path().unlink(missing_ok=True)
+                        with contextlib.suppress(FileNotFoundError):
+                            self._store(url).delete(url.key)
 
     def download(self, url: Url, path: Path) -> int:
         """Copy an object to a local file.
@@ -304,12 +337,13 @@ class Storage:
                     raise
         return act(bucket, False)
 
-    def _store(self, url: Url, *, keyed: bool = False, persistent: bool = True) -> ObjectStore:
+    def _store(self, url: Url, *, keyed: bool = False, persistent: bool = True, day: date | None = None) -> ObjectStore:
         place = self._place(url) if url.scheme == "s3" else None
-        key = (url.scheme, url.bucket, keyed, persistent)
+        key = (url.scheme, url.bucket, keyed, persistent, day)
         with self._lock:
             if key not in self._stores:
-                self._stores[key] = open_store(url, self._aws, place, keyed=keyed, persistent=persistent)
+                options: dict[str, Any] = {"keyed": keyed, "persistent": persistent}
+                self._stores[key] = open_store(url, self._aws, place, **options, google=self._google, day=day)
             return self._stores[key]
 
     def _bucket(self, url: Url) -> s3.Bucket:

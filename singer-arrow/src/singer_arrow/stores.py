@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -87,8 +88,21 @@ class Reach:
         return self._plain.credentials if self._plain else aws.credential_provider(self._boto)
 
 
+GoogleToken = Callable[[], dict[str, Any]]
+"""Gives `token` and `expires_at`, as obstore asks for them."""
+EMULATOR = "STORAGE_EMULATOR_HOST"
+"""Where Google's own libraries look for another Google Cloud Storage than Google's."""
+
+
 def open_store(
-    url: Url, options: AwsOptions, place: Place | None, *, keyed: bool, persistent: bool = True
+    url: Url,
+    options: AwsOptions,
+    place: Place | None,
+    *,
+    keyed: bool,
+    persistent: bool = True,
+    google: GoogleToken | None = None,
+    day: date | None = None,
 ) -> ObjectStore:
     """A store for what is at the URL's scheme and bucket.
 
@@ -98,6 +112,8 @@ def open_store(
         place: Where a bucket of S3 is.
         keyed: Whether objects are decrypted with the customer's key.
         persistent: Whether it asks again itself for what fails in passing.
+        google: Credentials for Google Cloud Storage; None: those of the environment.
+        day: What is written to Google Cloud Storage gets it as its custom time.
 
     Raises:
         ConfigError: There is none for the scheme.
@@ -109,7 +125,7 @@ def open_store(
     if url.scheme == "file":
         return store.LocalStore()
     if url.scheme == "gs":
-        return store.GCSStore(url.bucket, client_options=_client(), **_tries(persistent=persistent))
+        return _open_gcs(url.bucket, google, day, persistent=persistent)
     if url.scheme == "az":
         return store.AzureStore(url.bucket, client_options=_client(), **_tries(persistent=persistent))
     msg = f"{url}: the scheme {url.scheme!r} can only be read one object at a time; use s3, gs, az or file"
@@ -133,6 +149,29 @@ def _open_s3(bucket: str, options: AwsOptions, place: Place, *, keyed: bool, per
     if place.credentials is None:
         return S3Store(bucket, config=cast("Any", {**config, "skip_signature": True}), **more)
     return S3Store(bucket, config=cast("Any", config), credential_provider=cast("Any", place.credentials), **more)
+
+
+def _open_gcs(bucket: str, google: GoogleToken | None, day: date | None, *, persistent: bool) -> ObjectStore:
+    from obstore.store import GCSStore
+
+    config: dict[str, Any] = {}
+    more: dict[str, Any] = {}
+    if host := os.environ.get(EMULATOR):
+        config["base_url"] = host if "://" in host else f"http://{host}"
+        google = _no_token
+    if day is not None:
+        begun = datetime.combine(day, time(), UTC)
+        more["default_headers"] = {"x-goog-custom-time": f"{begun:%Y-%m-%dT%H:%M:%SZ}"}
+    client = _client(allow_http=config.get("base_url", "").startswith("http://"), **more)
+    options = {"client_options": client, **_tries(persistent=persistent)}
+    if google is not None:
+        options["credential_provider"] = google
+    return GCSStore(bucket, config=cast("Any", config), **options)
+
+
+def _no_token() -> dict[str, Any]:
+    """An emulator takes any token; without one obstore would look for credentials."""
+    return {"token": "none", "expires_at": None}
 
 
 def _tries(*, persistent: bool) -> dict[str, Any]:

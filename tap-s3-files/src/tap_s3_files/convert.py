@@ -8,7 +8,7 @@ import logging
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -165,7 +165,8 @@ class _Maker:
         urls = tuple(str(o.url) for o in passed.objects)
         size = sum(o.size for o in passed.objects)
         encoding = (self._job.passthrough, "gzip" if self._job.passthrough == "jsonl" else None)
-        return self._message(encoding, urls, passed.rows, size, "untouched")
+        message = self._message(encoding, urls, passed.rows, size, "untouched")
+        return replace(message, passthrough=True)
 
     def message(self, part: Part, rows: int) -> Batch:
         """The message for a batch file.

@@ -23,6 +23,7 @@ from singer_arrow.singer.declare import (
     text_by_stream,
 )
 from singer_arrow.singer.settings import json_object
+from singer_arrow.urls import Url, shown
 
 VIA = ("load_job", "storage_write")
 PARTITION_UNITS = ("hour", "day", "month", "year")
@@ -50,7 +51,10 @@ SETTINGS: dict[str, Any] = {
     "load_via": choice(
         "How rows get there; storage_write is not available yet.", "load_job", "load_job", "storage_write"
     ),
-    "gcs_stage": text("gs://bucket/prefix to upload to before loading. Not available yet."),
+    "gcs_stage": text(
+        "gs://bucket/prefix, where the dataset is: files are put there first, and one load job takes up to 10,000. "
+        "Parquet files that are on Google Cloud Storage already are loaded where they are."
+    ),
     "max_parallel_loads": {**LOADS["max_parallel_loads"], "description": "Load jobs that run at once."},
     "max_batch_age_seconds": {
         **LOADS["max_batch_age_seconds"],
@@ -61,6 +65,7 @@ SETTINGS: dict[str, Any] = {
     "hard_delete": LOADS["hard_delete"],
     "replay": LOADS["replay"],
     "manifest_roots": LOADS["manifest_roots"],
+    "clean_up_batch_files": LOADS["clean_up_batch_files"],
     "on_drift": LOADS["on_drift"],
     "partition_by": text_by_stream(
         "Column by which new tables are partitioned, as `column` or `column:unit` (hour, day, month, year); or an "
@@ -105,6 +110,7 @@ class Settings(LoadSettings):
     kms_key: str | None = None
     table_prefix: str = ""
     bytes_billed_limit: int | None = None
+    stage: Url | None = None
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Settings:
@@ -114,7 +120,7 @@ class Settings(LoadSettings):
             ConfigError: A value is wrong, or two contradict each other.
         """
         given = given_settings(config)
-        for name, value in (("gcs_stage", None), ("load_via", "load_job")):
+        for name, value in (("load_via", "load_job"),):
             if given.get(name, value) != value:
                 msg = f"Setting {name!r} ({given[name]}) {_NOT_YET}"
                 raise ConfigError(msg)
@@ -129,6 +135,7 @@ class Settings(LoadSettings):
             aws=storage_options(given.get("batch_config")),
             **cls.load_arguments(given),
             bytes_billed_limit=int(limit) if (limit := given.get("bytes_billed_limit")) else None,
+            stage=_stage(given.get("gcs_stage")),
             **{k: given[k] for k in _PLAIN if k in given},
         )
         _check(settings)
@@ -170,6 +177,15 @@ def _dataset(given: Mapping[str, Any]) -> str:
         msg = f"Setting 'dataset' is {name!r}; a dataset's name has only letters, digits and underscores"
         raise ConfigError(msg)
     return name
+
+
+def _stage(given: str | None) -> Url | None:
+    if given is None:
+        return None
+    if not re.fullmatch(r"(?:gs|gcs)://[^/*#]+(?:/[^*#]*)?", given):
+        msg = f"Setting 'gcs_stage' is {shown(given)!r}; it reads gs://bucket/prefix"
+        raise ConfigError(msg)
+    return Url.parse(given)
 
 
 def _credentials(given: Any) -> Mapping[str, Any] | None:

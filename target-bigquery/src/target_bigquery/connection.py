@@ -10,6 +10,7 @@ import logging
 import threading
 import warnings
 from collections.abc import Callable
+from datetime import UTC
 from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import urlparse
@@ -81,11 +82,38 @@ def _given(settings: Settings) -> Any:
         raise ConfigError(msg) from None
 
 
+def storage_token(settings: Settings) -> Callable[[], dict[str, Any]] | None:
+    """What gives tokens for Google Cloud Storage, of the credentials for BigQuery; see `stores.GoogleToken`.
+
+    None for a BigQuery of one's own that is given no credentials: then those of the environment are for the storage.
+    """
+    if not _is_google(settings) and not (settings.credentials_path or settings.credentials):
+        return None
+    lock, found = threading.Lock(), list[Any]()
+
+    def token() -> dict[str, Any]:
+        requests: Any = importlib.import_module("google.auth.transport.requests")
+        with lock:
+            if not found:
+                found.append(find_credentials(settings))
+            (credentials,) = found
+            if not credentials.valid:
+                credentials.refresh(requests.Request())
+            expiry = credentials.expiry
+            return {"token": credentials.token, "expires_at": expiry.replace(tzinfo=UTC) if expiry else None}
+
+    return token
+
+
+def _is_google(settings: Settings) -> bool:
+    host = urlparse(settings.api_endpoint or "https://bigquery.googleapis.com").hostname or ""
+    return host == "googleapis.com" or host.endswith(".googleapis.com")
+
+
 def _anonymous(settings: Settings) -> Any:
     """Credentials for a server of one's own, which must not get those that Google gave."""
     credentials: Any = importlib.import_module("google.auth.credentials")
-    host = urlparse(settings.api_endpoint or "https://bigquery.googleapis.com").hostname or ""
-    return None if host == "googleapis.com" or host.endswith(".googleapis.com") else credentials.AnonymousCredentials()
+    return None if _is_google(settings) else credentials.AnonymousCredentials()
 
 
 def _default() -> Any:

@@ -138,11 +138,11 @@ class Jobs(Connection):
 
         return self._run(what, insert)
 
-    def load(self, path: Path, table: str, *, file_format: str, fields: Fields, job_id: str) -> Job:
-        """Append a file to a table.
+    def load(self, source: Path | Sequence[str], table: str, *, file_format: str, fields: Fields, job_id: str) -> Job:
+        """Append a file to a table, or files on Google Cloud Storage.
 
         Args:
-            path: The file.
+            source: The file, or the URIs of files.
             table: The table.
             file_format: `parquet`, `avro` or `jsonl`.
             fields: The table's columns that the file has, as the API writes them.
@@ -172,11 +172,14 @@ class Jobs(Connection):
             config.destination_encryption_configuration = bigquery.EncryptionConfiguration(self.settings.kms_key)
 
         def insert(job_id: str) -> Any:
-            with path.open("rb") as file:
+            if not isinstance(source, Path):
+                where: dict[str, Any] = {"job_id": job_id, "location": self.location, "job_config": config}
+                return self.client.load_table_from_uri(list(source), self.path(table), **where, **ONCE)
+            with source.open("rb") as file:
                 return self.client.load_table_from_file(
                     file,
                     self.path(table),
-                    size=path.stat().st_size,
+                    size=source.stat().st_size,
                     num_retries=0,
                     job_id=job_id,
                     location=self.location,

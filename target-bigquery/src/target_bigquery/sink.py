@@ -40,6 +40,7 @@ class BigQuerySink(WarehouseSink):
             tally=self.tally,
             logger=self.target.logger,
             replay_loads=settings.replay_loads,
+            removes_batches=settings.clean_up_batch_files,
             keys=keys,
             client=self.target.client,
             files=self.target.files,

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+from singer_arrow.singer.loads import Limits
+from singer_arrow.singer.stage import Stage
 from singer_arrow.singer.warehouse import WarehouseTarget
-from target_bigquery import migrate
+from singer_arrow.singer.workers import Workers
+from singer_arrow.storage import Storage
+from target_bigquery import connection, migrate
 from target_bigquery.answers import Table
 from target_bigquery.client import BigQuery
 from target_bigquery.config import SETTINGS, Settings
@@ -14,7 +19,10 @@ from target_bigquery.ledger import StreamLedger
 from target_bigquery.load.files import Files
 from target_bigquery.load.processes import Processes
 from target_bigquery.load.replacement import Replacement
+from target_bigquery.load.staged import StagedFiles
 from target_bigquery.sink import BigQuerySink
+
+_PUTTING = 8
 
 
 class TargetBigQuery(WarehouseTarget):
@@ -52,7 +60,22 @@ class TargetBigQuery(WarehouseTarget):
     @cached_property
     def files(self) -> Files:
         """What makes uploads of batch files."""
-        return Files(self.storage, self.temporary, self.processes)
+        if self.settings.stage is None:
+            return Files(self.storage, self.temporary, self.processes)
+        stage = Stage(self.storage, self.settings.stage, self.logger)
+        Workers(1, "leftovers").submit(stage.remove_leftovers)
+        return StagedFiles(self.storage, self.temporary, self.processes, stage, self.cores)
+
+    @property
+    def limits(self) -> Limits:
+        """See `LoadTarget.limits`; to put files into a bucket is mostly waiting, so more of that is done at once."""
+        limits = super().limits
+        return replace(limits, workers=max(_PUTTING, self.cores)) if self.settings.stage else limits
+
+    @cached_property
+    def storage(self) -> Storage:
+        """See `LoadTarget.storage`; Google Cloud Storage gets the credentials that BigQuery gets."""
+        return Storage(self.settings.aws, connection.storage_token(self.settings))
 
     @cached_property
     def processes(self) -> Processes:

@@ -88,6 +88,7 @@ SETTINGS: dict[str, Any] = {
     "hard_delete": LOADS["hard_delete"],
     "replay": LOADS["replay"],
     "manifest_roots": LOADS["manifest_roots"],
+    "clean_up_batch_files": LOADS["clean_up_batch_files"],
     "on_drift": LOADS["on_drift"],
     "dist_key": {
         "type": ["string", "object", "null"],

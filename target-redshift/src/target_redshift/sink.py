@@ -36,6 +36,7 @@ class RedshiftSink(WarehouseSink):
             tally=self.tally,
             logger=target.logger,
             replay_loads=target.settings.replay_loads,
+            removes_batches=target.settings.clean_up_batch_files,
             keys=keys,
             client=target.client,
             files=target.files,

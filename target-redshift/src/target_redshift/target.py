@@ -110,8 +110,6 @@ class TargetRedshift(WarehouseTarget):
         """See `LoadTarget.close`."""
         if "workers" in self.__dict__:
             self.workers.stop()
-        if "place" in self.__dict__:
-            self.place.close()
         if "client" in self.__dict__:
             self.client.close()  # a load that is still running would keep staging tables from being dropped
             for replacement in self._replacements.values():

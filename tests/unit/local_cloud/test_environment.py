@@ -21,7 +21,7 @@ def test_the_loopback_needs_no_proxy() -> None:
 
 def test_the_contract() -> None:
     redshift = environment.redshift("127.0.0.1", 5439, "demo", "dev", tls=False)
-    names = set(environment.aws("u", "q")) | set(environment.bigquery("u", "g")) | set(redshift)
+    names = set(environment.aws("u", "q")) | set(environment.bigquery("u", "g", "s")) | set(redshift)
     assert names >= {
         "AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION",
         "AWS_EC2_METADATA_DISABLED", "LOCAL_CLOUD_SOURCE_BUCKET", "LOCAL_CLOUD_STAGE_BUCKET",

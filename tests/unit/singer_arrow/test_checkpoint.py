@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,6 +86,56 @@ def test_a_state_that_waited_for_its_time_leaves_by_the_clock_alone() -> None:
     assert out == [{"n": 0}, {"n": 1}]
 
 
+def test_what_waits_for_a_state_is_called_once_it_is_out() -> None:
+    out: list[Any] = []
+    clock = Clock()
+    checkpoints = Checkpoints(out.append, interval=5, clock=clock)
+    first, second, third = (checkpoints.open() for _ in range(3))
+    checkpoints.close([second], lambda: out.append("second"))
+    checkpoints.state({"n": 3})
+    checkpoints.close([third], lambda: out.append("third"))
+    assert out == []
+    checkpoints.close([first], lambda: out.append("first"))
+    assert out == [{"n": 3}, "second", "third", "first"]
+    later = checkpoints.open()
+    checkpoints.close([later], lambda: out.append("later"))
+    checkpoints.flush()
+    assert out[-1] == "first"  # no STATE came since
+    checkpoints.state({"n": 3})  # it says nothing new, so nobody is told it twice; but it is out
+    clock.now = 5
+    checkpoints.tick()
+    assert out[-1] == "later"
+
+
+def test_a_run_that_ends_well_without_any_state_lets_everything_go() -> None:
+    out: list[Any] = []
+    checkpoints = Checkpoints(out.append, interval=0)
+    checkpoints.close([checkpoints.open()], lambda: out.append("gone"))
+    checkpoints.flush()
+    assert out == []
+    checkpoints.end()
+    assert out == ["gone"]
+    checkpoints.state({"n": 1})
+    checkpoints.close([checkpoints.open()], lambda: out.append("kept"))
+    checkpoints.end()  # the tap has sent a STATE before, but none after: it may have failed
+    assert out == ["gone", {"n": 1}]
+
+
+def test_nothing_is_called_if_the_state_cannot_be_written() -> None:
+    called: list[int] = []
+
+    def broken(_: Any) -> None:
+        raise BrokenPipeError
+
+    checkpoints = Checkpoints(broken, interval=0)
+    token = checkpoints.open()
+    checkpoints.state({"n": 1})
+    with pytest.raises(BrokenPipeError):
+        checkpoints.close([token], lambda: called.append(1))
+    checkpoints.flush()
+    assert called == []
+
+
 def test_states_between_the_same_tokens_take_no_memory() -> None:
     checkpoints = Checkpoints(lambda _: None)
     checkpoints.open()
@@ -112,17 +163,21 @@ def test_no_state_too_early_none_lost_none_out_of_order(steps: list[tuple[str, i
     is_open: list[int] = []
     before: dict[int, set[int]] = {}  # number of a state -> what was open when it was read
     closed: set[int] = set()
+    latest, through = 0, list[int]()  # the last token that was opened, now and when each state was read
+    let_go: list[tuple[int, int]] = []  # token, and how many states were out by then
     for kind, value in steps:
         seen = len(out)
         if kind == "open":
-            is_open.append(checkpoints.open())
+            latest = checkpoints.open()
+            is_open.append(latest)
         elif kind == "state":
+            through.append(latest)
             before[len(before)] = set(is_open)
             checkpoints.state({"n": len(before) - 1})
         elif kind == "close" and is_open:
             token = is_open.pop(value % len(is_open))
             closed.add(token)
-            checkpoints.close([token])
+            checkpoints.close([token], lambda t=token: let_go.append((t, len(out))))  # type: ignore[misc]
         else:
             clock.now += value
             checkpoints.tick()
@@ -135,4 +190,7 @@ def test_no_state_too_early_none_lost_none_out_of_order(steps: list[tuple[str, i
     sent = [state["n"] for state in out]
     assert sent == sorted(set(sent))
     may_leave = [n for n, tokens in before.items() if tokens <= closed]
+    assert all(any(token <= through[n] for n in sent[:count]) for token, count in let_go)
+    with_files = closed - set(is_open)
+    assert {token for token, _ in let_go} == {t for t in with_files if any(t <= through[n] for n in sent)}
     assert (sent[-1:] or [None]) == ([max(may_leave)] if may_leave else [None])

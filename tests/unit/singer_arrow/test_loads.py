@@ -34,6 +34,7 @@ class Table:
     deferred: bool = False
     fails: frozenset[int] = frozenset()
     slow: bool = False
+    leaves: bool = False
     staged: list[list[int]] = field(default_factory=list)
     published: list[list[int]] = field(default_factory=list)
     finished: int = 0
@@ -74,6 +75,10 @@ class Table:
     def finish(self) -> None:
         self.finished += 1
 
+    def left(self, parts: Sequence[Part], staged: list[int]) -> list[Any]:
+        assert [p.number for p in parts] == staged
+        return [f"file {n}" for n in staged] if self.leaves else []
+
 
 def start(**limits: Any) -> tuple[Loads, Checkpoints, list[Any]]:
     out: list[Any] = []
@@ -84,6 +89,38 @@ def start(**limits: Any) -> tuple[Loads, Checkpoints, list[Any]]:
 def add(loads: Loads, checkpoints: Checkpoints, table: Table, part: Part, **options: Any) -> None:
     loads.add(table, part, token=checkpoints.open(), **options)
     checkpoints.state({"n": part.number})
+
+
+@pytest.mark.parametrize("kind", ["plain", "ordered", "deferred"])
+def test_what_a_group_leaves_goes_once_its_state_is_out(kind: str) -> None:
+    seen: list[Any] = []
+    checkpoints = Checkpoints(seen.append, interval=0)
+    loads = Loads(checkpoints, Limits(age_seconds=1000, workers=4, items=2), remove=seen.append)
+    table = Table(ordered=kind == "ordered", deferred=kind == "deferred", leaves=True)
+    for n in range(3):
+        add(loads, checkpoints, table, Part(n))
+    loads.add(table, Part(3), token=checkpoints.open())  # no STATE follows
+    loads.wait()
+    assert (seen == []) == table.deferred
+    loads.finish(table)
+    removed = [x for x in seen if isinstance(x, list)]
+    assert removed == [["file 0", "file 1"]]
+    assert "n" in seen[0]
+    assert [x for x in seen if isinstance(x, dict)][-1] == {"n": 2}
+    checkpoints.state({"n": 4})
+    assert seen[-2:] == [{"n": 4}, ["file 2", "file 3"]]
+
+
+def test_what_a_group_leaves_stays_if_it_fails() -> None:
+    seen: list[Any] = []
+    checkpoints = Checkpoints(seen.append, interval=0)
+    loads = Loads(checkpoints, Limits(age_seconds=1000, items=1, parallel=1), remove=seen.append)
+    table = Table(fails=frozenset({1}), leaves=True)
+    for n in range(2):
+        add(loads, checkpoints, table, Part(n))
+    with pytest.raises(ValueError, match="cannot load"):
+        loads.wait()
+    assert seen == [{"n": 0}, ["file 0"]]
 
 
 def test_items_are_gathered_until_somebody_waits() -> None:

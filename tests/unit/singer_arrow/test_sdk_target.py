@@ -60,6 +60,9 @@ class Lane:
     def finish(self) -> None:
         self.loaded.append("finished")
 
+    def left(self, parts: Sequence[Any], staged: list[Any]) -> list[Any]:
+        return []
+
 
 class Weighed:
     """An item of one byte."""

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from remembering_target import Remembering, RememberingSink, RememberingTarget
 
-from singer_arrow.errors import SchemaError
+from singer_arrow.errors import ConfigError, SchemaError
 from singer_arrow.singer.warehouse import is_nullable
 from singer_arrow.urls import Url
 
@@ -165,3 +165,36 @@ def test_the_properties_that_may_be_null() -> None:
     properties = {**given, "any": True, "unsaid": {}}
     sink = RememberingSink(RememberingTarget(config={}), "s", {"properties": properties}, ["id"])
     assert sink.nullable == {"n", "any", "unsaid"}
+
+
+def files_of(folder: Path, *names: str) -> list[dict[str, Any]]:
+    """BATCH messages of local files."""
+    folder.mkdir(exist_ok=True)
+    messages = []
+    for name in names:
+        (folder / name).write_bytes(b"x")
+        messages.append(batch(name) | {"manifest": [(folder / name).as_uri()]})
+    return messages
+
+
+def test_batch_files_are_removed_once_their_state_is_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second, source, later = files_of(tmp_path / "batches", "1", "2", "3", "4")
+    messages = [schema(), first, second, source | {"passthrough": True}, {"type": "STATE", "value": {"n": 1}}, later]
+    run(*messages, clean_up_batch_files=True, manifest_roots=[str(tmp_path)])
+    assert capsys.readouterr().out == '{"n":1}\n'
+    assert sorted(p.name for p in (tmp_path / "batches").iterdir()) == ["3", "4"]
+
+
+@pytest.mark.parametrize("method", ["append-only", "upsert", "overwrite"])
+def test_batch_files_stay_unless_they_are_to_be_cleaned_up(method: str, tmp_path: Path) -> None:
+    messages = [schema(), *files_of(tmp_path / "batches", "1"), {"type": "STATE", "value": {"n": 1}}]
+    run(*messages, load_method=method, manifest_roots=[str(tmp_path)])
+    assert (tmp_path / "batches" / "1").exists()
+    run(*messages, load_method=method, manifest_roots=[str(tmp_path)], clean_up_batch_files=True)
+    assert not (tmp_path / "batches" / "1").exists()
+
+
+def test_batch_files_are_not_removed_from_anywhere(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="'clean_up_batch_files' needs 'manifest_roots'"):
+        run(schema(), *files_of(tmp_path, "1"), clean_up_batch_files=True)
+    assert (tmp_path / "1").exists()

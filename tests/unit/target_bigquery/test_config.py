@@ -48,7 +48,9 @@ def test_default_target_schema_names_the_dataset() -> None:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"gcs_stage": "gs://b/p"}, "'gcs_stage' .* is not available yet"),
+        ({"gcs_stage": "s3://b/p"}, "'gcs_stage' is 's3://b/p'; it reads gs://bucket/prefix"),
+        ({"gcs_stage": "gs://b/p*"}, "'gcs_stage' is .* it reads gs://bucket/prefix"),
+        ({"clean_up_batch_files": True}, "'clean_up_batch_files' needs 'manifest_roots'"),
         ({"load_via": "storage_write"}, "'load_via' .* is not available yet"),
         ({"credentials_path": "a", "credentials_json": "{}"}, "say the same twice"),
         ({"credentials_json": "not json"}, "'credentials_json' is no JSON"),
@@ -105,6 +107,7 @@ def test_every_setting_is_described() -> None:
         *("project", "dataset", "default_target_schema", "location", "credentials_path", "credentials_json"),
         *("impersonate_service_account", "api_endpoint", "load_method", "load_format", "load_via", "gcs_stage"),
         "manifest_roots",
+        "clean_up_batch_files",
         *(
             "max_parallel_loads",
             "max_batch_age_seconds",

@@ -41,7 +41,7 @@ def test_about_lists_every_setting_and_capability() -> None:
     ("config", "line"),
     [
         ({"project": "p", "dataset": "d", "projct": 1}, "Setting 'projct' does not exist; did you mean 'project'?"),
-        ({"project": "p", "dataset": "d", "gcs_stage": "gs://b"}, "Setting 'gcs_stage' (gs://b) is not available yet"),
+        ({"project": "p", "dataset": "d", "gcs_stage": "gs:/b"}, "Setting 'gcs_stage' is 'gs:/b'; it reads gs://"),
         ({"project": "p"}, "Setting 'dataset' is missing"),
         ("not json", "is no JSON"),
         ("[1]", "must hold a JSON object"),

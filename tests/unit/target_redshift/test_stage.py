@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import random
 import threading
 import time
@@ -124,7 +123,8 @@ def test_if_one_fails_nothing_stays(stage: Stage, tmp_path: Path, folder: Path) 
 
 def test_manifests_name_size_and_say_mandatory(stage: Stage) -> None:
     files = [CopyFile("s3://b/ä 'quote' \"x\".parquet", 10, 1), CopyFile("s3://b/c", 20, 2)]
-    url = stage.put_manifest(files)
+    url = stage.put_manifest(files, "rows", "b1")
+    assert url.name == "rows-b1-00000.manifest"
     content = json.loads(url.local_path().read_bytes())
     assert content == json.loads(manifest(files))
     assert content["entries"][0] == {"url": files[0].url, "mandatory": True, "meta": {"content_length": 10}}
@@ -132,22 +132,3 @@ def test_manifests_name_size_and_say_mandatory(stage: Stage) -> None:
     stage.remove([url])
     assert not url.local_path().exists()
     stage.remove([url])
-
-
-def test_leftovers_of_killed_runs_go_but_nothing_else(stage: Stage, tmp_path: Path, folder: Path) -> None:
-    old = time.time() - 3 * 24 * 3600
-    fresh = stage.put_manifest([]).local_path()
-    leftover, other = folder / "_sdc_loads" / "20200101T000000Z_ab" / "x.parquet", folder / "data" / "x.parquet"
-    for path in (leftover, other):
-        path.parent.mkdir(parents=True)
-        path.write_bytes(b"x")
-        os.utime(path, (old, old))
-    stage.remove_leftovers()
-    assert sorted(objects(folder)) == sorted([fresh, other])
-
-
-def test_what_a_failed_run_did_not_remove_goes_at_its_end(stage: Stage, tmp_path: Path, folder: Path) -> None:
-    stage.put_manifest(stage.upload([noise(tmp_path, 10, 10)], AsParquet()))
-    assert len(objects(folder)) == 2
-    stage.close()
-    assert objects(folder) == []

@@ -28,7 +28,8 @@ class Batch:
     """One BATCH message.
 
     `batch_id` is the same for the same input on every run; a foreign tap gives none. `row_count` and `byte_count`
-    (bytes of the files) are None where the tap does not tell. `version` is that of ACTIVATE_VERSION.
+    (bytes of the files) are None where the tap does not tell. `version` is that of ACTIVATE_VERSION. `passthrough`
+    says that the files are what the tap reads, not what it wrote, so nobody who reads the message may remove them.
     """
 
     stream: str
@@ -39,6 +40,7 @@ class Batch:
     row_count: int | None = None
     byte_count: int | None = None
     version: int | None = None
+    passthrough: bool = False
 
     def to_message(self) -> dict[str, Any]:
         """The message, ready for JSON; what is None is left out."""
@@ -48,6 +50,7 @@ class Batch:
             "row_count": self.row_count,
             "byte_count": self.byte_count,
             "version": self.version,
+            "passthrough": self.passthrough or None,
         }
         return {
             "type": "BATCH",
@@ -92,6 +95,7 @@ class Batch:
             row_count=_optional(message, "row_count", int, where),
             byte_count=_optional(message, "byte_count", int, where),
             version=_optional(message, "version", int, where),
+            passthrough=message.get("passthrough") not in (None, False),
         )
 
 

@@ -39,7 +39,9 @@ class Checkpoints:
         self._next = 0
         self._open: set[int] = set()
         self._waiting: deque[tuple[int, State]] = deque()
-        self._ready: State | None = None
+        self._ready: tuple[int, State] | None = None
+        self._after: list[tuple[int, Callable[[], None]]] = []
+        self._has_state = False
         self._last: State | None = None
         self._emitted_at = float("-inf")
 
@@ -50,16 +52,25 @@ class Checkpoints:
             self._open.add(self._next)
             return self._next
 
-    def close(self, tokens: Iterable[int]) -> None:
-        """The data of these tokens is durable."""
+    def close(self, tokens: Iterable[int], then: Callable[[], None] | None = None) -> None:
+        """The data of these tokens is durable.
+
+        Args:
+            tokens: What `open` gave.
+            then: Called once a STATE that covers them is out, from whatever thread; it must return at once.
+        """
         with self._lock:
-            self._open.difference_update(tokens)
+            closed = list(tokens)
+            self._open.difference_update(closed)
+            if then is not None:
+                self._after.append((max(closed, default=0), then))
             self._release()
             self._pump()
 
     def state(self, value: State) -> None:
         """A STATE was read: it covers all tokens opened so far."""
         with self._lock:
+            self._has_state = True
             if self._waiting and self._waiting[-1][0] == self._next:
                 self._waiting.pop()  # nothing was read between the two: the newer one says it all
             self._waiting.append((self._next, value))
@@ -76,6 +87,12 @@ class Checkpoints:
         with self._lock:
             self._pump(now=True)
 
+    def end(self) -> None:
+        """The run ended well. Where no STATE came at all, nothing waits for one any longer."""
+        with self._lock:
+            if not self._has_state:
+                self._call_after(self._next)
+
     @property
     def pending(self) -> bool:
         """Whether a STATE waits for data that is not durable."""
@@ -85,12 +102,20 @@ class Checkpoints:
     def _release(self) -> None:
         lowest = min(self._open, default=None)
         while self._waiting and (lowest is None or self._waiting[0][0] < lowest):
-            self._ready = self._waiting.popleft()[1]
+            self._ready = self._waiting.popleft()
 
     def _pump(self, *, now: bool = False) -> None:
         if self._ready is None or not (now or self._clock() - self._emitted_at >= self._interval):
             return
-        value, self._ready = self._ready, None
+        (through, value), self._ready = self._ready, None
         if value != self._last:
             self._emit(value)
             self._last, self._emitted_at = value, self._clock()
+        self._call_after(through)
+
+    def _call_after(self, through: int) -> None:
+        """Call what waited for the STATE of all tokens up to this one."""
+        due = [then for last, then in self._after if last <= through]
+        self._after = [(last, then) for last, then in self._after if last > through]
+        for then in due:
+            then()

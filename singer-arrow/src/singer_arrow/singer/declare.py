@@ -9,6 +9,7 @@ from typing import Any
 
 from singer_arrow.aws import AwsOptions
 from singer_arrow.batch.roots import Roots
+from singer_arrow.errors import ConfigError
 from singer_arrow.singer.variants import CHOICES, EVOLVE
 
 APPEND, UPSERT, OVERWRITE = "append-only", "upsert", "overwrite"
@@ -90,6 +91,10 @@ LOADS: dict[str, dict[str, Any]] = {
         "description": "Buckets and folders, such as `s3://bucket/folder` or `/local/folder`, below which all files of "
         "BATCH messages must be; others are refused, whatever `..` or links lead to them. Empty: they may be anywhere.",
     },
+    "clean_up_batch_files": flag(
+        "Remove the files of BATCH messages once their rows are loaded and the STATE behind them is out. Needs "
+        "manifest_roots, which says where they may be; objects that the tap passes through stay."
+    ),
     "on_drift": choice(
         "What is done where a property's values do not fit the column that the table has, and it cannot be widened: "
         "evolve puts them into a second column, `name__type`; fail ends the run before anything is loaded. Columns are "
@@ -112,6 +117,7 @@ class LoadSettings:
     hard_delete: bool = False
     replay_loads: bool = False
     manifest_roots: Roots = field(default_factory=Roots)
+    clean_up_batch_files: bool = False
     on_drift: str = EVOLVE
     aws: AwsOptions = field(default_factory=AwsOptions)
     """How batch files on S3 are read; each target says where that is set."""
@@ -121,9 +127,15 @@ class LoadSettings:
         """The arguments of this class, of a configuration that the JSON Schema of `LOADS` accepts.
 
         Raises:
-            ConfigError: A manifest root names no place.
+            ConfigError: A manifest root names no place, or files are to be removed that may be anywhere.
         """
-        plain = ("load_method", "max_parallel_loads", "hard_delete", "on_drift")
+        plain = ("load_method", "max_parallel_loads", "hard_delete", "on_drift", "clean_up_batch_files")
+        if given.get("clean_up_batch_files") and not given.get("manifest_roots"):
+            msg = (
+                "Setting 'clean_up_batch_files' needs 'manifest_roots': name the folders of the tap's batch storage, "
+                "so that nothing else is removed"
+            )
+            raise ConfigError(msg)
         return {
             **{name: given[name] for name in plain if name in given},
             "max_batch_age_seconds": float(given.get("max_batch_age_seconds", 60)),

@@ -21,6 +21,8 @@ class Item(Generic[ConversionT]):
         rows: How many rows there are in all files, if the tap tells.
         bytes: How much the files weigh, if the tap tells.
         is_temporary: The files are the target's own, to be removed once they are loaded.
+        is_source: The files are not the tap's own but what it reads, so they are never removed.
+        stream: The name of the stream.
     """
 
     urls: tuple[str, ...]
@@ -30,6 +32,8 @@ class Item(Generic[ConversionT]):
     rows: int | None = None
     bytes: int | None = None
     is_temporary: bool = False
+    is_source: bool = False
+    stream: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from singer_arrow.errors import DataError
 from singer_arrow.singer.items import Item
-from singer_arrow.singer.loads import Sized
 from singer_arrow.singer.tally import Tally
+from singer_arrow.urls import Url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +25,7 @@ class Way:
         logger: The target's.
         replay_loads: Batches that were loaded before are loaded again.
         keys: Key columns.
+        removes_batches: Batch files are removed once the STATE behind them is out.
     """
 
     stream: str
@@ -32,10 +33,23 @@ class Way:
     logger: logging.Logger
     replay_loads: bool = False
     keys: tuple[str, ...] = ()
+    removes_batches: bool = False
+
+
+class Ready(Protocol):
+    """An item that is ready to be loaded."""
+
+    @property
+    def item(self) -> Item[Any]:
+        """What it was made of."""
+
+    @property
+    def bytes(self) -> int:
+        """What it weighs in a load."""
 
 
 WayT = TypeVar("WayT", bound=Way)
-PartT = TypeVar("PartT", bound=Sized)
+PartT = TypeVar("PartT", bound=Ready)
 
 
 class Lane(abc.ABC, Generic[WayT, PartT]):
@@ -92,6 +106,13 @@ class Lane(abc.ABC, Generic[WayT, PartT]):
 
     def finish(self) -> None:
         """Make all of a deferred lane part of the table."""
+
+    def left(self, parts: Sequence[PartT], staged: Any) -> list[Url]:  # noqa: ARG002 - a warehouse may have staged files
+        """See `loads.Lane`."""
+        if not self.way.removes_batches:
+            return []
+        items = [p.item for p in parts if not p.item.is_temporary and not p.item.is_source]
+        return [Url.parse(url) for item in items for url in item.urls]
 
     def will_replace(self) -> None:
         """A deferred lane's table is to be replaced even if the run brings no row."""

@@ -13,10 +13,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from singer_arrow.singer.checkpoint import Checkpoints
 from singer_arrow.singer.workers import Workers
+from singer_arrow.urls import Url
 
 
 class Sized(Protocol):
@@ -54,6 +56,9 @@ class Lane(Protocol[Content_contra, Part, Staged]):
 
     def finish(self) -> None:
         """Make all of a deferred lane part of the table."""
+
+    def left(self, parts: Sequence[Part], staged: Staged, /) -> Sequence[Url]:
+        """What of a group that is part of the table is to be removed once the STATE behind it is out."""
 
 
 AnyLane = Lane[Any, Any, Any]
@@ -99,6 +104,7 @@ class Loads:
         checkpoints: What hears what is durable.
         limits: Where groups end, and how much runs at once.
         on_error: Hears the first error, from any thread.
+        remove: Has objects removed; returns at once.
     """
 
     def __init__(
@@ -106,15 +112,17 @@ class Loads:
         checkpoints: Checkpoints,
         limits: Limits,
         on_error: Callable[[BaseException], None] = lambda _: None,
+        remove: Callable[[Sequence[Url]], None] = lambda _: None,
     ) -> None:
         self._checkpoints = checkpoints
         self._limits = limits
         self._on_error = on_error
+        self._remove = remove
         self._changed = threading.Condition()
         self._gathering: dict[AnyLane, _Group[Any, Any]] = {}
         self._unfinished: dict[AnyLane, deque[_Group[Any, Any]]] = {}
         self._publishing: set[AnyLane] = set()
-        self._deferred: dict[AnyLane, list[int]] = {}
+        self._deferred: dict[AnyLane, list[tuple[list[int], Callable[[], None] | None]]] = {}
         self._unprepared = 0
         self._running = 0
         self._error: BaseException | None = None
@@ -170,8 +178,9 @@ class Loads:
         self.wait(lane)
         lane.finish()
         with self._changed:
-            tokens = self._deferred.pop(lane, [])
-        self._checkpoints.close(tokens)
+            done = self._deferred.pop(lane, [])
+        for tokens, then in done:
+            self._checkpoints.close(tokens, then)
 
     def tick(self) -> None:
         """Load groups that are old enough; call it about every second, from any thread."""
@@ -286,11 +295,13 @@ class Loads:
                     self._publishing.discard(lane)
 
     def _complete(self, group: _Group[Any, Any]) -> None:
+        left = group.lane.left([future.result() for future in group.parts], group.staged)
+        then = partial(self._remove, left) if left else None
         if group.lane.deferred:
             with self._changed:
-                self._deferred.setdefault(group.lane, []).extend(group.tokens)
+                self._deferred.setdefault(group.lane, []).append((group.tokens, then))
         else:
-            self._checkpoints.close(group.tokens)
+            self._checkpoints.close(group.tokens, then)
         with self._changed:
             self._unfinished[group.lane].remove(group)
             self._changed.notify_all()

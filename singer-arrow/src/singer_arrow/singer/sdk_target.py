@@ -31,6 +31,7 @@ from singer_arrow.singer.sdk import CheckedPlugin, discard_output
 from singer_arrow.singer.sdk_reader import BAD_INPUT, LineReader
 from singer_arrow.singer.sdk_sink import LoadSink
 from singer_arrow.singer.shapes import check_schema, is_int64
+from singer_arrow.singer.stage import Remover
 from singer_arrow.singer.tally import Tally
 from singer_arrow.singer.ticker import tick
 from singer_arrow.temporary import TemporaryFolder
@@ -81,6 +82,7 @@ class LoadTarget(CheckedPlugin, Target):
 
     def close(self) -> None:
         """Give back what the target holds; called at the end of the run."""
+        self.remover.close(GRACE_SECONDS)
         self._folder.remove()
 
     @cached_property
@@ -99,9 +101,14 @@ class LoadTarget(CheckedPlugin, Target):
     def loads(self) -> Loads:
         """What loads."""
         self._MAX_RECORD_AGE_IN_MINUTES = self.limits.age_seconds / 60
-        loads = Loads(self.checkpoints, self.limits, self._reader.interrupt)
+        loads = Loads(self.checkpoints, self.limits, self._reader.interrupt, self.remover.remove)
         threading.Thread(target=tick, args=(weakref.ref(self), loads), name="ticker", daemon=True).start()
         return loads
+
+    @cached_property
+    def remover(self) -> Remover:
+        """What removes files that are not needed any more."""
+        return Remover(lambda: self.storage, self.logger)
 
     @cached_property
     def intake(self) -> Intake:
@@ -334,6 +341,7 @@ class LoadTarget(CheckedPlugin, Target):
                 self.loads.finish(lane)
             super().process_endofpipe()
         self.checkpoints.flush()
+        self.checkpoints.end()
         self.loads.stop(0)
         self._report()
 

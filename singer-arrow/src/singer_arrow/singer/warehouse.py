@@ -178,6 +178,8 @@ class WarehouseSink(LoadSink):
             batch_id=batch.batch_id,
             rows=batch.row_count,
             bytes=batch.byte_count,
+            is_source=batch.passthrough,
+            stream=self.stream_name,
         )
         alone = self.is_load_of_its_own(batch)
         self.target.loads.add(self.lane, item, token=token, kind=self.lane.kind(item), alone=alone)
@@ -196,6 +198,7 @@ class WarehouseSink(LoadSink):
             rows=rows,
             bytes=path.stat().st_size,
             is_temporary=True,
+            stream=self.stream_name,
         )
         self.target.loads.add(self.lane, item, token=token, kind=self.lane.kind(item))
 

@@ -25,7 +25,8 @@ class AppendOnly(Lane):
     def stage(self, parts: Sequence[Part]) -> None:
         """Load a group."""
         try:
-            self._load([p for p in parts if p.rows])
+            for some in self.way.files.per_job([p for p in parts if p.rows]):
+                self._load(some)
         finally:
             self.way.files.discard(*parts)
 

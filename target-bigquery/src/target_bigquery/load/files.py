@@ -25,7 +25,7 @@ from singer_arrow.formats.avro_container import header_size
 from singer_arrow.formats.avro_write import can_write_fast
 from singer_arrow.singer import items
 from singer_arrow.singer.items import LocalFile
-from singer_arrow.storage import Storage
+from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
 from target_bigquery.convert import (
     Conversion,
@@ -52,24 +52,38 @@ Item = items.Item[Conversion]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An item that is ready: local files that a load job takes as they are, or that `join` must still convert."""
+    """An item that is ready: local files that a load job takes as they are, or that `join` must still convert.
+
+    With `gcs_stage` there are no local files: `uris` are where load jobs read them, `staged` those of them that are the
+    target's own, `in_place` what is known of those that are not.
+    """
 
     item: Item
     files: tuple[LocalFile, ...] = ()
     rows: int = 0
     bytes: int = 0
     as_it_is: bool = False
+    uris: tuple[str, ...] = ()
+    staged: tuple[Url, ...] = ()
+    in_place: tuple[ObjectInfo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """The file of a load job."""
+    """What a load job takes: a local file, or else `uris` of files on Google Cloud Storage.
 
-    path: Path
+    `jobs` are the parts of it where it takes several jobs. `check` is called when it is loaded, and raises if that was
+    not what it should have been.
+    """
+
+    path: Path | None
     file_format: str
     rows: int
     bytes: int
     is_temporary: bool
+    uris: tuple[str, ...] = ()
+    jobs: tuple[Upload, ...] = ()
+    check: Callable[[], None] | None = None
 
 
 class Files:
@@ -125,11 +139,15 @@ class Files:
             WRITABLE["parquet"].write(batches, schema, path, compression=PARQUET_CODEC)
         return Upload(path, upload_format, rows, path.stat().st_size, is_temporary=True)
 
+    def per_job(self, parts: Sequence[Part]) -> list[list[Part]]:
+        """The parts of a group, as load jobs take them: all by one."""
+        return [list(parts)] if parts else []
+
     def discard(self, *things: Part | Upload) -> None:
         """Remove temporary files."""
         for thing in things:
             for file in thing.files if isinstance(thing, Part) else (thing,):
-                if file.is_temporary:
+                if file.is_temporary and file.path:
                     file.path.unlink(missing_ok=True)
 
     def _fetch(self, item: Item) -> Part:
@@ -225,13 +243,16 @@ def _footer(file: LocalFile) -> tuple[pa.Schema, int, set[str]]:
 
     try:
         with pq.ParquetFile(file.path) as opened:
-            footer = opened.metadata
-            group = footer.row_group(0) if footer.num_row_groups else None
-            codecs = {group.column(n).compression for n in range(group.num_columns)} if group else set[str]()
-            return opened.schema_arrow, footer.num_rows, codecs
+            return opened.schema_arrow, opened.metadata.num_rows, codecs_of(opened.metadata)
     except (pa.ArrowException, OSError) as error:
         msg = f"not a Parquet file, or its footer is broken ({' '.join(str(error).split())[:200]})"
         raise DataError(msg, url=file.url, hint="Run the tap again") from None
+
+
+def codecs_of(footer: Any) -> set[str]:
+    """The codecs of the first row group of a Parquet file, by its metadata; the others are written alike."""
+    group = footer.row_group(0) if footer.num_row_groups else None
+    return {group.column(n).compression for n in range(group.num_columns)} if group else set()
 
 
 def _join_parquet(parts: Sequence[Part], target: Path) -> bool:

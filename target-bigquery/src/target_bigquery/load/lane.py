@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from singer_arrow.singer import lane
+from singer_arrow.urls import Url
 from target_bigquery.client import BigQuery
 from target_bigquery.ledger import StreamLedger
 from target_bigquery.load.files import Files, Item, Part, Upload
@@ -56,7 +58,11 @@ class Lane(lane.Lane[Way, Part]):
 
     def count(self, upload: Upload) -> None:
         """Count a load that is done."""
-        self.way.tally.add(load_jobs=1, rows=upload.rows, bytes=upload.bytes)
+        self.way.tally.add(load_jobs=len(upload.jobs) or 1, rows=upload.rows, bytes=upload.bytes)
+
+    def left(self, parts: Sequence[Part], staged: Any) -> list[Url]:
+        """See the base: also what was put into `gcs_stage`."""
+        return [*super().left(parts, staged), *(url for part in parts for url in part.staged)]
 
 
 def upload_format(load_format: str, columns: Sequence[Column]) -> str:

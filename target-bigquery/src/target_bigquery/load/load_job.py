@@ -31,7 +31,8 @@ def run(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, job_id: 
     """
     what = f"Loading into table {bigquery.path(table)}"
     try:
-        job = bigquery.load(upload.path, table, file_format=upload.file_format, fields=fields, job_id=job_id)
+        source = upload.path or upload.uris
+        job = bigquery.load(source, table, file_format=upload.file_format, fields=fields, job_id=job_id)
     except QuotaError as error:
         raise _of_quota(bigquery, table, error) from None
     if job.kind != "load":
@@ -45,19 +46,29 @@ def run(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, job_id: 
         if "has changed type" in job.error or "has changed mode" in job.error:
             msg = f"{answers.failed(what, job)}; the table was changed during this run: run again"
             raise LoadError(msg)
+        if "different locations" in job.error:
+            msg = f"{answers.failed(what, job)}; gcs_stage and the batch storage must be where the dataset is"
+            raise LoadError(msg)
         raise answers.failed(what, job)
     if job.rows != upload.rows:
         msg = f"{what}: BigQuery took {job.rows} of {upload.rows} rows (job {job.id}); check the table, then run again"
         raise LoadError(msg)
+    if upload.check:
+        upload.check()
     return job
 
 
-def run_until_done(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, prefix: str) -> Job:
-    """Append a file to a table that is this run's own, with as many jobs as it takes.
+def run_until_done(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, prefix: str) -> None:
+    """Append an upload to a table that is this run's own, with as many jobs as it takes.
 
     Raises:
-        LoadError: BigQuery refuses the file, or is busy for too long.
+        LoadError: BigQuery refuses a file, or is busy for too long.
     """
+    for some in upload.jobs or (upload,):
+        _run_until_done(bigquery, some, table, fields, prefix)
+
+
+def _run_until_done(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, prefix: str) -> Job:
     waiting = Waiting(logger)
     for pause in pauses(connection.DEADLINE_SECONDS):
         try:

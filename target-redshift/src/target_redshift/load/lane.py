@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from singer_arrow.errors import LoadError, RetriableError
 from singer_arrow.singer import lane
 from singer_arrow.singer.retries import pauses
+from singer_arrow.urls import Url
 from target_redshift import long_texts
 from target_redshift.client import Redshift
 from target_redshift.convert import LongTextError, NulError
@@ -165,12 +166,13 @@ class Lane(lane.Lane[Way, Part]):
         group.lots = lots
 
     def _lots(self, parts: Sequence[Part]) -> Iterator[Lot]:
+        names = (self.way.stream, parts[0].item.batch_id or "records")
         by_layout: dict[Layout, tuple[Layout, list[CopyFile]]] = {}
         for part in parts:
             for layout, file in part.files:
                 by_layout.setdefault(layout.key, (layout, []))[1].append(file)
         for layout, files in by_layout.values():
-            yield Lot(layout, tuple(files), self.way.place.put_manifest(files), is_ours=False)
+            yield Lot(layout, tuple(files), self.way.place.put_manifest(files, *names), is_ours=False)
         spools = [part.spool for part in parts if part.spool]
         if not spools:
             return
@@ -183,11 +185,11 @@ class Lane(lane.Lane[Way, Part]):
             tuple(upload_columns(columns, file_format, ordered=self.merges)),
             None if file_format == "parquet" else "gzip",
         )
-        uploaded = self.way.place.upload(spools, encoding)
+        uploaded = self.way.place.upload(spools, encoding, *names)
         try:
-            manifest = self.way.place.put_manifest(uploaded)
+            manifest = self.way.place.put_manifest(uploaded, *names)
         except BaseException:
-            self.way.place.remove([file.url for file in uploaded])
+            self.way.place.remove([Url.parse(file.url) for file in uploaded])
             raise
         yield Lot(layout, uploaded, manifest, is_ours=True)
 
@@ -314,22 +316,32 @@ class Lane(lane.Lane[Way, Part]):
         if rest:
             self.upload(group)
 
+    def left(self, parts: Sequence[Part], staged: Group | None) -> list[Url]:
+        """See the base: also what was staged for COPY."""
+        return [*super().left(parts, staged), *_ours(staged.lots if staged else ())]
+
     def forget(self, group: Group) -> None:
-        """Remove staging tables and staged files."""
-        tables, lots, group.tables, group.lots = group.tables, group.lots, None, []
+        """Remove staging tables and staged files, in whose place others come."""
+        lots, group.lots = group.lots, []
         try:
-            if tables:
-                tables.close()
+            self._drop(group)
         finally:
             self._remove(lots)
 
+    def _drop(self, group: Group) -> None:
+        tables, group.tables = group.tables, None
+        if tables:
+            tables.close()
+
     def _remove(self, lots: Sequence[Lot]) -> None:
-        ours = [file.url for lot in lots if lot.is_ours for file in lot.files]
-        self.way.place.remove([*ours, *(lot.manifest for lot in lots)])
+        self.way.place.remove(_ours(lots))
 
     def _discard(self, group: Group) -> None:
-        self.forget(group)
-        self.way.files.discard(*group.parts)
+        """Remove staging tables and what is on local disk; staged files stay, see `left`."""
+        try:
+            self._drop(group)
+        finally:
+            self.way.files.discard(*group.parts)
 
     def _until_done(self, group: Group, step: Callable[[], object]) -> None:
         """Take a step of a group, again and again while Redshift is busy or breaks the connection."""
@@ -347,3 +359,9 @@ class Lane(lane.Lane[Way, Part]):
                 time.sleep(pause)
             else:
                 return
+
+
+def _ours(lots: Sequence[Lot]) -> list[Url]:
+    """What was staged for COPY: manifests, and files that are not the tap's."""
+    files = [Url.parse(file.url) for lot in lots if lot.is_ours for file in lot.files]
+    return [*files, *(lot.manifest for lot in lots)]

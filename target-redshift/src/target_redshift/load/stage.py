@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
-import uuid
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
 
-from singer_arrow.errors import SingerArrowError
+from singer_arrow.singer import stage
 from singer_arrow.singer.workers import Workers
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
@@ -24,10 +21,6 @@ from target_redshift.load.splits import file_count, row_ranges
 from target_redshift.load.spool import Spool
 
 logger = logging.getLogger("target-redshift")
-FOLDER = "_sdc_loads"
-"""Folder in `s3_stage` that has a folder for each run, named by its time."""
-_TIME = "%Y%m%dT%H%M%SZ"
-_LEFTOVER = timedelta(days=2)
 _SAMPLE_BYTES = 8 << 20
 
 
@@ -53,7 +46,7 @@ class Encoding(Protocol):
         ...
 
 
-class Stage:
+class Stage(stage.Stage):
     """This run's folder in `s3_stage`; safe to use from any thread.
 
     Args:
@@ -75,25 +68,26 @@ class Stage:
         parallel: int,
         slices: Callable[[], int],
     ) -> None:
-        self._storage, self._temporary = storage, temporary
+        super().__init__(storage, root, logger)
+        self._temporary = temporary
         self._workers, self._parallel, self._slices = workers, parallel, slices
-        self._runs = root.join(FOLDER)
-        self._folder = self._runs.join(f"{datetime.now(UTC).strftime(_TIME)}_{uuid.uuid4().hex[:12]}")
-        self._lock = threading.Lock()
-        self._objects: set[Url] = set()
 
-    def upload(self, spools: Sequence[Spool], encoding: Encoding) -> tuple[CopyFile, ...]:
+    def upload(self, spools: Sequence[Spool], encoding: Encoding, *names: str) -> tuple[CopyFile, ...]:
         """Write the rows as files: a multiple of the slices where there is enough for that.
 
         Every file is written on local disk first, and is removed from there when it is uploaded. If one fails, none is
         left behind.
+
+        Args:
+            spools: The rows.
+            encoding: As what.
+            names: Of the files: what they are for.
         """
         rows = sum(s.rows for s in spools)
         count = file_count(self._estimate(spools, encoding), rows=rows, slices=self._slices(), workers=self._parallel)
-        folder = self._folder.join(uuid.uuid4().hex)
         writing: list[Future[CopyFile]] = [
-            self._workers.submit(self._write, spools, span, encoding, folder.join(f"{n:05d}{encoding.suffix}"))
-            for n, span in enumerate(row_ranges(rows, count))
+            self._workers.submit(self._write, spools, span, encoding, self.name(*names, suffix=encoding.suffix))
+            for span in row_ranges(rows, count)
         ]
         try:
             return tuple([f.result() for f in writing])
@@ -101,55 +95,21 @@ class Stage:
             for future in writing:
                 future.cancel()
             wait(writing)
-            self.remove([f.result().url for f in writing if not f.cancelled() and f.exception() is None])
+            done = [f.result().url for f in writing if not f.cancelled() and f.exception() is None]
+            self.remove([Url.parse(url) for url in done])
             raise
 
-    def put_manifest(self, files: Sequence[CopyFile]) -> Url:
+    def put_manifest(self, files: Sequence[CopyFile], *names: str) -> Url:
         """Write the manifest of a COPY."""
-        url = self._noted(self._folder.join(f"{uuid.uuid4().hex}.manifest"))
-        self._storage.put(url, manifest(files))
-        return url
-
-    def remove(self, urls: Iterable[str | Url]) -> None:
-        """Remove objects of this run; where that fails they stay, and a later run removes them."""
-        found = [url if isinstance(url, Url) else Url.parse(url) for url in urls]
-        with self._lock:
-            self._objects.difference_update(found)
-        try:
-            self._storage.delete(found)
-        except SingerArrowError as error:  # what they held is loaded, or will be loaded anew
-            logger.warning("%d staged files could not be removed: %s", len(found), error)
-
-    def close(self) -> None:
-        """Remove what is left of this run."""
-        with self._lock:
-            left = list(self._objects)
-        if left:
-            self.remove(left)
-
-    def remove_leftovers(self) -> None:
-        """Remove what killed runs left in `s3_stage`, but nothing that may still be in use."""
-        before = datetime.now(UTC) - _LEFTOVER
-        runs = Url(self._runs.scheme, self._runs.bucket, f"{self._runs.key}/")
-        try:
-            old = [o.url for o in self._storage.list(runs, plain=True) if o.modified < before]
-        except SingerArrowError as error:
-            logger.debug("Leftovers could not be listed: %s", error)
-            return
-        if old:
-            logger.info("Removing %d files that interrupted runs left in %s", len(old), self._runs)
-            self.remove(old)
-
-    def _noted(self, url: Url) -> Url:
-        with self._lock:
-            self._objects.add(url)
+        url = self.name(*names, suffix=".manifest")
+        self.put(url, manifest(files))
         return url
 
     def _write(self, spools: Sequence[Spool], span: tuple[int, int], encoding: Encoding, url: Url) -> CopyFile:
         path = self._temporary(encoding.suffix)
         try:
             rows = encoding.write(spool.read(spools, *span), path)
-            return CopyFile(str(url), self._storage.put_file(self._noted(url), path), rows)
+            return CopyFile(str(url), self.put(url, path), rows)
         finally:
             path.unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""Load jobs: compressed uploads, typed files, and what BigQuery would refuse."""
+"""Load jobs: compressed uploads, files on Google Cloud Storage, typed files, and what BigQuery would refuse."""
 
 import gzip
 import shutil
@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow.parquet as pq
 from local_bigquery.catalog import names, tables
 from local_bigquery.errors import BigQueryError
-from local_bigquery.jobs import load, runner
+from local_bigquery.jobs import load, runner, storage
 from local_bigquery.models import TableFieldSchema
 
 from local_cloud.bigquery.server import avro, files, json_lines, schemas
 
+MOST_URIS = 10_000
 GZIP_MAGIC = b"\x1f\x8b"
 TYPED = ("PARQUET", "AVRO", "ORC")
 _reading = threading.local()
@@ -76,6 +77,19 @@ def _check_parquet(upload: Path, config: Any, existing: list[Any]) -> None:
     _check_modes(config, {field.name: field.nullable for field in schema}, existing)
 
 
+def _staged(cursor: Any, uris: list[str]) -> list[str]:
+    """The files of URIs, all of which must be there."""
+    if len(uris) > MOST_URIS:
+        raise files.refuse(f"Too many sourceUris in the load job: {len(uris)}, the limit is {MOST_URIS}")
+    if generations := [uri for uri in uris if "#" in uri]:
+        raise files.unsupported(f"{generations[0]}: BigQuery takes no generation of an object")
+    found = [(uri, path) for uri in uris for path in storage.paths(cursor, uri)]
+    for uri, path in found:
+        if not Path(path).is_file():
+            raise BigQueryError("notFound", f"Not found: URI {uri}")
+    return [path for _, path in found]
+
+
 def mend() -> None:
     """Replace the parts of the server's load jobs."""
     decoded, projection, run = load._decoded, load._projection, load.run
@@ -94,7 +108,8 @@ def mend() -> None:
     def load_job(cursor: Any, config: Any, upload: str | None) -> Any:
         if upload:
             _inflate(Path(upload))
-            config = _checked(cursor, config, upload)
+        for file in [upload] if upload else _staged(cursor, config.sourceUris or []):
+            config = _checked(cursor, config, file)
         return run(cursor, config, upload)
 
     def _checked(cursor: Any, config: Any, upload: str) -> Any:

@@ -1,4 +1,4 @@
-"""Serve BigQuery's REST and Storage APIs on free ports of 127.0.0.1."""
+"""Serve BigQuery's REST and Storage APIs, and Google Cloud Storage, on free ports of 127.0.0.1."""
 
 import contextlib
 import socket
@@ -22,6 +22,9 @@ from local_cloud.bigquery.server import (
     schemas,
     turns,
 )
+from local_cloud.environment import STAGE_BUCKET
+from local_cloud.gcs import server as gcs_server
+from local_cloud.gcs.objects import Objects
 from local_cloud.lifeline import Ready, end_with_parent, remove_tree
 
 
@@ -54,6 +57,9 @@ def main() -> None:
     from local_bigquery.settings import settings
 
     settings.data_dir = data_dir
+    settings.gcs_local_root = data_dir / "gcs"
+    objects = Objects(settings.gcs_local_root)
+    objects.create_bucket(STAGE_BUCKET)
     databases.mend(kept=run_dir.resolve() not in data_dir.resolve().parents)
     for part in (lookups, loads, schemas, layouts, alterations, merges, turns, locations, jobs, costs):
         part.mend()
@@ -61,5 +67,6 @@ def main() -> None:
     _, grpc_port = grpc_server.start("127.0.0.1", 0)
     listening = socket.create_server(("127.0.0.1", 0))
     facts = {"url": f"http://127.0.0.1:{listening.getsockname()[1]}", "grpc": f"127.0.0.1:{grpc_port}"}
+    facts |= {"gcs": f"http://127.0.0.1:{gcs_server.start(objects).server_port}", "gcs_folder": str(objects.folder)}
     config = uvicorn.Config(app, log_level="warning", access_log=False)
     _Server(config, lambda: ready.say(facts)).run(sockets=[listening])

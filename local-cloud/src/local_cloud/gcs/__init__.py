@@ -1,0 +1,1 @@
+"""The local Google Cloud Storage: files below a folder, served by its XML API, from which the local BigQuery loads."""

@@ -1,0 +1,214 @@
+"""Buckets and objects of the local Google Cloud Storage: the files of a folder, `folder/bucket/key`.
+
+Imports nothing but the standard library: the BigQuery server loads this from within another environment.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from io import BufferedIOBase
+from pathlib import Path
+from typing import BinaryIO
+
+_CHUNK = 1 << 20
+PARTIAL = ".partial"
+"""Folder beside the buckets that has what is being written."""
+
+
+class StorageError(Exception):
+    """An answer of Google Cloud Storage that is an error: its HTTP status, code and words."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An object: its size in bytes, its time, and the headers with which it was written that belong to it."""
+
+    key: str
+    size: int
+    etag: str
+    generation: int
+    modified: datetime
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Objects:
+    """All buckets; safe to use from any thread. An object is written whole or not at all.
+
+    Args:
+        folder: Has a folder for each bucket. Objects that are there already are served too.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._partial = folder / PARTIAL
+        self._partial.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._known: dict[tuple[str, str], Stored] = {}
+        self._generation = 0
+        self._uploads: dict[str, tuple[str, str, Mapping[str, str], dict[int, Path]]] = {}
+
+    def create_bucket(self, bucket: str) -> None:
+        """Make a bucket; nothing happens if it is there."""
+        self._bucket_path(bucket).mkdir(exist_ok=True)
+
+    def delete_bucket(self, bucket: str) -> None:
+        """Remove a bucket with all that is in it, which the real service refuses."""
+        shutil.rmtree(self._bucket(bucket))
+
+    def received(self, body: BinaryIO | BufferedIOBase, size: int) -> Path:
+        """Take bytes in; what `put` or `put_part` gets."""
+        descriptor, name = tempfile.mkstemp(dir=self._partial)
+        with os.fdopen(descriptor, "wb") as out:
+            while size:
+                chunk = body.read(min(_CHUNK, size))
+                if not chunk:
+                    Path(name).unlink()
+                    raise StorageError(400, "IncompleteBody", "The request body ended too early.")
+                out.write(chunk)
+                size -= len(chunk)
+        return Path(name)
+
+    def put(self, bucket: str, key: str, path: Path, headers: Mapping[str, str], *, match: int | None = None) -> Stored:
+        """Make received bytes an object.
+
+        Args:
+            bucket: It must exist.
+            key: The object's name.
+            path: From `received`, which goes.
+            headers: Kept with the object.
+            match: The generation that it must have now; 0: there must be none.
+        """
+        try:
+            place = self._path(bucket, key)
+            modified = datetime.now(UTC)
+            etag = _md5(path)
+            with self._lock:
+                there = self._stored(bucket, key) if place.is_file() else None
+                if match is not None and match != (there.generation if there else 0):
+                    raise StorageError(412, "PreconditionFailed", "At least one of the pre-conditions did not hold.")
+                try:
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    size = path.stat().st_size
+                    path.replace(place)
+                except OSError:
+                    message = f"the local Google Cloud Storage cannot have both an object and a folder named {key}"
+                    raise StorageError(501, "NotImplemented", message) from None
+                self._generation = max(self._generation + 1, int(modified.timestamp() * 1e6))
+                stored = Stored(key, size, etag, self._generation, modified, dict(headers))
+                self._known[bucket, key] = stored
+            return stored
+        finally:
+            path.unlink(missing_ok=True)
+
+    def get(self, bucket: str, key: str) -> tuple[Stored, BinaryIO]:
+        """An object, and its bytes as they are now; the caller closes them."""
+        with self._lock:
+            place = self._path(bucket, key)
+            try:
+                return self._stored(bucket, key), place.open("rb")
+            except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+                raise StorageError(404, "NoSuchKey", f"The specified key does not exist: {bucket}/{key}") from None
+
+    def delete(self, bucket: str, key: str) -> None:
+        """Remove an object, and folders that hold no other."""
+        with self._lock:
+            self._known.pop((bucket, key), None)
+            place, root = self._path(bucket, key), self._bucket(bucket)
+            if not place.is_file():
+                raise StorageError(404, "NoSuchKey", f"The specified key does not exist: {bucket}/{key}")
+            place.unlink()
+            for folder in place.parents:
+                if folder == root or any(folder.iterdir()):
+                    return
+                folder.rmdir()
+
+    def list(self, bucket: str, prefix: str, after: str) -> list[Stored]:
+        """The objects whose keys begin with the prefix and come after another one, in the order of their bytes."""
+        with self._lock:
+            root = self._bucket(bucket)
+            keys = (p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file())
+            wanted = (key for key in keys if key.startswith(prefix) and key.encode() > after.encode())
+            return [self._stored(bucket, key) for key in sorted(wanted, key=str.encode)]
+
+    def begin(self, bucket: str, key: str, headers: Mapping[str, str]) -> str:
+        """Begin an upload in parts; its id."""
+        self._path(bucket, key)
+        with self._lock:
+            number = f"upload-{len(self._uploads)}-{os.urandom(4).hex()}"
+            self._uploads[number] = (bucket, key, dict(headers), {})
+        return number
+
+    def put_part(self, upload: str, number: int, path: Path) -> str:
+        """Take a part of an upload; its ETag."""
+        etag = _md5(path)
+        with self._lock:
+            self._upload(upload)[3][number] = path
+        return etag
+
+    def complete(self, upload: str, numbers: Iterable[int]) -> Stored:
+        """Make an object of the parts."""
+        with self._lock:
+            bucket, key, headers, parts = self._upload(upload)
+            if missing := set(numbers) - parts.keys():
+                raise StorageError(400, "InvalidPart", f"There is no part {min(missing)}.")
+            del self._uploads[upload]
+        whole = parts[min(parts)]
+        with whole.open("ab") as out:
+            for number in sorted(parts)[1:]:
+                with parts[number].open("rb") as part:
+                    shutil.copyfileobj(part, out, _CHUNK)
+                parts[number].unlink()
+        return self.put(bucket, key, whole, headers)
+
+    def abort(self, upload: str) -> None:
+        """Forget an upload."""
+        with self._lock:
+            parts = self._upload(upload)[3]
+            del self._uploads[upload]
+        for part in parts.values():
+            part.unlink(missing_ok=True)
+
+    def _upload(self, upload: str) -> tuple[str, str, Mapping[str, str], dict[int, Path]]:
+        if upload not in self._uploads:
+            raise StorageError(404, "NoSuchUpload", "The requested upload was not found.")
+        return self._uploads[upload]
+
+    def _stored(self, bucket: str, key: str) -> Stored:
+        """What is known of a file; of one that was not written through this, what the file itself tells."""
+        place = self._path(bucket, key)
+        told = place.stat()
+        known = self._known.get((bucket, key))
+        if known is None:
+            generation, modified = told.st_mtime_ns // 1000, datetime.fromtimestamp(told.st_mtime, UTC)
+            known = self._known[bucket, key] = Stored(key, told.st_size, _md5(place), generation, modified)
+        return known
+
+    def _bucket_path(self, bucket: str) -> Path:
+        if not bucket or bucket.startswith(".") or "/" in bucket:
+            raise StorageError(400, "InvalidBucketName", "The specified bucket is not valid.")
+        return self.folder / bucket
+
+    def _bucket(self, bucket: str) -> Path:
+        if not (path := self._bucket_path(bucket)).is_dir():
+            raise StorageError(404, "NoSuchBucket", f"The specified bucket does not exist: {bucket}")
+        return path
+
+    def _path(self, bucket: str, key: str) -> Path:
+        if not key or any(part in ("", ".", "..") for part in key.split("/")):
+            message = f"the local Google Cloud Storage keeps objects as files, which cannot be named {key!r}"
+            raise StorageError(501, "NotImplemented", message)
+        return self._bucket(bucket) / key
+
+
+def _md5(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "md5").hexdigest()

@@ -1,0 +1,162 @@
+"""Batch files -> files on Google Cloud Storage, of which one load job takes many: `gcs_stage`.
+
+Parquet files that are on Google Cloud Storage already, and whose columns are the table's, are loaded where they are; of
+them the footer is read. All others are put into the stage one by one, as they are ready: as they are, or converted.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+from singer_arrow.errors import EmptyObjectError, LoadError, NotFoundError
+from singer_arrow.formats.parquet import read_footer
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.singer.stage import Stage
+from singer_arrow.singer.workers import Workers
+from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.urls import Url
+from target_bigquery.convert import loads_as_it_is, needs_list_check
+from target_bigquery.load.files import TAKEN_CODECS, Files, Item, Part, Upload, codecs_of
+from target_bigquery.load.processes import Processes
+
+MOST_URIS = 10_000
+MOST_BYTES = 15 * 10**12
+"""What one load job takes (https://cloud.google.com/bigquery/quotas#load_jobs)."""
+_SUFFIXES = {"parquet": ".parquet", "avro": ".avro", "jsonl": ".jsonl.gz"}
+_SPECIAL = frozenset("*#")
+"""In a URI of a load job they are no letters: a wildcard, and what precedes a generation."""
+_LOOKING = 8
+
+
+class StagedFiles(Files):
+    """As the base, with uploads that are on Google Cloud Storage when their load job is inserted.
+
+    Args:
+        storage: Reaches batch files and the stage.
+        temporary: A new name for a temporary file, by its suffix.
+        processes: Where what holds Python back runs.
+        stage: Where files are put.
+        parallel: How many items are fetched or converted at once; looking and putting is mostly waiting.
+    """
+
+    def __init__(
+        self, storage: Storage, temporary: Callable[[str], Path], processes: Processes, stage: Stage, parallel: int
+    ) -> None:
+        super().__init__(storage, temporary, processes)
+        self._stage = stage
+        self._converting = threading.BoundedSemaphore(parallel)
+
+    def prepare(self, item: Item, upload_format: str) -> Part:
+        """See the base.
+
+        Raises:
+            CredentialsError: The stage may not be written.
+            ServiceError: Google Cloud Storage is away for too long.
+        """
+        if upload_format == "parquet" == item.file_format and (found := self._in_place(item)):
+            return found
+        with self._converting:
+            part = super().prepare(item, upload_format)
+        try:
+            return self._put(part, upload_format) if part.rows else part
+        finally:
+            self.discard(part)
+
+    def join(self, parts: Sequence[Part], upload_format: str) -> Upload:
+        """One upload of all files of a group: of several load jobs where one does not take them."""
+        uris = tuple(uri for part in parts for uri in part.uris)
+        watched = [info for part in parts for info in part.in_place]
+        rows, size = sum(part.rows for part in parts), sum(part.bytes for part in parts)
+        groups = self.per_job(parts)
+        jobs = tuple(self.join(group, upload_format) for group in groups) if len(groups) > 1 else ()
+        check = partial(_check_unchanged, self._storage, watched)
+        return Upload(None, upload_format, rows, size, is_temporary=False, uris=uris, jobs=jobs, check=check)
+
+    def per_job(self, parts: Iterable[Part]) -> list[list[Part]]:
+        """See the base; no part has more than one job takes."""
+        groups: list[list[Part]] = []
+        uris = size = 0
+        for part in parts:
+            uris, size = uris + len(part.uris), size + part.bytes
+            if not groups or uris > MOST_URIS or size > MOST_BYTES:
+                groups.append([])
+                uris, size = len(part.uris), part.bytes
+            groups[-1].append(part)
+        return groups
+
+    def _in_place(self, item: Item) -> Part | None:
+        """The item's own files, if a load job takes all of them where they are."""
+        conversion, urls = item.conversion, [Url.parse(url) for url in item.urls]
+        if item.is_temporary or not self._are_readable(item.urls) or needs_list_check(conversion.columns):
+            return None
+        if conversion.constants or conversion.place is not None:
+            return None
+        infos, rows = [], 0
+        for url in urls:
+            reader = ObjectReader(self._storage, url)
+            try:
+                metadata = read_footer(reader, url).metadata
+            except (NotFoundError, EmptyObjectError):
+                return None  # whoever fetches it says what is wrong
+            fits = loads_as_it_is(metadata.schema.to_arrow_schema(), conversion.columns)
+            if not fits or not codecs_of(metadata) <= TAKEN_CODECS or reader.info is None:
+                return None
+            infos.append(reader.info)
+            rows += metadata.num_rows
+        size = sum(info.size for info in infos)
+        return Part(item, rows=rows, bytes=size, as_it_is=True, uris=item.urls, in_place=tuple(infos))
+
+    def _are_readable(self, urls: Sequence[str]) -> bool:
+        """Whether a load job can be given the URLs of files."""
+        found = 0 < len(urls) <= MOST_URIS
+        return found and all(url.startswith("gs://") and _SPECIAL.isdisjoint(url) for url in urls)
+
+    def _put(self, part: Part, upload_format: str) -> Part:
+        """Put what `prepare` has made ready into the stage."""
+        item, joined = part.item, None
+        is_its_own = part.as_it_is and upload_format == "parquet" == item.file_format
+        if is_its_own and self._are_readable(item.urls):  # it was fetched because its lists had to be looked at
+            return Part(item, rows=part.rows, bytes=part.bytes, as_it_is=True, uris=item.urls)
+        paths = [file.path for file in part.files]
+        try:
+            if not part.as_it_is or len(paths) > MOST_URIS:
+                joined = super().join([part], upload_format)
+                assert joined.path
+                paths = [joined.path]
+            names = (item.stream, item.batch_id or "records")
+            urls = [self._stage.name(*names, suffix=_SUFFIXES[upload_format]) for _ in paths]
+            size = sum(self._stage.put(url, path) for url, path in zip(urls, paths, strict=True))
+        finally:
+            if joined:
+                self.discard(joined)
+        uris = tuple(str(url) for url in urls)
+        return Part(item, rows=part.rows, bytes=size, as_it_is=True, uris=uris, staged=tuple(urls))
+
+
+def _check_unchanged(storage: Storage, infos: Sequence[ObjectInfo]) -> None:
+    """See that what was loaded in its place is what was looked at before.
+
+    Raises:
+        LoadError: It is not: BigQuery has read another version, or may have.
+    """
+    if not infos:
+        return
+    workers = Workers(_LOOKING, "look")
+    try:
+        looking = [workers.submit(storage.head, info.url) for info in infos]
+        for info, future in zip(infos, looking, strict=True):
+            try:
+                same = info.same_version(future.result())
+            except NotFoundError:
+                same = False
+            if not same:
+                msg = (
+                    f"{info.url} was replaced or deleted while BigQuery loaded it; look which of its rows the table "
+                    "has, and keep batch files as they are while they are loaded"
+                )
+                raise LoadError(msg)
+    finally:
+        workers.stop()
