@@ -197,7 +197,7 @@ def test_jobs_that_fail_of_what_passes_run_again(
         load([schema(), batch(rows(0, 2)), state(1)], config | {"load_method": "upsert"})
         assert bq.get_table(f"{dataset}.rows").num_rows == 2
     for number, statement in enumerate(("INSERT INTO", "SELECT.*FROM"), 2):
-        match = f"{statement}.*{dataset}._sdc_batches"
+        match = f"{statement}.*{dataset}.*_sdc_batches"
         fail_jobs(*({"job": "query", "match": match, "times": 1, **fault} for fault in faults))
         load([schema(), batch(rows(number, 1), batch_id=f"b{number}"), state(1)], config)
         assert bq.get_table(f"{dataset}.rows").num_rows == number + 1

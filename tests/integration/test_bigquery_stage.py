@@ -232,10 +232,14 @@ REQUESTS = {
     "tables": "^(GET|POST) /bigquery.*/tables",
 }
 REASONS = [
-    *((status, "backendError") for status in (408, 429, 500, 502, 503, 504)),
-    (403, "rateLimitExceeded"),
-    (400, "tableUnavailable"),
-    (403, "quotaExceeded"),
+    *((status, "x", "no words") for status in (408, 429, 500, 502, 503, 504)),
+    *(
+        (400, reason, "no words")
+        for reason in ("backendError", "internalError", "rateLimitExceeded", "tableUnavailable")
+    ),
+    (403, "rateLimitExceeded", "no words"),
+    (403, "quotaExceeded", "Quota exceeded: Your project exceeded quota for concurrent queries"),
+    (400, "invalid", "Exceeded rate limits: too many table update operations for this table"),
 ]
 
 
@@ -244,11 +248,10 @@ def test_what_fails_of_bigquery_in_passing_is_tried_again(
     what: str, config: Config, batch: Batches, ids: Any, bq_faults: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All classes one after the other, then answers that are lost, so that the job or table is there (409)."""
-    monkeypatch.setattr(connection, "pauses", partial(pauses, first=0.01))
-    said = "Exceeded rate limits: too many table update operations; quota for concurrent queries, per second"
+    monkeypatch.setattr(connection, "pauses", partial(pauses, first=0.01, most=0.01))
     rule = {"match": REQUESTS[what], "times": 1}
     bq_faults.set(
-        *(rule | {"action": "error", "status": s, "code": c, "message": said} for s, c in REASONS),
+        *(rule | {"action": "error", "status": s, "code": c, "message": m} for s, c, m in REASONS),
         rule | {"action": "reset", "forward": True, "times": 2},
     )
     run = [schema(), batch(rows(0, 2), batch_id="a"), batch(rows(2, 2), batch_id="b"), state(1)]

@@ -16,7 +16,7 @@ from google.api_core import exceptions as api
 from singer_arrow.errors import ConfigError, CredentialsError, ServiceError
 from target_bigquery import connection
 from target_bigquery.config import Settings
-from target_bigquery.connection import Connection, find_credentials
+from target_bigquery.connection import Connection, find_credentials, storage_token
 from target_bigquery.jobs import Jobs
 
 USER = {"type": "authorized_user", "client_id": "i", "client_secret": "s3cret", "refresh_token": "r"}
@@ -138,3 +138,43 @@ def test_ones_own_jobs_are_listed_where_everybodys_are_not_shown() -> None:
     with pytest.raises(CredentialsError, match="Listing jobs"):
         jobs.destinations(datetime.now(UTC), datetime.now(UTC))
     assert [asked["all_users"] for asked in client.asked] == [True, False]
+
+
+class Expiring:
+    """Credentials as google.auth has them, whose tokens last for one look."""
+
+    def __init__(self) -> None:
+        self.token: str | None = None
+        self.expiry: datetime | None = None
+        self.refreshed = 0
+
+    @property
+    def valid(self) -> bool:
+        return self.refreshed % 2 == 1 and self.token is not None
+
+    def refresh(self, request: Callable[..., Any]) -> None:
+        assert callable(request)
+        self.refreshed += 1
+        self.token, self.expiry = f"token {self.refreshed}", datetime(2026, 11, 22, 4, 0)  # noqa: DTZ001 - as Google's
+
+
+def test_tokens_for_the_storage_are_those_for_bigquery(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [Expiring()]
+    monkeypatch.setattr(connection, "find_credentials", lambda _: found.pop())
+    token = storage_token(Settings("p", "d"))
+    assert token
+    assert token() == {"token": "token 1", "expires_at": datetime(2026, 11, 22, 4, 0, tzinfo=UTC)}
+    assert token()["token"] == "token 1"
+
+
+@pytest.mark.parametrize(
+    ("more", "given"),
+    [
+        ({}, True),
+        ({"api_endpoint": "https://bigquery.eu.rep.googleapis.com"}, True),
+        ({"api_endpoint": "http://127.0.0.1:9"}, False),
+        ({"api_endpoint": "http://127.0.0.1:9", "credentials": USER}, True),
+    ],
+)
+def test_a_bigquery_of_ones_own_says_nothing_of_the_storage(more: dict[str, Any], given: bool) -> None:
+    assert (storage_token(Settings("p", "d", **more)) is not None) is given
