@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,6 @@ from singer_arrow.errors import SingerArrowError
 from singer_arrow.singer.sdk_target import LoadTarget
 from singer_arrow.singer.stage import FOLDER
 from singer_arrow.storage import Storage
-
-ONE_EACH = {"max_batch_mb": 0.000001, "max_parallel_loads": 1}
 
 
 class Staged:
@@ -59,10 +58,12 @@ def test_what_was_staged_goes_after_its_state(
     emit, delete = LoadTarget._emit_state, Storage.delete
     monkeypatch.setattr(LoadTarget, "_emit_state", lambda self, s: (emit(self, s), seen.append(s["n"])))
     monkeypatch.setattr(Storage, "delete", lambda self, urls: (seen.extend(u.name for u in urls), delete(self, urls)))
+    limits = warehouse.target.limits
+    monkeypatch.setattr(warehouse.target, "limits", property(lambda self: replace(limits.fget(self), items=1)))
     run = [schema()]
     for n in range(4):
         run += [odd(batch, 2 * n, 2, batch_id=f"b{n}"), state(n)]
-    warehouse.load([*run, odd(batch, 8, 2, batch_id="b4")], **ONE_EACH, **stage.settings)
+    warehouse.load([*run, odd(batch, 8, 2, batch_id="b4")], **stage.settings)
     assert warehouse.one("SELECT COUNT(*) AS n FROM {rows}") == (10,)
     for n in range(4):
         files = [i for i, name in enumerate(seen) if str(name).startswith(f"rows-b{n}-")]
@@ -137,10 +138,6 @@ def fed(warehouse: Warehouse, stage: Staged, run: Programs, tmp_path: Path) -> I
             one.kill()
 
 
-def loaded(warehouse: Warehouse) -> int:
-    return int(warehouse.one("SELECT COUNT(*) AS n FROM {rows}")[0]) if "rows" in warehouse.tables() else 0
-
-
 def test_killed_before_its_state_nothing_is_removed_and_nothing_is_lost(
     warehouse: Warehouse, stage: Staged, batch: Batches, fed: Callable[..., Fed], tmp_path: Path
 ) -> None:
@@ -152,7 +149,8 @@ def test_killed_before_its_state_nothing_is_removed_and_nothing_is_lost(
     files = [tmp_path / "batches" / "1.parquet"]
     target = fed(max_batch_age_seconds=0.1, **cleaning)
     target.send(*run)
-    wait_until(lambda: loaded(warehouse) == 2)
+    wait_until(stage.objects)
+    wait_until(lambda: warehouse.one("SELECT COUNT(*) AS n FROM {rows}") == (2,))
     assert stage.objects()
     assert files[0].exists()
     target.kill()

@@ -179,7 +179,8 @@ def files_of(folder: Path, *names: str) -> list[dict[str, Any]]:
 
 def test_batch_files_are_removed_once_their_state_is_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first, second, source, later = files_of(tmp_path / "batches", "1", "2", "3", "4")
-    messages = [schema(), first, second, source | {"passthrough": True}, {"type": "STATE", "value": {"n": 1}}, later]
+    messages = [schema(), first, second, source | {"passthrough": True}, {"type": "STATE", "value": {"n": 1}}]
+    messages.append(later | {"byte_count": 101})  # a load of its own, after which no STATE comes
     run(*messages, clean_up_batch_files=True, manifest_roots=[str(tmp_path)])
     assert capsys.readouterr().out == '{"n":1}\n'
     assert sorted(p.name for p in (tmp_path / "batches").iterdir()) == ["3", "4"]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from singer_arrow.errors import CredentialsError, ServiceError, SingerArrowError
+from singer_arrow.errors import CredentialsError, NotFoundError, ServiceError, SingerArrowError
 from singer_arrow.singer.retries import Waiting, pauses
 from singer_arrow.storage import Lifetime, Storage
 from singer_arrow.urls import Url
@@ -63,16 +63,21 @@ class Stage:
             CredentialsError: It may not be written.
             ServiceError: The storage is away for too long.
         """
+        size = data.stat().st_size if isinstance(data, Path) else len(data)
         waiting = Waiting(self._logger)
         for pause in pauses(DEADLINE_SECONDS):
             try:
                 self._put(url, data)
                 break
+            except NotFoundError:
+                if not self._is_there(url, size):
+                    raise
+                break  # only the answer to the end of an upload in parts was lost, and it cannot be ended twice
             except ServiceError as error:
                 if pause is None:
                     raise
                 waiting.before_again(pause, error)
-        return data.stat().st_size if isinstance(data, Path) else len(data)
+        return size
 
     def remove(self, urls: Iterable[Url]) -> None:
         """Remove objects of this run at once, which nothing needs any more; where that fails they stay."""
@@ -90,6 +95,13 @@ class Stage:
         if old:
             self._logger.info("Removing %d files that earlier runs left in %s", len(old), self._runs)
             self.remove(old)
+
+    def _is_there(self, url: Url, size: int) -> bool:
+        """Whether the object is there, whole: nobody else writes one of its name."""
+        try:
+            return self._storage.head(url).size == size
+        except NotFoundError:
+            return False
 
     def _put(self, url: Url, data: bytes | Path) -> None:
         lifetime = self._lifetime
