@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from singer_lines import Batches, Message, lines, load, record, rows, schema, state
 from waiting import wait_until
@@ -313,8 +314,6 @@ def test_two_targets_at_once(start: Any, batch: Batches, ids: Any, run: Programs
 
 
 def test_two_targets_at_once_that_change_the_table(start: Any, batch: Batches, bq: Any, dataset: str) -> None:
-    import pyarrow as pa
-
     twins = []
     for n in range(3):
         columns = pa.schema([("id", pa.int64()), *((f"c{n}_{i}", pa.string()) for i in range(3))])
@@ -392,6 +391,21 @@ def test_jobs_that_fail_for_a_while_run_again_under_new_ids(
     assert ids() == list(range(4))
 
 
+def test_a_table_that_somebody_else_changes_meanwhile_is_looked_at_again(
+    config: Config, batch: Batches, ids: Any, bq: Any, dataset: str, bq_faults: FaultProxy
+) -> None:
+    load([schema(), batch(rows(0, 1), batch_id="a")], config)
+    changed = {"match": "^(PUT|PATCH) .*/tables/rows", "action": "error", "status": 412, "code": "conditionNotMet"}
+    bq_faults.set(changed | {"times": 2})
+    columns = pa.schema([("id", pa.int64()), ("name", pa.string()), ("more", pa.int64())])
+    content = [{"id": 1, "name": "x", "more": 2}]
+    more = [schema(columns=columns), batch(content, columns=columns, batch_id="b"), state(1)]
+    load(more, config | {"api_endpoint": bq_faults.url})
+    assert ids() == [0, 1]
+    assert [f.name for f in bq.get_table(f"{dataset}.rows").schema] == columns.names
+    assert [r["fired"] for r in bq_faults.report()["rules"]] == [2]
+
+
 @pytest.mark.parametrize("where", ["request", "job"])
 def test_a_quota_that_is_used_up_ends_the_run_at_once(
     where: str,
@@ -458,8 +472,6 @@ def test_credentials_that_are_refused_are_one_line(config: Config, batch: Batche
 
 def test_no_process_is_left(run: Programs, batch: Batches) -> None:
     """Also when the target is killed while its own processes write nested rows."""
-    import pyarrow as pa
-
     columns = pa.schema([("id", pa.int64()), ("l", pa.list_(pa.string()))])
     content = [{"id": n, "l": [f"{n} {i}" for i in range(20)]} for n in range(50_000)]
     message = batch(content, columns=columns, file_format="jsonl")

@@ -19,7 +19,6 @@ from target_bigquery.ledger import StreamLedger
 from target_bigquery.load.files import Files
 from target_bigquery.load.processes import Processes
 from target_bigquery.load.replacement import Replacement
-from target_bigquery.load.staged import StagedFiles
 from target_bigquery.sink import BigQuerySink
 
 _PUTTING = 8
@@ -62,6 +61,8 @@ class TargetBigQuery(WarehouseTarget):
         """What makes uploads of batch files."""
         if self.settings.stage is None:
             return Files(self.storage, self.temporary, self.processes)
+        from target_bigquery.load.staged import StagedFiles
+
         stage = Stage(self.storage, self.settings.stage, self.logger)
         Workers(1, "leftovers").submit(stage.remove_leftovers)
         return StagedFiles(self.storage, self.temporary, self.processes, stage, self.cores)
