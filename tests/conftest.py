@@ -178,6 +178,13 @@ def fail_jobs(cloud: Cloud) -> Iterator[Callable[..., object]]:
 
 
 @pytest.fixture
+def fail_writes(cloud: Cloud) -> Iterator[Callable[..., object]]:
+    """Makes calls of BigQuery's Storage Write API slow or fail: see `Cloud.fail_writes`."""
+    yield cloud.fail_writes
+    cloud.fail_writes()
+
+
+@pytest.fixture
 def redshift_faults(cloud: Cloud) -> Iterator[Callable[..., None]]:
     """Makes statements in Redshift fail, wait or lose their connection: see `Cloud.redshift_faults`."""
     yield cloud.redshift_faults

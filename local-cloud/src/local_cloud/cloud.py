@@ -23,6 +23,7 @@ from local_cloud.s3 import setup
 
 SERVICES = ("s3", "bigquery", "redshift")
 JOB_FAULTS = "/local-cloud/job-faults"
+WRITE_FAULTS = "/local-cloud/write-faults"
 
 
 class Cloud:
@@ -163,8 +164,31 @@ class Cloud:
         Raises:
             LocalCloudError: a fault has an unknown key or reason.
         """
+        return self._set_faults(JOB_FAULTS, faults)
+
+    def fail_writes(self, *faults: RuleDict) -> list[dict[str, Any]]:
+        """Make calls of BigQuery's Storage Write API slow or fail from now on, instead of what was set before.
+
+        The first fault that matches a call applies. Keys: `call` (create, append, finalize, commit, get; of an append
+        each request is one), `match` (regular expression, searched for in project.dataset.table), `status` (gRPC's
+        name, such as UNAVAILABLE; absent: it only waits), `code` (BigQuery's word in the details, such as
+        STREAM_FINALIZED), `message`, `after` (it is done, and its answer is lost), `in_band` (an append is answered
+        with the error, and its connection goes on), `delay_s`, `skip` (so many pass first), `times` (at most so often).
+
+        Raises:
+            LocalCloudError: a fault has an unknown key, call, status or code.
+        """
+        return self._set_faults(WRITE_FAULTS, faults)
+
+    def write_faults(self) -> list[dict[str, Any]]:
+        """The faults of `fail_writes`, with how often each has `fired`."""
+        with open_directly(urllib.request.Request(self.bigquery_url + WRITE_FAULTS), timeout=10) as response:  # noqa: S310 - our own
+            found: list[dict[str, Any]] = json.load(response)
+        return found
+
+    def _set_faults(self, path: str, faults: Sequence[RuleDict]) -> list[dict[str, Any]]:
         body = json.dumps(faults).encode()
-        request = urllib.request.Request(self.bigquery_url + JOB_FAULTS, data=body, method="PUT")  # noqa: S310 - our own
+        request = urllib.request.Request(self.bigquery_url + path, data=body, method="PUT")  # noqa: S310 - our own
         try:
             with open_directly(request, timeout=10) as response:
                 set_now: list[dict[str, Any]] = json.load(response)

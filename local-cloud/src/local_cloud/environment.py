@@ -53,6 +53,7 @@ def bigquery(rest_url: str, grpc_address: str, gcs_url: str) -> dict[str, str]:
         "TARGET_BIGQUERY_PROJECT": PROJECT,
         "TARGET_BIGQUERY_DATASET": DATASET,
         "TARGET_BIGQUERY_API_ENDPOINT": rest_url,
+        "TARGET_BIGQUERY_STORAGE_WRITE_ENDPOINT": f"http://{grpc_address}",
         "LOCAL_CLOUD_BIGQUERY_GRPC": grpc_address,
         "STORAGE_EMULATOR_HOST": gcs_url,
         "LOCAL_CLOUD_GCS_BUCKET": STAGE_BUCKET,

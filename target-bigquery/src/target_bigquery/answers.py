@@ -9,6 +9,7 @@ from typing import Any
 
 from singer_arrow.errors import CredentialsError, LoadError, NotFoundError, ServiceError, SingerArrowError
 from singer_arrow.singer.variants import marked
+from target_bigquery import sql
 from target_bigquery.retries import Kind, classify
 from target_bigquery.types import Existing, kind_of
 
@@ -34,7 +35,7 @@ class Job:
     """A job as BigQuery knows it; times are the server's.
 
     `error` is BigQuery's own reason, on one line, of a job that failed; `table` the destination of a load, as
-    `project.dataset.table`.
+    `project.dataset.table`; `claims` the write stream that a claim names (see `sql.claim`).
     """
 
     id: str
@@ -47,6 +48,7 @@ class Job:
     error_kind: Kind | None = None
     rows: int = 0
     table: str | None = None
+    claims: str | None = None
     resource: Any = None
 
     @property
@@ -115,6 +117,7 @@ def job(found: Any) -> Job:
         error_kind=classify(None, reason, result.get("message") or "") if result else None,
         rows=(found.output_rows or 0) if found.job_type == "load" else 0,
         table=destination(found) if found.job_type == "load" else None,
+        claims=sql.claimed(found.query or "") if found.job_type == "query" else None,
         resource=found,
     )
 

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 
 from singer_arrow.errors import NotFoundError
 from target_bigquery import answers
 from target_bigquery.answers import AlreadyExistsError, Table
 from target_bigquery.connection import ONCE
 from target_bigquery.jobs import Fields, Jobs
+from target_bigquery.write_api import WriteApi
 
 
 class BigQuery(Jobs):
     """One project and dataset; safe to use from any thread, and opened on first use."""
+
+    @cached_property
+    def writes(self) -> WriteApi:
+        """The Storage Write API."""
+        return WriteApi(self)
+
+    def close(self) -> None:
+        """See the base."""
+        if "writes" in self.__dict__:
+            self.writes.close()
+        super().close()
 
     @property
     def _dataset(self) -> str:

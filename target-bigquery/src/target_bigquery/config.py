@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlparse
 
 from singer_arrow.errors import ConfigError
 from singer_arrow.singer.declare import (
@@ -25,9 +26,8 @@ from singer_arrow.singer.declare import (
 from singer_arrow.singer.settings import json_object
 from singer_arrow.urls import Url, shown
 
-VIA = ("load_job", "storage_write")
+LOAD_JOB, STORAGE_WRITE = "load_job", "storage_write"
 PARTITION_UNITS = ("hour", "day", "month", "year")
-_NOT_YET = "is not available yet; leave it out"
 
 
 SETTINGS: dict[str, Any] = {
@@ -49,7 +49,14 @@ SETTINGS: dict[str, Any] = {
         "jsonl",
     ),
     "load_via": choice(
-        "How rows get there; storage_write is not available yet.", "load_job", "load_job", "storage_write"
+        "How rows get there: load_job by files, which costs nothing; storage_write by the Storage Write API, which "
+        "counts no load jobs, and has rows of RECORD messages in the table within seconds (append-only).",
+        LOAD_JOB,
+        LOAD_JOB,
+        STORAGE_WRITE,
+    ),
+    "storage_write_endpoint": text(
+        "Address of the Storage Write API, where it is not Google's own: host:port, or http://host:port without TLS."
     ),
     "gcs_stage": text(
         "gs://bucket/prefix, where the dataset is: files are put there first, and one load job takes up to 10,000. "
@@ -103,6 +110,8 @@ class Settings(LoadSettings):
     impersonate_service_account: str | None = None
     api_endpoint: str | None = None
     load_format: str = "auto"
+    load_via: str = LOAD_JOB
+    storage_write_endpoint: str | None = None
     partition_by: Any = None
     cluster_by: Any = None
     nested: str = "record"
@@ -120,10 +129,6 @@ class Settings(LoadSettings):
             ConfigError: A value is wrong, or two contradict each other.
         """
         given = given_settings(config)
-        for name, value in (("load_via", "load_job"),):
-            if given.get(name, value) != value:
-                msg = f"Setting {name!r} ({given[name]}) {_NOT_YET}"
-                raise ConfigError(msg)
         dataset = _dataset(given)
         if "credentials_path" in given and "credentials_json" in given:
             msg = "Settings 'credentials_path' and 'credentials_json' say the same twice; keep one"
@@ -160,7 +165,7 @@ class Settings(LoadSettings):
 
 _PLAIN = (
     *("location", "credentials_path", "impersonate_service_account", "api_endpoint", "load_format", "partition_by"),
-    *("cluster_by", "nested", "labels", "kms_key", "table_prefix"),
+    *("cluster_by", "nested", "labels", "kms_key", "table_prefix", "load_via", "storage_write_endpoint"),
 )
 
 
@@ -204,6 +209,14 @@ def _check(settings: Settings) -> None:
         if len(columns) > 4:
             msg = f"Setting 'cluster_by' names {len(columns)} columns; BigQuery takes four at most"
             raise ConfigError(msg)
+    host = urlparse(settings.api_endpoint or "").hostname or ""
+    is_own = bool(host) and host != "googleapis.com" and not host.endswith(".googleapis.com")
+    if settings.load_via == STORAGE_WRITE and is_own and not settings.storage_write_endpoint:
+        msg = (
+            f"Setting 'load_via' is {STORAGE_WRITE}, and setting 'api_endpoint' ({settings.api_endpoint}) is not "
+            "Google's; set 'storage_write_endpoint' too, for example to http://127.0.0.1:9060"
+        )
+        raise ConfigError(msg)
     if settings.kms_key and not settings.kms_key.startswith("projects/"):
         msg = "Setting 'kms_key' must read projects/P/locations/L/keyRings/R/cryptoKeys/K"
         raise ConfigError(msg)

@@ -199,10 +199,27 @@ class Jobs(Connection):
             LoadError: Somebody has it, but BigQuery does not show whose job it is.
         """
 
+        return self._take(job_id, sql.NOTHING)
+
+    def claim(self, job_id: str, write_stream: str) -> bool:
+        """Take a job id for a write stream, which is to be committed from then on, by whoever finds it.
+
+        Returns:
+            Whether the id is the write stream's; else somebody was faster.
+
+        Raises:
+            LoadError: As `occupy`.
+        """
+        job = self._take(job_id, sql.claim(write_stream))
+        return job is None or job.claims == write_stream
+
+    def _take(self, job_id: str, text: str) -> Job | None:
+        """Insert a job that costs nothing under an id; None if that was done, else the job that has it."""
+
         def insert() -> Any:
             config = self._query_config()
             return self.client.query(
-                sql.NOTHING, job_config=config, job_id=job_id, location=self.location, job_retry=None, **ONCE
+                text, job_config=config, job_id=job_id, location=self.location, job_retry=None, **ONCE
             )
 
         try:

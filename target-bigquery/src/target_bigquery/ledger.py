@@ -7,6 +7,11 @@ the ledger once more after it wrote, so of two processes that load one batch at 
 then does the same; only if the other's entry is the older one, it first waits for that job to appear, so that they do
 not take each other's ids for ever.
 
+A batch that goes through the Storage Write API has a claim for its job: one that does nothing but name the write
+stream that holds the batch, whole and ended, and that is to be committed. Nobody commits one that is not claimed, and
+whoever finds a claim commits it, which cannot be done twice; so a claim means loaded, an id taken otherwise means load
+again. BigQuery forgets write streams within days: what was committed is written down a second time, as `SETTLED`.
+
 Entries count for the table that their job loaded, and only for its present contents: those of jobs that ended before
 the table was created, or before it was found empty, are void. The latter is kept for good in a mark, an entry with an
 empty batch_id.
@@ -23,15 +28,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from singer_arrow.errors import LoadError
 from singer_arrow.singer.names import LEDGER, digest
 from target_bigquery import migrate, sql
 from target_bigquery.answers import Job, Table
 from target_bigquery.client import BigQuery
+from target_bigquery.write_errors import Kind, WriteError
 
 logger = logging.getLogger("target-bigquery")
 FORGOTTEN = timedelta(days=150)
 """BigQuery keeps jobs for about 180 days; an older entry without its job counts as loaded."""
 _LONGEST_JOB = timedelta(days=1)
+SETTLED = ":committed"
+"""What the job's id ends with in a second entry, of a batch whose write stream was committed at `started_at`."""
+_SETTLED_AT_ONCE = 500
 PATIENCE_SECONDS = 300.0
 """How long the job of another process may take to appear while this one waits: its file is being uploaded."""
 
@@ -75,6 +85,7 @@ class StreamLedger:
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._lock = threading.RLock()
         self._entries: dict[str, list[Entry]] | None = None
+        self._settled: list[Entry] = []
         self._exists = False
 
     def loaded(self, batch_id: str) -> datetime | None:
@@ -105,20 +116,36 @@ class StreamLedger:
             self._ours.add(job_id)
         if not batches:
             return job_id, set()
-        self._client.query(
-            sql.add_ledger_entries(self._client.quoted(LEDGER), len(batches)),
-            {
-                "stream": self._stream,
-                "job": job_id,
-                **{f"batch_{i}": batch for i, batch in enumerate(batches)},
-                **{f"rows_{i}": rows for i, rows in enumerate(batches.values())},
-            },
-            what=f"Writing to {self._client.path(LEDGER)}",
-        )
+        self._write(batches, job_id)
         theirs = self._loaded_meanwhile(batches, job_id)
         if theirs:
             self._client.occupy(job_id)  # it will not be inserted; whoever waits for it need not
         return job_id, theirs
+
+    def committed(self, batches: Mapping[str, int], job_id: str, when: datetime) -> None:
+        """The write stream that the job claims was committed; that is written down with the next entries."""
+        with self._lock:
+            self._settled += [Entry(batch, f"{job_id}{SETTLED}", rows, when) for batch, rows in batches.items()]
+
+    def write_down(self) -> None:
+        """Write down what was committed, if anything was."""
+        while self._settled:
+            self._write({}, "")
+
+    def _write(self, batches: Mapping[str, int], job_id: str) -> None:
+        """Write entries of a job, and with them some of those that are settled."""
+        with self._lock:
+            settled = self._settled[:_SETTLED_AT_ONCE]
+        parameters: dict[str, Any] = {"stream": self._stream, "job": job_id}
+        for i, (batch, rows) in enumerate(batches.items()):
+            parameters |= {f"batch_{i}": batch, f"rows_{i}": rows}
+        for i, entry in enumerate(settled):
+            parameters |= {f"settled_batch_{i}": entry.batch_id, f"settled_job_{i}": entry.job_id}
+            parameters |= {f"settled_rows_{i}": entry.rows, f"settled_at_{i}": entry.started_at}
+        text = sql.add_ledger_entries(self._client.quoted(LEDGER), len(batches), len(settled))
+        self._client.query(text, parameters, what=f"Writing to {self._client.path(LEDGER)}")
+        with self._lock:
+            self._settled = [e for e in self._settled if e not in settled]
 
     def void(self, at: datetime) -> None:
         """From now on, what jobs loaded that ended before that time does not count."""
@@ -149,7 +176,7 @@ class StreamLedger:
             {"stream": self._stream},
             what=f"Reading {self._client.path(LEDGER)}",
         )
-        entries = self._of_table(answer.rows)
+        entries = self._unsettled(self._of_table(answer.rows))
         self._since = max([self._since, *(e.started_at for e in entries if not e.batch_id)])
         by_batch: dict[str, list[Entry]] = defaultdict(list)
         for entry in entries:
@@ -170,6 +197,15 @@ class StreamLedger:
         entries = [Entry(r["batch_id"], r["job_id"], r["rows"], r["started_at"]) for r in rows]
         return [e for e in entries if e.job_id.startswith(self._prefix)]
 
+    def _unsettled(self, entries: Sequence[Entry]) -> list[Entry]:
+        """The entries but for second ones, whose outcomes are known now."""
+        with self._lock:
+            for entry in entries:
+                if entry.job_id.endswith(SETTLED):
+                    outcome = Outcome(loaded=True, ended=entry.started_at)
+                    self._outcomes[entry.job_id.removesuffix(SETTLED)] = outcome
+        return [e for e in entries if not e.job_id.endswith(SETTLED)]
+
     def _loaded_meanwhile(self, batches: Mapping[str, int], job_id: str) -> set[str]:
         """Batches that another process has loaded, among entries that were not there when this one began."""
         answer = self._client.query(
@@ -177,7 +213,7 @@ class StreamLedger:
             {"stream": self._stream, "ids": list(batches)},
             what=f"Reading {self._client.path(LEDGER)}",
         )
-        entries = self._of_table(answer.rows)
+        entries = self._unsettled(self._of_table(answer.rows))
         known = {e.job_id for batch in batches for e in self._known(batch)}
         mine = min((e.started_at, e.job_id) for e in entries if e.job_id == job_id)
         loaded = set()
@@ -211,10 +247,51 @@ class StreamLedger:
         if job is None:
             logger.info("Job %s of an interrupted run never began; its batches are loaded again", entry.job_id)
             return Outcome(loaded=False, ended=entry.started_at)
+        if job.claims:
+            return self._settle_claim(entry, job.claims)
         if not job.is_done:
             logger.info("Job %s of another run is still loading; waiting for it", job.id)
             job = self._client.wait(job.id, f"Waiting for job {job.id}")
         return Outcome(loaded=is_own_load(job, self._table), ended=job.ended or entry.started_at)
+
+    def _settle_claim(self, entry: Entry, write_stream: str) -> Outcome:
+        """Commit the write stream that an entry's job claims, unless that was done.
+
+        Raises:
+            LoadError: BigQuery has forgotten it.
+        """
+        writes = self._client.writes
+        try:
+            when = writes.committed(write_stream)
+            if when is None:
+                logger.info("A write stream of an interrupted run holds all of its rows; it is committed now")
+                when = writes.commit(write_stream) or writes.committed(write_stream)
+        except WriteError as error:
+            if error.kind not in (Kind.GONE, Kind.ANEW):
+                raise
+            return self._forgotten(entry)
+        ended = when or datetime.now(UTC)
+        alike = [e for entries in (self._entries or {}).values() for e in entries if e.job_id == entry.job_id]
+        self.committed({e.batch_id: e.rows for e in [*alike, entry]}, entry.job_id, ended)
+        return Outcome(loaded=True, ended=ended)
+
+    def _forgotten(self, entry: Entry) -> Outcome:
+        """What counts where nobody knows whether a write stream was committed: a table that is younger has none of it.
+
+        Raises:
+            LoadError: The table is older.
+        """
+        if entry.started_at < self._since:
+            return Outcome(loaded=False, ended=entry.started_at)
+        ledger = self._client.quoted(LEDGER)
+        msg = (
+            f"Stream {self._stream!r}: a run ended while it committed batch {entry.batch_id}, at "
+            f"{entry.started_at:%Y-%m-%d %H:%M:%S} UTC, and BigQuery has forgotten that write stream since, so nobody "
+            f"can tell whether the {entry.rows} rows are in table {self._table}. Look there; to load them, run "
+            f"{sql.forget_entries(ledger, entry.job_id)}; to leave them out, run "
+            f"{sql.rename_entries(ledger, entry.job_id, f'{entry.job_id}{SETTLED}')}"
+        )
+        raise LoadError(msg)
 
 
 def is_own_load(job: Job, table: str) -> bool:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from singer_arrow.batch.message import Batch
 from singer_arrow.singer.warehouse import WarehouseSink
 from target_bigquery import migrate, sql
+from target_bigquery.config import STORAGE_WRITE
 from target_bigquery.convert import Conversion
-from target_bigquery.load import METHODS
+from target_bigquery.load import METHODS, STREAMED, why_not
 from target_bigquery.load.lane import Lane, Way, upload_format
 from target_bigquery.types import Column
 
@@ -49,6 +50,10 @@ class BigQuerySink(WarehouseSink):
             ledger=self.target.ledger(self.stream_name, destination.table),
             replacement=self.target.replacement(destination.name),
         )
+        if settings.load_via == STORAGE_WRITE:
+            if (reason := why_not(load_method, destination.columns)) is None:
+                return STREAMED[load_method](way)
+            self.target.tell_once(f"Stream {self.stream_name!r} goes by load jobs: {reason}")
         return METHODS[load_method](way)
 
     def conversion(self, constants: Mapping[str, Any], *, keys: tuple[str, ...], place: int | None) -> Conversion:

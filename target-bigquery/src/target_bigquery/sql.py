@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from singer_arrow.batch.conversion import ORDER
@@ -33,10 +34,26 @@ def ledger_entries_of(ledger: str) -> str:
     )
 
 
-def add_ledger_entries(ledger: str, count: int) -> str:
-    """Write `count` entries of @stream and @job: @batch_0, @rows_0, @batch_1, ..."""
-    values = ", ".join(f"(@batch_{i}, @stream, @job, @rows_{i}, CURRENT_TIMESTAMP())" for i in range(count))
-    return f"INSERT INTO {ledger} (batch_id, stream, job_id, `rows`, started_at) VALUES {values}"
+def add_ledger_entries(ledger: str, count: int, settled: int = 0) -> str:
+    """Write `count` entries of @stream and @job: @batch_0, @rows_0, @batch_1, ...
+
+    With them `settled` ones of jobs and times of their own: @settled_batch_0, @settled_job_0, @settled_rows_0,
+    @settled_at_0, ...
+    """
+    values = [f"(@batch_{i}, @stream, @job, @rows_{i}, CURRENT_TIMESTAMP())" for i in range(count)]
+    of_one = "(@settled_batch_{0}, @stream, @settled_job_{0}, @settled_rows_{0}, @settled_at_{0})"
+    values += [of_one.format(i) for i in range(settled)]
+    return f"INSERT INTO {ledger} (batch_id, stream, job_id, `rows`, started_at) VALUES {', '.join(values)}"
+
+
+def forget_entries(ledger: str, job: str) -> str:
+    """Take the entries of a job away; for people, who decide where the target cannot."""
+    return f"DELETE FROM {ledger} WHERE job_id = '{job}'"
+
+
+def rename_entries(ledger: str, job: str, now: str) -> str:
+    """Give the entries of a job another one's id; for people."""
+    return f"UPDATE {ledger} SET job_id = '{now}' WHERE job_id = '{job}'"
 
 
 def add_ledger_mark(ledger: str) -> str:
@@ -92,3 +109,17 @@ def widen_column(table: str, column: str, kind: str) -> str:
 
 NOTHING = "SELECT 1"
 """A job that does nothing, at no cost."""
+_CLAIM = re.compile(r"SELECT '(projects/[\w./:-]+)' AS write_stream")
+
+
+def claim(write_stream: str) -> str:
+    """A job that does nothing either, and says of which write stream it decides."""
+    text = f"SELECT '{write_stream}' AS write_stream"
+    assert claimed(text) == write_stream
+    return text
+
+
+def claimed(text: str) -> str | None:
+    """The write stream that a `claim` names; None if the text is none."""
+    found = _CLAIM.fullmatch(text)
+    return found[1] if found else None

@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+from singer_arrow.errors import SingerArrowError
+from singer_arrow.singer.declare import APPEND
 from singer_arrow.singer.loads import Limits
 from singer_arrow.singer.stage import Stage
 from singer_arrow.singer.warehouse import WarehouseTarget
@@ -14,11 +16,12 @@ from singer_arrow.storage import Storage
 from target_bigquery import connection, migrate
 from target_bigquery.answers import Table
 from target_bigquery.client import BigQuery
-from target_bigquery.config import SETTINGS, Settings
+from target_bigquery.config import SETTINGS, STORAGE_WRITE, Settings
 from target_bigquery.ledger import StreamLedger
 from target_bigquery.load.files import Files
 from target_bigquery.load.processes import Processes
 from target_bigquery.load.replacement import Replacement
+from target_bigquery.load.storage_write import RECORD_AGE_SECONDS
 from target_bigquery.sink import BigQuerySink
 
 _PUTTING = 8
@@ -39,6 +42,7 @@ class TargetBigQuery(WarehouseTarget):
         super().__init__(**kwargs)
         self._ledgers: dict[str, StreamLedger] = {}
         self._replacements: dict[str, Replacement] = {}
+        self._told: set[str] = set()
 
     @cached_property
     def settings(self) -> Settings:
@@ -55,6 +59,12 @@ class TargetBigQuery(WarehouseTarget):
         client = BigQuery(self.settings)
         migrate.prepare_dataset(client)
         return client
+
+    @property
+    def record_age_seconds(self) -> float | None:
+        """See `LoadTarget.record_age_seconds`."""
+        is_cheap = self.settings.load_via == STORAGE_WRITE and self.settings.load_method == APPEND
+        return min(RECORD_AGE_SECONDS, self.settings.max_batch_age_seconds) if is_cheap else None
 
     @cached_property
     def files(self) -> Files:
@@ -92,6 +102,21 @@ class TargetBigQuery(WarehouseTarget):
     def replacement(self, table: str) -> Replacement:
         """What will replace a table at the end of the run."""
         return self._replacements.setdefault(table, Replacement(self.client))
+
+    def tell_once(self, what: str) -> None:
+        """Warn, once a run."""
+        if what not in self._told:
+            self._told.add(what)
+            self.logger.warning(what)
+
+    def process_endofpipe(self) -> None:
+        """See `LoadTarget.process_endofpipe`."""
+        super().process_endofpipe()
+        try:
+            for ledger in self._ledgers.values():
+                ledger.write_down()
+        except SingerArrowError as error:  # all is loaded, and the next run that meets these batches will see it too
+            self.logger.warning("What was committed could not be written down: %s", error)
 
     def close(self) -> None:
         """See `LoadTarget.close`."""

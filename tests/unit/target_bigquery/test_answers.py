@@ -14,7 +14,7 @@ from google.auth import exceptions as auth
 from google.resumable_media import DataCorruption, InvalidResponse
 
 from singer_arrow.errors import CredentialsError, LoadError, NotFoundError, ServiceError, SingerArrowError
-from target_bigquery import answers
+from target_bigquery import answers, sql
 from target_bigquery.answers import AlreadyExistsError, ChangedError, QuotaError
 from target_bigquery.retries import Kind
 
@@ -107,7 +107,10 @@ def test_jobs() -> None:
     running = answers.job(made_job(state="RUNNING", output_rows=None))
     assert not running.is_done
     assert not running.succeeded
-    query = answers.job(made_job(job_type="query", destination=None))
+    query = answers.job(made_job(job_type="query", destination=None, query="SELECT 1"))
+    assert query.claims is None
+    name = "projects/p/datasets/d/tables/t/streams/s"
+    assert answers.job(made_job(job_type="query", destination=None, query=sql.claim(name))).claims == name
     assert (query.rows, query.table) == (0, None)
 
 

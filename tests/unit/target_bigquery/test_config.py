@@ -51,7 +51,10 @@ def test_default_target_schema_names_the_dataset() -> None:
         ({"gcs_stage": "s3://b/p"}, "'gcs_stage' is 's3://b/p'; it reads gs://bucket/prefix"),
         ({"gcs_stage": "gs://b/p*"}, "'gcs_stage' is .* it reads gs://bucket/prefix"),
         ({"clean_up_batch_files": True}, "'clean_up_batch_files' needs 'manifest_roots'"),
-        ({"load_via": "storage_write"}, "'load_via' .* is not available yet"),
+        (
+            {"load_via": "storage_write", "api_endpoint": "http://127.0.0.1:9"},
+            "'load_via' is storage_write, and setting 'api_endpoint' .*set 'storage_write_endpoint' too",
+        ),
         ({"credentials_path": "a", "credentials_json": "{}"}, "say the same twice"),
         ({"credentials_json": "not json"}, "'credentials_json' is no JSON"),
         ({"credentials_json": "[1]"}, "'credentials_json' must hold a JSON object"),
@@ -106,8 +109,7 @@ def test_every_setting_is_described() -> None:
     contract = (
         *("project", "dataset", "default_target_schema", "location", "credentials_path", "credentials_json"),
         *("impersonate_service_account", "api_endpoint", "load_method", "load_format", "load_via", "gcs_stage"),
-        "manifest_roots",
-        "clean_up_batch_files",
+        *("manifest_roots", "clean_up_batch_files", "storage_write_endpoint"),
         *(
             "max_parallel_loads",
             "max_batch_age_seconds",

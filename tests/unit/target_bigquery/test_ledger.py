@@ -7,14 +7,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from singer_arrow.errors import LoadError
 from target_bigquery import ledger as ledger_module
 from target_bigquery.answers import Answer, Job, Table
-from target_bigquery.ledger import FORGOTTEN, StreamLedger
+from target_bigquery.ledger import FORGOTTEN, SETTLED, StreamLedger
+from target_bigquery.write_errors import Kind, WriteError
 
 START = datetime.now(UTC)
 
@@ -30,6 +33,7 @@ class Server:
         self.lock = threading.Lock()
         self.entries: list[dict[str, Any]] = []
         self.jobs: dict[str, Job] = {}
+        self.streams: dict[str, WriteStream] = {}
         self.rows: Counter[str] = Counter()
         self.created = START
         self._ticks = 0
@@ -38,7 +42,9 @@ class Server:
         self._ticks += 1
         return START + timedelta(milliseconds=self._ticks)
 
-    def insert(self, job_id: str, kind: str, batches: Sequence[str] = (), error: str | None = None) -> Job | None:
+    def insert(
+        self, job_id: str, kind: str, batches: Sequence[str] = (), error: str | None = None, claims: str | None = None
+    ) -> Job | None:
         """The job, if there was none of that id."""
         with self.lock:
             if job_id in self.jobs:
@@ -46,8 +52,33 @@ class Server:
             if error is None:
                 self.rows.update(batches)
             table = "p.d.t" if kind == "load" else None
-            self.jobs[job_id] = Job(job_id, kind, is_done=True, ended=self.now(), error=error, table=table)
+            ended = self.now()
+            self.jobs[job_id] = Job(job_id, kind, is_done=True, ended=ended, error=error, table=table, claims=claims)
             return self.jobs[job_id]
+
+    def opened(self, batches: Sequence[str]) -> str:
+        """A pending write stream that holds these batches, and is ended."""
+        with self.lock:
+            name = f"projects/p/datasets/d/tables/t/streams/{len(self.streams)}"
+            self.streams[name] = WriteStream(list(batches))
+            return name
+
+    def commit(self, name: str) -> datetime | None:
+        with self.lock:
+            stream = self.streams[name]
+            if stream.committed is not None:
+                return None
+            stream.committed = self.now()
+            self.rows.update(stream.batches)
+            return stream.committed
+
+
+@dataclass
+class WriteStream:
+    """Batches, and when they were committed."""
+
+    batches: list[str]
+    committed: datetime | None = None
 
 
 class Client:
@@ -87,6 +118,9 @@ class Client:
         for name, batch in given.items():
             if name.startswith("batch_"):
                 self.write(batch, given["job"], now)
+            if name.startswith("settled_batch_"):
+                number = name.rpartition("_")[2]
+                self.write(batch, given[f"settled_job_{number}"], given[f"settled_at_{number}"])
         self.step()
         return Answer([], now)
 
@@ -109,30 +143,59 @@ class Client:
         self.step()
         return None if self._server.insert(job_id, "query") else self._server.jobs[job_id]
 
+    def claim(self, job_id: str, write_stream: str) -> bool:
+        self.step()
+        taken = self._server.insert(job_id, "query", claims=write_stream)
+        return taken is not None or self._server.jobs[job_id].claims == write_stream
+
+    @property
+    def writes(self) -> Client:
+        return self
+
+    def committed(self, name: str) -> datetime | None:
+        self.step()
+        if name not in self._server.streams:
+            raise WriteError("forgotten", Kind.GONE)
+        return self._server.streams[name].committed
+
+    def commit(self, name: str) -> datetime | None:
+        self.step()
+        return self._server.commit(name)
+
 
 def table(server: Server) -> Table:
     return Table("t", (), (), server.created, {}, None, (), None)
 
 
 def run(server: Server, batches: Sequence[str], chance: random.Random, **client: float) -> None:
-    """A process: what AppendOnly does, in groups of its own choice, some of them at once."""
+    """A process: what AppendOnly and StreamedAppend do, in groups of its own choice."""
     connection: Any = Client(server, chance, **client)
     ledger = StreamLedger(connection, "s", table(server))
     rest = list(batches)
     while rest:
         size = chance.randint(1, 4)
         group, rest = [b for b in rest[:size] if ledger.loaded(b) is None], rest[size:]
+        stream, held = "", list[str]()
         while group:
+            if chance.random() < 0.5 and held != group:
+                stream, held = server.opened(group), group
             job_id, theirs = ledger.begin(dict.fromkeys(group, 1))
             if theirs:
                 group = [b for b in group if b not in theirs]
                 continue
             connection.step()
+            if held == group:
+                if not connection.claim(job_id, stream):
+                    continue
+                when = connection.commit(stream) or connection.committed(stream)
+                ledger.committed(dict.fromkeys(group, 1), job_id, when)
+                break
             error = "backendError" if chance.random() < 0.1 else None
             job = server.insert(job_id, "load", group, error)
             connection.step()
             if job is not None and job.error is None:
                 break
+    ledger.write_down()
 
 
 def quietly(*arguments: Any, **options: Any) -> None:
@@ -162,6 +225,9 @@ def test_each_batch_is_loaded_exactly_once(seed: int, monkeypatch: pytest.Monkey
         assert not [b for b, times in server.rows.items() if times > 1]
     run(server, batches, chance)
     assert server.rows == Counter(batches)
+    server.streams.clear()  # BigQuery forgets them; the last run has written down what was committed
+    again = opened(server)
+    assert all(again.loaded(batch) is not None for batch in batches)
 
 
 def entered(server: Server, batch: str, job_id: str) -> None:
@@ -241,3 +307,40 @@ def test_a_job_that_ends_after_the_table_was_found_empty_is_not_void(server: Ser
     opened(server).loaded("b")  # finds it empty while the job is still to come
     server.insert(job_id(server), "load", ["a"])
     assert opened(server).loaded("a") is not None
+
+
+# Claims
+
+
+def test_a_claim_means_loaded_and_is_committed_by_whoever_finds_it(server: Server) -> None:
+    server.insert(job_id(server), "query", claims=server.opened(["a"]))
+    ledger = opened(server)
+    when = ledger.loaded("a")
+    assert when == next(iter(server.streams.values())).committed is not None
+    assert server.rows["a"] == 1
+    assert opened(server).loaded("a") == when
+    assert server.rows["a"] == 1
+    ledger.write_down()
+    assert server.entries[-1] == server.entries[0] | {"job_id": f"{job_id(server)}{SETTLED}", "started_at": when}
+    server.streams.clear()
+    assert opened(server).loaded("a") == when
+
+
+def test_a_claim_for_a_write_stream_that_is_forgotten_is_for_people(server: Server) -> None:
+    server.insert(job_id(server), "query", claims="projects/p/datasets/d/tables/t/streams/x")
+    with pytest.raises(LoadError, match=r"batch a,.* whether the 1 rows .*DELETE FROM `p`.* WHERE job_id = '.*_1'; .*"):
+        opened(server).loaded("a")
+    server.created = server.now()
+    assert opened(server).loaded("a") is None  # the table is younger
+
+
+def test_what_is_settled_is_written_with_the_next_entries_and_once(server: Server) -> None:
+    ledger = opened(server)
+    first, _ = ledger.begin({"b": 1, "c": 1})
+    ledger.committed({"b": 1, "c": 1}, first, server.now())
+    ledger.begin({"d": 1})
+    ledger.begin({"e": 1})
+    ledger.write_down()
+    settled = [e["batch_id"] for e in server.entries if e["job_id"] == f"{first}{SETTLED}"]
+    assert settled == ["b", "c"]
+    assert opened(server).loaded("b") is not None

@@ -46,6 +46,25 @@ def test_entries_are_parameters() -> None:
     )
 
 
+def test_settled_entries_have_jobs_and_times_of_their_own() -> None:
+    text = sql.add_ledger_entries("`l`", 1, 2)
+    assert text.endswith(
+        "VALUES (@batch_0, @stream, @job, @rows_0, CURRENT_TIMESTAMP()), "
+        "(@settled_batch_0, @stream, @settled_job_0, @settled_rows_0, @settled_at_0), "
+        "(@settled_batch_1, @stream, @settled_job_1, @settled_rows_1, @settled_at_1)"
+    )
+    assert sql.add_ledger_entries("`l`", 0, 1).endswith(
+        "VALUES (@settled_batch_0, @stream, @settled_job_0, @settled_rows_0, @settled_at_0)"
+    )
+
+
+def test_claims_say_which_write_stream_they_are_for() -> None:
+    name = "projects/example.com:p-1/datasets/d/tables/t_é/streams/Cic2_Y-m8:s8"
+    assert sql.claimed(sql.claim(name)) == name
+    assert sql.claimed(sql.NOTHING) is None
+    assert sql.claimed("SELECT 'x' AS write_stream") is None
+
+
 @pytest.mark.parametrize(
     "text",
     [

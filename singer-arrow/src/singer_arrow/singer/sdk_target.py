@@ -80,6 +80,11 @@ class LoadTarget(CheckedPlugin, Target):
     def limits(self) -> Limits:
         """Where loads end and how many run at once."""
 
+    @property
+    def record_age_seconds(self) -> float | None:
+        """How long records wait for others, where each file of them is a load of its own; None: as all else."""
+        return None
+
     def close(self) -> None:
         """Give back what the target holds; called at the end of the run."""
         self.remover.close(GRACE_SECONDS)
@@ -386,10 +391,11 @@ class LoadTarget(CheckedPlugin, Target):
             try:
                 if self._is_ending:
                     return
-                if self.intake.is_due(min(_MOST_HELD_SECONDS, self.limits.age_seconds)):
+                age = self.limits.age_seconds if (own := self.record_age_seconds) is None else own
+                if self.intake.is_due(min(_MOST_HELD_SECONDS, age)):
                     self.intake.flush()
                 for sink in self._sinks_active.values():
-                    if isinstance(sink, LoadSink) and sink.is_old(self.limits.age_seconds):
+                    if isinstance(sink, LoadSink) and sink.is_old(age):
                         self.drain_one(sink)
             except Exception as error:  # noqa: BLE001 - it is told where lines are read
                 self.intake.fail(error)  # while the lock is held: nothing may follow what was lost

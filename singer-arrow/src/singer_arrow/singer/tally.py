@@ -6,13 +6,14 @@ import threading
 import time
 from dataclasses import asdict, dataclass
 
-_RARE = ("nul_characters", "long_texts")
+_RARE = ("nul_characters", "long_texts", "write_streams")
 
 
 @dataclass(slots=True)
 class Counts:
     """Of one stream: BATCH messages and files read, load jobs run, rows and bytes loaded, and what was left out.
 
+    `write_streams` are those of BigQuery's Storage Write API, where they take the place of load jobs.
     `nul_characters` counts those that were replaced or removed, `long_texts` those that were put elsewhere; most runs
     have none and do not tell.
     """
@@ -26,6 +27,7 @@ class Counts:
     skipped: int = 0
     nul_characters: int = 0
     long_texts: int = 0
+    write_streams: int = 0
 
 
 class Tally:

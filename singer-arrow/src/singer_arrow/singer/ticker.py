@@ -20,6 +20,10 @@ class Ticking(Protocol):
         """Where loads end."""
 
     @property
+    def record_age_seconds(self) -> float | None:
+        """How long records wait, where that is not as long as all else."""
+
+    @property
     def checkpoints(self) -> Checkpoints:
         """What holds STATE back."""
 
@@ -44,7 +48,8 @@ def tick(reference: weakref.ref[Ticking], loads: Loads) -> None:
             if time.monotonic() - said >= _PROGRESS_SECONDS:
                 target.report_progress()
                 said = time.monotonic()
-            period = min(1.0, max(0.05, target.limits.age_seconds / 2))
+            ages = (target.limits.age_seconds, target.record_age_seconds)
+            period = min(1.0, max(0.05, min(age for age in ages if age is not None) / 2))
             del target
             time.sleep(period)
     except BaseException as error:  # noqa: BLE001 - it is raised again where the messages are read

@@ -200,7 +200,8 @@ class WarehouseSink(LoadSink):
             is_temporary=True,
             stream=self.stream_name,
         )
-        self.target.loads.add(self.lane, item, token=token, kind=self.lane.kind(item))
+        alone = self.target.record_age_seconds is not None and not self.lane.deferred
+        self.target.loads.add(self.lane, item, token=token, kind=self.lane.kind(item), alone=alone)
 
     def activate_version(self, new_version: int) -> None:
         """Take the rows of older versions out of the table, once all that came before is in it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from singer_arrow.singer.declare import APPEND, OVERWRITE, UPSERT
 from target_bigquery.load.append import AppendOnly
 from target_bigquery.load.overwrite import Overwrite
+from target_bigquery.load.storage_write import STREAMED, why_not
 from target_bigquery.load.upsert import Upsert
 
 METHODS: dict[str, type[AppendOnly] | type[Upsert] | type[Overwrite]] = {
@@ -13,4 +14,4 @@ METHODS: dict[str, type[AppendOnly] | type[Upsert] | type[Overwrite]] = {
     OVERWRITE: Overwrite,
 }
 
-__all__ = ["METHODS", "AppendOnly", "Overwrite", "Upsert"]
+__all__ = ["METHODS", "STREAMED", "AppendOnly", "Overwrite", "Upsert", "why_not"]

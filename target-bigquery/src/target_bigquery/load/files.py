@@ -117,6 +117,18 @@ class Files:
         file = LocalFile(path, item.urls[0] if item.urls else "", is_temporary=True)
         return Part(item, (file,), rows, path.stat().st_size, as_it_is=True)
 
+    def rows(self, item: Item) -> Iterator[pa.RecordBatch]:
+        """The rows of an item, as uploads have them.
+
+        Raises:
+            NotFoundError, DataError: As `prepare`.
+        """
+        return self._converted(item)
+
+    def temporary(self, suffix: str) -> Path:
+        """A new name for a temporary file."""
+        return self._temporary(suffix)
+
     def join(self, parts: Sequence[Part], upload_format: str) -> Upload:
         """Make one file of the files of a group, which stay until they are discarded.
 

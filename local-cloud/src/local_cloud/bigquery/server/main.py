@@ -21,6 +21,7 @@ from local_cloud.bigquery.server import (
     merges,
     schemas,
     turns,
+    writes,
 )
 from local_cloud.environment import STAGE_BUCKET
 from local_cloud.gcs import server as gcs_server
@@ -53,7 +54,6 @@ def main() -> None:
 
     from local_bigquery.app import app
     from local_bigquery.engine import database
-    from local_bigquery.grpc import server as grpc_server
     from local_bigquery.settings import settings
 
     settings.data_dir = data_dir
@@ -61,10 +61,10 @@ def main() -> None:
     objects = Objects(settings.gcs_local_root)
     objects.create_bucket(STAGE_BUCKET)
     databases.mend(kept=run_dir.resolve() not in data_dir.resolve().parents)
-    for part in (lookups, loads, schemas, layouts, alterations, merges, turns, locations, jobs, costs):
+    for part in (lookups, loads, schemas, layouts, alterations, merges, turns, locations, jobs, costs, writes):
         part.mend()
     database.connection()
-    _, grpc_port = grpc_server.start("127.0.0.1", 0)
+    grpc_port = writes.start("127.0.0.1")
     listening = socket.create_server(("127.0.0.1", 0))
     facts = {"url": f"http://127.0.0.1:{listening.getsockname()[1]}", "grpc": f"127.0.0.1:{grpc_port}"}
     facts |= {"gcs": f"http://127.0.0.1:{gcs_server.start(objects).server_port}", "gcs_folder": str(objects.folder)}

@@ -1,0 +1,172 @@
+"""load_via: storage_write. Rows go as Arrow through the Storage Write API, into a pending write stream for each group.
+
+append-only: the write stream is into the table itself, and is committed once the ledger has a claim for it. upsert: it
+is into the group's staging table, which nobody else knows. overwrite stays with load jobs: its rows are not seen before
+the end of the run, and BigQuery promises of copies of tables only that they hold what was not written just before.
+Tables with a column that the API has no Arrow type for stay with load jobs too, and so do items with a row that is too
+large for a request.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from singer_arrow.batch.conversion import ORDER
+from singer_arrow.singer.declare import APPEND, OVERWRITE, UPSERT
+from singer_arrow.singer.items import Item as AnyItem
+from singer_arrow.singer.names import digest
+from singer_arrow.singer.retries import Waiting, pauses
+from singer_arrow.urls import Url
+from target_bigquery import connection, migrate
+from target_bigquery.connection import logger
+from target_bigquery.load import load_job, rows, write_stream
+from target_bigquery.load.append import AppendOnly
+from target_bigquery.load.files import Item, Part, Upload
+from target_bigquery.load.lane import Way
+from target_bigquery.load.rows import Rows
+from target_bigquery.load.upsert import Staged, Upsert
+from target_bigquery.types import Column
+
+RECORD_AGE_SECONDS = 1.0
+"""How long RECORD messages wait for others, where each load adds rows to the table at once."""
+_ROWS = "rows"
+
+
+def why_not(load_method: str, columns: Sequence[Column]) -> str | None:
+    """Why a stream goes by load jobs nevertheless; None if it does not."""
+    if load_method == OVERWRITE:
+        return "overwrite replaces the table by a copy, which may lack what was written just before"
+    if column := rows.untaken(columns):
+        return f"the Storage Write API takes no Arrow for column {column}"
+    return None
+
+
+class StreamedAppend(AppendOnly):
+    """append-only: each group is one write stream into the table."""
+
+    def make_ready(self, item: AnyItem[Any]) -> Any:
+        """See the base; rows, or a part for a load job."""
+        return _rows(self.way, item) or super().make_ready(item)
+
+    def stage(self, parts: Sequence[Any]) -> None:
+        """Load a group."""
+        ready, large = _sorted(parts)
+        try:
+            if large:
+                super().stage(large)
+            if ready:
+                self._write(ready)
+        finally:
+            _discard(parts)
+
+    def count(self, upload: Upload) -> None:
+        """See the base."""
+        _count(self.way, upload)
+
+    def _write(self, parts: Sequence[Rows]) -> None:
+        writes, ledger, table = self.way.client.writes, self.way.ledger, self.way.destination.name
+        name, waiting = write_stream.fill(writes, table, parts), Waiting(logger)
+        batches = {p.item.batch_id: p.rows for p in parts if p.item.batch_id}
+        for pause in pauses(connection.DEADLINE_SECONDS) if batches else ():
+            job_id, theirs = ledger.begin(batches)
+            if theirs:
+                for batch_id in theirs:
+                    self.skip(batch_id, "just now by another run")
+                if rest := [p for p in parts if p.item.batch_id not in theirs]:
+                    self._write(rest)
+                return
+            if self.way.client.claim(job_id, name):
+                ledger.committed(batches, job_id, _commit(self.way, name))
+                break
+            error = load_job.BusyError(f"Loading into table {table}: somebody else took the id of the job {job_id}")
+            if pause is None:
+                raise load_job.too_busy(error)
+            waiting.before_again(pause, error)
+        else:
+            _commit(self.way, name)
+        self.count(_told(parts))
+
+
+class StreamedUpsert(Upsert):
+    """upsert: each group is one write stream into a staging table of its own, which is merged as ever."""
+
+    def make_ready(self, item: AnyItem[Any]) -> Any:
+        """See the base; rows, or a part for a load job."""
+        return _rows(self.way, item) or super().make_ready(item)
+
+    def stage(self, parts: Sequence[Any]) -> Staged | None:
+        """Load a group into a staging table."""
+        bigquery, table = self.way.client, self.way.destination
+        ready, large = _sorted(parts)
+        if not ready and not large:
+            return None
+        try:
+            name = migrate.staging_name(table.name, uuid.uuid4().hex)
+            fields = [*migrate.nullable(table.load_fields), {"name": ORDER, "type": "INTEGER"}]
+            migrate.create_staging(bigquery, name, fields)
+            if large:
+                upload = self.join(large)
+                try:
+                    prefix = f"target_bigquery_{digest(name, 16)}_"
+                    load_job.run_until_done(bigquery, upload, name, fields, prefix)
+                finally:
+                    self.way.files.discard(upload)
+            if ready:
+                _commit(self.way, write_stream.fill(bigquery.writes, name, ready))
+        finally:
+            _discard(parts)
+            self.way.files.discard(*large)
+        return Staged(name, _told([*ready, *large]))
+
+    def count(self, upload: Upload) -> None:
+        """See the base."""
+        _count(self.way, upload)
+
+
+STREAMED: dict[str, type[StreamedAppend] | type[StreamedUpsert]] = {APPEND: StreamedAppend, UPSERT: StreamedUpsert}
+
+
+def _rows(way: Way, item: Item) -> Rows | None:
+    """An item's rows as they are sent; None if one of them is too large."""
+    path = way.files.temporary(".rows")
+    try:
+        written = rows.write(item, way.files.rows(item), path)
+    except rows.TooLargeError:
+        path.unlink()
+        limit = rows.REQUEST_BYTES / 1e6
+        logger.info("Stream %r: rows beyond %.0f MB go by a load job", way.stream, limit)
+        return None
+    if item.is_temporary:
+        for url in item.urls:
+            Url.parse(url).local_path().unlink(missing_ok=True)
+    return written
+
+
+def _sorted(parts: Sequence[Any]) -> tuple[list[Rows], list[Part]]:
+    """What is sent, and what goes by a load job; without what is empty."""
+    live = [p for p in parts if p.rows]
+    return [p for p in live if isinstance(p, Rows)], [p for p in live if isinstance(p, Part)]
+
+
+def _discard(parts: Sequence[Any]) -> None:
+    for part in parts:
+        if isinstance(part, Rows):
+            part.path.unlink(missing_ok=True)
+
+
+def _commit(way: Way, name: str) -> datetime:
+    return write_stream.commit(way.client.writes, name)
+
+
+def _told(parts: Sequence[Rows | Part]) -> Upload:
+    """What the lanes count."""
+    return Upload(Path(), _ROWS, sum(p.rows for p in parts), sum(p.bytes for p in parts), is_temporary=False)
+
+
+def _count(way: Way, upload: Upload) -> None:
+    kind = "write_streams" if upload.file_format == _ROWS else "load_jobs"
+    way.tally.add(rows=upload.rows, bytes=upload.bytes, **{kind: 1})
