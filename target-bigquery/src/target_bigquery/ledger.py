@@ -24,7 +24,7 @@ import threading
 import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -198,13 +198,15 @@ class StreamLedger:
         return [e for e in entries if e.job_id.startswith(self._prefix)]
 
     def _unsettled(self, entries: Sequence[Entry]) -> list[Entry]:
-        """The entries but for second ones, whose outcomes are known now."""
+        """The entries under the ids of their jobs; what became of those that are settled is known from here on."""
+        found = []
         with self._lock:
             for entry in entries:
-                if entry.job_id.endswith(SETTLED):
-                    outcome = Outcome(loaded=True, ended=entry.started_at)
-                    self._outcomes[entry.job_id.removesuffix(SETTLED)] = outcome
-        return [e for e in entries if not e.job_id.endswith(SETTLED)]
+                job_id = entry.job_id.removesuffix(SETTLED)
+                if job_id != entry.job_id:
+                    self._outcomes[job_id] = Outcome(loaded=True, ended=entry.started_at)
+                found.append(replace(entry, job_id=job_id))
+        return found
 
     def _loaded_meanwhile(self, batches: Mapping[str, int], job_id: str) -> set[str]:
         """Batches that another process has loaded, among entries that were not there when this one began."""
