@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import types as pt
 
+from singer_arrow.urls import Url
 from target_bigquery.load.files import Item
 from target_bigquery.types import Column
 
@@ -37,12 +38,13 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """An item whose rows are ready to be sent; they wait in a file."""
+    """An item whose rows are ready to be sent; they wait in a file on this machine, and nothing of it elsewhere."""
 
     item: Item
     path: Path
     spans: tuple[Span, ...]
     schema: bytes
+    staged: tuple[Url, ...] = ()
 
     @property
     def rows(self) -> int:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from singer_arrow.batch.conversion import ORDER
@@ -164,7 +163,8 @@ def _commit(way: Way, name: str) -> datetime:
 
 def _told(parts: Sequence[Rows | Part]) -> Upload:
     """What the lanes count."""
-    return Upload(Path(), _ROWS, sum(p.rows for p in parts), sum(p.bytes for p in parts), is_temporary=False)
+    kind = _ROWS if any(isinstance(p, Rows) for p in parts) else ""
+    return Upload(None, kind, sum(p.rows for p in parts), sum(p.bytes for p in parts), is_temporary=False)
 
 
 def _count(way: Way, upload: Upload) -> None:
