@@ -1,7 +1,7 @@
 # Every target works on a fresh machine that has Python >= 3.11 and make: uv is installed into .uv if it is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench docs build clean
+.PHONY: help setup demo test faults soak lint format bench docs build clean
 
 # Behind a proxy with a certificate of its own, the system's certificates are the right ones.
 export UV_SYSTEM_CERTS ?= 1
@@ -10,6 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 UV := $(shell command -v uv || echo .uv/bin/uv)
 RUN := $(UV) run --no-sync
 # One more than there are cores: many tests wait for processes that they kill, or for queues.
+MINUTES ?= 30
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 
 help:  ## Show this list
@@ -27,6 +28,13 @@ demo: setup  ## Files from S3 to BigQuery and Redshift on this machine, checked,
 
 test: setup  ## Run the whole test suite
 	@$(RUN) pytest --numprocesses=$(WORKERS) --dist=worksteal $(ARGS)
+
+faults: setup  ## Every fault at every step and request of both targets; prints the totals
+	@PYTHONPATH=tests/programs $(RUN) python -m fault_suite $(ARGS)
+
+soak: setup  ## Faults by chance for MINUTES, kills of whole pipelines, large loads
+	@PYTHONPATH=tests/programs $(RUN) python -m fault_suite --minutes $(MINUTES) $(ARGS)
+	@HYPOTHESIS_PROFILE=deep $(RUN) pytest -m '' --numprocesses=2 --dist=worksteal -rP tests/faults/test_kill.py tests/faults/test_kill_sqs.py tests/faults/test_size.py tests/integration/test_model.py
 
 lint: setup  ## Format, lint, types and import rules
 	@$(RUN) ruff format --check .

@@ -120,6 +120,7 @@ class Pipeline:
         return subprocess.Popen(command, stderr=subprocess.PIPE, env=self._run.env, **streams)
 
 
+@pytest.mark.parametrize("warehouse", ["bigquery", pytest.param("redshift", marks=pytest.mark.soak)], indirect=True)
 def test_kills_and_a_run(
     run: Programs, source: str, queue: str, bucket: str, sqs: Any, warehouse: Warehouse, tmp_path: Path
 ) -> None:

@@ -159,6 +159,16 @@ def test_a_copy_that_ends_in_the_middle(
     assert sql("select count(*) from t") == [(1000,)]
 
 
+def test_how_often_rules_applied_is_told_when_they_are_replaced(
+    sql: Client, redshift_faults: Callable[..., list[int]]
+) -> None:
+    redshift_faults({"match": "nothing"}, {"match": "", "action": "none", "skip": 1, "times": 3})
+    for _ in range(6):
+        sql("select 1")
+    assert redshift_faults({"match": "", "action": "kill"}) == [0, 3]
+    assert redshift_faults() == [0]  # what sets rules is not subject to them
+
+
 def test_faults_that_cannot_be_understood(cloud: Cloud) -> None:
     with pytest.raises(psycopg.Error, match="wrong faults: unknown key when"):
         cloud.redshift_faults({"when": "now"})

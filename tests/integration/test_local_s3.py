@@ -137,6 +137,14 @@ def test_a_stall(client: Client, s3_faults: FaultProxy, key: dict[str, str]) -> 
         client(read_timeout=0.5).get_object(**key)["Body"].read()
 
 
+@pytest.mark.parametrize("forward", [False, True])
+def test_no_answer_at_all(client: Client, s3: Any, s3_faults: FaultProxy, bucket: str, forward: bool) -> None:
+    s3_faults.set({"match": "^PUT", "action": "hang", "forward": forward, "stall_s": 30})
+    with pytest.raises(ReadTimeoutError):
+        client(read_timeout=0.5).put_object(Bucket=bucket, Key="x", Body=b"x")
+    assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == forward
+
+
 def test_chances_repeat_with_their_seed(client: Client, s3_faults: FaultProxy, key: dict[str, str]) -> None:
     def outcomes(seed: int) -> list[int]:
         s3_faults.set({"match": "^HEAD", "action": "error", "probability": 0.5}, seed=seed)

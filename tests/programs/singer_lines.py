@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +89,21 @@ class Batches:
         return message if version is None else message | {"version": version}
 
 
-def load(messages: Iterable[Message], config: dict[str, Any], target: type[LoadTarget] = TargetBigQuery) -> LoadTarget:
-    """Run a target in this process, as its executable does."""
+def load(
+    messages: Iterable[Message],
+    config: dict[str, Any],
+    target: type[LoadTarget] = TargetBigQuery,
+    on_state: Callable[[Message], None] = lambda _: None,
+) -> LoadTarget:
+    """Run a target in this process, as its executable does; each STATE is heard of before it leaves."""
     running = target(config=dict(config))
+    emit = running._emit_state
+
+    def emit_heard(state: Any) -> None:
+        on_state(state)
+        emit(state)
+
+    running._emit_state = emit_heard  # type: ignore[method-assign]
     try:
         running.listen(io.StringIO(lines(messages)))
     except BaseException as error:

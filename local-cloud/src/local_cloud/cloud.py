@@ -136,17 +136,21 @@ class Cloud:
 
         return psycopg.connect(self.redshift_dsn, **{"autocommit": True} | options)
 
-    def redshift_faults(self, *rules: RuleDict) -> None:
+    def redshift_faults(self, *rules: RuleDict) -> list[int]:
         """Make statements in Redshift fail or wait from now on, instead of what was set before; without rules none do.
 
         The first rule that matches a statement applies; `local_cloud.redshift.faults.Rule` documents every key.
+
+        Returns:
+            How often each of the rules that were set before applied.
 
         Raises:
             psycopg.Error: a rule has an unknown key or value.
         """
         text = json.dumps(rules).replace("\\", "\\\\").replace("'", "''")
         with self.redshift_connection() as connection:
-            connection.execute(f"LOCAL CLOUD FAULTS '{text}'")
+            done = connection.execute(f"LOCAL CLOUD FAULTS '{text}'").statusmessage
+            return [int(count) for count in done.split()[1:]]
 
     def redshift_statements(self) -> list[str]:
         """The statements that clients sent to Redshift, the newest last, without credentials."""

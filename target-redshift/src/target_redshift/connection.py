@@ -115,7 +115,7 @@ class Session:
         is_free = self._in_use.acquire(blocking=False)
         try:
             if is_free:
-                self._driver.close()
+                _close(self._driver)
             else:  # which would wait for the answer; the thread that gets none closes it
                 self._driver._usock.shutdown(socket.SHUT_RDWR)
         except Exception:  # noqa: BLE001 - it is of no use any more, whatever is wrong with it
@@ -123,6 +123,16 @@ class Session:
         finally:
             if is_free:
                 self._in_use.release()
+
+
+def _close(driver: Any) -> None:
+    """End a driver's connection. It forgets its file without closing it, of which Python tells if it holds anything."""
+    file = driver._sock
+    try:
+        driver.close()
+    finally:
+        if file is not None:
+            file.close()
 
 
 class Connection:

@@ -31,7 +31,7 @@ class Connection:
     async def pass_on(self, request: http.Head, verdict: Verdict, entry: dict[str, Any]) -> None:
         """Treat one request as decided, and note in `entry` what went over the wire."""
         rule = verdict.rule
-        lost = rule is not None and rule.action in {"error", "reset"}
+        lost = rule is not None and rule.action in {"error", "reset", "hang"}
         if rule is not None and lost and not rule.forward:
             await self._drop(request, entry)
             await asyncio.sleep(verdict.delay_s)
@@ -80,6 +80,9 @@ class Connection:
     async def _lose(self, request: http.Head, rule: Rule, entry: dict[str, Any]) -> None:
         if rule.action == "reset":
             self._abort()
+        if rule.action == "hang":
+            await asyncio.sleep(rule.stall_s)
+            raise ConnectionLostError
         entry["status"] = rule.status
         await self.send(http.error(request, rule.status, rule.code, rule.message))
         raise ConnectionLostError

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
-Action = Literal["none", "error", "reset", "truncate", "stall"]
+Action = Literal["none", "error", "reset", "truncate", "stall", "hang"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +17,8 @@ class Rule:
         match: regular expression searched for in "METHOD /path?query".
         action: `error` answers with `status` and `code`; `reset` ends the connection by RST; `truncate` sends the
             headers and the first `keep` of the body, then closes; `stall` sends as much and then nothing for
-            `stall_s`; `none` only delays.
-        forward: with `error` and `reset`: the service does what was asked, and only its answer is lost.
+            `stall_s`; `hang` sends nothing at all for `stall_s`, then closes; `none` only delays.
+        forward: with `error`, `reset` and `hang`: the service does what was asked, and only its answer is lost.
         status: HTTP status of an error.
         code: its code, as SlowDown, InvalidAccessKeyId, ExpiredToken, or a reason of BigQuery.
         message: its words.

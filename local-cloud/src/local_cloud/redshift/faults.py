@@ -86,20 +86,25 @@ def _rule(given: RuleDict) -> Rule:
 
 
 class Faults:
-    """The rules in force, counted; of those that match a statement the first applies."""
+    """The rules in force, counted; of those that match a statement the first applies, but none to `LOCAL CLOUD ...`."""
 
     def __init__(self) -> None:
         self._rules: list[Rule] = []
         self._seen: list[int] = []
+        self._applied: list[int] = []
         self._lock = threading.Lock()
 
-    def set(self, rules: list[Rule]) -> None:
-        """Forget the rules before; these apply from now on."""
+    def set(self, rules: list[Rule]) -> list[int]:
+        """Forget the rules before; these apply from now on. How often each of those before applied."""
         with self._lock:
+            applied, self._applied = self._applied, [0] * len(rules)
             self._rules, self._seen = rules, [0] * len(rules)
+        return applied
 
     def of(self, statement: str) -> Rule | None:
         """The rule that applies to a statement about to be done; it counts as used."""
+        if statement[:11].upper() == "LOCAL CLOUD":
+            return None
         with self._lock:
             for index, rule in enumerate(self._rules):
                 if not re.search(rule.match, statement, re.IGNORECASE | re.DOTALL):
@@ -107,6 +112,7 @@ class Faults:
                 self._seen[index] += 1
                 used = self._seen[index] - rule.skip
                 if used > 0 and (rule.times is None or used <= rule.times):
+                    self._applied[index] += 1
                     return rule
         return None
 

@@ -73,8 +73,8 @@ def do(
         case Nothing():
             return [tag(statement.tag)]
         case SetFaults():
-            session.cluster.faults.set(faults.parse(statement.rules))
-            return [tag("SET")]
+            applied = session.cluster.faults.set(faults.parse(statement.rules))
+            return [tag(" ".join(map(str, ("SET", *applied))))]
         case ShowStatements():
             rows = [wire.data_row([text.encode()]) for text in session.cluster.statements.all()]
             head = [] if described else [wire.text_columns("statement")]

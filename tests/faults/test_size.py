@@ -1,0 +1,133 @@
+"""Loads of a size at which what grows would be seen: many streams, many messages, many bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from singer_lines import Batches, Message, lines, record, schema, state
+from warehouses import Warehouse
+
+from local_cloud.programs import Programs
+
+MB, GB = 1 << 20, 1 << 30
+TEXT = "a text that is the same in each row, so that files are small and Arrow is large " * 3
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a process took: CPU seconds and MB at its peak; what it wrote and said."""
+
+    cpu: float
+    peak_mb: float
+    code: int
+    out: str
+    said: str
+
+
+def measured(command: list[str], env: Any, stdin: Any, folder: Path) -> Cost:
+    """Run a program to its end."""
+    out, said = folder / "out", folder / "said"
+    with out.open("wb") as output, said.open("wb") as errors:
+        process = subprocess.Popen(command, stdin=stdin, stdout=output, stderr=errors, env=env)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    cpu, peak = used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    return Cost(cpu, peak, process.returncode, out.read_text(), said.read_text())
+
+
+def run_target(run: Programs, warehouse: Warehouse, messages: list[Message], folder: Path, **config: Any) -> Cost:
+    """Run the target on messages; it must end well."""
+    path = folder / "messages"
+    path.write_text(lines(messages))
+    command, started = run.command(warehouse.program, config=["ENV", config]), time.monotonic()
+    with path.open("rb") as stdin:
+        cost = measured(command, run.env, stdin, folder)
+    seconds = time.monotonic() - started
+    print(f"{warehouse.name}: {len(messages)} messages, {seconds:.1f} s, {cost.cpu:.1f} CPU s, {cost.peak_mb:.0f} MB")
+    assert cost.code == 0, cost.said[-4000:]
+    return cost
+
+
+@pytest.mark.parametrize("streams", [20, pytest.param(200, marks=pytest.mark.soak)])
+def test_many_streams_at_once(
+    streams: int, warehouse: Warehouse, run: Programs, batch: Batches, tmp_path: Path
+) -> None:
+    names = [f"stream_{n:03d}" for n in range(streams)]
+    messages = [schema(name) for name in names]
+    for turn in range(3):
+        for number, name in enumerate(names):
+            rows = [{"id": 10 * turn + n, "name": f"{name} {n}"} for n in range(4)]
+            if (turn + number) % 2:
+                messages += [record(name, **row) for row in rows]
+            else:
+                messages.append(batch(rows, stream=name, batch_id=f"{name}-{turn}"))
+            messages.append(state(turn * streams + number))
+    cost = run_target(run, warehouse, messages, tmp_path)
+    assert json.loads(cost.out.splitlines()[-1]) == {"n": 3 * streams - 1}
+    for name in names:
+        assert warehouse.one(f"SELECT COUNT(*) AS n, SUM(id) AS total FROM {{{name}}}") == (12, 138)
+    assert cost.peak_mb < 400
+
+
+@pytest.mark.soak
+def test_two_thousand_batches_of_one_stream(
+    warehouse: Warehouse, run: Programs, batch: Batches, tmp_path: Path
+) -> None:
+    count = 2_000
+    messages = [schema()]
+    for n in range(count):
+        rows = [{"id": 3 * n + i, "name": f"name {i}"} for i in range(3)]
+        messages += [batch(rows, batch_id=f"batch-{n}"), state(n)]
+    cost = run_target(run, warehouse, messages, tmp_path)
+    assert json.loads(cost.out.splitlines()[-1]) == {"n": count - 1}
+    expected = (3 * count, 3 * count, sum(range(3 * count)))
+    query = "SELECT COUNT(*) AS n, COUNT(DISTINCT id) AS ids, SUM(id) AS total FROM {rows}"
+    assert warehouse.one(query) == expected
+    assert cost.peak_mb < 400
+    run_target(run, warehouse, messages, tmp_path)
+    assert warehouse.one(query) == expected
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("warehouse", "size"), [("bigquery", 20 * GB), ("redshift", GB)], indirect=["warehouse"])
+def test_a_large_stream_takes_bounded_memory(
+    size: int, warehouse: Warehouse, run: Programs, s3: Any, bucket: str, tmp_path: Path
+) -> None:
+    """20 GB as Arrow; PostgreSQL, which the local Redshift keeps its rows in, does not compress and gets less."""
+    rows_each = 1_000_000
+    table = pa.table({"id": range(rows_each), "text": pa.DictionaryArray.from_arrays([0] * rows_each, [TEXT])})
+    table = table.cast(pa.schema([("id", pa.int64()), ("text", pa.string())]))
+    count = -(-size // table.nbytes)
+    path = tmp_path / "file.parquet"
+    for number in range(count):
+        ids = pa.array(range(number * rows_each, (number + 1) * rows_each))
+        encoding = {"id": "DELTA_BINARY_PACKED"}
+        pq.write_table(table.set_column(0, "id", ids), path, use_dictionary=["text"], column_encoding=encoding)
+        s3.upload_file(str(path), bucket, f"in/{number:05d}.parquet")
+    stream = {"name": "rows", "path": f"s3://{bucket}/in/*.parquet"}
+    storage = {"encoding": {"format": "parquet"}, "storage": {"root": f"s3://{bucket}/batches"}}
+    command = run.command(
+        "tap-s3-files", config={"streams": [stream], "batch_config": storage, "metadata_columns": False}
+    )
+    tap = measured(command, run.env, subprocess.DEVNULL, tmp_path)
+    assert tap.code == 0, tap.said[-4000:]
+    messages = [json.loads(line) for line in tap.out.splitlines()]
+    print(f"tap: {count * table.nbytes / GB:.1f} GB, {tap.cpu:.1f} CPU s, {tap.peak_mb:.0f} MB")
+    target = run_target(run, warehouse, messages, tmp_path)
+    total = count * rows_each
+    assert warehouse.one("SELECT COUNT(*) AS n, SUM(id) AS total, MAX(id) AS last FROM {rows}") == (
+        total,
+        total * (total - 1) // 2,
+        total - 1,
+    )
+    assert tap.peak_mb < 800
+    assert target.peak_mb < 500

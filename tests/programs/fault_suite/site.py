@@ -1,0 +1,350 @@
+"""Where cases are tried: a local cloud with proxies before it, and the process that forks runs of the targets."""
+
+from __future__ import annotations
+
+import json
+import select
+import signal
+import subprocess
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from singer_lines import Message, lines
+from warehouses import WAREHOUSES, Warehouse
+
+from fault_suite import source as sources
+from fault_suite.catalogue import OVERWRITE, SERVICES, Case, Kill, Load
+from fault_suite.source import BATCHES, EDITIONS, LAST, ROWS_EACH, Row, Source, Stand
+from local_cloud import Cloud
+from local_cloud.faults.client import FaultProxy
+from local_cloud.s3 import setup
+
+LONGEST_S = 90.0
+"""A run that takes longer hangs."""
+CLEAR, KILLED = 1, {-signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGINT}
+ENDPOINTS = {"s3": "AWS_ENDPOINT_URL", "bigquery": "TARGET_BIGQUERY_API_ENDPOINT"}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a run ended, the numbers of the STATEs that came out, and what it said."""
+
+    code: int | None
+    states: tuple[int, ...]
+    said: str
+
+    @property
+    def told(self) -> int:
+        """The number of the last STATE; -1: there is none."""
+        return self.states[-1] if self.states else -1
+
+    def faults(self, load: Load) -> list[str]:
+        """What is wrong with how it ended, whatever it was that ended it."""
+        errors = [
+            line for line in self.said.splitlines() if " ERROR " in line or line.startswith(f"target-{load.target}: ")
+        ]
+        found = []
+        if self.code is None:
+            found.append(f"hung for {LONGEST_S:.0f} s")
+        if "Traceback" in self.said:
+            found.append("showed a traceback")
+        if self.code == CLEAR and len(errors) != 1:
+            found.append(f"failed with {len(errors)} lines of error instead of one")
+        if list(self.states) != sorted(set(self.states)):
+            found.append(f"its STATEs went back: {self.states}")
+        return found
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a case.
+
+    Attributes:
+        case: the case.
+        code: of the run with faults.
+        injected: faults that came, by name; an outage is one.
+        rerun: whether a second run was needed.
+        stand: how the table stood at the end.
+        ahead: rows that the last STATE was ahead of the table.
+        wrong: what is not as promised, in words.
+        said: by the run with faults.
+    """
+
+    case: Case
+    code: int | None
+    injected: Mapping[str, int]
+    rerun: bool
+    stand: Stand
+    ahead: int
+    wrong: tuple[str, ...]
+    said: str = ""
+
+
+class Forks:
+    """The process that forks runs; see `victim`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        programs = Path(__file__).parents[1]
+        self._process = subprocess.Popen(
+            # Python warns of forks where there are threads; the only one is jemalloc's, which is made for it.
+            [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-m", "fault_suite.victim"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,  # what is read ahead would be waited for
+            start_new_session=True,  # a Ctrl-C is for whoever started the suite
+            cwd=programs,
+        )
+
+    def run(
+        self, program: str, messages: Sequence[Message], config: Mapping[str, Any], env: Mapping[str, str], **more: Any
+    ) -> Ran:
+        """Run a target on messages."""
+        paths = {name: str(self._folder / name) for name in ("stdin", "stdout", "stderr", "config")}
+        Path(paths["stdin"]).write_text(lines(messages), encoding="utf-8")
+        Path(paths["config"]).write_text(json.dumps(config), encoding="utf-8")
+        arguments = ["--config", paths.pop("config")]
+        job = {
+            "kill": None,
+            "hasty": False,
+            **more,
+            **paths,
+            "program": program,
+            "arguments": arguments,
+            "env": dict(env),
+        }
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps(job).encode() + b"\n")
+        self._process.stdin.flush()
+        pid = self._answer(LONGEST_S)
+        code = self._answer(LONGEST_S)
+        if code is None and pid is not None:
+            subprocess.run(["kill", "-KILL", str(pid)], check=False)
+            self._answer(LONGEST_S)
+        # What was not written to its end was not read by whoever stores STATEs.
+        whole = [
+            x for x in Path(paths["stdout"]).read_text(encoding="utf-8").splitlines(keepends=True) if x.endswith("\n")
+        ]
+        said = Path(paths["stderr"]).read_text(encoding="utf-8", errors="replace")
+        return Ran(code, tuple(json.loads(line)["n"] for line in whole), said)
+
+    def _answer(self, seconds: float) -> int | None:
+        assert self._process.stdout
+        ready, _, _ = select.select([self._process.stdout], [], [], seconds)
+        if not ready:
+            return None
+        line = self._process.stdout.readline()
+        assert line, "the process that forks runs has ended"
+        return int(line)
+
+    def close(self) -> None:
+        """End it."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.close()
+        self._process.wait(LONGEST_S)
+        self._process.stdout.close()
+
+
+@dataclass
+class Place:
+    """Where the runs of a way of loading go; one that is overwritten is kept, so that there is an old table."""
+
+    warehouse: Warehouse
+    held: Source | None = None
+
+
+@dataclass
+class Site:
+    """See the module. For one thread.
+
+    Args:
+        cloud: It has been started.
+        folder: For files.
+        clients: Of the warehouses, by name.
+        proxies: Before services, by name; those that are missing are started.
+    """
+
+    cloud: Cloud
+    folder: Path
+    clients: Mapping[str, Any]
+    proxies: dict[str, FaultProxy] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._forks = Forks(self.folder)
+        self._places: dict[Load, Place] = {}
+        self._sources: dict[tuple[Load, str], Source] = {}
+        self._bucket = f"faults-{uuid.uuid4().hex[:12]}"
+        self._s3 = setup.client("s3", self.cloud.s3_url)
+        self._s3.create_bucket(Bucket=self._bucket)
+        (self.folder / "tmp").mkdir(exist_ok=True)
+
+    def close(self) -> None:
+        """Remove what is left."""
+        self._forks.close()
+        for place in self._places.values():
+            place.warehouse.drop()
+        for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket):
+            if keys := [{"Key": found["Key"]} for found in page.get("Contents", ())]:
+                self._s3.delete_objects(Bucket=self._bucket, Delete={"Objects": keys})
+        self._s3.delete_bucket(Bucket=self._bucket)
+
+    def try_out(self, case: Case) -> Outcome:
+        """Run a target while the faults happen, then once more if it did not come to its end; how the table stands."""
+        load, wrong = case.load, []
+        place = self._place(load)
+        edition = EDITIONS[1] if place.held and place.held.edition == EDITIONS[0] else EDITIONS[0]
+        source, old = self._source(load, edition), place.held.rows() if place.held else Counter[Row]()
+        first, injected = self._with_faults(case, place, source)
+        rows = self._rows(place)
+        wrong += first.faults(load)
+        wrong += _wrong_end(case, first)
+        ahead = sources.ahead(load, source, rows, told=first.told)
+        if ahead:
+            wrong.append(f"the STATE {first.told} was {ahead} rows ahead of the table")
+        if sources.is_torn(load, source, rows, old=old):
+            wrong.append("the table was neither the old one nor the new one")
+        is_over = first.code == 0 or (case.from_state and first.told == LAST)
+        if not is_over:
+            messages = source.messages(first.told if case.from_state else -1)
+            second = self._run(load, place, messages, env={})
+            if second.code != 0 or second.told != LAST:
+                wrong.append(f"the run after it ended with {second.code}, STATE {second.told}: {second.said[-2000:]}")
+            rows = self._rows(place)
+        stand = sources.stand(load, source, rows, told=LAST if first.code == 0 else first.told)
+        wrong += [f"{n} rows {what}" for n, what in ((stand.lost, "lost"), (stand.doubled, "doubled")) if n]
+        self._leave(load, place, source, is_sound=not wrong)
+        return Outcome(case, first.code, injected, not is_over, stand, ahead, tuple(wrong), first.said)
+
+    def _with_faults(self, case: Case, place: Place, source: Source) -> tuple[Ran, Mapping[str, int]]:
+        messages = source.messages()
+        if case.kill:
+            ran = self._run(case.load, place, messages, env={}, kill=_told(case.kill))
+            return ran, {f"target killed, {case.kill.signal.name}": 1} if ran.code in KILLED else {}
+        env = {}
+        for service, rules in case.rules.items():
+            listed = [rule for _, rule in rules]
+            if service == "redshift":
+                self.cloud.redshift_faults(*listed)
+            else:
+                self._proxy(service).set(*listed)
+                env[ENDPOINTS[service]] = self._proxy(service).url
+        came = Counter[str]()
+        try:
+            ran = self._run(case.load, place, messages, env=env, hasty=True)
+        finally:
+            for service, rules in case.rules.items():
+                for (kind, _), count in zip(rules, self._end_faults(service), strict=True):
+                    came[f"{SERVICES[service]}: {kind}"] += min(count, 1) if case.lasting else count
+        return ran, +came
+
+    def _end_faults(self, service: str) -> list[int]:
+        """How often each rule applied; none applies any more."""
+        if service == "redshift":
+            return self.cloud.redshift_faults()
+        fired = [rule["fired"] for rule in self._proxy(service).report()["rules"]]
+        self._proxy(service).clear()
+        return fired
+
+    def _run(
+        self, load: Load, place: Place, messages: Sequence[Message], *, env: Mapping[str, str], **more: Any
+    ) -> Ran:
+        warehouse = place.warehouse
+        config = {**warehouse.config, "load_method": load.method, "max_batch_mb": 0.000001, **load.settings}
+        if load.form != sources.BATCH:
+            config["batch_size_rows"] = ROWS_EACH
+        if endpoint := env.get(ENDPOINTS["bigquery"]):
+            config["api_endpoint"] = endpoint
+        around = self.cloud.environ(TMPDIR=str(self.folder / "tmp"), **env)
+        return self._forks.run(warehouse.program, messages, config, around, **more)
+
+    def _proxy(self, service: str) -> FaultProxy:
+        if service not in self.proxies:
+            upstream = {"s3": self.cloud.s3_url, "bigquery": self.cloud.bigquery_url}[service]
+            self.proxies[service] = self.cloud.fault_proxy(upstream)
+        return self.proxies[service]
+
+    def _place(self, load: Load) -> Place:
+        if load not in self._places:
+            name = f"faults_{uuid.uuid4().hex[:12]}"
+            place = Place(WAREHOUSES[load.target](self.cloud, self.clients[load.target], name))
+            self._places[load] = place
+            if load.method == OVERWRITE:
+                place.held = self._source(load, EDITIONS[0])
+                ran = self._run(load, place, place.held.messages(), env={})
+                assert ran.code == 0, ran.said
+        return self._places[load]
+
+    def _leave(self, load: Load, place: Place, source: Source, *, is_sound: bool) -> None:
+        place.held = source
+        if load.method != OVERWRITE or not is_sound:
+            place.warehouse.drop()
+            del self._places[load]
+
+    def _rows(self, place: Place) -> list[Row]:
+        warehouse = place.warehouse
+        try:
+            found = warehouse.query("SELECT id, batch, name FROM {rows}")
+        except Exception:
+            if _is_there(warehouse):
+                raise
+            return []  # it was not made yet
+        return [(row["id"], row["batch"], row["name"]) for row in found]
+
+    def _source(self, load: Load, edition: str) -> Source:
+        key = (load, edition)
+        if key not in self._sources:
+            folder = self.folder / uuid.uuid4().hex
+            made = sources.write(load, edition, folder)
+            self._sources[key] = Source(made.method, edition, tuple(self._uploaded(m) for m in made.files))
+        return self._sources[key]
+
+    def _uploaded(self, message: Message) -> Message:
+        path = Path(message["manifest"][0].removeprefix("file://"))
+        key = f"{path.parent.name}/{path.name}"
+        self._s3.upload_file(str(path), self._bucket, key)
+        return message | {"manifest": [f"s3://{self._bucket}/{key}"]}
+
+
+def _is_there(warehouse: Warehouse) -> bool:
+    from google.api_core.exceptions import NotFound
+
+    try:
+        return "rows" in warehouse.tables()
+    except NotFound:
+        return False
+
+
+def _told(kill: Kill) -> dict[str, Any]:
+    step = kill.step
+    at, when, match = (step.at, step.when, step.match) if step else ("", "", "")
+    return {
+        "at": at,
+        "when": when,
+        "match": match,
+        "nth": kill.nth,
+        "signal": int(kill.signal),
+        "after_s": kill.after_s,
+    }
+
+
+def _wrong_end(case: Case, ran: Ran) -> list[str]:
+    """What is wrong with an exit code."""
+    if ran.code is None:
+        return []
+    if case.kill is None:
+        return [] if ran.code in (0, CLEAR) else [f"ended with exit code {ran.code}"]
+    sent = case.kill.signal
+    if ran.code == (-sent if sent == signal.SIGKILL else 128 + sent):
+        return []
+    if case.kill.step is None and ran.code == 0:
+        return []  # it was over before
+    return [f"ended with exit code {ran.code} where {sent.name} was sent" if ran.code else "the step never came"]
+
+
+assert BATCHES > 2, "steps are asked for at their third coming"

@@ -1,0 +1,121 @@
+"""What a run loads, and what the table must hold then. Pure, but for the writing of batch files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from singer_lines import Batches, Message, record, schema, state
+
+from fault_suite.catalogue import APPEND, BATCH, OVERWRITE, UPSERT, Load
+
+COLUMNS = pa.schema([("id", pa.int64()), ("batch", pa.int64()), ("name", pa.string())])
+BATCHES, ROWS_EACH = 3, 3
+LAST = BATCHES - 1
+EDITIONS = ("first", "second")
+Row = tuple[int, int, str]
+"""id, number of the batch, name."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One edition of what is loaded: batches of rows, each with a STATE after it that bears its number.
+
+    Args:
+        method: For upsert each batch has keys of the one before it.
+        edition: In the names of the rows.
+        files: The BATCH messages, one for each batch; none for RECORD.
+    """
+
+    method: str
+    edition: str
+    files: tuple[Message, ...] = ()
+
+    def batch(self, number: int) -> list[Row]:
+        """The rows of a batch."""
+        first = number if self.method == UPSERT else number * ROWS_EACH
+        return [(i, number, f"{self.edition} {i}") for i in range(first, first + ROWS_EACH)]
+
+    def rows(self, until: int = LAST) -> Counter[Row]:
+        """What the table holds after the batches up to that one."""
+        rows = [row for number in range(until + 1) for row in self.batch(number)]
+        return Counter({row[0]: row for row in rows}.values()) if self.method == UPSERT else Counter(rows)
+
+    def messages(self, after: int = -1) -> list[Message]:
+        """What a tap sends that has sent the STATE of that batch."""
+        found = [schema(columns=COLUMNS)]
+        for number in range(after + 1, BATCHES):
+            found += [self.files[number]] if self.files else records(self.batch(number))
+            found.append(state(number))
+        return found
+
+
+def records(rows: Iterable[Row]) -> list[Message]:
+    """RECORD messages."""
+    return [record(**as_dict(row)) for row in rows]
+
+
+def as_dict(row: Row) -> dict[str, Any]:
+    """A row by names."""
+    return dict(zip(COLUMNS.names, row, strict=True))
+
+
+def write(load: Load, edition: str, folder: Path) -> Source:
+    """A source, with its batch files if it has any."""
+    source = Source(load.method, edition)
+    if load.form != BATCH:
+        return source
+    folder.mkdir(parents=True, exist_ok=True)
+    batches = Batches(folder)
+    files = [
+        batches([as_dict(row) for row in source.batch(n)], columns=COLUMNS, batch_id=f"{edition}-{n}")
+        for n in range(BATCHES)
+    ]
+    return Source(load.method, edition, tuple(files))
+
+
+@dataclass(frozen=True)
+class Stand:
+    """How a table compares with what it must hold, in rows.
+
+    Attributes:
+        lost: are not there.
+        doubled: are there more often than they may, or should not be there at all.
+        again: of RECORD messages, append-only, that came after the last STATE and were sent again.
+    """
+
+    lost: int
+    doubled: int
+    again: int = 0
+
+
+def stand(load: Load, source: Source, rows: Sequence[Row], *, told: int) -> Stand:
+    """How the table stands at the end; `told` is the number of the last STATE of the run that was interrupted."""
+    wanted, found = source.rows(), Counter(rows)
+    lost, more = wanted - found, found - wanted
+    if (load.method, load.form) != (APPEND, "RECORD"):
+        return Stand(lost.total(), more.total())
+    again = Counter({row: n for row, n in more.items() if row in wanted and row[1] > told})
+    return Stand(lost.total(), (more - again).total(), again.total())
+
+
+def ahead(load: Load, source: Source, rows: Sequence[Row], *, told: int) -> int:
+    """How many rows a STATE is ahead of the table."""
+    if told < 0:
+        return 0
+    found = Counter(rows)
+    if load.method == OVERWRITE:
+        return int(found != source.rows()) or int(told != LAST)
+    if load.method == APPEND:
+        return (source.rows(told) - found).total()
+    newest = {row[0]: row for row in rows}
+    return sum(row[0] not in newest or newest[row[0]][1] < row[1] for row in source.rows(told))
+
+
+def is_torn(load: Load, source: Source, rows: Sequence[Row], *, old: Counter[Row]) -> bool:
+    """Whether a table that is overwritten is neither the old one nor the new one."""
+    return load.method == OVERWRITE and Counter(rows) not in (old, source.rows())

@@ -1,0 +1,61 @@
+"""The totals of many cases, as tables. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from fault_suite.site import CLEAR, KILLED, Outcome
+
+HEAD = (
+    *("runs", "faults", "survived", "ended in one line", "killed", "reruns", "STATE ahead", "lost", "doubled"),
+    *("sent again", "not as promised"),
+)
+
+
+def counts(outcomes: Iterable[Outcome]) -> tuple[int, ...]:
+    """What stands below `HEAD`; rows for STATE ahead, lost, doubled and sent again."""
+    listed = list(outcomes)
+    return (
+        len(listed),
+        sum(sum(o.injected.values()) for o in listed),
+        sum(o.code == 0 for o in listed),
+        sum(o.code == CLEAR for o in listed),
+        sum(o.code in KILLED for o in listed),
+        sum(o.rerun for o in listed),
+        sum(o.ahead for o in listed),
+        sum(o.stand.lost for o in listed),
+        sum(o.stand.doubled for o in listed),
+        sum(o.stand.again for o in listed),
+        sum(bool(o.wrong) for o in listed),
+    )
+
+
+def by_load(outcomes: Sequence[Outcome]) -> str:
+    """A line for each way of loading, and the sum."""
+    names = sorted({o.case.load.name for o in outcomes})
+    lines = [(name, *counts(o for o in outcomes if o.case.load.name == name)) for name in names]
+    return table(("", *HEAD), [*lines, ("all", *counts(outcomes))])
+
+
+def by_kind(outcomes: Sequence[Outcome]) -> str:
+    """How many faults of each kind came, in how many runs; a run may have several."""
+    found: dict[tuple[str, str], Counter[str]] = {}
+    for outcome in outcomes:
+        for kind, count in outcome.injected.items():
+            found.setdefault((kind, outcome.case.load.target), Counter()).update(faults=count, runs=1)
+    lines = [(kind, f"target-{target}", n["faults"], n["runs"]) for (kind, target), n in sorted(found.items())]
+    return table(("fault", "", "faults", "runs"), lines)
+
+
+def table(head: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
+    """A table as Markdown has it; numbers on the right."""
+    rows = [list(head), *([str(cell) for cell in line] for line in lines)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    right = [bool(lines) and isinstance(lines[0][column], int) for column in range(len(head))]
+    rule = ["-" * (width - 1) + ":" if is_right else "-" * width for width, is_right in zip(widths, right, strict=True)]
+    cells = [
+        [c.rjust(w) if is_right else c.ljust(w) for c, w, is_right in zip(row, widths, right, strict=True)]
+        for row in [rows[0], rule, *rows[1:]]
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
