@@ -235,20 +235,10 @@ class Connection:
         session.close()
 
     def _open(self) -> Session:
-        deadline = DEADLINE_SECONDS if self._was_reached else 0.0
-        waiting = Waiting(logger)
-        for pause in pauses(deadline):
-            try:
-                session = self._connect()
-            except ServiceError as error:
-                if pause is None or self._is_ending:
-                    raise
-                waiting.before_again(pause, error)
-            else:
-                with self._lock:
-                    self._sessions.add(session)
-                return session
-        raise AssertionError
+        session = self.retried(self._connect)
+        with self._lock:
+            self._sessions.add(session)
+        return session
 
     def _connect(self) -> Session:
         import redshift_connector
@@ -262,6 +252,7 @@ class Connection:
             driver: Any = redshift_connector.connect(**arguments)
         except Exception as error:  # noqa: BLE001 - all of the driver's errors pass this boundary
             raise answers.mapped(error, what) from None
+        self._was_reached = True
         driver._usock.settimeout(None)  # a COPY may take hours, and the driver offers no other way to tell it so
         driver.autocommit = True
         session = Session(driver)
@@ -270,7 +261,6 @@ class Connection:
         except SingerArrowError:
             session.close()
             raise
-        self._was_reached = True
         return session
 
 
