@@ -27,7 +27,7 @@ def build(bench: Workbench) -> Case:
     """The same messages for both targets."""
     rows = bench.rows(ROWS)
     cloud = bench.cloud("bigquery")
-    files = bench.made(f"trips-{FILES}-of-{rows}", lambda path: write(path, FILES, rows))
+    files = bench.made(f"trips-{FILES}-of-{rows}", lambda path: _write(path, rows))
     messages = bench.data / f"{files.name}.singer"
     messages.write_text(_messages(sorted(files.iterdir())))
     facts = loaded(cloud, STREAM, rows * FILES)
@@ -54,10 +54,9 @@ def build(bench: Workbench) -> Case:
     )
 
 
-def write(folder: Path, count: int, rows: int) -> None:
-    """Write so many batch files into a new folder."""
+def _write(folder: Path, rows: int) -> None:
     folder.mkdir()
-    for number in range(count):
+    for number in range(FILES):
         taxi.write_parquet(folder / f"{number:03d}.parquet", rows, seed=SEED + number)
 
 

@@ -77,8 +77,9 @@ def _check_parquet(upload: Path, config: Any, existing: list[Any]) -> None:
     _check_modes(config, {field.name: field.nullable for field in schema}, existing)
 
 
-def _staged(cursor: Any, uris: list[str]) -> list[str]:
-    """The files of URIs, all of which must be there."""
+def _staged(cursor: Any, config: Any) -> list[str]:
+    """The files of a job's URIs, all of which must be there; of Parquet files with one schema the first."""
+    uris = config.sourceUris or []
     if len(uris) > MOST_URIS:
         raise files.refuse(f"Too many sourceUris in the load job: {len(uris)}, the limit is {MOST_URIS}")
     if generations := [uri for uri in uris if "#" in uri]:
@@ -87,7 +88,13 @@ def _staged(cursor: Any, uris: list[str]) -> list[str]:
     for uri, path in found:
         if not Path(path).is_file():
             raise BigQueryError("notFound", f"Not found: URI {uri}")
-    return [path for _, path in found]
+    if config.sourceFormat != "PARQUET":
+        return [path for _, path in found]
+    different: dict[Any, str] = {}
+    for _, path in found:
+        schema = pq.read_schema(path)
+        different.setdefault((schema, *(field.nullable for field in schema)), path)
+    return list(different.values())
 
 
 def mend() -> None:
@@ -108,12 +115,13 @@ def mend() -> None:
     def load_job(cursor: Any, config: Any, upload: str | None) -> Any:
         if upload:
             _inflate(Path(upload))
-        for file in [upload] if upload else _staged(cursor, config.sourceUris or []):
-            config = _checked(cursor, config, file)
+        existing = _destination(config)
+        for file in [upload] if upload else _staged(cursor, config):
+            config = _checked(cursor, config, file, existing)
         return run(cursor, config, upload)
 
-    def _checked(cursor: Any, config: Any, upload: str) -> Any:
-        kind, existing = config.sourceFormat or "CSV", _destination(config)
+    def _checked(cursor: Any, config: Any, upload: str, existing: list[Any]) -> Any:
+        kind = config.sourceFormat or "CSV"
         with load._reading({upload: None}):
             if kind == "PARQUET":
                 _check_parquet(Path(upload), config, existing)
