@@ -1,10 +1,11 @@
 """A hundred small batch files of one stream, as tap-s3-files sends them: how many load jobs, and what they cost.
 
 BATCH messages with ids, of 100 Parquet files with 1,000 taxi trips each, with the columns of the table. The stock
-target of the Singer SDK starts a load job for each file, as most do. target-bigquery joins them, by default, into one file for
-one job; with gcs_stage it puts them on Google Cloud Storage, and one job takes them all; in place they are there
-already. BigQuery allows 1,500 load jobs a table and day. Seconds are those of local services, where a job costs some
-tens of milliseconds, and a request no network; on the real ones a job takes seconds, so what counts is their number.
+target of the Singer SDK starts a load job for each file, as most do. target-bigquery joins them, by default, into one
+file for one job; with gcs_stage it puts them on Google Cloud Storage, and one job takes them all; in place they are
+there already. BigQuery allows 1,500 load jobs a table and day. Seconds are those of local services, where a job costs
+some tens of milliseconds, and a request no network; on the real ones a job takes seconds, so what counts is their
+number.
 """
 
 import json
