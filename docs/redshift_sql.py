@@ -112,6 +112,7 @@ class Examples:
             "When a session begins, and around transactions.",
             (
                 _constant("SET_UTC"),
+                _call("set_query_group", "loads"),
                 _constant("SESSION_ID"),
                 _constant("BEGIN"),
                 _constant("COMMIT"),
@@ -135,7 +136,7 @@ class Examples:
         )
 
     def _catalog(self) -> Iterator[Example]:
-        for name in ("SCHEMA_EXISTS", "TABLE", "COLUMNS", "VARIANTS", "LAYOUT", "TABLES", "SLICES", "NOW"):
+        for name in ("SCHEMA_EXISTS", "TABLE", "COLUMNS", "COLUMN_COMMENTS", "LAYOUT", "TABLES", "SLICES", "NOW"):
             yield _constant(name)
         yield _call("has_rows", self.table)
 

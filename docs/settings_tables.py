@@ -70,7 +70,7 @@ def _rows(schema: dict[str, Any], prefix: str) -> Iterator[str]:
 def _kind(setting: dict[str, Any]) -> str:
     kinds = [k for k in (setting["type"] if isinstance(setting["type"], list) else [setting["type"]]) if k != "null"]
     if "enum" in setting:
-        return ", ".join(f"`{v}`" for v in setting["enum"])
+        return ", ".join(f"`{v}`" for v in setting["enum"] if v is not None)
     if setting.get("format") == "date-time":
         return "date or time"
     return " or ".join("list" if k == "array" else k for k in kinds)

@@ -24,6 +24,7 @@ from target_bigquery.load import load_job
 Config = dict[str, Any]
 MB = 1 << 20
 KEY = "projects/p/locations/us/keyRings/r/cryptoKeys/k"
+RESERVATION = "projects/admin/locations/eu/reservations/loads"
 
 
 @pytest.fixture
@@ -85,7 +86,8 @@ def test_no_query_bills_more_than_the_limit(
 
 def test_every_job_asks_for_what_is_set(config: Config, batch: Batches, bq: Any, dataset: str) -> None:
     limit = 100 * MB
-    asked = {"labels": {"team": "data"}, "kms_key": KEY, "location": "EU", "bytes_billed_limit": limit}
+    asked: Config = {"labels": {"team": "data"}, "kms_key": KEY, "location": "EU", "bytes_billed_limit": limit}
+    asked["reservation"] = RESERVATION
     lines = [schema(), batch(rows(0, 2), batch_id="a", version=1), activate(1), state(1)]
     for more in (
         {},
@@ -98,8 +100,11 @@ def test_every_job_asks_for_what_is_set(config: Config, batch: Batches, bq: Any,
     assert {j.location for j in found} == {"EU"}
     assert [j.job_id for j in found if j.labels != {"team": "data"}] == []
     assert {j.maximum_bytes_billed for j in found if j.job_type == "query"} == {limit}
-    writing = [j for j in found if j.job_type != "query"]
-    assert {j.destination_encryption_configuration.kms_key_name for j in writing} == {KEY}
+    assert {j.to_api_repr()["configuration"].get("reservation") for j in found} == {RESERVATION}
+    changing = [j for j in found if j.job_type == "query" and not j.query.startswith("SELECT")]
+    assert {j.destination_encryption_configuration for j in changing} == {None}  # the table's own key counts there
+    others = [j for j in found if j not in changing]
+    assert {j.destination_encryption_configuration.kms_key_name for j in others} == {KEY}
     for name in ("rows", "u_rows", "o_rows", "_sdc_batches"):
         assert bq.get_table(f"{dataset}.{name}").encryption_configuration.kms_key_name == KEY
     assert bq.get_dataset(dataset).default_encryption_configuration.kms_key_name == KEY

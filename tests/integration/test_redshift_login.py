@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -55,6 +56,12 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield client
 
 
+class HTTPAnswer:
+    """What botocore wants to know of an answer that it did not get by itself."""
+
+    status_code = 200
+
+
 def client(cloud: Cloud, **more: Any) -> Redshift:
     service = cloud.services["redshift"].facts
     config = {
@@ -85,6 +92,31 @@ def test_one_that_is_trusted_is_taken(secured: Cloud) -> None:
 
 
 @pytest.mark.usefixtures("trusted")
+@pytest.mark.parametrize("mode", ["verify-ca", "verify-full", None])
+def test_a_certificate_for_another_name(secured: Cloud, mode: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    opened = client(secured, **account(secured), host="127.0.0.1", sslmode=mode)
+    try:
+        if mode == "verify-full":
+            with pytest.raises(
+                ConfigError, match="certificate is for another name .*; check host, or set sslmode: verify-ca"
+            ):
+                opened.now()
+        else:
+            assert opened.now()
+    finally:
+        opened.close()
+    assert ("sslmode was not set" in caplog.text) == (mode is None)
+
+
+def test_statements_belong_to_a_query_group(secured: Cloud) -> None:
+    opened = client(secured, **account(secured), ssl=False, query_group="night's")
+    try:
+        assert opened.query("SHOW query_group", what="test").value == "night's"
+    finally:
+        opened.close()
+
+
+@pytest.mark.usefixtures("trusted")
 class TestIam:
     def test_aws_is_asked_for_a_password(self, secured: Cloud, aws: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         with secured.redshift_connection() as connection:
@@ -111,6 +143,31 @@ class TestIam:
         assert opened.query("SELECT current_user", what="test").value == "iam:etl"
         opened.close()
         assert (asked[0]["DbUser"], asked[0]["DbName"], asked[0]["AutoCreate"]) == ("etl", "dev", False)
+
+    def test_aws_is_asked_for_a_password_of_a_workgroup(
+        self, secured: Cloud, aws: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with secured.redshift_connection() as connection:
+            connection.execute(f"CREATE USER \"iamr:loader\" PASSWORD '{PASSWORD}'")
+        given = {"dbUser": "iamr:loader", "dbPassword": PASSWORD, "expiration": dt.datetime(2020, 1, 1, tzinfo=dt.UTC)}
+        asked: list[Any] = []
+        make = boto3.Session.client
+
+        def answer(self: Any, *args: Any, **more: Any) -> Any:
+            made = make(self, *args, **more)
+
+            def give(params: Any, **_: Any) -> Any:
+                asked.append(json.loads(params["body"]))
+                return HTTPAnswer(), dict(given)
+
+            made.meta.events.register("before-call.redshift-serverless.GetCredentials", give)
+            return made
+
+        monkeypatch.setattr(boto3.Session, "client", answer)
+        opened = client(secured, iam={"workgroup": "wg1", "region": "eu-west-1"})
+        assert opened.query("SELECT current_user", what="test").value == "iamr:loader"
+        opened.close()
+        assert asked == [{"dbName": "dev", "workgroupName": "wg1"}]
 
     def test_the_database_refuses_it(self, secured: Cloud, aws: Any) -> None:
         with pytest.raises(CredentialsError, match="password authentication failed.*check user, password or iam"):

@@ -173,6 +173,7 @@ def accounts(rs: Any, name: str) -> None:
 def session_and_catalog(scenario: Scenario) -> None:
     names = scenario.examples.names
     scenario.run("SET_UTC")
+    scenario.run("set_query_group")
     assert scenario.run("SESSION_ID").value == scenario.session.id
     for text in ("BEGIN", "COMMIT", "BEGIN", "ROLLBACK"):
         scenario.run(text)
@@ -214,9 +215,9 @@ def tables(scenario: Scenario) -> None:
     by_name = {row[0]: row for row in found}
     assert by_name[folded(columns[1].name)][2] == 1024
     assert tuple(by_name[folded(columns[2].name)][3:5]) == (12, 2)
-    assert not scenario.run("VARIANTS", params=(schema, table)).rows
+    assert not scenario.run("COLUMN_COMMENTS", params=(schema, table)).rows
     scenario.run("comment_column")
-    [(name, said)] = scenario.run("VARIANTS", params=(schema, table)).rows
+    [(name, said)] = scenario.run("COLUMN_COMMENTS", params=(schema, table)).rows
     assert said == mark(columns[1].name)
     if len(columns[2].name.encode()) < 64:  # PostgreSQL's own catalog has no longer ones
         assert name == folded(columns[2].name)

@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 
-from singer_arrow.errors import NotFoundError
+from singer_arrow.errors import LoadError, NotFoundError
 from target_bigquery import answers
-from target_bigquery.answers import AlreadyExistsError, Table
+from target_bigquery.answers import AlreadyExistsError, ChangedError, Table
 from target_bigquery.connection import ONCE
 from target_bigquery.jobs import Fields, Jobs
 from target_bigquery.write_api import WriteApi
+
+_TRIES = 5
+"""How often a change is made anew that another one came before."""
 
 
 class BigQuery(Jobs):
@@ -113,20 +116,40 @@ class BigQuery(Jobs):
         where = f"Creating table {self.path(name)}"
         return answers.table(name, self.call(where, lambda: self.client.create_table(made, **ONCE)))
 
-    def set_fields(self, table: Table, fields: Fields) -> Table:
-        """Give a table other columns, if nobody changed it since it was read.
+    def set_fields(self, table: Table, fields: Fields, *, description: str | None = None) -> Table:
+        """Give a table other columns, and maybe a description, if nobody changed it since it was read.
 
         Raises:
             ChangedError: Somebody did.
         """
         from google.cloud import bigquery
 
-        changed = table.resource
+        changed, what = table.resource, ["schema"]
         changed.schema = [bigquery.SchemaField.from_api_repr(dict(f)) for f in fields]
+        if description is not None:
+            changed.description = description
+            what.append("description")
         where = f"Changing the columns of table {self.path(table.name)}"
-        return answers.table(
-            table.name, self.call(where, lambda: self.client.update_table(changed, ["schema"], **ONCE))
-        )
+        return answers.table(table.name, self.call(where, lambda: self.client.update_table(changed, what, **ONCE)))
+
+    def grant(self, name: str, grants: Mapping[str, Sequence[str]]) -> None:
+        """Give members roles on a table, besides those that anybody has on it."""
+        path = self.path(name)
+
+        def change() -> None:
+            policy = self.client.get_iam_policy(path, **ONCE)
+            policy.bindings = [*policy.bindings, *({"role": r, "members": {*m}} for r, m in grants.items())]
+            self.client.set_iam_policy(path, policy, **ONCE)  # with the policy's etag: nobody's change is lost
+
+        what = f"Granting roles on table {path}"
+        for _ in range(_TRIES):
+            try:
+                self.call(what, change)
+            except (AlreadyExistsError, ChangedError):
+                continue
+            return
+        msg = f"{what}: others change its policy all the time; grant them by hand"
+        raise LoadError(msg)
 
     def keep_for_good(self, name: str) -> None:
         """Take a table's expiration away, if it has one."""

@@ -11,6 +11,7 @@ from urllib.parse import urlparse
 from singer_arrow.errors import ConfigError
 from singer_arrow.singer.declare import (
     LOADS,
+    PLACES,
     LoadSettings,
     choice,
     each_value,
@@ -28,6 +29,8 @@ from singer_arrow.urls import Url, shown
 
 LOAD_JOB, STORAGE_WRITE = "load_job", "storage_write"
 PARTITION_UNITS = ("hour", "day", "month", "year")
+_RESERVATION = re.compile(r"none|projects/[^/\s]+/locations/[^/\s]+/reservations/[^/\s]+")
+_MEMBER = re.compile(r"(?:user|group|serviceAccount|domain|principal|principalSet):\S+|allAuthenticatedUsers|allUsers")
 
 
 SETTINGS: dict[str, Any] = {
@@ -92,8 +95,21 @@ SETTINGS: dict[str, Any] = {
         "description": "Labels for the tables and jobs that are created.",
         "additionalProperties": {"type": "string"},
     },
-    "kms_key": text("Cloud KMS key that encrypts the tables: projects/P/locations/L/keyRings/R/cryptoKeys/K."),
-    "table_prefix": text("Text put before each table's name."),
+    "kms_key": text(
+        "Cloud KMS key that encrypts the tables and the results of queries: "
+        "projects/P/locations/L/keyRings/R/cryptoKeys/K."
+    ),
+    "reservation": text(
+        "Reservation whose slots the jobs use, whatever the project is assigned to: projects/P/locations/L/"
+        "reservations/R; or none, for on-demand capacity."
+    ),
+    **PLACES,
+    "grants": {
+        "type": ["object", "null"],
+        "description": "Who may use new tables: an object from roles (`roles/bigquery.dataViewer`, ...) to lists of "
+        "`user:E-MAIL`, `group:E-MAIL`, `serviceAccount:E-MAIL` or `domain:NAME`.",
+        "additionalProperties": {"type": "array", "items": {"type": "string", "minLength": 1}},
+    },
     "bytes_billed_limit": number("Most bytes that one query job may bill; one that would exceed it fails.", minimum=1),
 }
 
@@ -117,7 +133,8 @@ class Settings(LoadSettings):
     nested: str = "record"
     labels: Mapping[str, str] = field(default_factory=dict)
     kms_key: str | None = None
-    table_prefix: str = ""
+    reservation: str | None = None
+    grants: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     bytes_billed_limit: int | None = None
     stage: Url | None = None
 
@@ -141,6 +158,7 @@ class Settings(LoadSettings):
             **cls.load_arguments(given),
             bytes_billed_limit=int(limit) if (limit := given.get("bytes_billed_limit")) else None,
             stage=_stage(given.get("gcs_stage")),
+            grants={role: tuple(members) for role, members in given.get("grants", {}).items()},
             **{k: given[k] for k in _PLAIN if k in given},
         )
         _check(settings)
@@ -165,7 +183,7 @@ class Settings(LoadSettings):
 
 _PLAIN = (
     *("location", "credentials_path", "impersonate_service_account", "api_endpoint", "load_format", "partition_by"),
-    *("cluster_by", "nested", "labels", "kms_key", "table_prefix", "load_via", "storage_write_endpoint"),
+    *("cluster_by", "nested", "labels", "kms_key", "reservation", "load_via", "storage_write_endpoint"),
 )
 
 
@@ -178,9 +196,7 @@ def _dataset(given: Mapping[str, Any]) -> str:
     if not name:
         msg = "Setting 'dataset' is missing; it names the dataset to load into"
         raise ConfigError(msg)
-    if not re.fullmatch(r"\w{1,1024}", name, re.ASCII):
-        msg = f"Setting 'dataset' is {name!r}; a dataset's name has only letters, digits and underscores"
-        raise ConfigError(msg)
+    _check_dataset("'dataset' is", name)
     return name
 
 
@@ -193,6 +209,12 @@ def _stage(given: str | None) -> Url | None:
     return Url.parse(given)
 
 
+def _check_dataset(what: str, name: str) -> None:
+    if not re.fullmatch(r"\w{1,1024}", name, re.ASCII):
+        msg = f"Setting {what} {name!r}; a dataset's name has only letters, digits and underscores"
+        raise ConfigError(msg)
+
+
 def _credentials(given: Any) -> Mapping[str, Any] | None:
     if given is None or isinstance(given, Mapping):
         return given
@@ -200,6 +222,19 @@ def _credentials(given: Any) -> Mapping[str, Any] | None:
 
 
 def _check(settings: Settings) -> None:
+    for name in sorted(settings.other_schemas):
+        _check_dataset("'tables' has", name)
+    for role, members in settings.grants.items():
+        for member in members:
+            if "/" not in role or not _MEMBER.fullmatch(member):
+                msg = (
+                    f"Setting 'grants' has {role}: {member}; it reads roles/bigquery.dataViewer: "
+                    "[user:E-MAIL, group:E-MAIL, serviceAccount:E-MAIL or domain:NAME]"
+                )
+                raise ConfigError(msg)
+    if settings.reservation and not _RESERVATION.fullmatch(settings.reservation):
+        msg = "Setting 'reservation' must read projects/P/locations/L/reservations/R, or none"
+        raise ConfigError(msg)
     for spec in each_value(settings.partition_by):
         unit = str(spec).partition(":")[2]
         if unit and unit not in PARTITION_UNITS:

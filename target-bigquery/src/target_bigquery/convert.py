@@ -10,7 +10,10 @@ from pyarrow import types as pt
 from singer_arrow.batch import conversion
 from singer_arrow.errors import DataError
 from singer_arrow.formats.cast import fit
+from singer_arrow.formats.json_values import beyond_years
 from target_bigquery.types import Column, decimal_kind, read_field, upload_field
+
+_DATES = ("DATE", "TIMESTAMP")
 
 
 class Conversion(conversion.Conversion[Column]):
@@ -28,15 +31,29 @@ class Conversion(conversion.Conversion[Column]):
 
     def check(self, array: pa.Array, column: Column, url: str) -> None:
         """See the base."""
-        check_lists(array, column, url)
+        check_values(array, column, url)
 
 
-def check_lists(array: pa.Array, column: Column, url: str) -> None:
-    """Refuse nulls in lists, at any depth: BigQuery's arrays have none, and leaving them out would lose them.
+def check_values(array: pa.Array, column: Column, url: str) -> None:
+    """Refuse what BigQuery would refuse or bend: nulls in lists, and dates that it has no year for, at any depth.
+
+    Its arrays hold no nulls, and leaving them out would lose them. Of timestamps of other years some load jobs take
+    notice only when somebody reads them.
 
     Raises:
         DataError: There is one.
     """
+    _check_lists(array, column, url)
+    if _has_dates([column]) and beyond_years(array):
+        raise DataError(
+            "a date lies outside the years 1 to 9999, which BigQuery has no place for",
+            url=url,
+            column=column.source,
+            hint="Mend it at the source, or read the column as text: set its type to string in the tap",
+        )
+
+
+def _check_lists(array: pa.Array, column: Column, url: str) -> None:
     if column.repeated:
         array = array.flatten()
         if array.null_count:
@@ -48,12 +65,21 @@ def check_lists(array: pa.Array, column: Column, url: str) -> None:
             )
     for inner in column.fields:
         if inner.repeated or inner.fields:
-            check_lists(array.flatten()[array.type.get_field_index(inner.source)], inner, url)
+            _check_lists(array.flatten()[array.type.get_field_index(inner.source)], inner, url)
 
 
 def needs_list_check(columns: Sequence[Column]) -> bool:
     """Whether there are lists, at any depth."""
     return any(c.repeated or needs_list_check(c.fields) for c in columns)
+
+
+def needs_check(columns: Sequence[Column]) -> bool:
+    """Whether there are values for `check_values` to look at: lists or dates, at any depth."""
+    return needs_list_check(columns) or _has_dates(columns)
+
+
+def _has_dates(columns: Sequence[Column]) -> bool:
+    return any(c.kind in _DATES or _has_dates(c.fields) for c in columns)
 
 
 def loads_as_it_is(file: pa.Schema, columns: Sequence[Column]) -> bool:

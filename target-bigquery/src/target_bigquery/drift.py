@@ -15,11 +15,13 @@ from singer_arrow.errors import SchemaError
 from singer_arrow.singer.variants import variant_names
 from target_bigquery.names import RULES
 from target_bigquery.types import (
+    MAX_COLUMNS,
     Column,
     Existing,
     as_bignumeric,
     column_of,
     columns_named,
+    count_of,
     fitted,
     named_as,
     with_fields,
@@ -128,7 +130,8 @@ def columns_of(
         drift: What may be done where values do not fit; by default columns may be widened.
 
     Raises:
-        SchemaError: A type has no counterpart, or values do not fit their column and may go nowhere else.
+        SchemaError: A type has no counterpart, values do not fit their column and may go nowhere else, or there are too
+            many columns.
     """
     have = {e.name: e for e in existing}
     names = columns_named(schema.names, existing)
@@ -138,6 +141,12 @@ def columns_of(
         name = names[field.name]
         column = column_of(field, name, nested, have.get(name))
         columns.append((drift or Drift()).settled(column, have, taken))
+    if (count := count_of(columns, existing)) > MAX_COLUMNS:
+        msg = (
+            f"The table would have {count} columns, those of RECORDs counted, and BigQuery takes {MAX_COLUMNS}; "
+            "leave some out by selection, or set nested: json"
+        )
+        raise SchemaError(msg)
     return tuple(columns)
 
 

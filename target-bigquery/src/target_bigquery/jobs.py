@@ -77,7 +77,8 @@ class Jobs(Connection):
             parameters: Values by name.
             what: What it is for, for an error's message.
         """
-        config = self._query_config(parameters)
+        is_select = text.startswith("SELECT")
+        config = self._query_config(parameters, has_result=is_select)
 
         def insert(job_id: str) -> Any:
             return self.client.query(
@@ -85,7 +86,7 @@ class Jobs(Connection):
             )
 
         job = self._run(what, insert)
-        affected, is_select = job.resource.num_dml_affected_rows, text.startswith("SELECT")
+        affected = job.resource.num_dml_affected_rows
         rows = self.call(what, lambda: _rows(job.resource)) if is_select else []
         return Answer(rows, job.started or job.created, affected or 0)
 
@@ -106,8 +107,12 @@ class Jobs(Connection):
 
         return int(self.call_once(what, run).total_bytes_processed or 0)
 
-    def _query_config(self, parameters: Mapping[str, Any] | None = None) -> Any:
-        """What every query job is given: also those that cost nothing."""
+    def _query_config(self, parameters: Mapping[str, Any] | None = None, *, has_result: bool = False) -> Any:
+        """What every query job is given: also those that cost nothing.
+
+        The key is for the table that BigQuery keeps a result in. A statement that changes a table writes with that
+        table's own key, and would be refused with another one.
+        """
         from google.cloud import bigquery
 
         config = bigquery.QueryJobConfig(
@@ -117,7 +122,15 @@ class Jobs(Connection):
         )
         if self.settings.bytes_billed_limit:
             config.maximum_bytes_billed = self.settings.bytes_billed_limit
-        return config
+        if has_result and self.settings.kms_key:
+            config.destination_encryption_configuration = bigquery.EncryptionConfiguration(self.settings.kms_key)
+        return self._reserved(config)
+
+    def _reserved(self, config: Any) -> Any:
+        """A job's configuration with the reservation that is set, which not every version of the library knows."""
+        if not self.settings.reservation:
+            return config
+        return type(config).from_api_repr({**config.to_api_repr(), "reservation": self.settings.reservation})
 
     def copy(self, source: str, target: str, *, what: str) -> Job:
         """Replace a table by a copy of another, at once and whole; the job that did."""
@@ -126,13 +139,14 @@ class Jobs(Connection):
         config = bigquery.CopyJobConfig(write_disposition="WRITE_TRUNCATE", labels=dict(self.settings.labels))
         if self.settings.kms_key:
             config.destination_encryption_configuration = bigquery.EncryptionConfiguration(self.settings.kms_key)
+        reserved = self._reserved(config)
 
         def insert(job_id: str) -> Any:
             return self.client.copy_table(
                 *(self.path(source), self.path(target)),
                 job_id=job_id,
                 location=self.location,
-                job_config=config,
+                job_config=reserved,
                 **ONCE,
             )
 
@@ -170,6 +184,7 @@ class Jobs(Connection):
             config.parquet_options = options
         if self.settings.kms_key:
             config.destination_encryption_configuration = bigquery.EncryptionConfiguration(self.settings.kms_key)
+        reserved = self._reserved(config)
 
         def insert(job_id: str) -> Any:
             if not isinstance(source, Path):
@@ -183,7 +198,7 @@ class Jobs(Connection):
                     num_retries=0,
                     job_id=job_id,
                     location=self.location,
-                    job_config=config,
+                    job_config=reserved,
                     timeout=UPLOAD_SECONDS,
                 )
 
@@ -217,7 +232,7 @@ class Jobs(Connection):
         """Insert a job that costs nothing under an id; None if that was done, else the job that has it."""
 
         def insert() -> Any:
-            config = self._query_config()
+            config = self._query_config(has_result=True)
             return self.client.query(
                 text, job_config=config, job_id=job_id, location=self.location, job_retry=None, **ONCE
             )

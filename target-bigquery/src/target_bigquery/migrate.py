@@ -10,13 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.errors import ConfigError, SchemaError, SingerArrowError
+from singer_arrow.errors import ConfigError, CredentialsError, SchemaError, SingerArrowError
+from singer_arrow.singer.descriptions import Descriptions
 from singer_arrow.singer.names import LEDGER, STAGING, digest, distinct_table_name, stream_label, table_name
-from singer_arrow.singer.variants import EVOLVE, is_or_was, mark, siblings
+from singer_arrow.singer.variants import EVOLVE, is_or_was, siblings
 from target_bigquery import drift, sql
 from target_bigquery.answers import AlreadyExistsError, ChangedError, RefusedError, Table
 from target_bigquery.client import BigQuery
 from target_bigquery.drift import Drift, columns_of
+from target_bigquery.fields import NOTHING_SAID, api_field, lacks_words, with_columns
 from target_bigquery.names import RULES
 from target_bigquery.types import Column, missing_required, new_columns
 
@@ -92,7 +94,13 @@ def prepare_dataset(client: BigQuery) -> None:
 
 
 def prepare_table(
-    client: BigQuery, stream: str, schema: pa.Schema, *, keys: Sequence[str] = (), nullable: Collection[str] = ()
+    client: BigQuery,
+    stream: str,
+    schema: pa.Schema,
+    *,
+    keys: Sequence[str] = (),
+    nullable: Collection[str] = (),
+    descriptions: Descriptions = NOTHING_SAID,
 ) -> Destination:
     """Make sure that the stream's table exists and has a column for each property.
 
@@ -102,6 +110,7 @@ def prepare_table(
         schema: What its SCHEMA means.
         keys: Its key properties, which have no variants.
         nullable: Properties that may be null.
+        descriptions: Of the table and its columns; they are given to those that have none.
 
     Raises:
         SchemaError: Values do not fit a column, or one must not be null that the stream lacks, and it may not change.
@@ -112,15 +121,16 @@ def prepare_table(
         may = Drift(settings.on_drift == EVOLVE, keys, frozenset(fixed))
         try:
             if table is None:
-                return _create(client, stream, name, schema)
+                return _create(client, stream, name, schema, descriptions)
             columns = _fitting(client, table, schema, may)
             if wider := drift.widened(columns, table.columns):
                 fixed |= {c.name for c in wider if not _widen(client, name, c)}
             else:
-                return _fit(client, stream, table, columns, nullable=frozenset(nullable) - set(keys))
+                may_be_null = frozenset(nullable) - set(keys)
+                return _fit(client, stream, table, columns, nullable=may_be_null, descriptions=descriptions)
         except (AlreadyExistsError, ChangedError):
             logger.debug("Somebody else changed table %s; looking again", name)
-    path = client.path(table_name(stream, RULES))
+    path = client.path(_names(client, stream)[0])
     msg = f"Table {path} is changed by others all the time; run again when they are done"
     raise SchemaError(msg)
 
@@ -174,41 +184,35 @@ def remove_leftovers(client: BigQuery, table: str) -> None:
             client.delete_table(name)
 
 
-def api_field(column: Column) -> dict[str, Any]:
-    """A column as the API writes it."""
-    field: dict[str, Any] = {
-        "name": column.name,
-        "type": column.kind,
-        "mode": "REPEATED" if column.repeated else "NULLABLE",
-    }
-    if column.fields:
-        field["fields"] = [api_field(f) for f in column.fields]
-    if column.variant_of:
-        field["description"] = mark(column.variant_of)
-    return field
-
-
 def _owned_table(client: BigQuery, stream: str) -> tuple[str, Table | None]:
     """The stream's table, or its name if there is none; a table that belongs to another stream is not taken."""
-    prefix = client.settings.table_prefix
-    name = table_name(stream, RULES, prefix=prefix)
+    name, distinct = _names(client, stream)
     table = client.table(name)
     owner = table.labels.get(OWNER) if table else None
     if owner in (None, stream_label(stream)):
         return name, table
-    name = distinct_table_name(stream, RULES, prefix=prefix)
-    return name, client.table(name)
+    return distinct, client.table(distinct)
 
 
-def _create(client: BigQuery, stream: str, name: str, schema: pa.Schema) -> Destination:
+def _names(client: BigQuery, stream: str) -> tuple[str, str]:
+    """The name of a stream's table, and the one that it has where that is another stream's."""
+    prefix, alias = client.settings.table_prefix, client.settings.alias_of(stream)
+    name = table_name(stream, RULES, prefix=prefix, alias=alias)
+    return name, distinct_table_name(stream, RULES, prefix=prefix, alias=alias)
+
+
+def _create(client: BigQuery, stream: str, name: str, schema: pa.Schema, descriptions: Descriptions) -> Destination:
     columns = columns_of(schema, nested=client.settings.nested)
     table = client.create_table(
         name,
-        [api_field(c) for c in columns],
+        [api_field(c, descriptions) for c in columns],
         partition=_partition(client, stream, columns),
         cluster=_cluster(client, stream, columns),
         labels={OWNER: stream_label(stream)},
+        description=descriptions.table,
     )
+    if client.settings.grants:
+        client.grant(name, client.settings.grants)
     return Destination(table, columns)
 
 
@@ -237,7 +241,13 @@ def _widen(client: BigQuery, table: str, column: Column) -> bool:
 
 
 def _fit(
-    client: BigQuery, stream: str, table: Table, columns: tuple[Column, ...], *, nullable: Collection[str]
+    client: BigQuery,
+    stream: str,
+    table: Table,
+    columns: tuple[Column, ...],
+    *,
+    nullable: Collection[str],
+    descriptions: Descriptions,
 ) -> Destination:
     relaxed = set(missing_required(columns, table.columns))
     if client.settings.on_drift == EVOLVE:
@@ -249,6 +259,7 @@ def _fit(
         )
         raise SchemaError(msg)
     required = {e.name for e in table.columns if e.mode == "REQUIRED"}
+    said = descriptions.table if not table.resource.description else None
     if new_columns(columns, table.columns) or relaxed & required:
         for variant, column in drift.new_variants(columns, table.columns):
             logger.warning(
@@ -259,23 +270,14 @@ def _fit(
                 variant,
             )
         fields = [{**f, "mode": "NULLABLE"} if f["name"] in relaxed & required else f for f in table.fields]
-        table = client.set_fields(table, _with_columns(fields, columns))
+        table = client.set_fields(table, with_columns(fields, columns, descriptions), description=said)
+    elif said or lacks_words(table.fields, columns, descriptions):
+        try:
+            table = client.set_fields(table, with_columns(table.fields, columns, descriptions), description=said)
+        except (CredentialsError, RefusedError) as error:
+            logger.info("%s; the table keeps the descriptions that it has", error)
     _warn_of_layout(client, stream, table, columns)
     return Destination(table, columns)
-
-
-def _with_columns(fields: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> list[dict[str, Any]]:
-    """A table's fields, with those of the stream that it lacks, at every depth."""
-    wanted = {c.name: c for c in columns}
-    merged = []
-    for field in fields:
-        column = wanted.get(field["name"])
-        if column and column.fields:
-            merged.append({**field, "fields": _with_columns(field.get("fields") or (), column.fields)})
-        else:
-            merged.append(dict(field))
-    have = {f["name"] for f in fields}
-    return [*merged, *(api_field(c) for c in columns if c.name not in have)]
 
 
 def _named(columns: Sequence[Column], wanted: str) -> Column | None:

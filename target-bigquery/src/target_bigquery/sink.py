@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from singer_arrow.batch.message import Batch
+from singer_arrow.singer.descriptions import descriptions_of
 from singer_arrow.singer.warehouse import WarehouseSink
 from target_bigquery import migrate, sql
+from target_bigquery.client import BigQuery
 from target_bigquery.config import STORAGE_WRITE
 from target_bigquery.convert import Conversion
 from target_bigquery.load import METHODS, STREAMED, why_not
@@ -25,11 +27,19 @@ class BigQuerySink(WarehouseSink):
     """See the module."""
 
     target: TargetBigQuery
+    client: BigQuery
+    """The dataset that its table is in."""
 
     def prepare_table(self) -> Sequence[Column]:
         """See the base."""
+        self.client = self.target.client_of(self.stream_name)
         self.destination = migrate.prepare_table(
-            self.target.client, self.stream_name, self.given, keys=tuple(self.key_properties), nullable=self.nullable
+            self.client,
+            self.stream_name,
+            self.given,
+            keys=tuple(self.key_properties),
+            nullable=self.nullable,
+            descriptions=descriptions_of(self.schema),
         )
         return self.destination.columns
 
@@ -43,12 +53,12 @@ class BigQuerySink(WarehouseSink):
             replay_loads=settings.replay_loads,
             removes_batches=settings.clean_up_batch_files,
             keys=keys,
-            client=self.target.client,
+            client=self.client,
             files=self.target.files,
             destination=destination,
             upload_format=upload_format(settings.load_format, destination.columns),
-            ledger=self.target.ledger(self.stream_name, destination.table),
-            replacement=self.target.replacement(destination.name),
+            ledger=self.target.ledger(self.client, self.stream_name, destination.table),
+            replacement=self.target.replacement(self.client, destination.name),
         )
         if settings.load_via == STORAGE_WRITE:
             if (reason := why_not(load_method, destination.columns)) is None:
@@ -66,7 +76,7 @@ class BigQuerySink(WarehouseSink):
 
     def remove_versions(self, version: int, *, version_column: str, deleted_column: str | None) -> int:
         """See the base."""
-        client, table = self.target.client, self.destination.name
+        client, table = self.client, self.destination.name
         quoted = client.quoted(table)
         text = (
             sql.mark_versions_deleted(quoted, version_column, deleted_column)

@@ -40,6 +40,7 @@ class TargetBigQuery(WarehouseTarget):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self._clients: dict[str, BigQuery] = {}
         self._ledgers: dict[str, StreamLedger] = {}
         self._replacements: dict[str, Replacement] = {}
         self._told: set[str] = set()
@@ -53,12 +54,13 @@ class TargetBigQuery(WarehouseTarget):
         """See `LoadTarget.check_settings`."""
         Settings.from_config(self.config)
 
-    @cached_property
-    def client(self) -> BigQuery:
-        """The dataset, which is there from now on."""
-        client = BigQuery(self.settings)
-        migrate.prepare_dataset(client)
-        return client
+    def client_of(self, stream: str) -> BigQuery:
+        """The dataset of a stream's table, which is there from now on."""
+        dataset = self.settings.schema_of(stream) or self.settings.dataset
+        if dataset not in self._clients:
+            client = self._clients[dataset] = BigQuery(replace(self.settings, dataset=dataset))
+            migrate.prepare_dataset(client)
+        return self._clients[dataset]
 
     @property
     def record_age_seconds(self) -> float | None:
@@ -93,15 +95,16 @@ class TargetBigQuery(WarehouseTarget):
         """Where what holds Python back runs."""
         return Processes(self.cores)
 
-    def ledger(self, stream: str, table: Table) -> StreamLedger:
+    def ledger(self, client: BigQuery, stream: str, table: Table) -> StreamLedger:
         """The ledger of a stream's table, the same for the whole run."""
-        if table.name not in self._ledgers:
-            self._ledgers[table.name] = StreamLedger(self.client, stream, table)
-        return self._ledgers[table.name]
+        path = client.path(table.name)
+        if path not in self._ledgers:
+            self._ledgers[path] = StreamLedger(client, stream, table)
+        return self._ledgers[path]
 
-    def replacement(self, table: str) -> Replacement:
+    def replacement(self, client: BigQuery, table: str) -> Replacement:
         """What will replace a table at the end of the run."""
-        return self._replacements.setdefault(table, Replacement(self.client))
+        return self._replacements.setdefault(client.path(table), Replacement(client))
 
     def tell_once(self, what: str) -> None:
         """Warn, once a run."""
@@ -120,7 +123,8 @@ class TargetBigQuery(WarehouseTarget):
 
     def close(self) -> None:
         """See `LoadTarget.close`."""
-        for name in ("processes", "client"):
-            if name in self.__dict__:
-                self.__dict__[name].close()
+        if "processes" in self.__dict__:
+            self.processes.close()
+        for client in self._clients.values():
+            client.close()
         super().close()

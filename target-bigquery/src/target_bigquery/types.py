@@ -32,6 +32,8 @@ TIMESTAMP = pa.timestamp("us", "UTC")
 TIME = pa.time64("us")
 MAX_DEPTH = 15
 """Levels of RECORD that BigQuery takes; what is deeper is JSON."""
+MAX_COLUMNS = 10_000
+"""Columns of a table that BigQuery takes, each field of a RECORD counted."""
 _ALIASES = {"INT64": "INTEGER", "FLOAT64": "FLOAT", "BOOL": "BOOLEAN", "STRUCT": "RECORD", "BIGDECIMAL": "BIGNUMERIC"}
 _SCALARS = {
     pa.bool_(): "BOOLEAN",
@@ -146,6 +148,17 @@ def new_columns(columns: Sequence[Column], existing: Sequence[Existing]) -> bool
     """Whether the table lacks a column, or a RECORD of it a field."""
     have = {e.name: e for e in existing}
     return any(c.name not in have or new_columns(c.fields, have[c.name].fields) for c in columns)
+
+
+def count_of(columns: Sequence[Column], existing: Sequence[Existing] = ()) -> int:
+    """How many columns a table will have, as BigQuery counts them: those of both, and the fields of RECORDs."""
+    have, fill = {e.name: e for e in existing}, {c.name: c for c in columns}
+    count = len(have.keys() | fill.keys())
+    for name in have.keys() | fill.keys():
+        made, there = fill.get(name), have.get(name)
+        if (made and made.fields) or (there and there.fields):
+            count += count_of(made.fields if made else (), there.fields if there else ())
+    return count
 
 
 def read_field(column: Column, given: pa.Field) -> pa.Field:

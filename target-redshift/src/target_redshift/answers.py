@@ -95,7 +95,7 @@ def existing(row: Row) -> Existing:
 
 
 def with_variants(columns: Sequence[Existing], comments: Sequence[Row]) -> tuple[Existing, ...]:
-    """The columns, of which those are marked as variants whose comments, rows of `sql.VARIANTS`, say so."""
+    """The columns, of which those are marked as variants whose comments, rows of `sql.COLUMN_COMMENTS`, say so."""
     said = {str(name): marked(comment) for name, comment in comments}
     return tuple(replace(c, variant_of=said.get(c.name)) for c in columns)
 
@@ -134,6 +134,9 @@ def mapped(error: BaseException, what: str, text: str = "") -> SingerArrowError:
     if isinstance(error, BotoCoreError):
         return CredentialsError(f"{what}: AWS gave no credentials ({_line(error)}); check the settings iam and aws")
     cause = error.args[1] if isinstance(error, Error) and len(error.args) > 1 else error
+    if _is_certificate(cause) and "ismatch" in str(cause):
+        hint = "check host, or set sslmode: verify-ca"
+        return ConfigError(f"{what}: the server's certificate is for another name ({_line(cause)}); {hint}")
     if _is_certificate(cause):
         return ConfigError(f"{what}: the server's certificate is not trusted ({_line(cause)}); check host and ssl")
     if "refuses SSL" in str(error):

@@ -41,9 +41,14 @@ class Redshift(Connection):
             return None
         columns = tuple(answers.existing(row) for row in self.query(sql.COLUMNS, key, what=what).rows)
         if any(may_be_variant(c.name, RULES) for c in columns):
-            columns = answers.with_variants(columns, self.query(sql.VARIANTS, key, what=what).rows)
+            columns = answers.with_variants(columns, self.query(sql.COLUMN_COMMENTS, key, what=what).rows)
         created, comment = found[0]
         return Table(name, columns, created, comment)
+
+    def commented(self, table: str) -> frozenset[str]:
+        """The columns of a table that have a comment."""
+        key, what = [self.settings.schema, table], f"Reading the comments of table {self.path(table)}"
+        return frozenset(str(name) for name, _ in self.query(sql.COLUMN_COMMENTS, key, what=what).rows)
 
     def layout(self, table: str) -> tuple[str | None, list[str]]:
         """The dist key of a table, if it has one, and its sort keys, in order."""

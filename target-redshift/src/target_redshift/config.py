@@ -12,6 +12,7 @@ from singer_arrow.errors import ConfigError
 from singer_arrow.singer.declare import (
     AWS,
     LOADS,
+    PLACES,
     LoadSettings,
     choice,
     each_value,
@@ -59,6 +60,13 @@ SETTINGS: dict[str, Any] = {
         },
     },
     "ssl": flag("Encrypt the connection, and check who is at its other end.", default=True),
+    "sslmode": {
+        "type": ["string", "null"],
+        "enum": ["verify-ca", "verify-full", None],
+        "description": "What is checked of who is there: verify-ca that its certificate is trusted, verify-full also "
+        "that it is one for host. Not set: verify-full, but a name that differs is only warned of.",
+    },
+    "query_group": text("Query group of all statements, by which workload management finds their queue."),
     "default_target_schema": text("Schema to load into; created if it does not exist. Required."),
     "s3_stage": text(
         "s3://bucket/prefix where manifests, and files that are not on S3 yet, are put for COPY, in the region of the "
@@ -90,6 +98,7 @@ SETTINGS: dict[str, Any] = {
     "manifest_roots": LOADS["manifest_roots"],
     "clean_up_batch_files": LOADS["clean_up_batch_files"],
     "on_drift": LOADS["on_drift"],
+    **PLACES,
     "dist_key": {
         "type": ["string", "object", "null"],
         "description": "Column by which rows of new tables are spread over the slices; or an object from streams (also "
@@ -159,6 +168,8 @@ class Settings(LoadSettings):
     password: str | None = field(default=None, repr=False)
     iam: Iam | None = None
     ssl: bool = True
+    sslmode: str | None = None
+    query_group: str | None = None
     copy_role_arn: str | None = None
     load_format: str = "auto"
     slices: int | None = None
@@ -213,7 +224,7 @@ class Settings(LoadSettings):
 
 
 _PLAIN = (
-    *("host", "port", "user", "password", "ssl", "copy_role_arn", "load_format", "slices"),
+    *("host", "port", "user", "password", "ssl", "sslmode", "query_group", "copy_role_arn", "load_format", "slices"),
     *("dist_key", "sort_keys", "varchar_max", "long_text", "nul_text"),
 )
 
@@ -231,10 +242,14 @@ def _schema(given: Mapping[str, Any]) -> str:
     if not name:
         msg = "Setting 'default_target_schema' is missing; it names the schema to load into"
         raise ConfigError(msg)
-    if "\0" in name or len(name.encode("utf-8", "replace")) > 127 or not name.isprintable():
-        msg = "Setting 'default_target_schema' is not the name of a schema: at most 127 bytes, all of them printable"
-        raise ConfigError(msg)
+    _check_schema("'default_target_schema' is", name)
     return name.lower()
+
+
+def _check_schema(what: str, name: str) -> None:
+    if "\0" in name or len(name.encode("utf-8", "replace")) > 127 or not name.isprintable():
+        msg = f"Setting {what} not the name of a schema: at most 127 bytes, all of them printable"
+        raise ConfigError(msg)
 
 
 def _stage(given: Any) -> Url:
@@ -274,6 +289,11 @@ _LOGIN = {"host": "names the cluster", "user": "names who logs in", "password": 
 
 
 def _check(settings: Settings) -> None:
+    for name in sorted(settings.other_schemas):
+        _check_schema("'tables' has what is", name)
+    if settings.sslmode and not settings.ssl:
+        msg = "Setting 'sslmode' says what is checked, and 'ssl' is false, so nothing is; remove one of them"
+        raise ConfigError(msg)
     for role in (settings.copy_role_arn or "").split(",") if settings.copy_role_arn else []:
         if not _ROLES.fullmatch(role):
             msg = f"Setting 'copy_role_arn' has {role!r}; a role reads arn:aws:iam::123456789012:role/name"

@@ -258,6 +258,8 @@ class Connection:
         session = Session(driver)
         try:
             session.execute(sql.SET_UTC, what=what)
+            if group := self.settings.query_group:
+                session.execute(sql.set_query_group(group), what=what)
         except SingerArrowError:
             session.close()
             raise
@@ -291,6 +293,8 @@ def login(settings: Settings, credentials: dict[str, Any]) -> dict[str, Any]:
     }
     if settings.host:
         common |= {"host": settings.host, "port": settings.port}
+    if settings.sslmode:
+        common["sslmode"] = settings.sslmode
     iam = settings.iam
     if iam is None:
         return common | {"user": settings.user, "password": settings.password}

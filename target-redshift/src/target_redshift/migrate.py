@@ -13,18 +13,17 @@ from typing import TypedDict
 import pyarrow as pa
 
 from singer_arrow.errors import ConfigError, FatalError, LoadError, SchemaError, SingerArrowError
-from singer_arrow.singer.variants import EVOLVE, is_or_was, mark, siblings
-from target_redshift import sql
+from singer_arrow.singer.descriptions import Descriptions
+from singer_arrow.singer.variants import EVOLVE, is_or_was, siblings
+from target_redshift import comments, sql
 from target_redshift.answers import AlreadyExistsError, Table
 from target_redshift.client import Redshift
 from target_redshift.drift import Drift
 from target_redshift.long_texts import RESCUE, SUPER
-from target_redshift.names import LEDGER, distinct_table_name, staging_name, stream_label, table_name
+from target_redshift.names import LEDGER, distinct_table_name, staging_name, table_name
 from target_redshift.types import MAX_COLUMNS, Column, columns_of, ddl_type, missing_required, new_columns, wider_length
 
 logger = logging.getLogger("target-redshift")
-OWNER = "singer_stream: "
-"""How a table's comment begins that says which stream the table belongs to."""
 _TRIES = 20
 _FIXED = (
     "Redshift widens no column that has a default, is a key, or is encoded as BYTEDICT, RUNLENGTH, TEXT255 or TEXT32K: "
@@ -78,7 +77,14 @@ def prepare_schema(client: Redshift) -> None:
         _created(client, sql.create_ledger(client.quoted(LEDGER)), f"Creating table {client.path(LEDGER)}")
 
 
-def prepare_table(client: Redshift, stream: str, schema: pa.Schema, keys: Sequence[str] = ()) -> Destination:
+def prepare_table(
+    client: Redshift,
+    stream: str,
+    schema: pa.Schema,
+    keys: Sequence[str] = (),
+    *,
+    descriptions: Descriptions = comments.NOTHING_SAID,
+) -> Destination:
     """Make sure that the stream's table exists and has a column for each property.
 
     Args:
@@ -86,6 +92,7 @@ def prepare_table(client: Redshift, stream: str, schema: pa.Schema, keys: Sequen
         stream: Name of the stream.
         schema: What its SCHEMA means.
         keys: Its key properties, whose columns can be compared, and which have no variants.
+        descriptions: Of the table and its columns, which become comments where there are none.
 
     Raises:
         SchemaError: Values do not fit a column and may go nowhere else, or one must not be null that the stream lacks.
@@ -96,12 +103,16 @@ def prepare_table(client: Redshift, stream: str, schema: pa.Schema, keys: Sequen
         name, table = _owned_table(client, stream)
         try:
             if table is None:
-                _create(client, stream, name, schema, choices)
-            elif (destination := _fit(client, stream, table, schema, choices)) is not None:
+                _create(client, stream, name, schema, choices, descriptions=descriptions)
+                continue
+            destination = _fit(client, stream, table, schema, choices, descriptions=descriptions)
+            if destination is not None:
+                comments.describe(client, stream, destination.table, destination.columns, descriptions)
                 return destination
         except AlreadyExistsError:
             logger.debug("Somebody else changed table %s; looking again", name)
-    msg = f"Table {client.path(table_name(stream))} is changed by others all the time; run again when they are done"
+    path = client.path(_names(client, stream)[0])
+    msg = f"Table {path} is changed by others all the time; run again when they are done"
     raise SchemaError(msg)
 
 
@@ -179,13 +190,17 @@ def _created(client: Redshift, text: str, what: str) -> None:
 
 def _owned_table(client: Redshift, stream: str) -> tuple[str, Table | None]:
     """The stream's table, or its name if there is none; a table that belongs to another stream is not taken."""
-    name = table_name(stream)
+    name, distinct = _names(client, stream)
     table = client.table(name)
-    comment = (table.comment or "") if table else ""
-    if not comment.startswith(OWNER) or comment == OWNER + stream_label(stream):
+    if table is None or comments.may_be_of(table.comment, stream):
         return name, table
-    name = distinct_table_name(stream)
-    return name, client.table(name)
+    return distinct, client.table(distinct)
+
+
+def _names(client: Redshift, stream: str) -> tuple[str, str]:
+    """The name of a stream's table, and the one that it has where that is another stream's."""
+    prefix, alias = client.settings.table_prefix, client.settings.alias_of(stream)
+    return table_name(stream, prefix=prefix, alias=alias), distinct_table_name(stream, prefix=prefix, alias=alias)
 
 
 class _Choices(TypedDict, total=False):
@@ -210,7 +225,9 @@ def _text_columns(client: Redshift, stream: str, schema: pa.Schema, keys: Sequen
     return {"super_texts": frozenset(name for name in schema.names if name.lower() not in plain)}
 
 
-def _create(client: Redshift, stream: str, name: str, schema: pa.Schema, choices: _Choices) -> None:
+def _create(
+    client: Redshift, stream: str, name: str, schema: pa.Schema, choices: _Choices, *, descriptions: Descriptions
+) -> None:
     columns = columns_of(schema, varchar_max=client.settings.varchar_max, **choices)
     quoted, what = client.quoted(name), f"Creating table {client.path(name)}"
     text = sql.create_table(
@@ -223,7 +240,10 @@ def _create(client: Redshift, stream: str, name: str, schema: pa.Schema, choices
     def create() -> None:
         with client.session() as session, session.transaction(what):
             session.execute(text, what=what)
-            session.execute(sql.comment(quoted, OWNER + stream_label(stream)), what=what)
+            session.execute(sql.comment(quoted, comments.of_table(stream, descriptions.table)), what=what)
+            for column in columns:
+                if description := descriptions.columns.get((column.source,)):
+                    session.execute(sql.comment_column(quoted, column.name, description), what=what)
             for privilege, grantee in client.settings.grantees:
                 granting = f"Granting {grantee} {privilege} on table {client.path(name)}"
                 with _granting():
@@ -242,7 +262,9 @@ def _granting() -> Iterator[None]:
         raise ConfigError(msg) from None
 
 
-def _fit(client: Redshift, stream: str, table: Table, schema: pa.Schema, choices: _Choices) -> Destination | None:
+def _fit(
+    client: Redshift, stream: str, table: Table, schema: pa.Schema, choices: _Choices, *, descriptions: Descriptions
+) -> Destination | None:
     """The table as a destination; None if columns were added just now, and it must be read again."""
     try:
         columns = columns_of(schema, table.columns, varchar_max=client.settings.varchar_max, **choices)
@@ -265,26 +287,27 @@ def _fit(client: Redshift, stream: str, table: Table, schema: pa.Schema, choices
                     column.variant_of,
                     column.name,
                 )
-            _add_column(client, table.name, column)
+            _add_column(client, table.name, column, descriptions.columns.get((column.source,)))
         return None
     _warn_of_layout(client, stream, table, columns)
     lengths = {e.name: e.length or 0 for e in table.columns if e.kind == "VARCHAR"}
     return Destination(table, columns, lengths)
 
 
-def _add_column(client: Redshift, table: str, column: Column) -> None:
+def _add_column(client: Redshift, table: str, column: Column, description: str | None) -> None:
     """Add a column, a variant together with its mark, unless another run was faster."""
     quoted, variant_of = client.quoted(table), column.variant_of
     what = f"Adding column {column.name!r} ({ddl_type(column)}) to table {client.path(table)}"
-    if variant_of is None:
+    said = comments.of_column(variant_of, description)
+    if said is None:
         _created(client, sql.add_column(quoted, column), what)
         return
-    marking = sql.comment_column(quoted, column.name, mark(variant_of))
+    describing = sql.comment_column(quoted, column.name, said)
 
     def add() -> None:
         with client.session() as session, session.transaction(what):
             session.execute(sql.add_column(quoted, column), what=what)
-            session.execute(marking, what=what)
+            session.execute(describing, what=what)
 
     with suppress(AlreadyExistsError):
         client.retried(add)

@@ -34,14 +34,14 @@ __all__ = [
 ]
 
 
-def table_name(stream: str) -> str:
+def table_name(stream: str, *, prefix: str = "", alias: str | None = None) -> str:
     """The table of a stream: `a-b` and `a.b` both become `a_b`; `distinct_table_name` tells them apart."""
-    return names.table_name(stream, RULES)
+    return names.table_name(stream, RULES, prefix=prefix, alias=alias)
 
 
-def distinct_table_name(stream: str) -> str:
+def distinct_table_name(stream: str, *, prefix: str = "", alias: str | None = None) -> str:
     """The table of a stream whose `table_name` belongs to another stream."""
-    return names.distinct_table_name(stream, RULES)
+    return names.distinct_table_name(stream, RULES, prefix=prefix, alias=alias)
 
 
 def column_names(

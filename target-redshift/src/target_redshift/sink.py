@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from singer_arrow.singer.descriptions import descriptions_of
 from singer_arrow.singer.warehouse import WarehouseSink
 from target_redshift import migrate, sql
+from target_redshift.client import Redshift
 from target_redshift.convert import Conversion
 from target_redshift.load import METHODS
 from target_redshift.load.lane import Lane, Way
@@ -20,11 +22,18 @@ class RedshiftSink(WarehouseSink):
     """See the module."""
 
     target: TargetRedshift
+    client: Redshift
+    """The schema that its table is in."""
 
     def prepare_table(self) -> Sequence[Column]:
         """See the base."""
+        self.client = self.target.client_of(self.stream_name)
         self.destination = migrate.prepare_table(
-            self.target.client, self.stream_name, self.given, tuple(self.key_properties)
+            self.client,
+            self.stream_name,
+            self.given,
+            tuple(self.key_properties),
+            descriptions=descriptions_of(self.schema),
         )
         return self.destination.columns
 
@@ -38,13 +47,13 @@ class RedshiftSink(WarehouseSink):
             replay_loads=target.settings.replay_loads,
             removes_batches=target.settings.clean_up_batch_files,
             keys=keys,
-            client=target.client,
+            client=self.client,
             files=target.files,
             place=target.place,
             upload_format=target.settings.upload_format,
             destination=destination,
-            ledger=target.ledger(self.stream_name, destination.table),
-            replacement=target.replacement(destination.name),
+            ledger=target.ledger(self.client, self.stream_name, destination.table),
+            replacement=target.replacement(self.client, destination.name),
         )
         return METHODS[load_method](way)
 
@@ -54,7 +63,7 @@ class RedshiftSink(WarehouseSink):
 
     def remove_versions(self, version: int, *, version_column: str, deleted_column: str | None) -> int:
         """See the base."""
-        client, table = self.target.client, self.destination.name
+        client, table = self.client, self.destination.name
         quoted = client.quoted(table)
         text = (
             sql.mark_versions_deleted(quoted, version_column, deleted_column)

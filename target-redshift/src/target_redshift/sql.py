@@ -58,6 +58,11 @@ def _checked(text: str) -> str:
     return text
 
 
+def set_query_group(group: str) -> str:
+    """Say which query group the statements of a session are of."""
+    return f"SET query_group TO {literal(group)}"
+
+
 # What there is
 
 
@@ -72,7 +77,7 @@ COLUMNS = (
     "column_default FROM svv_columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position"
 )
 """The columns of a table of a schema, in order."""
-VARIANTS = (
+COLUMN_COMMENTS = (
     "SELECT a.attname, d.description FROM pg_description d JOIN pg_class_info c ON c.reloid = d.objoid "
     "JOIN pg_namespace n ON n.oid = c.relnamespace "
     "JOIN pg_attribute a ON a.attrelid = d.objoid AND a.attnum = d.objsubid "

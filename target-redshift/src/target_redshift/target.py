@@ -35,6 +35,7 @@ class TargetRedshift(WarehouseTarget):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self._clients: dict[str, Redshift] = {}
         self._ledgers: dict[str, StreamLedger] = {}
         self._replacements: dict[str, Replacement] = {}
 
@@ -52,12 +53,13 @@ class TargetRedshift(WarehouseTarget):
         """See `LoadTarget.limits`; to look at a file on S3 is mostly waiting, so more of that is done at once."""
         return replace(super().limits, workers=max(_LOOKING, self.cores))
 
-    @cached_property
-    def client(self) -> Redshift:
-        """The schema, which is there from now on."""
-        client = Redshift(self.settings)
-        migrate.prepare_schema(client)
-        return client
+    def client_of(self, stream: str) -> Redshift:
+        """The schema of a stream's table, which is there from now on."""
+        schema = (self.settings.schema_of(stream) or self.settings.schema).lower()
+        if schema not in self._clients:
+            client = self._clients[schema] = Redshift(replace(self.settings, schema=schema))
+            migrate.prepare_schema(client)
+        return self._clients[schema]
 
     @cached_property
     def files(self) -> Files:
@@ -89,30 +91,32 @@ class TargetRedshift(WarehouseTarget):
     @cached_property
     def slices(self) -> int:
         """How many slices the cluster has."""
-        return self.client.slices()
+        return next(iter(self._clients.values())).slices()
 
     @cached_property
     def workers(self) -> Workers:
         """What writes and uploads files."""
         return Workers(self.cores, "upload")
 
-    def ledger(self, stream: str, table: Table) -> StreamLedger:
+    def ledger(self, client: Redshift, stream: str, table: Table) -> StreamLedger:
         """The ledger of a stream's table, the same for the whole run."""
-        if table.name not in self._ledgers:
-            self._ledgers[table.name] = StreamLedger(self.client, stream, table)
-        return self._ledgers[table.name]
+        path = client.path(table.name)
+        if path not in self._ledgers:
+            self._ledgers[path] = StreamLedger(client, stream, table)
+        return self._ledgers[path]
 
-    def replacement(self, table: str) -> Replacement:
+    def replacement(self, client: Redshift, table: str) -> Replacement:
         """What will replace a table's rows at the end of the run."""
-        return self._replacements.setdefault(table, Replacement(self.client))
+        return self._replacements.setdefault(client.path(table), Replacement(client))
 
     def close(self) -> None:
         """See `LoadTarget.close`."""
         if "workers" in self.__dict__:
             self.workers.stop()
-        if "client" in self.__dict__:
-            self.client.close()  # a load that is still running would keep staging tables from being dropped
-            for replacement in self._replacements.values():
-                replacement.close()
-            self.client.close()
+        for client in self._clients.values():
+            client.close()  # a load that is still running would keep staging tables from being dropped
+        for replacement in self._replacements.values():
+            replacement.close()
+        for client in self._clients.values():
+            client.close()
         super().close()

@@ -73,3 +73,25 @@ def test_a_setting_of_all_streams_or_of_each() -> None:
     assert list(each_value(given)) == [1, 2]
     assert list(each_value(["a"])) == [["a"]]
     assert list(each_value(None)) == []
+
+
+def test_where_streams_go() -> None:
+    tables = {"orders": "sales.all_orders", "events_*": "web.*", "users": "people", "raw_*": "*_old"}
+    settings = LoadSettings(**LoadSettings.load_arguments({"tables": tables, "table_prefix": "p_"}))
+    places = {s: (settings.schema_of(s), settings.alias_of(s)) for s in ("orders", "events_x", "users", "raw_1", "z")}
+    assert places == {
+        "orders": ("sales", "all_orders"),
+        "events_x": ("web", "events_x"),
+        "users": (None, "people"),
+        "raw_1": (None, "raw_1_old"),
+        "z": (None, None),
+    }
+    assert (settings.other_schemas, settings.table_prefix) == ({"sales", "web"}, "p_")
+
+
+@pytest.mark.parametrize("spec", ["a.", ".b", "a.b.c", "*.b", "."])
+def test_what_is_no_table(spec: str) -> None:
+    with pytest.raises(
+        ConfigError, match=r"Setting 'tables' has '.*'; a table reads table, schema.table or schema\.\*"
+    ):
+        LoadSettings.load_arguments({"tables": {"s": spec}})

@@ -22,6 +22,14 @@ def test_tables_are_lower_case(stream: str, table: str) -> None:
     assert re.fullmatch(table + r"_[0-9a-f]{8}", distinct_table_name(stream, RULES))
 
 
+def test_tables_of_other_names() -> None:
+    assert table_name("a", RULES, prefix="p_") == "p_a"
+    assert table_name("a", RULES, prefix="p_", alias="B c") == "b_c"
+    apart = {distinct_table_name(stream, RULES, alias="b") for stream in ("a", "c")}
+    assert len(apart) == 2
+    assert all(re.fullmatch(r"b_[0-9a-f]{8}", name) for name in apart)
+
+
 def test_a_property_that_is_lower_case_comes_before_those_that_become_it() -> None:
     names = column_names(["ID", "Id", "id"], RULES)
     assert names["id"] == "id"

@@ -266,11 +266,14 @@ def test_dates_are_checked_and_kept_as_text() -> None:
 
 def test_stream_maps_apply_to_batches_row_by_row(tmp_path: Path) -> None:
     path = tmp_path / "b.jsonl"
-    path.write_text('{"id": 1}\n{"id": 2}\n')
-    maps = {"s": {"__alias__": "t", "double": "str(id * 2)"}}
+    path.write_text("".join(f'{{"id": {n}, "at": "2026-01-0{n}T00:00:00.5Z"}}\n' for n in (1, 2)))
+    maps = {"s": {"__alias__": "t", "double": "str(id * 2)", "at": None, "was": "at"}}
     run([schema(), batch(path.as_uri())], stream_maps=maps)
     (rows,) = MemorySink.lanes["t"].loaded
-    assert [(r["id"], r["double"]) for r in rows] == [(1, "2"), (2, "4")]
+    assert [(r["id"], r["double"], r["was"]) for r in rows] == [
+        (n, str(n * 2), f"2026-01-0{n}T00:00:00.500000Z") for n in (1, 2)
+    ]
+    assert "at" not in rows[0]
     run([schema(), batch("a")], stream_maps={"s": None})
     assert MemorySink.lanes.get("s") is None or MemorySink.lanes["s"].loaded == []
 

@@ -10,7 +10,7 @@ import pytest
 
 from singer_arrow.batch.conversion import ORDER_BITS
 from singer_arrow.errors import DataError
-from target_bigquery.convert import Conversion, loads_as_it_is
+from target_bigquery.convert import Conversion, check_values, loads_as_it_is
 from target_bigquery.drift import columns_of
 
 NESTED = pa.struct(
@@ -144,3 +144,17 @@ def test_other_names_must_be_rewritten() -> None:
     assert not loads_as_it_is(
         pa.schema([("a", pa.int64()), ("a", pa.int64())]), columns_of(pa.schema([("a", pa.int64())]))
     )
+
+
+@pytest.mark.parametrize("t", [pa.timestamp("us", "UTC"), pa.timestamp("ns", "UTC"), pa.date32()], ids=str)
+@pytest.mark.parametrize("wrap", [lambda v: v, lambda v: [v], lambda v: [{"x": v}]], ids=["plain", "list", "records"])
+def test_years_that_bigquery_does_not_have_are_refused(t: pa.DataType, wrap: Any) -> None:
+    inner = pa.struct([("x", t)])
+    given = {0: t, 1: pa.list_(t), 2: pa.list_(inner)}[str(wrap(0)).count("[") + str(wrap(0)).count("{")]
+    (column,) = columns_of(pa.schema([("a", given)]))
+    good, bad = (2_932_896, 2_932_897) if t == pa.date32() else (0, 253_402_300_800_000_000)
+    check_values(pa.array([wrap(good), None], given), column, "f")
+    if t == pa.timestamp("ns", "UTC"):
+        return  # nanoseconds end in the year 2262
+    with pytest.raises(DataError, match=r"f, column 'a': a date lies outside the years 1 to 9999.*type to string"):
+        check_values(pa.array([wrap(good), wrap(bad)], given), column, "f")

@@ -8,7 +8,7 @@ import pytest
 from singer_arrow.errors import SchemaError
 from singer_arrow.formats.cast import fit
 from target_bigquery.drift import Drift, columns_of, new_variants, widened
-from target_bigquery.migrate import api_field
+from target_bigquery.fields import api_field
 from target_bigquery.types import Column, Existing, read_field
 
 EVOLVES = Drift(evolves=True, keys=("id",))

@@ -9,8 +9,10 @@ from singer_arrow.errors import SchemaError
 from singer_arrow.schema import is_json, json_field
 from target_bigquery.drift import columns_of
 from target_bigquery.types import (
+    MAX_COLUMNS,
     MAX_DEPTH,
     Existing,
+    count_of,
     fitted,
     has_kind,
     kind_of,
@@ -175,3 +177,17 @@ def test_names_of_types() -> None:
     assert [kind_of(n) for n in ("INT64", "float64", "BOOL", "STRUCT", "STRING")] == [
         *("INTEGER", "FLOAT", "BOOLEAN", "RECORD", "STRING")
     ]
+
+
+def test_too_many_columns() -> None:
+    many = pa.schema([(f"c{n}", pa.int64()) for n in range(MAX_COLUMNS)])
+    columns = columns_of(many)
+    assert count_of(columns) == len(columns) == MAX_COLUMNS
+    with pytest.raises(SchemaError, match=r"would have 10001 columns.*BigQuery takes 10000; leave some out"):
+        columns_of(many, existing=[Existing("other", "STRING")])
+    fields = pa.struct([(f"f{n}", pa.int64()) for n in range(MAX_COLUMNS)])
+    with pytest.raises(SchemaError, match=r"would have 10001 columns, those of RECORDs counted"):
+        columns_of(pa.schema([("a", fields)]))
+    assert [c.kind for c in columns_of(pa.schema([("a", fields)]), nested="json")] == ["JSON"]
+    half = Existing("a", "RECORD", fields=tuple(Existing(f"g{n}", "STRING") for n in range(3)))
+    assert count_of(columns_of(pa.schema([("a", pa.struct([("f", pa.int64())]))])), [half]) == 5

@@ -54,6 +54,9 @@ def test_empty_text_and_null_stand_for_not_set() -> None:
         ({"default_target_schema": None}, "'default_target_schema' is missing"),
         ({"default_target_schema": "a\0b"}, "'default_target_schema' is not the name"),
         ({"default_target_schema": "ü" * 64}, "'default_target_schema' is not the name"),
+        ({"tables": {"a": "a.b.c"}}, "'tables' has 'a.b.c'; a table reads table, schema.table"),
+        ({"tables": {"a": f"{'x' * 128}.a"}}, "'tables' has what is not the name of a schema"),
+        ({"ssl": False, "sslmode": "verify-ca"}, "'ssl' is false, so nothing is"),
         ({"s3_stage": None}, "'s3_stage' is missing"),
         ({"s3_stage": "gs://bucket/x"}, "must read s3://bucket/prefix"),
         ({"s3_stage": "/tmp/stage"}, "must read s3://bucket/prefix"),
@@ -82,7 +85,16 @@ def test_what_is_wrong_is_named(given: dict[str, Any], said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"port": 0}, {"port": 70_000}, {"varchar_max": 65_536}, {"varchar_max": 0}, {"slices": 0}, {"ssl": "no"}]
+    "given",
+    [
+        {"port": 0},
+        {"port": 70_000},
+        {"varchar_max": 65_536},
+        {"varchar_max": 0},
+        {"slices": 0},
+        {"ssl": "no"},
+        {"sslmode": "require"},
+    ],
 )
 def test_what_the_json_schema_refuses(given: dict[str, Any]) -> None:
     with pytest.raises(jsonschema.ValidationError):
@@ -115,6 +127,10 @@ class TestLogin:
         assert (arguments["user"], arguments["password"], arguments["ssl"]) == ("u", "hush", False)
         assert arguments["tcp_keepalive"]
         assert "iam" not in arguments
+
+    @pytest.mark.parametrize("mode", ["verify-ca", "verify-full", None])
+    def test_how_much_is_checked(self, mode: str | None) -> None:
+        assert login(read(sslmode=mode), {}).get("sslmode") == mode
 
     def test_to_a_cluster_with_iam(self) -> None:
         iam = {"cluster_identifier": "c", "db_user": "etl", "region": "eu-west-1"}

@@ -213,7 +213,8 @@ def _set(text: str, found: list[Token]) -> Statement:
     if meant[at].low == _CASE:
         value = meant[-1].value.lower()
         return CaseSensitive(text, value in ("on", "true", "1"))
-    value = literal(spelled(meant[at + 2 :]).strip("'"))
+    given = meant[at + 2 :]
+    value = literal(given[0].value if len(given) == 1 else spelled(given).strip("'"))
     return Plain(text, f"SET redshift.{meant[at].low} TO {value}")
 
 

@@ -185,18 +185,23 @@ def check_years(column: pa.Array, name: str) -> None:
     Raises:
         DataError: There is one; names the column.
     """
+    if beyond_years(column):
+        reason = "a date lies outside the years 1 to 9999, which JSON's timestamps cannot hold"
+        raise DataError(reason, column=name)
+
+
+def beyond_years(column: pa.Array) -> bool:
+    """Whether a date or timestamp, at any depth, lies outside the years 1 to 9999."""
     t = column.type
     if pt.is_struct(t):
-        for part in column.flatten():
-            check_years(part, name)
-    elif pt.is_map(t):
-        check_years(column.items, name)
-    elif is_list(t):
-        check_years(column.flatten(), name)
-    elif pt.is_date(t) or pt.is_timestamp(t):
-        found = pc.min_max(column)
-        seconds, units = (86_400, 1) if pt.is_date32(t) else (1, _PER_SECOND["ms" if pt.is_date(t) else t.unit])
-        low, high = (found[k].value for k in ("min", "max"))
-        if low is not None and not (_YEARS[0] * units <= low * seconds and high * seconds < _YEARS[1] * units):
-            reason = "a date lies outside the years 1 to 9999, which JSON's timestamps cannot hold"
-            raise DataError(reason, column=name)
+        return any(beyond_years(part) for part in column.flatten())
+    if pt.is_map(t):
+        return beyond_years(column.items)
+    if is_list(t):
+        return beyond_years(column.flatten())
+    if not (pt.is_date(t) or pt.is_timestamp(t)):
+        return False
+    found = pc.min_max(column)
+    seconds, units = (86_400, 1) if pt.is_date32(t) else (1, _PER_SECOND["ms" if pt.is_date(t) else t.unit])
+    low, high = (found[k].value for k in ("min", "max"))
+    return low is not None and not (_YEARS[0] * units <= low * seconds and high * seconds < _YEARS[1] * units)

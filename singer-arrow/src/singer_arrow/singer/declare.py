@@ -105,6 +105,18 @@ LOADS: dict[str, dict[str, Any]] = {
 }
 """The settings of every target that loads in the background; `LoadSettings` holds them."""
 
+PLACES: dict[str, dict[str, Any]] = {
+    "table_prefix": text("Text put before each table's name."),
+    "tables": {
+        "type": ["object", "null"],
+        "description": "Where streams go that have a table of another name, or in another schema: an object from "
+        "streams (also patterns: `events_*`) to `table`, `schema.table` or, with `*` for the stream's own name, "
+        "`schema.*`. Schemas are created where there are none; table_prefix is not added.",
+        "additionalProperties": {"type": "string", "minLength": 1},
+    },
+}
+"""Those that say where a stream's table is; `LoadSettings` holds them too."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSettings:
@@ -119,6 +131,8 @@ class LoadSettings:
     manifest_roots: Roots = field(default_factory=Roots)
     clean_up_batch_files: bool = False
     on_drift: str = EVOLVE
+    table_prefix: str = ""
+    tables: Mapping[str, str] = field(default_factory=dict)
     aws: AwsOptions = field(default_factory=AwsOptions)
     """How batch files on S3 are read; each target says where that is set."""
 
@@ -127,9 +141,15 @@ class LoadSettings:
         """The arguments of this class, of a configuration that the JSON Schema of `LOADS` accepts.
 
         Raises:
-            ConfigError: A manifest root names no place, or files are to be removed that may be anywhere.
+            ConfigError: A manifest root names no place, files are to be removed that may be anywhere, or an entry of
+                `tables` names no table.
         """
-        plain = ("load_method", "max_parallel_loads", "hard_delete", "on_drift", "clean_up_batch_files")
+        plain = (
+            *("load_method", "max_parallel_loads", "hard_delete", "on_drift", "clean_up_batch_files"),
+            *("table_prefix", "tables"),
+        )
+        for spec in given.get("tables", {}).values():
+            place_in(spec)
         if given.get("clean_up_batch_files") and not given.get("manifest_roots"):
             msg = (
                 "Setting 'clean_up_batch_files' needs 'manifest_roots': name the folders of the tap's batch storage, "
@@ -143,6 +163,21 @@ class LoadSettings:
             "replay_loads": given.get("replay") == "load",
             "manifest_roots": Roots.parse(given.get("manifest_roots", ())),
         }
+
+    def schema_of(self, stream: str) -> str | None:
+        """The schema that a stream's table is in; None: the one of all streams."""
+        spec = of_stream(self.tables, stream)
+        return place_in(spec)[0] if spec else None
+
+    def alias_of(self, stream: str) -> str | None:
+        """The name that is set for a stream's table; None: it is made of the stream's own."""
+        spec = of_stream(self.tables, stream)
+        return place_in(spec)[1].replace("*", stream) if spec else None
+
+    @property
+    def other_schemas(self) -> frozenset[str]:
+        """The schemas that `tables` names."""
+        return frozenset(schema for spec in self.tables.values() if (schema := place_in(spec)[0]))
 
 
 AWS: dict[str, Any] = {
@@ -202,6 +237,19 @@ def storage_options(batch_config: Mapping[str, Any] | None) -> AwsOptions:
 def given_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """What is set: null and empty text stand for not set."""
     return {name: value for name, value in config.items() if value not in (None, "")}
+
+
+def place_in(spec: str) -> tuple[str | None, str]:
+    """The schema, if it names one, and the table of an entry of `tables`.
+
+    Raises:
+        ConfigError: It is no name of a table.
+    """
+    schema, dot, table = spec.rpartition(".")
+    if not table or (dot and not schema) or "." in schema or "*" in schema:
+        msg = f"Setting 'tables' has {spec!r}; a table reads table, schema.table or schema.*"
+        raise ConfigError(msg)
+    return schema or None, table
 
 
 def of_stream(given: Any, stream: str) -> Any:

@@ -45,14 +45,23 @@ def digest(text: str, length: int = 8) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
 
-def table_name(stream: str, rules: Rules, *, prefix: str = "") -> str:
-    """The table of a stream: `a-b` and `a.b` both become `a_b`; `distinct_table_name` tells them apart."""
-    return _fit(_plain(prefix + stream, rules.reserved_tables, rules), rules.table_length)
+def table_name(stream: str, rules: Rules, *, prefix: str = "", alias: str | None = None) -> str:
+    """The table of a stream: `a-b` and `a.b` both become `a_b`; `distinct_table_name` tells them apart.
+
+    Args:
+        stream: Name of the stream.
+        rules: The warehouse's.
+        prefix: Comes before it.
+        alias: What the table is called instead.
+    """
+    name = prefix + stream if alias is None else alias
+    return _fit(_plain(name, rules.reserved_tables, rules), rules.table_length)
 
 
-def distinct_table_name(stream: str, rules: Rules, *, prefix: str = "") -> str:
+def distinct_table_name(stream: str, rules: Rules, *, prefix: str = "", alias: str | None = None) -> str:
     """The table of a stream whose `table_name` belongs to another stream."""
-    return _suffixed(_plain(prefix + stream, rules.reserved_tables, rules), prefix + stream, rules.table_length)
+    name, own = (prefix + stream, prefix + stream) if alias is None else (alias, f"{alias} {stream}")
+    return _suffixed(_plain(name, rules.reserved_tables, rules), own, rules.table_length)
 
 
 def stream_label(stream: str) -> str:

@@ -6,6 +6,7 @@ The privates used here are listed in `tests/unit/singer_arrow/test_sdk_target.py
 from __future__ import annotations
 
 import abc
+import copy
 import sys
 import threading
 import traceback
@@ -17,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from singer_sdk import Target, metrics
 from singer_sdk.helpers._flattening import flatten_schema
-from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform, StreamMap
+from singer_sdk.mapper import RemoveRecordTransform
 from singer_sdk.singerlib.json import deserialize_json, serialize_json
 
 from singer_arrow.batch.message import Batch
@@ -28,6 +29,7 @@ from singer_arrow.singer.intake import Intake
 from singer_arrow.singer.loads import AnyLane, Limits, Loads
 from singer_arrow.singer.record_message import names_of_record
 from singer_arrow.singer.sdk import CheckedPlugin, discard_output
+from singer_arrow.singer.sdk_maps import is_plain, keeps_values
 from singer_arrow.singer.sdk_reader import BAD_INPUT, LineReader
 from singer_arrow.singer.sdk_sink import LoadSink
 from singer_arrow.singer.shapes import check_schema, is_int64
@@ -71,6 +73,7 @@ class LoadTarget(CheckedPlugin, Target):
         self._messages = threading.RLock()  # one message at a time, and no draining in the middle of one
         self._row_by_row: set[str] = set()
         self._takers: dict[str, LoadSink | None] = {}
+        self._given: dict[str, Mapping[str, Any]] = {}
         self._runs = 0
         self._is_ending = False
         self._reader.record_lines = self
@@ -223,7 +226,7 @@ class LoadTarget(CheckedPlugin, Target):
         """Whether RECORD lines of a stream go as they are: it has one sink, which changes nothing and is its own."""
         if stream not in self._takers:
             maps = self.mapper.stream_maps.get(stream, [])
-            is_alone = len(maps) == 1 and _is_plain(maps[0]) and not self._is_shared(maps[0].stream_alias)
+            is_alone = len(maps) == 1 and is_plain(maps[0]) and not self._is_shared(maps[0].stream_alias)
             sink = self._sinks_active.get(maps[0].stream_alias) if is_alone else None
             self._takers[stream] = sink if isinstance(sink, LoadSink) and sink.record_schema is not None else None
         return self._takers[stream] is not None
@@ -267,6 +270,7 @@ class LoadTarget(CheckedPlugin, Target):
         with self._messages:
             self.intake.flush()
             self._takers.clear()
+            self._given[stream] = copy.deepcopy(schema) if self.mapper.stream_maps_dict else schema  # maps change it
             try:
                 super()._process_schema_message(message_dict)
             except (TypeError, AttributeError, LookupError) as error:
@@ -302,7 +306,8 @@ class LoadTarget(CheckedPlugin, Target):
             for stream_map in maps:
                 self._assert_sink_exists(stream_map.stream_alias)
             sinks = [self.get_sink(stream_map.stream_alias) for stream_map in maps]
-            if all(_is_plain(m) for m in maps):
+            given = self._given[batch.stream]
+            if all(keeps_values(m, given["properties"]) for m in maps):
                 for sink in sinks:
                     assert isinstance(sink, LoadSink)
                     self.drain_one(sink)
@@ -311,9 +316,10 @@ class LoadTarget(CheckedPlugin, Target):
             if batch.stream not in self._row_by_row:
                 self._row_by_row.add(batch.stream)
                 self.logger.warning(
-                    "Stream maps or flattening need single records: batches of %r go row by row", batch.stream
+                    "Stream maps or flattening change values: batches of %r go row by row, as RECORD messages do",
+                    batch.stream,
                 )
-            for record in self._records(batch, self.mapper.stream_maps[batch.stream][0].raw_schema):
+            for record in self._records(batch, given):
                 message = {"stream": batch.stream, "record": record, "version": batch.version}
                 self._process_record_message(message)
 
@@ -428,9 +434,3 @@ def _was_flattening(error: Exception) -> bool:
     """Whether it was raised by the SDK's flattening, which takes a SCHEMA's shape for granted."""
     frames = [frame.f_globals.get("__name__") for frame, _ in traceback.walk_tb(error.__traceback__)]
     return frames[-1] == flatten_schema.__module__
-
-
-def _is_plain(stream_map: StreamMap) -> bool:
-    """Whether a stream map leaves rows as they are."""
-    is_flat = not stream_map.flattening_enabled or stream_map.transformed_schema == stream_map.raw_schema
-    return isinstance(stream_map, SameRecordTransform) and is_flat

@@ -29,12 +29,13 @@ from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
 from target_bigquery.convert import (
     Conversion,
-    check_lists,
+    check_values,
     loads_as_it_is,
-    needs_list_check,
+    needs_check,
     quote_numbers,
     quoted_schema,
 )
+from target_bigquery.load.footers import columns_to_read
 from target_bigquery.load.processes import Processes
 
 AVRO_CODEC = "snappy"
@@ -173,19 +174,24 @@ class Files:
             files.append(file)
             rows += count
             size += file.path.stat().st_size
-        if fits and needs_list_check(item.conversion.columns):
+        if fits and needs_check(item.conversion.columns):
             for file in files:
                 self._check(file, item)
         return Part(item, tuple(files), rows, size, as_it_is=fits)
 
     def _check(self, file: LocalFile, item: Item) -> None:
         """Look at the values that BigQuery would refuse or bend, without converting the others."""
+        import pyarrow.parquet as pq
+
         conversion = item.conversion
-        columns = [c for c in conversion.columns if needs_list_check([c])]
+        columns = [c for c in conversion.columns if needs_check([c])]
+        columns = columns_to_read(pq.read_metadata(file.path), columns)
+        if not columns:
+            return
         wanted = pa.schema([conversion.read_schema.field(c.source) for c in columns])
         for batch in self._read(file, "parquet", wanted):
             for column, array in zip(columns, batch.columns, strict=True):
-                check_lists(array, column, file.url)
+                check_values(array, column, file.url)
 
     def _local(self, url: str, *, is_temporary: bool) -> LocalFile:
         parsed = Url.parse(url)

@@ -20,6 +20,7 @@ from singer_arrow.storage import ObjectInfo, Storage
 from singer_arrow.urls import Url
 from target_bigquery.convert import loads_as_it_is, needs_list_check
 from target_bigquery.load.files import TAKEN_CODECS, Files, Item, Part, Upload, codecs_of
+from target_bigquery.load.footers import tells_bad_dates
 from target_bigquery.load.processes import Processes
 
 MOST_URIS = 10_000
@@ -102,6 +103,7 @@ class StagedFiles(Files):
             except (NotFoundError, EmptyObjectError):
                 return None  # whoever fetches it says what is wrong
             fits = loads_as_it_is(metadata.schema.to_arrow_schema(), conversion.columns)
+            fits = fits and not tells_bad_dates(metadata)  # then it is fetched, which says what is wrong
             if not fits or not codecs_of(metadata) <= TAKEN_CODECS or reader.info is None:
                 return None
             infos.append(reader.info)

@@ -1,0 +1,69 @@
+"""The columns of tables as BigQuery's API writes them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from singer_arrow.singer.descriptions import Descriptions, Path
+from singer_arrow.singer.variants import mark
+from target_bigquery.types import Column
+
+NOTHING_SAID = Descriptions()
+
+
+def api_field(column: Column, descriptions: Descriptions = NOTHING_SAID, path: Path = ()) -> dict[str, Any]:
+    """A column as the API writes it.
+
+    Args:
+        column: The column, or the field of a RECORD.
+        descriptions: Of all.
+        path: The properties that it is in.
+    """
+    at = (*path, column.source)
+    field: dict[str, Any] = {
+        "name": column.name,
+        "type": column.kind,
+        "mode": "REPEATED" if column.repeated else "NULLABLE",
+    }
+    if column.fields:
+        field["fields"] = [api_field(f, descriptions, at) for f in column.fields]
+    said = [*([mark(column.variant_of)] if column.variant_of else []), *filter(None, [descriptions.columns.get(at)])]
+    if said:
+        field["description"] = "\n".join(said)
+    return field
+
+
+def with_columns(
+    fields: Sequence[Mapping[str, Any]], columns: Sequence[Column], descriptions: Descriptions, path: Path = ()
+) -> list[dict[str, Any]]:
+    """A table's fields, with those of the stream that it lacks, at every depth, and descriptions that they lack."""
+    wanted = {c.name: c for c in columns}
+    merged = []
+    for field in fields:
+        made, column = dict(field), wanted.get(field["name"])
+        if column:
+            at = (*path, column.source)
+            if not field.get("description") and (text := descriptions.columns.get(at)):
+                made["description"] = text
+            if column.fields:
+                made["fields"] = with_columns(field.get("fields") or (), column.fields, descriptions, at)
+        merged.append(made)
+    have = {f["name"] for f in fields}
+    return [*merged, *(api_field(c, descriptions, path) for c in columns if c.name not in have)]
+
+
+def lacks_words(
+    fields: Sequence[Mapping[str, Any]], columns: Sequence[Column], descriptions: Descriptions, path: Path = ()
+) -> bool:
+    """Whether a column that the table has could be given a description."""
+    have = {f["name"]: f for f in fields}
+    for column in columns if descriptions.columns else ():
+        if (field := have.get(column.name)) is None:
+            continue
+        at = (*path, column.source)
+        if not field.get("description") and at in descriptions.columns:
+            return True
+        if column.fields and lacks_words(field.get("fields") or (), column.fields, descriptions, at):
+            return True
+    return False
