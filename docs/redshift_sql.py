@@ -98,6 +98,7 @@ class Examples:
         self.names = names
         self.table = sql.quoted(names.schema, names.table)
         self.ledger = sql.quoted(names.schema, "_sdc_batches")
+        self.rejected = sql.quoted(names.schema, "_sdc_rejected")
         self.staging, self.merged = sql.quoted(names.staging), sql.quoted(names.merged)
         self.columns = tuple(replace(c, name=names.rename(c.name)) for c in columns_of(names.arrow))
         self.keys = [self.columns[0].name]
@@ -196,6 +197,9 @@ class Examples:
         yield _call("delete_matching", names.schema, names.table, self.merged, self.keys)
         yield _call("insert_all", self.table, self.merged, self.columns)
         yield _call("delete_all", self.table)
+        yield _call("create_rejected", self.rejected)
+        yield _call("delete_rejected", self.rejected, 2, has_parameters=True)
+        yield _call("add_rejected", self.rejected, 2, has_parameters=True)
         yield _call("add_ledger_entries", self.ledger, 2, has_parameters=True)
         yield _call("delete_ledger_entries", self.ledger, has_parameters=True)
         yield _call("delete_ledger_marks", self.ledger, MARK, has_parameters=True)

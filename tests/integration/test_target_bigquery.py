@@ -404,7 +404,7 @@ def test_upsert_without_a_key_appends(
 
 def test_upsert_refuses_a_null_key(config: Config, batch: Batches, capsys: pytest.CaptureFixture[str]) -> None:
     message = batch([{"id": 1, "name": "a"}, {"id": None, "name": "b"}])
-    with pytest.raises(DataError, match=r"1\.parquet, column 'id': a key property is null"):
+    with pytest.raises(DataError, match=r"1\.parquet, row \d, column 'id': a key property is null"):
         load([schema(), message, state(1)], config | {"load_method": "upsert"})
     assert states(capsys) == []
 

@@ -44,7 +44,7 @@ def test_lengths_count_bytes(redshift: Loads) -> None:
 @pytest.mark.parametrize("where", ["s3", "local"])
 def test_text_longer_than_varchar_max_is_named(where: str, redshift: Loads) -> None:
     content = [row(0, "x"), row(1, "x" * 1001)]
-    with pytest.raises(DataError, match=r"1\.parquet, column 'name': row 2: the text has 1,001 bytes") as raised:
+    with pytest.raises(DataError, match=r"1\.parquet, row 2, column 'name': the text has 1,001 bytes") as raised:
         redshift.run([schema(), redshift.batch(content, where=where)], varchar_max=1000)
     assert "takes 1,000" in str(raised.value)
     assert redshift.table() == []

@@ -161,9 +161,9 @@ class Cloud:
         """Make BigQuery jobs slow or fail from now on, instead of what was set before; without arguments none.
 
         The first fault that matches a job applies. Keys: `job` (load, copy, query), `match` (regular expression,
-        searched for in project.dataset.table or in the text of a query), `reason` and `message` of the failure (absent:
-        it only waits), `delay_s` (seconds in state RUNNING before), `skip` (so many pass first), `times` (at most so
-        often).
+        searched for in project.dataset.table or in the text of a query), `holds` (only load jobs whose file has a value
+        that is this text: a row that BigQuery refuses), `reason` and `message` of the failure (absent: it only waits),
+        `delay_s` (seconds in state RUNNING before), `skip` (so many pass first), `times` (at most so often).
 
         Raises:
             LocalCloudError: a fault has an unknown key or reason.

@@ -72,7 +72,7 @@ class DataError(FatalError):
         url: The object or batch file.
         line: Number of the line in it, from 1.
         row_group: Number of the Parquet row group in it, from 0.
-        row: Number of the row in its row group, from 1.
+        row: Number of the row in its row group, from 1; in the file, where no row group is named.
         column: Name of the column.
         hint: What the user can do.
     """
@@ -111,6 +111,18 @@ class DataError(FatalError):
             row=self.row,
             column=self.column,
             hint=self.hint,
+        )
+
+    def hinting(self, more: str) -> DataError:
+        """The same error, with more of what the user can do."""
+        return DataError(
+            self.reason,
+            url=self.url,
+            line=self.line,
+            row_group=self.row_group,
+            row=self.row,
+            column=self.column,
+            hint=f"{self.hint}. {more}" if self.hint else more,
         )
 
 

@@ -26,6 +26,10 @@ class RefusedError(LoadError):
     """A query was understood, and cannot be done with what it is about."""
 
 
+class RefusedDataError(LoadError):
+    """A load job was refused for what it holds."""
+
+
 class ChangedError(SingerArrowError):
     """What was to be changed was changed by somebody else meanwhile."""
 
@@ -143,6 +147,8 @@ def failed(what: str, found: Job) -> LoadError:
         return LoadError(f"{what}: {found.error} (job {found.id}). {_LIMIT_HINT}")
     if found.error_kind is Kind.REFUSED:
         return RefusedError(f"{what}: {found.error} (job {found.id})")
+    if found.error_kind is Kind.OTHER and found.kind == "load":
+        return RefusedDataError(f"{what}: {found.error} (job {found.id})")
     return LoadError(f"{what}: {found.error} (job {found.id})")
 
 

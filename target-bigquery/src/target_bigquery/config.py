@@ -77,6 +77,8 @@ SETTINGS: dict[str, Any] = {
     "manifest_roots": LOADS["manifest_roots"],
     "clean_up_batch_files": LOADS["clean_up_batch_files"],
     "on_drift": LOADS["on_drift"],
+    "on_bad_row": LOADS["on_bad_row"],
+    "max_bad_rows": LOADS["max_bad_rows"],
     "partition_by": text_by_stream(
         "Column by which new tables are partitioned, as `column` or `column:unit` (hour, day, month, year); or an "
         "object from streams (also patterns: `events_*`) to columns."

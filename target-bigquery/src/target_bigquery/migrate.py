@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from singer_arrow.errors import ConfigError, CredentialsError, SchemaError, SingerArrowError
 from singer_arrow.singer.descriptions import Descriptions
-from singer_arrow.singer.names import LEDGER, STAGING, digest, distinct_table_name, stream_label, table_name
+from singer_arrow.singer.names import LEDGER, REJECTED, STAGING, digest, distinct_table_name, stream_label, table_name
 from singer_arrow.singer.variants import EVOLVE, is_or_was, siblings
 from target_bigquery import drift, sql
 from target_bigquery.answers import AlreadyExistsError, ChangedError, RefusedError, Table
@@ -43,6 +44,32 @@ _LEDGER_FIELDS = [
     {"name": "rows", "type": "INTEGER", "mode": "NULLABLE"},
     {"name": "started_at", "type": "TIMESTAMP", "mode": "NULLABLE"},
 ]
+REJECTED_FIELDS: list[dict[str, Any]] = [
+    {"name": "stream", "type": "STRING", "mode": "NULLABLE"},
+    {
+        "name": "batch_id",
+        "type": "STRING",
+        "mode": "NULLABLE",
+        "description": "The tap's id of the batch, if it has one",
+    },
+    {"name": "file", "type": "STRING", "mode": "NULLABLE", "description": "The batch file; null for RECORD messages"},
+    {
+        "name": "position",
+        "type": "INTEGER",
+        "mode": "NULLABLE",
+        "description": "Its line or row in the file, of a RECORD message its line in the input; from 1",
+    },
+    {"name": "column_name", "type": "STRING", "mode": "NULLABLE", "description": "The property that is at fault"},
+    {"name": "reason", "type": "STRING", "mode": "NULLABLE"},
+    {"name": "record", "type": "STRING", "mode": "NULLABLE", "description": "The row as JSON text"},
+    {
+        "name": "part",
+        "type": "INTEGER",
+        "mode": "NULLABLE",
+        "description": "1; a very long record takes several rows, one for each part of it",
+    },
+]
+_REJECTED_AT = {"name": "rejected_at", "type": "TIMESTAMP", "mode": "NULLABLE"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +186,18 @@ def prepare_ledger(client: BigQuery) -> None:
             )
         except AlreadyExistsError:
             return
+
+
+def prepare_rejected(client: BigQuery) -> None:
+    """Make sure that there is the table of rows that are not loaded."""
+    if client.table(REJECTED) is None:
+        with suppress(AlreadyExistsError):
+            client.create_table(
+                REJECTED,
+                [*REJECTED_FIELDS, _REJECTED_AT],
+                cluster=("stream", "batch_id"),
+                description="Rows that were not loaded, and why. Written by target-bigquery.",
+            )
 
 
 def staging_name(table: str, *parts: str) -> str:

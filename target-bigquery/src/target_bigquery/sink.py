@@ -53,12 +53,14 @@ class BigQuerySink(WarehouseSink):
             replay_loads=settings.replay_loads,
             removes_batches=settings.clean_up_batch_files,
             keys=keys,
+            most_rejected=settings.most_rejected,
             client=self.client,
             files=self.target.files,
             destination=destination,
             upload_format=upload_format(settings.load_format, destination.columns),
             ledger=self.target.ledger(self.client, self.stream_name, destination.table),
             replacement=self.target.replacement(self.client, destination.name),
+            rejections=self.target.rejections(self.client),
         )
         if settings.load_via == STORAGE_WRITE:
             if (reason := why_not(load_method, destination.columns)) is None:
@@ -68,7 +70,9 @@ class BigQuerySink(WarehouseSink):
 
     def conversion(self, constants: Mapping[str, Any], *, keys: tuple[str, ...], place: int | None) -> Conversion:
         """See the base."""
-        return Conversion(self.destination.columns, self.given, constants, keys, place)
+        never_null = {e.name for e in self.destination.table.columns if e.mode == "REQUIRED"}
+        required = frozenset(c.source for c in self.destination.columns if c.name in never_null)
+        return Conversion(self.destination.columns, self.given, constants, keys, place, required)
 
     def is_load_of_its_own(self, batch: Batch) -> bool:
         """See the base."""

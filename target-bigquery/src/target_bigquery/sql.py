@@ -102,6 +102,19 @@ def mark_versions_deleted(table: str, version_column: str, deleted_column: str) 
     )
 
 
+def add_rejected(table: str, staging: str) -> str:
+    """Add rows that are not loaded, but for those of batches that stand there already."""
+    names = ("stream", "batch_id", "file", "position", "column_name", "reason", "record", "part")
+    keys = ("stream", "batch_id", "file", "position", "part")
+    listed = ", ".join(quoted(n) for n in names)
+    return (
+        f"MERGE {table} AS t USING (SELECT {listed} FROM {staging}) AS s "
+        f"ON {' AND '.join(f't.{quoted(k)} = s.{quoted(k)}' for k in keys)} "
+        f"WHEN NOT MATCHED THEN INSERT ({listed}, `rejected_at`) "
+        f"VALUES ({', '.join(f's.{quoted(n)}' for n in names)}, CURRENT_TIMESTAMP())"
+    )
+
+
 def widen_column(table: str, column: str, kind: str) -> str:
     """Give a column another type, into which BigQuery coerces the values that it has."""
     return f"ALTER TABLE {table} ALTER COLUMN {quoted(column)} SET DATA TYPE {kind}"

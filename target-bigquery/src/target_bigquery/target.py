@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from singer_arrow.errors import SingerArrowError
 from singer_arrow.singer.declare import APPEND
 from singer_arrow.singer.loads import Limits
+from singer_arrow.singer.names import REJECTED
 from singer_arrow.singer.stage import Stage
 from singer_arrow.singer.warehouse import WarehouseTarget
 from singer_arrow.singer.workers import Workers
@@ -20,6 +21,7 @@ from target_bigquery.config import SETTINGS, STORAGE_WRITE, Settings
 from target_bigquery.ledger import StreamLedger
 from target_bigquery.load.files import Files
 from target_bigquery.load.processes import Processes
+from target_bigquery.load.rejected import Rejections
 from target_bigquery.load.replacement import Replacement
 from target_bigquery.load.storage_write import RECORD_AGE_SECONDS
 from target_bigquery.sink import BigQuerySink
@@ -43,6 +45,7 @@ class TargetBigQuery(WarehouseTarget):
         self._clients: dict[str, BigQuery] = {}
         self._ledgers: dict[str, StreamLedger] = {}
         self._replacements: dict[str, Replacement] = {}
+        self._rejections: dict[str, Rejections] = {}
         self._told: set[str] = set()
 
     @cached_property
@@ -101,6 +104,10 @@ class TargetBigQuery(WarehouseTarget):
         if path not in self._ledgers:
             self._ledgers[path] = StreamLedger(client, stream, table)
         return self._ledgers[path]
+
+    def rejections(self, client: BigQuery) -> Rejections:
+        """The table of rows that are not loaded, beside the tables of a client."""
+        return self._rejections.setdefault(client.path(REJECTED), Rejections(client, self.temporary))
 
     def replacement(self, client: BigQuery, table: str) -> Replacement:
         """What will replace a table at the end of the run."""

@@ -34,6 +34,14 @@ class ExpiredError(CredentialsError):
     """The credentials that a COPY was given, or those of its role, have expired."""
 
 
+class CopyRefusedError(LoadError):
+    """A COPY was refused for a value; `bad` says which."""
+
+    def __init__(self, message: str, bad: BadValue) -> None:
+        super().__init__(message)
+        self.bad = bad
+
+
 class SessionLostError(ServiceError):
     """The session ended before it answered: what was sent may have been done, or not."""
 
@@ -245,4 +253,5 @@ def failed_copy(error: SingerArrowError, bad: Sequence[BadValue]) -> SingerArrow
         return error
     more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
     what = str(error).partition(": ")[0]
-    return LoadError(f"{what}: {bad[0]}{more}; correct the file, or the column's type in the tap")
+    hint = "correct the file, or the column's type in the tap, or set on_bad_row: dead_letter"
+    return CopyRefusedError(f"{what}: {bad[0]}{more}; {hint}", bad[0])

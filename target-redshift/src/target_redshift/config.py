@@ -98,6 +98,8 @@ SETTINGS: dict[str, Any] = {
     "manifest_roots": LOADS["manifest_roots"],
     "clean_up_batch_files": LOADS["clean_up_batch_files"],
     "on_drift": LOADS["on_drift"],
+    "on_bad_row": LOADS["on_bad_row"],
+    "max_bad_rows": LOADS["max_bad_rows"],
     **PLACES,
     "dist_key": {
         "type": ["string", "object", "null"],

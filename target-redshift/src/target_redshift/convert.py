@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -72,75 +72,83 @@ class Misfit:
         number = before + self.row + 1
         if file_format == "jsonl":
             return self.kind(self.reason, url=url, line=number, column=column, hint=self.hint)
-        return self.kind(f"row {number}: {self.reason}", url=url, column=column, hint=self.hint)
+        return self.kind(self.reason, url=url, row=number, column=column, hint=self.hint)
 
     def place(self, column: str, before: int, file_format: str) -> str:
         """Where the value is in its file."""
         return f"{'line' if file_format == 'jsonl' else 'row'} {before + self.row + 1}, column {column!r}"
 
 
-def checked(
-    batches: Iterable[pa.RecordBatch],
-    columns: Sequence[Column],
-    url: str,
-    *,
-    file_format: str = "parquet",
-    varchar_max: int = MAX_VARCHAR,
-    upload_format: str = "parquet",
-    nul_text: str = FAIL,
-    found: Found | None = None,
-    rescued: Found | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """The batches of one file, looked at before Redshift does, which would say less.
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Looks at batches before Redshift does, which would say less.
 
     Args:
-        batches: As they were read, so with the names of properties.
         columns: What they go into.
-        url: The file, for messages.
-        file_format: Of the file.
+        file_format: Of their files.
         varchar_max: The most bytes that VARCHAR columns get, unless they have more already.
         upload_format: What they are uploaded as.
         nul_text: What becomes of NULs: one of `nuls.CHOICES`.
         found: Told of the NULs that were replaced or removed.
         rescued: Told of the long texts that went into the column for them, which is added where it is a column.
-
-    Raises:
-        DataError: Text is too long, no UTF-8 or holds a NUL, or bytes are too many; names file, row and column.
     """
-    before = 0
-    limits = {c.source: (c, limit(c, varchar_max, upload_format)) for c in columns}
-    wanted = {name: (column, most, holds_json(column)) for name, (column, most) in limits.items() if most}
-    rescues = any(c.holds_long_texts for c in columns)
-    for batch in batches:
-        fit, long = batch, {}
+
+    columns: Sequence[Column]
+    file_format: str = "parquet"
+    varchar_max: int = MAX_VARCHAR
+    upload_format: str = "parquet"
+    nul_text: str = FAIL
+    found: Found = field(default_factory=Found)
+    rescued: Found = field(default_factory=Found)
+
+    @property
+    def silent(self) -> Check:
+        """The same, which tells of nothing that it did."""
+        return replace(self, found=Found(), rescued=Found())
+
+    def __call__(self, batch: pa.RecordBatch, url: str, before: int) -> pa.RecordBatch:
+        """A batch that Redshift takes.
+
+        Args:
+            batch: As it was read, so with the names of properties.
+            url: The file, for messages.
+            before: How many rows of the file come before it.
+
+        Raises:
+            DataError: Text is too long, no UTF-8 or holds a NUL, or bytes are too many; names file, row and column.
+        """
+        rescues = any(c.holds_long_texts for c in self.columns)
+        wanted = {c.source: (c, most) for c in self.columns if (most := limit(c, self.varchar_max, self.upload_format))}
+        fit, long, notes = batch, dict[Column, pa.Array](), list[tuple[Found, int, str]]()
         for index, (name, array) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
             if name not in wanted:
                 continue
-            column, most, is_json = wanted[name]
+            column, most = wanted[name]
+            is_json = holds_json(column)
             bad = misfit(array, most, is_json=is_json)
-            if bad and bad.kind is NulError and nul_text != FAIL:
-                if found is not None:
-                    found.note(nuls.count(array, is_json=is_json), url, bad.place(name, before, file_format))
-                without = nuls.replaced(array, nul_text, is_json=is_json)
+            if bad and bad.kind is NulError and self.nul_text != FAIL:
+                count = nuls.count(array, is_json=is_json)
+                notes.append((self.found, count, bad.place(name, before, self.file_format)))
+                without = nuls.replaced(array, self.nul_text, is_json=is_json)
                 fit = fit.set_column(index, batch.schema.field(index), without)
                 bad = misfit(without, most, is_json=is_json)
             if bad and bad.kind is LongTextError and column.is_rescued:
                 short, long[column] = long_texts.parted(fit.column(index), most)
                 fit = fit.set_column(index, fit.schema.field(index), short)
-                if rescued is not None:
-                    count = len(short) - long[column].null_count
-                    rescued.note(count, url, bad.place(name, before, file_format))
+                count = len(short) - long[column].null_count
+                notes.append((self.rescued, count, bad.place(name, before, self.file_format)))
                 continue
             if bad:
-                raise _explained(bad, column, rescues=rescues).error(url, name, before, file_format)
+                raise _explained(bad, column, rescues=rescues).error(url, name, before, self.file_format)
         if rescues:
             texts = long_texts.objects(batch.num_rows, {c.name: a for c, a in long.items()})
             if too_much := _too_long_a_row(fit, texts):
                 at = next(c.source for c, a in long.items() if a[too_much.row].is_valid)
-                raise too_much.error(url, at, before, file_format)
+                raise too_much.error(url, at, before, self.file_format)
             fit = fit.append_column(long_texts.COLUMN, texts)
-        yield fit
-        before += batch.num_rows
+        for told, count, place in notes:
+            told.note(count, url, place)
+        return fit
 
 
 def _explained(bad: Misfit, column: Column, *, rescues: bool) -> Misfit:

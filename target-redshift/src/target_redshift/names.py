@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from singer_arrow.singer import names
-from singer_arrow.singer.names import LEDGER, STAGING, digest, stream_label
+from singer_arrow.singer.names import LEDGER, REJECTED, STAGING, digest, stream_label
 
 LENGTH = 127
 """Bytes of a name; Redshift cuts what is longer, so that two of them might become one."""
@@ -23,6 +23,7 @@ RULES = names.Rules(
 __all__ = [
     "LEDGER",
     "LENGTH",
+    "REJECTED",
     "RULES",
     "STAGING",
     "column_names",

@@ -47,6 +47,7 @@ class RedshiftSink(WarehouseSink):
             replay_loads=target.settings.replay_loads,
             removes_batches=target.settings.clean_up_batch_files,
             keys=keys,
+            most_rejected=target.most_rejected,
             client=self.client,
             files=target.files,
             place=target.place,
@@ -54,12 +55,15 @@ class RedshiftSink(WarehouseSink):
             destination=destination,
             ledger=target.ledger(self.client, self.stream_name, destination.table),
             replacement=target.replacement(self.client, destination.name),
+            rejections=target.rejections(self.client),
         )
         return METHODS[load_method](way)
 
     def conversion(self, constants: Mapping[str, object], *, keys: tuple[str, ...], place: int | None) -> Conversion:
         """See the base."""
-        return Conversion(self.destination.columns, self.given, constants, keys, place)
+        never_null = {e.name for e in self.destination.table.columns if not e.nullable}
+        required = frozenset(c.source for c in self.destination.columns if c.name in never_null)
+        return Conversion(self.destination.columns, self.given, constants, keys, place, required)
 
     def remove_versions(self, version: int, *, version_column: str, deleted_column: str | None) -> int:
         """See the base."""

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from singer_arrow.singer.loads import Limits
+from singer_arrow.singer.names import REJECTED
 from singer_arrow.singer.warehouse import WarehouseTarget
 from singer_arrow.singer.workers import Workers
 from target_redshift import migrate
@@ -15,6 +16,7 @@ from target_redshift.client import Redshift
 from target_redshift.config import REQUIRED, SETTINGS, Settings
 from target_redshift.ledger import StreamLedger
 from target_redshift.load.files import Files
+from target_redshift.load.rejected import Rejections
 from target_redshift.load.replacement import Replacement
 from target_redshift.load.stage import Stage
 from target_redshift.sink import RedshiftSink
@@ -38,6 +40,7 @@ class TargetRedshift(WarehouseTarget):
         self._clients: dict[str, Redshift] = {}
         self._ledgers: dict[str, StreamLedger] = {}
         self._replacements: dict[str, Replacement] = {}
+        self._rejections: dict[str, Rejections] = {}
 
     @cached_property
     def settings(self) -> Settings:
@@ -104,6 +107,10 @@ class TargetRedshift(WarehouseTarget):
         if path not in self._ledgers:
             self._ledgers[path] = StreamLedger(client, stream, table)
         return self._ledgers[path]
+
+    def rejections(self, client: Redshift) -> Rejections:
+        """The table of rows that are not loaded, beside the tables of a client."""
+        return self._rejections.setdefault(client.path(REJECTED), Rejections(client))
 
     def replacement(self, client: Redshift, table: str) -> Replacement:
         """What will replace a table's rows at the end of the run."""

@@ -60,9 +60,9 @@ def test_rows_know_their_place_in_the_item() -> None:
 
 
 def test_null_keys_and_what_the_warehouse_refuses_name_file_and_column() -> None:
-    with pytest.raises(DataError, match=r"^b, column 'the id': a key property is null\. Set other key_properties"):
+    with pytest.raises(DataError, match=r"^b, row 1, column 'the id': a key property is null\. Set other key"):
         list(plain(keys=("the id",)).all_batches([("a", [batch(1)]), ("b", [batch(None)])]))
-    with pytest.raises(DataError, match=r"^b, column 'the id': 13 has no place here$"):
+    with pytest.raises(DataError, match=r"^b, row \d, column 'the id': 13 has no place here$"):
         list(plain().all_batches([("a", [batch(1)]), ("b", [batch(13)])]))
     assert list(plain().batches([batch(None)], "a"))
 
@@ -70,5 +70,5 @@ def test_null_keys_and_what_the_warehouse_refuses_name_file_and_column() -> None
 def test_a_day_whose_midnight_no_moment_can_be_is_named() -> None:
     columns = (Column("day", "day", MICRO),)
     days = pa.record_batch([pa.array([0, 2**31 - 1], pa.int32()).cast(pa.date32())], names=["day"])
-    with pytest.raises(DataError, match=r"^a, column 'day': .*out of bounds"):
+    with pytest.raises(DataError, match=r"^a, row 2, column 'day': .*out of bounds"):
         list(Plain(columns, days.schema).batches([days], "a"))

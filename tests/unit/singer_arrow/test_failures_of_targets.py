@@ -14,6 +14,7 @@ from remembering_target import RememberingSink, RememberingTarget
 
 from singer_arrow.errors import DataError
 from singer_arrow.schema import from_json_schema
+from singer_arrow.singer.blocks import Block
 from singer_arrow.singer.intake import Intake
 from singer_arrow.singer.loads import Limits
 from singer_arrow.singer.record_files import ArrowFile
@@ -164,8 +165,8 @@ class Failing:
         fields = from_json_schema(SCHEMA)
         self.parser = RecordParser(fields, around=(), rules=None, check=lambda _: None, checks_types=False)
 
-    def take_parsed(self, parsed: Parsed, rows: int) -> None:
-        self.rows += rows
+    def take_parsed(self, parsed: Parsed, lines: int, block: Block) -> None:
+        self.rows += parsed.rows_of(lines)
         raise self.error
 
 

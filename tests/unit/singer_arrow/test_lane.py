@@ -73,7 +73,7 @@ def test_it_is_loaded_again_on_purpose() -> None:
 
 
 def test_errors_of_batch_files_name_the_file() -> None:
-    with pytest.raises(DataError, match=r"^s3://b/bad, line 17, column 'n': the number 2 is too large$"):
+    with pytest.raises(DataError, match=r"^s3://b/bad, line 17, column 'n': the number 2 is too large\. Or set on_bad"):
         lane().prepare(item(urls=("s3://b/bad",)))
 
 

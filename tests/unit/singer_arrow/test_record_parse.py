@@ -17,14 +17,14 @@ from record_streams import LEAVES, encode, streams
 
 from singer_arrow.formats.jsonl_rows import BadRowError
 from singer_arrow.schema import from_json_schema, is_json
-from singer_arrow.singer.record_message import Message
+from singer_arrow.singer.record_message import Message, NoMessageError, message_of
 from singer_arrow.singer.record_parse import RecordParser
 from singer_arrow.singer.rules import rules_for, rules_unchecked
 from singer_arrow.singer.sdk_errors import LACKS_KEY
 from singer_arrow.singer.sdk_validation import check_dates, check_record, date_format, validator
 
 
-def parser(schema: Schema, keys: Sequence[str], *, checks: bool = True) -> RecordParser:
+def parser(schema: Schema, keys: Sequence[str], *, checks: bool = True, goes_on: bool = False) -> RecordParser:
     fields, against = from_json_schema(schema), validator(schema)
     dates = {name: kind for name, prop in schema["properties"].items() if (kind := date_format(prop))}
 
@@ -37,7 +37,7 @@ def parser(schema: Schema, keys: Sequence[str], *, checks: bool = True) -> Recor
                 raise BadRowError(LACKS_KEY, key)
 
     rules = (rules_for if checks else rules_unchecked)(schema, fields, keys)
-    return RecordParser(fields, around=(), rules=rules, check=check, checks_types=checks)
+    return RecordParser(fields, around=(), rules=rules, check=check, checks_types=checks, goes_on=goes_on)
 
 
 def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -74,6 +74,42 @@ def compare(schema: Schema, keys: Sequence[str], lines: Sequence[bytes], *, chec
     parsed = parser(schema, keys, checks=checks)(b"".join(line + b"\n" for line in lines), len(lines))
     assert (parsed.fault.index if parsed.fault else None) == refused, parsed.fault
     assert rows_of(parsed.rows) == wanted
+
+
+def compare_going_on(schema: Schema, keys: Sequence[str], lines: Sequence[bytes], *, checks: bool = True) -> None:
+    """As `compare`, of a parser that leaves bad records out."""
+    schema = json.loads(json.dumps(schema), parse_float=Decimal)
+    wanted, refused, ended = [], list[int](), None
+    for index, line in enumerate(lines):
+        try:
+            wanted.append(reference_row(line, schema, keys, checks=checks))
+        except RefusalError:
+            try:
+                message_of(line)
+            except NoMessageError:
+                ended = index
+                break
+            refused.append(index)
+    parsed = parser(schema, keys, checks=checks, goes_on=True)(b"".join(line + b"\n" for line in lines), len(lines))
+    assert (parsed.fault.index if parsed.fault else None) == ended, parsed.fault
+    assert [fault.index for fault in parsed.refused] == refused
+    assert [fault.line for fault in parsed.refused] == [lines[index] for index in refused]
+    assert rows_of(parsed.rows) == wanted
+    assert parsed.rows_of(len(lines) if ended is None else ended) == len(wanted)
+
+
+@given(streams(), st.booleans())
+def test_bad_records_are_left_out_where_the_parser_goes_on(
+    stream: tuple[Schema, list[str], list[bytes]], checks: bool
+) -> None:
+    compare_going_on(*stream, checks=checks)
+
+
+@settings(max_examples=10, deadline=None)
+@given(streams())
+def test_bad_records_are_left_out_of_blocks_of_many_lines(stream: tuple[Schema, list[str], list[bytes]]) -> None:
+    schema, keys, lines = stream
+    compare_going_on(schema, keys, (lines * 200)[:200])
 
 
 @given(streams())

@@ -74,7 +74,7 @@ def test_places_go_on_over_batches_and_files() -> None:
 
 def test_a_null_key_is_refused() -> None:
     schema = pa.schema([("id", pa.int64())])
-    with pytest.raises(DataError, match=r"file, column 'id': a key property is null"):
+    with pytest.raises(DataError, match=r"file, row \d, column 'id': a key property is null"):
         convert([{"id": 1}, {"id": None}], schema, keys=("id",))
 
 

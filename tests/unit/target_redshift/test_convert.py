@@ -9,10 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from redshift_checks import checked
 
 from singer_arrow.errors import DataError
 from singer_arrow.schema import is_json, json_field
-from target_redshift.convert import Conversion, checked, limit
+from target_redshift.convert import Conversion, limit
 from target_redshift.found import Found
 from target_redshift.types import Column, columns_of, existing
 
@@ -61,7 +62,7 @@ def test_rows_get_the_names_and_types_of_their_columns() -> None:
 
 def test_a_key_must_not_be_null() -> None:
     conversion = Conversion(columns_of(TEXT), TEXT, {}, ("id",), 0)
-    with pytest.raises(DataError, match=r"s3://b/x, column 'id': a key property is null"):
+    with pytest.raises(DataError, match=r"s3://b/x, row 1, column 'id': a key property is null"):
         list(conversion.batches([batch(TEXT, {"id": None, "s": ""})], "s3://b/x"))
 
 
@@ -105,7 +106,7 @@ def test_text_that_does_not_fit_is_named_by_file_row_and_column(value: str, most
         assert list(looked) == batches
         return
     assert next(looked) is batches[0]
-    with pytest.raises(DataError, match=rf"s3://b/x, column 's': row 4: {reason}"):
+    with pytest.raises(DataError, match=rf"s3://b/x, row 4, column 's': {reason}"):
         next(looked)
 
 
@@ -114,14 +115,14 @@ def test_bytes_that_do_not_fit() -> None:
     columns = columns_of(schema)
     fits = batch(schema, {"y": bytes(1_024_000)})  # NUL is a byte as any other here
     assert list(checked([fits], columns, "u")) == [fits]
-    with pytest.raises(DataError, match=r"row 1: the value has 1,024,001 bytes"):
+    with pytest.raises(DataError, match=r"row 1, column 'y': the value has 1,024,001 bytes"):
         list(checked([batch(schema, {"y": bytes(1_024_001)})], columns, "u"))
 
 
 def test_text_that_is_no_utf8() -> None:
     text = pa.StringArray.from_buffers(3, pa.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0"), pa.py_buffer(b"a\xffb"))
     rows = pa.RecordBatch.from_arrays([pa.array([1, 2, 3]), text], schema=TEXT)
-    with pytest.raises(DataError, match=r"u, column 's': row 2: the text is no UTF-8"):
+    with pytest.raises(DataError, match=r"u, row 2, column 's': the text is no UTF-8"):
         list(checked([rows], columns_of(TEXT), "u"))
     with pytest.raises(DataError, match=r"u, line 2, column 's': the text is no UTF-8"):
         list(checked([rows], columns_of(TEXT), "u", file_format="jsonl"))
@@ -144,7 +145,7 @@ def test_nuls_are_replaced_or_removed_and_noted(choice: str, symbol: str) -> Non
 def test_text_that_is_too_long_once_its_nuls_are_replaced() -> None:
     columns = columns_of(TEXT, [existing("id", "bigint"), existing("s", "character varying", 5)])
     looked = checked([batch(TEXT, {"id": 1, "s": "\0\0"})], columns, "s3://b/x", varchar_max=5, nul_text="replace")
-    with pytest.raises(DataError, match="row 1: the text has 6 bytes"):
+    with pytest.raises(DataError, match="row 1, column 's': the text has 6 bytes"):
         list(looked)
 
 

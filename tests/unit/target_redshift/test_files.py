@@ -180,14 +180,14 @@ def test_constants_are_added_without_reading_the_file(files: Files, storage: InM
 def test_a_key_that_a_file_lacks_is_an_error_of_the_conversion(files: Files, storage: InMemory, tmp_path: Path) -> None:
     narrow = pa.schema([("name", pa.string())])
     url = put(storage, "a.parquet", [{"name": "x"}], narrow, tmp_path)
-    with pytest.raises(DataError, match=r"s3://b/a.parquet, column 'id': a key property is null"):
+    with pytest.raises(DataError, match=r"s3://b/a.parquet, row \d, column 'id': a key property is null"):
         files.prepare(item(url, keys=("id",)), ("id",))
 
 
 def test_long_text_of_converted_files_is_named(storage: InMemory, tmp_path: Path, temporary: Path) -> None:
     files = made(storage, temporary, "csv", varchar_max=3)
     url = put(storage, "a.parquet", [{"id": 1, "name": "abc"}, {"id": 2, "name": "abcd"}], SCHEMA, tmp_path)
-    with pytest.raises(DataError, match=r"s3://b/a.parquet, column 'name': row 2: the text has 4 bytes"):
+    with pytest.raises(DataError, match=r"s3://b/a.parquet, row 2, column 'name': the text has 4 bytes"):
         files.prepare(Item((url,), "parquet", Conversion(columns_of(SCHEMA, varchar_max=3), SCHEMA)))
 
 

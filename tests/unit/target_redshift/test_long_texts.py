@@ -6,9 +6,10 @@ import json
 
 import pyarrow as pa
 import pytest
+from redshift_checks import checked
 
 from singer_arrow.errors import DataError, SchemaError
-from target_redshift.convert import Conversion, LongTextError, checked
+from target_redshift.convert import Conversion, LongTextError
 from target_redshift.found import Found
 from target_redshift.long_texts import COLUMN, json_bytes, objects, parted
 from target_redshift.staging import upload_columns
@@ -87,7 +88,9 @@ def test_long_texts_are_taken_out_of_their_columns() -> None:
 def test_keys_are_not_rescued() -> None:
     columns = columns_of(SCHEMA, varchar_max=5, rescued_texts={"s", "T"})
     read = [pa.RecordBatch.from_pylist([{"id": "longer"}], schema=SCHEMA)]
-    with pytest.raises(LongTextError, match=r"row 1: the text has 6 bytes.*A key, or a column that must not be null"):
+    with pytest.raises(
+        LongTextError, match=r"row 1, column 'id': the text has 6 bytes.*A key, or a column that must not"
+    ):
         list(checked(read, columns, "u", varchar_max=5))
 
 
@@ -95,5 +98,5 @@ def test_rows_that_are_too_long_are_named() -> None:
     columns = columns_of(SCHEMA, rescued_texts={"s", "T"})
     rows = [{"id": "a", "s": "x" * 4_000_000}, {"id": "b", "s": "s", "T": "x" * (4 << 20)}]
     read = [pa.RecordBatch.from_pylist(rows, schema=SCHEMA)]
-    with pytest.raises(DataError, match=r"row 2: the row has 4,194,\d+ bytes.*COPY takes 4,194,304.*'T'|'T'.*row 2"):
+    with pytest.raises(DataError, match=r"row 2, column 'T': the row has 4,194,\d+ bytes.*COPY takes 4,194,304"):
         list(checked(read, columns, "u"))

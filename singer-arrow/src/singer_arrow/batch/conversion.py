@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from singer_arrow.batch.refused import Refusal, TooManyRefusedError, refused_rows
+from singer_arrow.batch.rejects import Rejects
 from singer_arrow.errors import DataError
+from singer_arrow.formats.row_text import row_text
 
 ORDER = "_sdc_order"
 """The column that holds the place of a row among those of its stream, where that matters."""
@@ -34,7 +38,33 @@ class UploadColumn(Protocol):
         """What it is uploaded as."""
 
 
+class Ready(Protocol):
+    """What is done with the batches of a file before they are converted."""
+
+    def __call__(self, batch: pa.RecordBatch, url: str, before: int, /) -> pa.RecordBatch:
+        """A batch that was made ready; so many rows of its file were read before it.
+
+        Raises:
+            DataError: A value cannot be loaded; names the column.
+        """
+        ...
+
+    @property
+    def silent(self) -> Callable[[pa.RecordBatch, str, int], pa.RecordBatch]:
+        """The same without a word or a count of what was done."""
+        ...
+
+
 ColumnT = TypeVar("ColumnT", bound=UploadColumn)
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """Where a batch is: its file, how many rows of that were read before it, and how many of the item are kept."""
+
+    url: str
+    before: int
+    row: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +76,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         given: The schema that SCHEMA means.
         constants: Values of the columns that the files do not hold, by property.
         keys: Properties that must not be null.
+        required: Others that must not be null, because their columns must not.
         place: The item's place among those of its stream, if its rows need theirs.
     """
 
@@ -54,6 +85,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
     constants: Mapping[str, Any] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
     place: int | None = None
+    required: frozenset[str] = frozenset()
 
     @abc.abstractmethod
     def read_field(self, column: ColumnT) -> pa.Field:
@@ -102,37 +134,126 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         """
         return self.all_batches([(url, source)])
 
-    def all_batches(self, sources: Iterable[tuple[str, Iterable[pa.RecordBatch]]]) -> Iterator[pa.RecordBatch]:
+    def all_batches(
+        self,
+        sources: Iterable[tuple[str, Iterable[pa.RecordBatch]]],
+        *,
+        ready: Ready | None = None,
+        rejects: Rejects | None = None,
+    ) -> Iterator[pa.RecordBatch]:
         """Convert the batches of all files of the item, in order.
 
+        Args:
+            sources: Of each file its name and its batches.
+            ready: What is done with them before.
+            rejects: Hears of rows that cannot be loaded, which are left out then.
+
         Raises:
-            DataError: A key is null, or `check` refuses a value.
+            DataError: A key is null, or `check` or `ready` refuses a value, and nobody hears of it; or `rejects` has
+                enough.
         """
         schema, rows = self.upload_schema, 0
         for url, batches in sources:
+            before = left = 0
             for batch in batches:
-                yield pa.RecordBatch.from_arrays(list(self._arrays(batch, url, rows)), schema=schema)
-                rows += batch.num_rows
+                at = _At(url, before, rows)
+                try:
+                    made = self._made(batch, at, ready, schema)
+                except DataError as error:
+                    if rejects is None:
+                        raise self._placed(error, batch, at, ready, schema) from None
+                    good = self._sifted(batch, at, ready, schema, rejects)
+                    made = self._made(good, at, ready, schema)
+                if made.num_rows or not batch.num_rows:
+                    yield made
+                before += batch.num_rows
+                left += made.num_rows
+                rows += made.num_rows
+            if rejects is not None:
+                rejects.given(url, left)
 
-    def _arrays(self, batch: pa.RecordBatch, url: str, row: int) -> Iterator[pa.Array]:
+    def _made(
+        self,
+        batch: pa.RecordBatch,
+        at: _At,
+        ready: Callable[[pa.RecordBatch, str, int], pa.RecordBatch] | None,
+        schema: pa.Schema,
+    ) -> pa.RecordBatch:
+        if ready is not None:
+            batch = ready(batch, at.url, at.before)
+        return pa.RecordBatch.from_arrays(list(self._arrays(batch, at)), schema=schema)
+
+    def _sifted(
+        self, batch: pa.RecordBatch, at: _At, ready: Ready | None, schema: pa.Schema, rejects: Rejects
+    ) -> pa.RecordBatch:
+        """The rows of a batch that can be loaded; `rejects` hears of the others."""
+        bad = self._bad(batch, at, ready, schema, rejects.most)
+        for row, error in bad.items():
+            rejects.leave_out(at.url, at.before + row, error, row_text(batch, row))
+        every = _numbers(0, batch.num_rows)
+        return batch.take(every.filter(pc.invert(pc.is_in(every, value_set=pa.array(list(bad), pa.int64())))))
+
+    def _placed(
+        self, error: DataError, batch: pa.RecordBatch, at: _At, ready: Ready | None, schema: pa.Schema
+    ) -> DataError:
+        """The error of the first row of a batch that cannot be loaded, with its number."""
+        if error.row is not None or error.line is not None:
+            return error
+        for row, found in self._bad(batch, at, ready, schema, 0).items():
+            number = at.before + row + 1
+            return DataError(found.reason, url=at.url, row=number, column=found.column, hint=found.hint)
+        return error
+
+    def _bad(
+        self, batch: pa.RecordBatch, at: _At, ready: Ready | None, schema: pa.Schema, most: int
+    ) -> dict[int, DataError]:
+        """The rows of a batch that cannot be loaded, in order, or one more than so many of them."""
+        errors, silent = dict[int, DataError](), ready.silent if ready else None
+
+        def probe(low: int, high: int) -> Refusal | None:
+            try:
+                self._made(batch.take(_numbers(low, high)), at, silent, schema)
+            except DataError as error:
+                errors[low] = error
+                return Refusal(error.reason)
+            return None
+
+        try:
+            found = refused_rows(batch.num_rows, probe, most=most)
+        except TooManyRefusedError as error:
+            found = error.found
+        return {row: errors[row] for row, _ in found}
+
+    def _arrays(self, batch: pa.RecordBatch, at: _At) -> Iterator[pa.Array]:
         for column in self.columns:
             if column.source in self.constants:
                 value = pa.scalar(self.constants[column.source], column.arrow)
                 yield pa.repeat(value, batch.num_rows)
                 continue
             array = batch.column(batch.schema.get_field_index(column.source))
-            if column.source in self.keys and array.null_count:
-                raise _null_key(column.source, url)
-            self.check(array, column, url)
+            if (column.source in self.keys or column.source in self.required) and array.null_count:
+                raise self._null(column, array, at)
+            self.check(array, column, at.url)
             try:
                 yield self.array(array, column)
             except pa.ArrowInvalid as error:
-                raise DataError(" ".join(str(error).split()), url=url, column=column.source) from None
+                raise DataError(" ".join(str(error).split()), url=at.url, column=column.source) from None
         if self.place is not None:
-            import pyarrow.compute as pc
+            ones = pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)
+            yield pc.add(pc.cumulative_sum(ones), (self.place << ORDER_BITS) + at.row - 1)
 
-            before = (self.place << ORDER_BITS) + row - 1
-            yield pc.add(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)), before)
+    def _null(self, column: ColumnT, array: pa.Array, at: _At) -> DataError:
+        row = at.before + pc.index(array.is_null(), True).as_py() + 1
+        if column.source in self.keys:
+            reason, hint = "a key property is null", "Set other key_properties, or load_method: append-only"
+        else:
+            reason = f"it is null, and column {column.name!r} of the table must not be"
+            hint = "Let the table's column be null, or mend it in the tap"
+        return DataError(reason, url=at.url, row=row, column=column.source, hint=hint)
+
+
+def _numbers(low: int, high: int) -> pa.Array:
+    return pa.array(range(low, high), pa.int64())
 
 
 def has_finer(t: pa.DataType) -> bool:
@@ -152,12 +273,3 @@ def _coarse(t: pa.DataType) -> pa.DataType:
     if pt.is_timestamp(t):
         return pa.timestamp("us", t.tz)
     return pa.time64("us") if pt.is_time(t) else t
-
-
-def _null_key(source: str, url: str) -> DataError:
-    return DataError(
-        "a key property is null",
-        url=url,
-        column=source,
-        hint="Set other key_properties, or load_method: append-only",
-    )

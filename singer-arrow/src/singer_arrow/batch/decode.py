@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
 from singer_arrow.batch import spool
 from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError
-from singer_arrow.formats import FORMATS, ReadOptions
+from singer_arrow.formats import FORMATS, Course, ReadOptions
+from singer_arrow.formats.protocol import Skipped
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 
 
-def read_file(storage: Storage, url: str, *, format: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:  # noqa: A002
+def read_file(
+    storage: Storage,
+    url: str,
+    *,
+    format: str,  # noqa: A002
+    schema: pa.Schema,
+    on_skip: Callable[[Skipped], None] | None = None,
+) -> Iterator[pa.RecordBatch]:
     """The rows of one file of a manifest, in order, in batches of exactly `schema`.
 
     Columns that the file lacks are null, columns that `schema` lacks are not read. Where the schema says text, other
@@ -27,17 +35,20 @@ def read_file(storage: Storage, url: str, *, format: str, schema: pa.Schema) -> 
         url: An entry of a manifest.
         format: `parquet` or `jsonl`, or the spool's, whose rows have the schema already.
         schema: What SCHEMA says of the stream.
+        on_skip: Hears of the rows that hold something else, which are left out then.
 
     Raises:
         NotFoundError: The file does not exist.
-        DataError: It holds something else than the schema says; names line or row group, and column.
+        DataError: It holds something else than the schema says, and nobody hears of that; names line or row group, and
+            column. Or it is not of that format at all.
     """
     if format == spool.FORMAT:
         yield from spool.read(Url.parse(url).local_path())
         return
     reader = ObjectReader(storage, Url.parse(url))
     try:
-        yield from FORMATS[format].read(reader, schema, ReadOptions(loose_text=True))
+        options = ReadOptions(loose_text=True, on_bad_row="fail" if on_skip is None else "skip")
+        yield from FORMATS[format].read(reader, schema, options, Course(on_skip=on_skip))
     except EmptyObjectError:
         if format == "parquet":
             msg = "it holds no byte, where a Parquet file is due"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -18,11 +17,10 @@ from singer_arrow.formats.json_values import json_text, json_texts
 from singer_arrow.formats.jsonl_rows import BadRowError
 from singer_arrow.formats.left_out import cut_column
 from singer_arrow.formats.misfits import misfits
-from singer_arrow.formats.protocol import MOST_TOLD, RESCUED, Course, ReadOptions
+from singer_arrow.formats.protocol import MOST_TOLD, RESCUED, Course, ReadOptions, Skipped
+from singer_arrow.formats.row_text import number_text, row_text
 from singer_arrow.formats.sound import as_bytes, is_sound, readable
 from singer_arrow.formats.values import BadValueError, describe, value_of
-
-_NO_JSON = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +119,10 @@ def _refuse_drift(fitting: Fitting, bad: Iterable[str]) -> None:
 
 def _without(fitting: Fitting, fitted: Mapping[str, pa.Array], rows: Mapping[str, pa.Array]) -> pa.RecordBatch:
     """The rows of which all values fit."""
-    _tell(fitting, fitting.course.skip, rows)
+    if fitting.course.on_skip is None:
+        _tell(fitting, fitting.course.skip, rows)
+    else:
+        _hand_over(fitting, fitting.course.on_skip, rows)
     every = _numbers(fitting.batch)
     kept = every.filter(pc.invert(pc.is_in(every, value_set=pa.concat_arrays(rows.values()))))
     good = {name: column.take(kept) for name, column in fitted.items()}
@@ -132,16 +133,31 @@ def _without(fitting: Fitting, fitted: Mapping[str, pa.Array], rows: Mapping[str
 
 def _tell(fitting: Fitting, tell: Callable[[DataError, int], None], rows: Mapping[str, pa.Array]) -> int:
     """Count and log rows with values that do not fit; of each the first one is named."""
-    first = dict[int, str]()
-    for name, misfit in rows.items():
-        for row in misfit.to_pylist():
-            first.setdefault(row, name)
+    first = _first_columns(rows)
     told = sorted(first)[:MOST_TOLD]
     for row in told:
         tell(fitting.refusal(first[row], row), 1)
     if len(first) > MOST_TOLD:
         tell(fitting.refusal(first[told[-1]], told[-1]), len(first) - MOST_TOLD)
     return len(first)
+
+
+def _hand_over(fitting: Fitting, tell: Callable[[Skipped], None], rows: Mapping[str, pa.Array]) -> None:
+    """Count and tell all rows with values that do not fit."""
+    first, before = _first_columns(rows), fitting.course.seen
+    for row in sorted(first):
+        reason = fitting.refusal(first[row], row).reason
+        tell(Skipped(before + row + 1, first[row], reason, row_text(fitting.batch, row)))
+    fitting.course.skipped += len(first)
+
+
+def _first_columns(rows: Mapping[str, pa.Array]) -> dict[int, str]:
+    """The first column of each row that has a value which does not fit."""
+    first = dict[int, str]()
+    for name, misfit in rows.items():
+        for row in misfit.to_pylist():
+            first.setdefault(row, name)
+    return first
 
 
 def _keep_news(rescue: Rescue, fitting: Fitting) -> None:
@@ -173,7 +189,7 @@ def _kept(fitting: Fitting, name: str, rows: pa.Array) -> pa.Array:
 def _texts(values: pa.Array, field: pa.Field) -> list[str]:
     """Values as JSON from which they can be told: numbers that JSON lacks as `"NaN"` and such, invalid text escaped."""
     if pt.is_floating(field.type):
-        return [json_text(v if math.isfinite(v) else _NO_JSON.get(v, "NaN")) for v in values.to_pylist()]
+        return [number_text(v) for v in values.to_pylist()]
     if not is_sound(values):
         return [json_text(readable(v)) for v in values.cast(as_bytes(field.type)).to_pylist()]
     texts: list[str] = json_texts(values, field).to_pylist()

@@ -22,7 +22,8 @@ from singer_arrow.formats.jsonl_join import join
 from singer_arrow.formats.jsonl_parse import BlockParser
 from singer_arrow.formats.jsonl_settle import Fault
 from singer_arrow.formats.jsonl_write import JsonLinesWriting
-from singer_arrow.formats.protocol import MOST_TOLD, Course, Place, ReadOptions
+from singer_arrow.formats.protocol import MOST_TOLD, Course, Place, ReadOptions, Skipped
+from singer_arrow.formats.row_text import line_text
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.parallel import ordered
 from singer_arrow.reading.text import LONGEST_RECORD, LongRecordError, sample
@@ -77,7 +78,7 @@ class JsonLines(JsonLinesWriting):
                 found = parsed.settled
                 if found.failed is not None:
                     raise source.error(found.failed)
-                _tell(course.skip, found.skipped, source)
+                _skip(course, found.skipped, source)
                 _tell(course.rescue, found.rescued, source)
                 source.passed(parsed)
                 course.place = source.place
@@ -85,6 +86,17 @@ class JsonLines(JsonLinesWriting):
                     yield found.batch
         except LongRecordError:
             raise DataError(too_long(), url=reader.url, line=source.place.lines + 1) from None
+
+
+def _skip(course: Course, faults: Sequence[Fault], source: Source) -> None:
+    """Count rows that are left out, and tell whoever wants them."""
+    if course.on_skip is None:
+        _tell(course.skip, faults, source)
+        return
+    for fault in faults:
+        reason = source.error(fault).reason
+        course.on_skip(Skipped(source.line_of(fault.line), fault.column, reason, line_text(fault.text)))
+    course.skipped += len(faults)
 
 
 def _tell(count: Callable[[DataError, int], None], faults: Sequence[Fault], source: Source) -> None:

@@ -79,7 +79,7 @@ class BlockParser:
             data += b"\n"
         ends = LineEnds.of(data)
         rows = self._rows(data, ends)
-        return Parsed(ends.count, len(block), settle(rows, self._wanted, self._options), rows.faults, rows.news)
+        return Parsed(ends.count, len(block), self._settled(rows, data), rows.faults, rows.news)
 
     def plain(self, data: bytes) -> pa.RecordBatch | None:
         """The rows of whole lines, one for each line, if they are all as they should be."""
@@ -91,6 +91,14 @@ class BlockParser:
         if batch.num_rows != ends.count:
             return None
         return settle(Rows(batch, ()), self._wanted, self._options).batch
+
+    def _settled(self, rows: Rows, data: bytes) -> Settled:
+        """The rows as the options want them; whatever is left out has its line."""
+        settled = settle(rows, self._wanted, self._options)
+        if not settled.skipped:
+            return settled
+        lines = data.split(b"\n")
+        return replace(settled, skipped=[replace(f, text=f.text or lines[f.line - 1]) for f in settled.skipped])
 
     def _empty(self) -> pa.RecordBatch:
         return batch_of([pa.nulls(0, f.type) for f in self._own], self._own, 0)

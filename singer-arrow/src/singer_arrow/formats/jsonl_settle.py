@@ -23,7 +23,7 @@ class Fault:
         reason: What is wrong.
         column: Where, if it is one column's fault.
         raw: The JSON of the value that does not fit; None if the line as a whole is no record.
-        text: The line, if it is no record.
+        text: The line, if it is no record; of rows that are left out, in any case.
     """
 
     line: int

@@ -61,6 +61,7 @@ def read_part(
             fresh, schema, part.url, row_group=part.row_group, first_row=first, options=options, course=course
         )
         given += fitted.num_rows
+        course.seen += fresh.num_rows
         ends = rows == part.rows and part.following is not None
         course.place = Place(given, part.following or 0) if ends else Place(given, part.at, rows)
         if fitted.num_rows:

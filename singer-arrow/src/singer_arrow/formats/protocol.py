@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -109,6 +109,23 @@ class Place:
     lines: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A row that was left out because it could not be read.
+
+    Attributes:
+        position: Its number in the file, from 1: of its line in formats of text, else of the row.
+        column: Where it is bad, if it is one column's fault.
+        reason: Why.
+        record: The row as JSON text; of a line that is no JSON, an object with the text as `_raw`.
+    """
+
+    position: int
+    column: str | None
+    reason: str
+    record: str
+
+
 @dataclass(slots=True)
 class Course:
     """How far the reading of one file has come, and what it left out so far.
@@ -118,11 +135,16 @@ class Course:
             there, and where the format cannot begin anywhere else than at the start.
         skipped: Rows that were left out because they could not be read.
         rescued: Rows of which something is in `RESCUED`.
+        on_skip: Hears of each row of JSON or of columns that is left out, in order, before the batch that it would have
+            been in is given; by default the first ones of a file are logged.
+        seen: Rows of a file of columns that were read, given or not.
     """
 
     place: Place | None = Place()
     skipped: int = 0
     rescued: int = 0
+    on_skip: Callable[[Skipped], None] | None = None
+    seen: int = 0
 
     def skip(self, error: DataError, rows: int = 1) -> None:
         """Count rows that are left out; the first of a file are logged."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 
@@ -47,6 +47,24 @@ class Block:
     def before(self, number: int) -> int:
         """How many lines stand before a place in the input."""
         return sum(max(0, min(count, number - first)) for first, count in self.runs)
+
+    def runs_of(self, lines: int, without: Collection[int] = ()) -> Iterator[tuple[int, int]]:
+        """Where in the input the first so many lines stand, but for some (their indexes in the block, in order): the
+        place of the first of each run, and how many it has.
+        """
+        skipped, before = iter([*without, lines]), 0
+        out = next(skipped)
+        for first, count in self.runs:
+            start, end = before, before + count
+            while out < end:
+                if out > start:
+                    yield first + start - before, out - start
+                if out >= lines:
+                    return
+                start, out = out + 1, next(skipped)
+            if end > start:
+                yield first + start - before, end - start
+            before = end
 
     def numbers(self) -> Iterator[int]:
         """The place of each line."""

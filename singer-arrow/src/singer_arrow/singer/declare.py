@@ -13,6 +13,7 @@ from singer_arrow.errors import ConfigError
 from singer_arrow.singer.variants import CHOICES, EVOLVE
 
 APPEND, UPSERT, OVERWRITE = "append-only", "upsert", "overwrite"
+DEAD_LETTER = "dead_letter"
 
 
 def text(description: str, **more: Any) -> dict[str, Any]:
@@ -102,6 +103,20 @@ LOADS: dict[str, dict[str, Any]] = {
         EVOLVE,
         *CHOICES,
     ),
+    "on_bad_row": choice(
+        "What is done with a row that cannot be loaded, because a value does not fit the SCHEMA, or the warehouse "
+        "refuses it: fail ends the run and says which row it is; dead_letter loads the other rows, puts it with the "
+        "reason into the table `_sdc_rejected`, and says so.",
+        "fail",
+        "fail",
+        DEAD_LETTER,
+    ),
+    "max_bad_rows": number(
+        "With on_bad_row: dead_letter, so many rows of a BATCH message, or with overwrite of a whole stream, may be "
+        "bad; one more ends the run.",
+        1000,
+        minimum=1,
+    ),
 }
 """The settings of every target that loads in the background; `LoadSettings` holds them."""
 
@@ -131,10 +146,17 @@ class LoadSettings:
     manifest_roots: Roots = field(default_factory=Roots)
     clean_up_batch_files: bool = False
     on_drift: str = EVOLVE
+    on_bad_row: str = "fail"
+    max_bad_rows: int = 1000
     table_prefix: str = ""
     tables: Mapping[str, str] = field(default_factory=dict)
     aws: AwsOptions = field(default_factory=AwsOptions)
     """How batch files on S3 are read; each target says where that is set."""
+
+    @property
+    def most_rejected(self) -> int | None:
+        """How many bad rows may be put into the table for them; None: the first one ends the run."""
+        return self.max_bad_rows if self.on_bad_row == DEAD_LETTER else None
 
     @staticmethod
     def load_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,7 +168,7 @@ class LoadSettings:
         """
         plain = (
             *("load_method", "max_parallel_loads", "hard_delete", "on_drift", "clean_up_batch_files"),
-            *("table_prefix", "tables"),
+            *("on_bad_row", "max_bad_rows", "table_prefix", "tables"),
         )
         for spec in given.get("tables", {}).values():
             place_in(spec)

@@ -35,8 +35,8 @@ class Taker(Protocol):
     def parser(self) -> RecordParser:
         """What parses its lines."""
 
-    def take_parsed(self, parsed: Parsed, rows: int) -> None:
-        """Take the first rows of a block."""
+    def take_parsed(self, parsed: Parsed, lines: int, block: Block) -> None:
+        """Take what the first so many lines of a block hold: its rows, and the records that were refused."""
 
 
 @dataclass(slots=True)
@@ -181,7 +181,7 @@ class Intake:
                 parsed = entry.parsed.result()
                 if parsed.fault is not None:
                     raise self._stop_at_fault()
-                entry.taker.take_parsed(parsed, parsed.rows.num_rows)
+                entry.taker.take_parsed(parsed, entry.block.count, entry.block)
                 jobs -= 1
             self._queue.popleft()
 
@@ -199,7 +199,7 @@ class Intake:
                     self._state(entry.value)
             else:
                 parsed = entry.parsed.result()
-                entry.taker.take_parsed(parsed, min(entry.block.before(number), parsed.rows.num_rows))
+                entry.taker.take_parsed(parsed, entry.block.before(number), entry.block)
         return bad_record(number, stream, fault.reason, fault.column)
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from singer_arrow.batch.rejects import Letters
+
 ConversionT = TypeVar("ConversionT")
 
 
@@ -23,6 +25,7 @@ class Item(Generic[ConversionT]):
         is_temporary: The files are the target's own, to be removed once they are loaded.
         is_source: The files are not the tap's own but what it reads, so they are never removed.
         stream: The name of the stream.
+        letters: Of records, those that were refused before, and where the others came from; None if nobody wants it.
     """
 
     urls: tuple[str, ...]
@@ -34,6 +37,7 @@ class Item(Generic[ConversionT]):
     is_temporary: bool = False
     is_source: bool = False
     stream: str = ""
+    letters: Letters | None = None
 
 
 @dataclass(frozen=True, slots=True)

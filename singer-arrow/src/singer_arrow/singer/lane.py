@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from singer_arrow.batch.rejects import Rejected, Rejects
 from singer_arrow.errors import DataError
 from singer_arrow.singer.items import Item
+from singer_arrow.singer.names import REJECTED
 from singer_arrow.singer.tally import Tally
 from singer_arrow.urls import Url
+
+DEAD_LETTER_HINT = "Or set on_bad_row: dead_letter, which puts such rows aside and loads the others"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +30,7 @@ class Way:
         replay_loads: Batches that were loaded before are loaded again.
         keys: Key columns.
         removes_batches: Batch files are removed once the STATE behind them is out.
+        most_rejected: How many rows of an item may be bad; None: the first one ends the run.
     """
 
     stream: str
@@ -34,6 +39,7 @@ class Way:
     replay_loads: bool = False
     keys: tuple[str, ...] = ()
     removes_batches: bool = False
+    most_rejected: int | None = None
 
 
 class Ready(Protocol):
@@ -125,17 +131,42 @@ class Lane(abc.ABC, Generic[WayT, PartT]):
         """When the batch was loaded into the table as it is now, in UTC; None if it was not."""
         return None
 
+    def rejects(self, item: Item[Any]) -> Rejects | None:
+        """What keeps the rows of an item that are not loaded; None: there may be none.
+
+        Raises:
+            DataError: There are too many already.
+        """
+        most = self.way.most_rejected
+        return None if most is None else Rejects(most, item.letters)
+
+    def tell_rejected(self, rows: Sequence[Rejected]) -> None:
+        """Count rows that were put into the table of rows that are not loaded, and say so of the stream's first."""
+        if rows and not self.way.tally.counts().get("rejected"):
+            self.way.logger.warning(
+                "Stream %r: %s. It is not loaded, and stands in table %s; further rows of the stream are counted only",
+                self.way.stream,
+                rows[0],
+                REJECTED,
+            )
+        self.way.tally.add(rejected=len(rows))
+
     def named(self, error: DataError, item: Item[Any]) -> DataError:
         """The error in words that help: nobody knows the file that records were gathered in."""
         if not item.is_temporary:
-            return error
+            return self.hinted(error)
         hint = "Give the column another type in the tap's schema, or leave it out by selection"
         return DataError(
             error.reason,
             url=f"RECORD messages of stream {self.way.stream!r}",
             column=error.column,
-            hint=error.hint or hint,
+            hint=f"{error.hint or hint}. {DEAD_LETTER_HINT}" if self.way.most_rejected is None else error.hint or hint,
         )
+
+    def hinted(self, error: DataError) -> DataError:
+        """The error of a file, which says what else can be done with a row if it is one's."""
+        is_of_row = error.line is not None or error.row is not None
+        return error.hinting(DEAD_LETTER_HINT) if is_of_row and self.way.most_rejected is None else error
 
     def skip(self, batch_id: str, when: str) -> None:
         """Say and count that a batch is left out.

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 LEDGER = "_sdc_batches"
 """The table that says which batches were loaded."""
+REJECTED = "_sdc_rejected"
+"""The table of rows that were not loaded."""
 STAGING = "_sdc_staging_"
 """How the names of staging tables begin."""
 OUR_TABLES = re.compile(r"_sdc_", re.IGNORECASE)

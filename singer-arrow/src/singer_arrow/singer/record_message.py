@@ -20,6 +20,10 @@ _RAW_RECORD: Any = msgspec.json.Decoder(msgspec.defstruct("Raw", [("record", msg
 _LONE = re.compile("[\ud800-\udfff]")
 
 
+class NoMessageError(BadRowError):
+    """A line is no RECORD message at all."""
+
+
 def names_of_record(line: bytes) -> list[str]:
     """The properties of a RECORD message's record that are not null; none if the line is bad."""
     try:
@@ -32,8 +36,20 @@ def message_of(line: bytes) -> Message:
     """A RECORD message.
 
     Raises:
-        BadRowError: The line is none.
+        NoMessageError: The line is none.
     """
+    try:
+        return _message_of(line)
+    except BadRowError as error:
+        raise NoMessageError(str(error), error.column) from None
+
+
+def record_text(line: bytes) -> str:
+    """The JSON of a RECORD message's record."""
+    return raw_record(line, message_of(line)).decode(errors="backslashreplace")
+
+
+def _message_of(line: bytes) -> Message:
     if not line or line.isspace():
         reason = "the line is blank"
         raise BadRowError(reason)

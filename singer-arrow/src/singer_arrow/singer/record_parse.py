@@ -24,7 +24,14 @@ from singer_arrow.formats.jsonl_enveloped import EnvelopedLines
 from singer_arrow.formats.jsonl_parse import ways_for
 from singer_arrow.formats.jsonl_rows import BadRowError, raw_members, row
 from singer_arrow.schema import is_json
-from singer_arrow.singer.record_message import AROUND_VALUES, Message, constant_in, message_of, raw_record
+from singer_arrow.singer.record_message import (
+    AROUND_VALUES,
+    Message,
+    NoMessageError,
+    constant_in,
+    message_of,
+    raw_record,
+)
 from singer_arrow.singer.rules import Rules
 from singer_arrow.singer.sdk_validation import all_dates
 
@@ -37,24 +44,32 @@ _PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a line, given its index in the block."""
+    """What is wrong with a line, given its index in the block; `line` is its text, if it is a RECORD message at all."""
 
     index: int
     reason: str
     column: str | None = None
+    line: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """The rows of a block: of all its lines, or of those before the first that is bad.
 
-    `around` is what was wanted of the messages around the records: `time_extracted` (text) and `version` (int64).
+    `refused` are records before that which are bad too, in order, where the parser goes on after them. `around` is what
+    was wanted of the messages around the records: `time_extracted` (text) and `version` (int64).
     """
 
     rows: pa.RecordBatch
     around: Mapping[str, pa.Array]
     fault: Fault | None = None
     is_slow: bool = False
+    refused: tuple[Fault, ...] = ()
+
+    def rows_of(self, lines: int) -> int:
+        """How many rows the first so many lines of the block make."""
+        rows: int = self.rows.num_rows
+        return min(lines - sum(f.index < lines for f in self.refused), rows)
 
 
 class RecordParser:
@@ -66,6 +81,7 @@ class RecordParser:
         rules: Those of the SCHEMA; None if there are none for what it says.
         check: Checks a message, the exact way; raises BadRowError.
         checks_types: Whether `check` checks types too, so that the fast way must be as strict.
+        goes_on: Bad records are left out and told; only a line that is no RECORD message ends the reading.
     """
 
     def __init__(
@@ -76,6 +92,7 @@ class RecordParser:
         rules: Rules | None,
         check: Callable[[Message], None],
         checks_types: bool,
+        goes_on: bool = False,
     ) -> None:
         self._schema, self._around, self._rules, self._check = schema, tuple(around), rules, check
         closed = rules is not None and rules.is_closed
@@ -89,7 +106,7 @@ class RecordParser:
         self._raws = [(i, f) for i, f in enumerate(schema) if is_json(f) or pt.is_string(f.type)]
         self._temporal = [(i, f) for i, f in enumerate(schema) if _holds_dates(f.type)]
         self._holds_json = any(is_json(f) for f in schema)
-        self._is_wary = rules is None
+        self._is_wary, self._goes_on = rules is None, goes_on
 
     def __call__(self, data: bytes, lines: int) -> Parsed:
         """The rows of so many whole lines, all with their ends."""
@@ -128,28 +145,39 @@ class RecordParser:
             _check_dates(rows.column(i), field)
 
     def _with_care(self, lines: list[bytes]) -> Parsed:
-        fault, is_checked = None, self._is_wary
+        fault, refused, is_checked = None, list[Fault](), self._is_wary
+        numbers: Sequence[int] = range(len(lines))
         if is_checked:
-            fault = next(self._faults(lines), None)
-            lines = lines if fault is None else lines[: fault.index]
-        parts = list(self._parts(lines, 0, is_checked=is_checked))
+            for found in self._faults(lines):
+                if not self._may_pass(found):
+                    fault = found
+                    break
+                refused.append(found)
+            out = {found.index for found in refused}
+            numbers = [n for n in numbers[: None if fault is None else fault.index] if n not in out]
+            lines = [lines[n] for n in numbers]
+        parts = list(self._parts(lines, numbers, is_checked=is_checked))
         alone = sum(part.rows.num_rows for part in parts if part.is_slow)
         if alone * 2 > len(lines) > 4 * _FEW:  # the next blocks are probably alike
             self._is_wary = True
         if not parts:
-            parts = [self._one_by_one([], 0, is_checked=True)]
+            parts = [self._one_by_one([], [], is_checked=True)]
         rows = pa.concat_batches([part.rows for part in parts])
         around = {name: pa.concat_arrays([part.around[name] for part in parts]) for name in self._around}
-        return Parsed(rows, around, parts[-1].fault or fault)
+        refused += [found for part in parts for found in part.refused]
+        refused.sort(key=lambda found: found.index)
+        return Parsed(rows, around, parts[-1].fault or fault, refused=tuple(refused))
+
+    def _may_pass(self, fault: Fault) -> bool:
+        """Whether the reading goes on after a bad line."""
+        return self._goes_on and fault.line is not None
 
     def _faults(self, lines: Sequence[bytes]) -> Iterator[Fault]:
         for index, line in enumerate(lines):
             try:
                 self._checked(line)
-            except BadRowError as error:
-                yield Fault(index, str(error), error.column)
-            except RecursionError:
-                yield Fault(index, _TOO_DEEP)
+            except (BadRowError, RecursionError) as error:
+                yield _fault(index, error, line)
 
     def _checked(self, line: bytes) -> Message:
         message = message_of(line)
@@ -161,8 +189,8 @@ class RecordParser:
         self._check(message)
         return message
 
-    def _parts(self, lines: Sequence[bytes], start: int, *, is_checked: bool) -> Iterator[Parsed]:
-        """The rows of some lines, up to the first that is bad."""
+    def _parts(self, lines: Sequence[bytes], numbers: Sequence[int], *, is_checked: bool) -> Iterator[Parsed]:
+        """The rows of some lines, given their places in the block, up to the first that ends the reading."""
         if not lines:
             return
         try:
@@ -172,34 +200,38 @@ class RecordParser:
         else:
             return
         if len(lines) <= _FEW:
-            yield self._one_by_one(lines, start, is_checked=is_checked)
+            yield self._one_by_one(lines, numbers, is_checked=is_checked)
             return
         middle = len(lines) // 2
-        for half, at in ((lines[:middle], start), (lines[middle:], start + middle)):
-            for part in self._parts(half, at, is_checked=is_checked):
+        for half, places in ((lines[:middle], numbers[:middle]), (lines[middle:], numbers[middle:])):
+            for part in self._parts(half, places, is_checked=is_checked):
                 yield part
                 if part.fault is not None:
                     return
 
-    def _one_by_one(self, lines: Sequence[bytes], start: int, *, is_checked: bool) -> Parsed:
-        rows, around, fault = list[list[Any]](), list[list[Any]](), None
-        for index, line in enumerate(lines, start):
+    def _one_by_one(self, lines: Sequence[bytes], numbers: Sequence[int], *, is_checked: bool) -> Parsed:
+        rows, around = list[list[Any]](), list[list[Any]]()
+        fault, refused = None, list[Fault]()
+        for index, line in zip(numbers, lines, strict=True):
             try:
                 message = message_of(line) if is_checked else self._checked(line)
-                rows.append(self._row(line, message))
-                around.append([AROUND_VALUES[name](message.get(name)) for name in self._around])
-            except BadRowError as error:
-                fault = Fault(index, str(error), error.column)
-            except RecursionError:
-                fault = Fault(index, _TOO_DEEP)
-            if fault is not None:
-                del rows[len(around) :]
-                break
-        else:
+                values = self._row(line, message)
+                members = [AROUND_VALUES[name](message.get(name)) for name in self._around]
+            except (BadRowError, RecursionError) as error:
+                found = _fault(index, error, line)
+                if not self._may_pass(found):
+                    fault = found
+                    break
+                refused.append(found)
+            else:
+                rows.append(values)
+                around.append(members)
+        if fault is None and not refused:
             self._turn_ways(is_checked=is_checked)
         columns = [pa.array([r[i] for r in rows], f.type) for i, f in enumerate(self._schema)]
-        members = {n: pa.array([a[i] for a in around], _AROUND[n]) for i, n in enumerate(self._around)}
-        return Parsed(batch_of(columns, self._schema, len(rows)), members, fault, is_slow=True)
+        made = {n: pa.array([a[i] for a in around], _AROUND[n]) for i, n in enumerate(self._around)}
+        batch = batch_of(columns, self._schema, len(rows))
+        return Parsed(batch, made, fault, is_slow=True, refused=tuple(refused))
 
     def _turn_ways(self, *, is_checked: bool) -> None:
         """Lines that are not bad could not be read fast: the next ones are tried another way."""
@@ -221,6 +253,13 @@ class RecordParser:
         for i, field in self._temporal:
             _check_dates(pa.array(values[i : i + 1], field.type), field)
         return values
+
+
+def _fault(index: int, error: BadRowError | RecursionError, line: bytes) -> Fault:
+    text = None if isinstance(error, NoMessageError) else line
+    if isinstance(error, RecursionError):
+        return Fault(index, _TOO_DEEP, line=text)
+    return Fault(index, str(error), error.column, text)
 
 
 def _holds_dates(t: pa.DataType) -> bool:

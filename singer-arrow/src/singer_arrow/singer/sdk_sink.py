@@ -18,12 +18,14 @@ from singer_sdk.sinks import BatchSink
 from singer_sdk.sinks.core import JSONSchemaValidator
 
 from singer_arrow.batch.message import Batch
+from singer_arrow.batch.rejects import Letters, Rejected
 from singer_arrow.batch.spool import SUFFIX
 from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.formats.jsonl_rows import BadRowError
 from singer_arrow.singer.loads import AnyLane
 from singer_arrow.singer.record_files import ArrowFile, LinesFile
 from singer_arrow.singer.record_parse import Parsed, RecordParser
+from singer_arrow.singer.refused_records import RefusedRecords, first_runs
 from singer_arrow.singer.rules import rules_for, rules_unchecked
 from singer_arrow.singer.sdk_errors import LACKS_KEY, MissingKeyError
 from singer_arrow.singer.sdk_validation import check_dates, check_record, date_format, validator
@@ -31,6 +33,7 @@ from singer_arrow.singer.sdk_validation import check_dates, check_record, date_f
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from singer_arrow.singer.blocks import Block
     from singer_arrow.singer.sdk_target import LoadTarget
 
 VERSION_COLUMN = "_sdc_table_version"
@@ -65,6 +68,8 @@ class LoadSink(BatchSink):
         self.tally = target.tally(stream_name)
         self.lane: AnyLane
         self._file: ArrowFile | LinesFile | None = None
+        self._refused = RefusedRecords()
+        self._refusal: DataError | None = None
         self._token = 0
         self._since = 0.0
         properties = self.schema["properties"]
@@ -80,13 +85,15 @@ class LoadSink(BatchSink):
         """Add a BATCH message to the lane."""
 
     @abc.abstractmethod
-    def take_records(self, path: Path, rows: int, token: int) -> None:
+    def take_records(self, path: Path | None, rows: int, token: int, letters: Letters | None = None) -> None:
         """Add a file of records to the lane; the file is the lane's to remove.
 
         Args:
-            path: JSON Lines; or a spool of `record_schema` (see `batch.spool`), by its suffix.
+            path: JSON Lines; or a spool of `record_schema` (see `batch.spool`), by its suffix. None: all were refused.
             rows: How many there are.
             token: Their token at the checkpoints.
+            letters: Where they came from, and those that were refused; only where the target's `most_rejected` allows
+                some.
         """
 
     @property
@@ -140,7 +147,7 @@ class LoadSink(BatchSink):
     @property
     def is_full(self) -> bool:
         """Whether the records that wait make a file."""
-        size = self._file.size if self._file else 0
+        size = (self._file.size if self._file else 0) + self._refused.size
         most = self.batch_size_rows
         return size >= _RECORD_FILE_BYTES or (most is not None and self.current_size >= most)
 
@@ -159,6 +166,7 @@ class LoadSink(BatchSink):
             rules=make(self.schema, own, self._key_properties),
             check=self.check_message,
             checks_types=self.validate_schema,
+            goes_on=self._sets_aside,
         )
 
     @cached_property
@@ -168,9 +176,19 @@ class LoadSink(BatchSink):
             return tuple(c for c in METADATA_COLUMNS if c != DELETED_COLUMN)
         return (VERSION_COLUMN,) if VERSION_COLUMN in self.constants else ()
 
-    def take_parsed(self, parsed: Parsed, rows: int) -> None:
-        """Take the first rows of a block of RECORD messages."""
-        start = 0
+    @property
+    def _sets_aside(self) -> bool:
+        return self.target.most_rejected is not None
+
+    def take_parsed(self, parsed: Parsed, lines: int, block: Block) -> None:
+        """Take what the first so many lines of a block of RECORD messages hold."""
+        start, rows = 0, parsed.rows_of(lines)
+        refused = [fault for fault in parsed.refused if fault.index < lines]
+        runs = list(block.runs_of(lines, [fault.index for fault in refused])) if self._sets_aside else []
+        for fault in refused:
+            self._get_context({})
+            self._refused.refuse_line(block.number(fault.index), fault)
+            self.tally_record_read()
         if isinstance(self._file, LinesFile):
             self.target.drain_one(self)
         while start < rows:
@@ -182,11 +200,20 @@ class LoadSink(BatchSink):
                 self._file = ArrowFile(self.target.temporary(SUFFIX), self.record_schema)
             assert isinstance(self._file, ArrowFile)
             self._file.write(self._completed(parsed, start, count, context["batch_start_time"]))
+            self._refused.came(first_runs(runs, start, count))
             self.tally_record_read(count)
             self.record_counter_metric.increment(count)
             start += count
             if self.is_full:
                 self.target.drain_one(self)
+        if refused and self.is_full:
+            self.target.drain_one(self)
+
+    def put_aside(self, rejected: Rejected) -> None:
+        """A row of a batch that goes row by row cannot be read."""
+        self._get_context({})
+        self._refused.add(rejected)
+        self.tally_record_read()
 
     def _completed(self, parsed: Parsed, start: int, count: int, batched_at: datetime) -> pa.RecordBatch:
         """Rows of a block, with the columns that the target adds."""
@@ -223,6 +250,10 @@ class LoadSink(BatchSink):
 
     def process_record(self, record: dict[str, Any], context: dict[str, Any]) -> None:  # noqa: ARG002
         """Write a record to the file."""
+        if self._refusal is not None:
+            error, self._refusal = self._refusal, None
+            self._refused.refuse(self.target.line, record, error.reason, error.column)
+            return
         if VERSION_COLUMN in self.constants and not self.include_sdc_metadata_properties:
             record[VERSION_COLUMN] = self.target.message_version
         if self._file is None:
@@ -231,17 +262,25 @@ class LoadSink(BatchSink):
         try:
             self._file.write(record)
         except UnicodeEncodeError as error:
-            msg = f"it holds text that is no Unicode: {error.reason}"
-            raise DataError(msg) from None
+            reason = f"it holds text that is no Unicode: {error.reason}"
+            if not self._sets_aside:
+                raise DataError(reason) from None
+            self._refused.refuse(self.target.line, record, reason, None)
+        else:
+            if self._sets_aside:
+                self._refused.came([(self.target.line, 1)])
 
     def process_batch(self, context: dict[str, Any]) -> None:  # noqa: ARG002
         """Hand the file over."""
-        if self._file is None:
+        if self._file is None and not self._refused:
             return
         file, self._file, token, self._token = self._file, None, self._token, 0
-        file.close()  # where this fails, the token stays open for good, and no STATE passes these records
+        if file is not None:
+            file.close()  # where this fails, the token stays open for good, and no STATE passes these records
         self.tally.add(records=self.current_size)
-        self.take_records(file.path, self.current_size, token)
+        refused, self._refused = self._refused, RefusedRecords()
+        letters = [refused.letters()] if self._sets_aside else []
+        self.take_records(file.path if file else None, self.current_size - len(refused), token, *letters)
 
     def clean_up(self) -> None:
         """Let the SDK's metric count the rows of batches too."""
@@ -304,14 +343,20 @@ class LoadSink(BatchSink):
         try:
             self._check(record)
         except BadRowError as error:
-            raise DataError(str(error), column=error.column) from None
+            self._refuse(DataError(str(error), column=error.column))
         self.warn_of_unknown(name for name, value in record.items() if value is not None)
         return record
 
     def _singer_validate_message(self, record: dict[str, Any]) -> None:
         for key in self._key_properties:
             if key not in record:
-                raise MissingKeyError(LACKS_KEY, column=key)
+                self._refuse(MissingKeyError(LACKS_KEY, column=key))
+
+    def _refuse(self, error: DataError) -> None:
+        """A record is bad; `process_record`, which is next, puts it aside, unless that is not wanted."""
+        if not self._sets_aside:
+            raise error from None
+        self._refusal = self._refusal or error
 
 
 def _in_utc(text: str) -> datetime:

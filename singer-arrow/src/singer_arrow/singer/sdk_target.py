@@ -11,8 +11,8 @@ import sys
 import threading
 import traceback
 import weakref
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -22,11 +22,14 @@ from singer_sdk.mapper import RemoveRecordTransform
 from singer_sdk.singerlib.json import deserialize_json, serialize_json
 
 from singer_arrow.batch.message import Batch
+from singer_arrow.batch.rejects import Rejected
 from singer_arrow.errors import DataError, SchemaError, ServiceError
+from singer_arrow.formats.protocol import Skipped
 from singer_arrow.formats.values import shorten
 from singer_arrow.singer.checkpoint import Checkpoints, State
 from singer_arrow.singer.intake import Intake
 from singer_arrow.singer.loads import AnyLane, Limits, Loads
+from singer_arrow.singer.names import REJECTED
 from singer_arrow.singer.record_message import names_of_record
 from singer_arrow.singer.sdk import CheckedPlugin, discard_output
 from singer_arrow.singer.sdk_maps import is_plain, keeps_values
@@ -88,6 +91,11 @@ class LoadTarget(CheckedPlugin, Target):
         """How long records wait for others, where each file of them is a load of its own; None: as all else."""
         return None
 
+    @property
+    def most_rejected(self) -> int | None:
+        """How many bad rows of a message may be put aside; None: the first one ends the run."""
+        return None
+
     def close(self) -> None:
         """Give back what the target holds; called at the end of the run."""
         self.remover.close(GRACE_SECONDS)
@@ -137,6 +145,11 @@ class LoadTarget(CheckedPlugin, Target):
         if stream not in self._tallies:
             self._tallies[stream] = Tally(stream)
         return self._tallies[stream]
+
+    @property
+    def line(self) -> int:
+        """The number of the line that is being read, from 1."""
+        return self._reader.number
 
     def check_batch(self, batch: Batch) -> None:
         """Called with each BATCH message before anything is done with it.
@@ -319,7 +332,7 @@ class LoadTarget(CheckedPlugin, Target):
                     "Stream maps or flattening change values: batches of %r go row by row, as RECORD messages do",
                     batch.stream,
                 )
-            for record in self._records(batch, given):
+            for record in self._records(batch, given, [s for s in sinks if isinstance(s, LoadSink)]):
                 message = {"stream": batch.stream, "record": record, "version": batch.version}
                 self._process_record_message(message)
 
@@ -371,8 +384,11 @@ class LoadTarget(CheckedPlugin, Target):
             msg = "Nobody reads the STATE that the target writes; whatever ran it has ended"
             raise ServiceError(msg) from None
 
-    def _records(self, batch: Batch, schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """The rows of a batch as the RECORD messages that the SDK's stream maps and flattening need."""
+    def _records(self, batch: Batch, schema: Mapping[str, Any], sinks: Sequence[LoadSink]) -> Iterator[dict[str, Any]]:
+        """The rows of a batch as the RECORD messages that the SDK's stream maps and flattening need.
+
+        Where bad rows are put aside, the sinks get those that cannot be read.
+        """
         from singer_arrow.batch.decode import read_file
         from singer_arrow.formats import WRITABLE
         from singer_arrow.schema import from_json_schema
@@ -383,9 +399,9 @@ class LoadTarget(CheckedPlugin, Target):
         }
         for url in batch.manifest:
             path = self.temporary(".jsonl")
-            WRITABLE["jsonl"].write(
-                read_file(self.storage, url, format=batch.format, schema=arrow), arrow, path, compression="none"
-            )
+            hear = None if self.most_rejected is None else partial(_put_aside, sinks, url)
+            read = read_file(self.storage, url, format=batch.format, schema=arrow, on_skip=hear)
+            WRITABLE["jsonl"].write(read, arrow, path, compression="none")
             with path.open("rb") as lines:
                 for row in map(deserialize_json, lines):  # in a file, what a row lacks is null
                     yield {k: v for k, v in row.items() if v is not None or k not in never_null}
@@ -421,6 +437,10 @@ class LoadTarget(CheckedPlugin, Target):
         for tally in self._tallies.values():
             self.logger.info("Loaded: %s", tally.line())
             counts = tally.counts()
+            if rejected := counts.get("rejected"):
+                self.logger.warning(
+                    "Stream %r: %d rows are not loaded; they stand in table %s", tally.stream, rejected, REJECTED
+                )
             point = metrics.Point(
                 "counter",
                 metrics.Metric.BATCH_COUNT,
@@ -428,6 +448,11 @@ class LoadTarget(CheckedPlugin, Target):
                 {"stream": tally.stream, **counts, "seconds": round(tally.seconds, 3)},
             )
             metrics.log(self.metrics_logger, point)
+
+
+def _put_aside(sinks: Sequence[LoadSink], url: str, skipped: Skipped) -> None:
+    for sink in sinks:
+        sink.put_aside(Rejected(url, skipped.position, skipped.column, skipped.reason, skipped.record))
 
 
 def _was_flattening(error: Exception) -> bool:

@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import asdict, dataclass
 
-_RARE = ("nul_characters", "long_texts", "write_streams")
+_RARE = ("nul_characters", "long_texts", "write_streams", "rejected")
 
 
 @dataclass(slots=True)
@@ -14,8 +14,8 @@ class Counts:
     """Of one stream: BATCH messages and files read, load jobs run, rows and bytes loaded, and what was left out.
 
     `write_streams` are those of BigQuery's Storage Write API, where they take the place of load jobs.
-    `nul_characters` counts those that were replaced or removed, `long_texts` those that were put elsewhere; most runs
-    have none and do not tell.
+    `nul_characters` counts those that were replaced or removed, `long_texts` those that were put elsewhere, `rejected`
+    the rows that went into the table of rows that are not loaded; most runs have none and do not tell.
     """
 
     batches: int = 0
@@ -28,6 +28,7 @@ class Counts:
     nul_characters: int = 0
     long_texts: int = 0
     write_streams: int = 0
+    rejected: int = 0
 
 
 class Tally:

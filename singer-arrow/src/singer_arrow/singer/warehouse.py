@@ -21,6 +21,7 @@ from singer_sdk.helpers.capabilities import CapabilitiesEnum, PluginCapabilities
 from singer_arrow.batch import spool
 from singer_arrow.batch.conversion import Conversion, UploadColumn
 from singer_arrow.batch.message import Batch
+from singer_arrow.batch.rejects import Letters
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema import from_json_schema
 from singer_arrow.singer.declare import APPEND, STORAGE_PARAMS, UPSERT, LoadSettings
@@ -82,6 +83,11 @@ class WarehouseTarget(LoadTarget):
     def cores(self) -> int:
         """How many things can be computed at once."""
         return max(2, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2)
+
+    @property
+    def most_rejected(self) -> int | None:
+        """See `LoadTarget.most_rejected`."""
+        return self.settings.most_rejected
 
     def check_batch(self, batch: Batch) -> None:
         """See `LoadTarget.check_batch`."""
@@ -189,16 +195,17 @@ class WarehouseSink(LoadSink):
         """See `LoadSink.record_schema`."""
         return self.conversion({}, keys=(), place=None).read_schema
 
-    def take_records(self, path: Path, rows: int, token: int) -> None:
+    def take_records(self, path: Path | None, rows: int, token: int, letters: Letters | None = None) -> None:
         """See `LoadSink.take_records`."""
         item = Item(
-            urls=(str(Url.parse(str(path))),),
-            file_format=spool.FORMAT if path.suffix == spool.SUFFIX else "jsonl",
+            urls=(str(Url.parse(str(path))),) if path else (),
+            file_format=spool.FORMAT if path and path.suffix == spool.SUFFIX else "jsonl",
             conversion=self._conversion({}),
             rows=rows,
-            bytes=path.stat().st_size,
+            bytes=path.stat().st_size if path else 0,
             is_temporary=True,
             stream=self.stream_name,
+            letters=letters,
         )
         alone = self.target.record_age_seconds is not None and not self.lane.deferred
         self.target.loads.add(self.lane, item, token=token, kind=self.lane.kind(item), alone=alone)

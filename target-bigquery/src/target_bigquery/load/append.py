@@ -25,18 +25,21 @@ class AppendOnly(Lane):
     def stage(self, parts: Sequence[Part]) -> None:
         """Load a group."""
         try:
-            for some in self.way.files.per_job([p for p in parts if p.rows]):
-                self._load(some)
+            for some in self.way.files.per_job([p for p in parts if p.rows or p.rejects]):
+                self.sifted(some, self._load, self.way.destination.load_fields)
         finally:
             self.way.files.discard(*parts)
 
-    def _load(self, parts: list[Part]) -> None:
+    def _load(self, parts: Sequence[Part]) -> None:
         if not parts:
             return
         upload, waiting = self.join(parts), Waiting(logger)
         try:
+            self.put_aside(parts)  # before the load job: a replay that finds that done looks no further
+            if not upload.rows:
+                return
             for pause in pauses(connection.DEADLINE_SECONDS):
-                job_id, theirs = self.way.ledger.begin({p.item.batch_id: p.rows for p in parts if p.item.batch_id})
+                job_id, theirs = self.way.ledger.begin({p.item.batch_id: p.kept for p in parts if p.item.batch_id})
                 if theirs:
                     for batch_id in theirs:
                         self.skip(batch_id, "just now by another run")

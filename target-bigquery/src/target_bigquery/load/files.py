@@ -11,18 +11,21 @@ from __future__ import annotations
 import itertools
 import mmap
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from singer_arrow.batch import spool
 from singer_arrow.batch.decode import read_file
+from singer_arrow.batch.rejects import Rejects, TooManyRejectedError
 from singer_arrow.errors import DataError, NotFoundError
 from singer_arrow.formats import WRITABLE, parquet_join
 from singer_arrow.formats.avro_container import header_size
 from singer_arrow.formats.avro_write import can_write_fast
+from singer_arrow.formats.protocol import Skipped
 from singer_arrow.singer import items
 from singer_arrow.singer.items import LocalFile
 from singer_arrow.storage import ObjectInfo, Storage
@@ -56,7 +59,8 @@ class Part:
     """An item that is ready: local files that a load job takes as they are, or that `join` must still convert.
 
     With `gcs_stage` there are no local files: `uris` are where load jobs read them, `staged` those of them that are the
-    target's own, `in_place` what is known of those that are not.
+    target's own, `in_place` what is known of those that are not. `rejects` hears of its rows that are not loaded, where
+    there may be some; `spool` is a file of those that are, as they are to be uploaded, if they were read for that.
     """
 
     item: Item
@@ -67,6 +71,14 @@ class Part:
     uris: tuple[str, ...] = ()
     staged: tuple[Url, ...] = ()
     in_place: tuple[ObjectInfo, ...] = ()
+    rejects: Rejects | None = None
+    spool: Path | None = None
+
+    @property
+    def kept(self) -> int:
+        """How many rows there are without those that `join` left out."""
+        is_read_by_join = not (self.as_it_is or self.spool) and self.rejects is not None
+        return self.rows - len(self.rejects) if is_read_by_join and self.rejects is not None else self.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,25 +110,48 @@ class Files:
 
     def __init__(self, storage: Storage, temporary: Callable[[str], Path], processes: Processes) -> None:
         self._storage = storage
-        self._temporary = temporary
+        self.temporary = temporary
         self._processes = processes
 
-    def prepare(self, item: Item, upload_format: str) -> Part:
+    def prepare(self, item: Item, upload_format: str, rejects: Rejects | None = None) -> Part:
         """Make an item ready to be joined with others.
+
+        Args:
+            item: What came.
+            upload_format: What it will be uploaded as.
+            rejects: Hears of rows that cannot be loaded, when they are found, which are left out then.
 
         Raises:
             NotFoundError: A file does not exist.
             DataError: A file holds what the stream's SCHEMA does not say.
         """
         if upload_format == "parquet" == item.file_format:
-            return self._fetch(item)
-        path = self._temporary(f".{upload_format}")
-        rows = self._write(self._converted(item), item.conversion.upload_schema, path, upload_format)
-        if item.is_temporary:
-            for url in item.urls:
-                Url.parse(url).local_path().unlink(missing_ok=True)
+            return self._fetch(item, rejects)
+        path = self.temporary(f".{upload_format}")
+        rows = self._write(self._converted(item, rejects), item.conversion.upload_schema, path, upload_format)
+        if item.is_temporary and rejects is None:  # else it may be read again
+            _remove(item)
         file = LocalFile(path, item.urls[0] if item.urls else "", is_temporary=True)
-        return Part(item, (file,), rows, path.stat().st_size, as_it_is=True)
+        return Part(item, (file,), rows, path.stat().st_size, as_it_is=True, rejects=rejects)
+
+    def spooled(self, part: Part) -> Part:
+        """The part with its rows in memory's format on local disk, from where any of them can be uploaded.
+
+        Raises:
+            DataError: As `prepare`.
+        """
+        path, rows = self.temporary(".arrow"), 0
+        with spool.write(path, part.item.conversion.upload_schema) as out:
+            for batch in self._converted(part.item, part.rejects):
+                out.write_batch(batch)
+                rows += batch.num_rows
+        return replace(part, rows=rows, spool=path)
+
+    def write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, upload_format: str) -> Upload:
+        """A file for a load job of converted rows."""
+        path = self.temporary(f".{upload_format}")
+        rows = self._write(iter(batches), schema, path, upload_format)
+        return Upload(path, upload_format, rows, path.stat().st_size, is_temporary=True)
 
     def rows(self, item: Item) -> Iterator[pa.RecordBatch]:
         """The rows of an item, as uploads have them.
@@ -136,34 +171,44 @@ class Files:
         Raises:
             DataError: As `prepare`.
         """
+        schema = parts[0].item.conversion.upload_schema
+        if any(part.spool for part in parts):
+            return self.write(itertools.chain.from_iterable(map(self._spool_of, parts)), schema, upload_format)
         files = [file for part in parts for file in part.files]
         rows = sum(part.rows for part in parts)
         if len(files) == 1 and parts[0].as_it_is:
             size = files[0].path.stat().st_size
             return Upload(files[0].path, upload_format, rows, size, is_temporary=files[0].is_temporary)
-        path = self._temporary(f".{upload_format}")
+        path = self.temporary(f".{upload_format}")
         if upload_format == "avro":
             _join_avro([file.path for file in files], path)
         elif upload_format == "jsonl":
             _join_jsonl([file.path for file in files], path)
         elif not _join_parquet(parts, path):
             batches = (batch for part in parts for batch in self._reread(part))
-            schema = parts[0].item.conversion.upload_schema
-            WRITABLE["parquet"].write(batches, schema, path, compression=PARQUET_CODEC)
+            rows = WRITABLE["parquet"].write(batches, schema, path, compression=PARQUET_CODEC)
         return Upload(path, upload_format, rows, path.stat().st_size, is_temporary=True)
 
     def per_job(self, parts: Sequence[Part]) -> list[list[Part]]:
         """The parts of a group, as load jobs take them: all by one."""
         return [list(parts)] if parts else []
 
-    def discard(self, *things: Part | Upload) -> None:
+    def discard(self, *things: Part | Upload | LocalFile) -> None:
         """Remove temporary files."""
         for thing in things:
+            if isinstance(thing, Part) and thing.spool:
+                thing.spool.unlink(missing_ok=True)
+            if isinstance(thing, Part) and thing.rejects is not None and thing.item.is_temporary:
+                _remove(thing.item)
             for file in thing.files if isinstance(thing, Part) else (thing,):
                 if file.is_temporary and file.path:
                     file.path.unlink(missing_ok=True)
 
-    def _fetch(self, item: Item) -> Part:
+    def _spool_of(self, part: Part) -> Iterator[pa.RecordBatch]:
+        assert part.spool is not None
+        return spool.read(part.spool)
+
+    def _fetch(self, item: Item, rejects: Rejects | None) -> Part:
         files, rows, size, fits = [], 0, 0, True
         for url in item.urls:
             file = self._local(url, is_temporary=item.is_temporary)
@@ -175,9 +220,14 @@ class Files:
             rows += count
             size += file.path.stat().st_size
         if fits and needs_check(item.conversion.columns):
-            for file in files:
-                self._check(file, item)
-        return Part(item, tuple(files), rows, size, as_it_is=fits)
+            try:
+                for file in files:
+                    self._check(file, item)
+            except DataError:
+                if rejects is None:
+                    raise
+                fits = False
+        return Part(item, tuple(files), rows, size, as_it_is=fits, rejects=rejects)
 
     def _check(self, file: LocalFile, item: Item) -> None:
         """Look at the values that BigQuery would refuse or bend, without converting the others."""
@@ -199,17 +249,20 @@ class Files:
             if parsed.scheme == "file":
                 self._storage.head(parsed)
                 return LocalFile(parsed.local_path(), url, is_temporary)
-            path = self._temporary(".parquet")
+            path = self.temporary(".parquet")
             self._storage.download(parsed, path)
         except NotFoundError as error:
             msg = f"{error}: a batch file of the manifest is missing; run the tap again, and keep its batch storage"
             raise NotFoundError(msg) from None
         return LocalFile(path, url, is_temporary=True)
 
-    def _converted(self, item: Item) -> Iterator[pa.RecordBatch]:
-        read = item.conversion.read_schema
-        sources = ((url, read_file(self._storage, url, format=item.file_format, schema=read)) for url in item.urls)
-        return item.conversion.all_batches(sources)
+    def _converted(self, item: Item, rejects: Rejects | None) -> Iterator[pa.RecordBatch]:
+        read, hear = item.conversion.read_schema, _hearing(rejects)
+        sources = (
+            (url, read_file(self._storage, url, format=item.file_format, schema=read, on_skip=hear(url)))
+            for url in item.urls
+        )
+        return item.conversion.all_batches(sources, rejects=rejects)
 
     def _reread(self, part: Part) -> Iterator[pa.RecordBatch]:
         conversion = part.item.conversion
@@ -217,13 +270,24 @@ class Files:
             for file in part.files:
                 yield from self._read(file, "parquet", conversion.upload_schema)
             return
-        sources = ((f.url, self._read(f, "parquet", conversion.read_schema)) for f in part.files)
-        yield from conversion.all_batches(sources)
+        hear, schema = _hearing(part.rejects), conversion.read_schema
+        sources = ((f.url, self._read(f, "parquet", schema, on_skip=hear(f.url))) for f in part.files)
+        yield from conversion.all_batches(sources, rejects=part.rejects)
 
-    def _read(self, file: LocalFile, file_format: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _read(
+        self,
+        file: LocalFile,
+        file_format: str,
+        schema: pa.Schema,
+        *,
+        on_skip: Callable[[Skipped], None] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
         """Read a local copy; errors name where it came from."""
+        url = str(Url.parse(str(file.path)))
         try:
-            yield from read_file(self._storage, str(Url.parse(str(file.path))), format=file_format, schema=schema)
+            yield from read_file(self._storage, url, format=file_format, schema=schema, on_skip=on_skip)
+        except TooManyRejectedError:
+            raise
         except DataError as error:
             raise error.at(file.url) from None
 
@@ -245,7 +309,7 @@ class Files:
                 break
         else:
             return WRITABLE["avro"].write(first, schema, path, compression=AVRO_CODEC)
-        stream = self._temporary(".arrows")
+        stream = self.temporary(".arrows")
         try:
             with pa.OSFile(str(stream), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
                 for batch in itertools.chain(first, batches):
@@ -253,6 +317,19 @@ class Files:
             return self._processes.write_avro(stream, path, AVRO_CODEC)
         finally:
             stream.unlink(missing_ok=True)
+
+
+def _hearing(rejects: Rejects | None) -> Callable[[str], Callable[[Skipped], None] | None]:
+    """What gives what hears of the rows that the reading of a file leaves out; the reading begins anew."""
+    if rejects is None:
+        return lambda _: None
+    rejects.reset()
+    return rejects.hearing
+
+
+def _remove(item: Item) -> None:
+    for url in item.urls:
+        Url.parse(url).local_path().unlink(missing_ok=True)
 
 
 def _footer(file: LocalFile) -> tuple[pa.Schema, int, set[str]]:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from singer_arrow.batch.rejects import OfBatch, TooManyRejectedError
+from singer_arrow.errors import DataError, LoadError
 from singer_arrow.singer import lane
 from singer_arrow.urls import Url
+from target_bigquery.answers import RefusedDataError
 from target_bigquery.client import BigQuery
+from target_bigquery.jobs import Fields
 from target_bigquery.ledger import StreamLedger
+from target_bigquery.load import refused
 from target_bigquery.load.files import Files, Item, Part, Upload
+from target_bigquery.load.rejected import Rejections
 from target_bigquery.load.replacement import Replacement
 from target_bigquery.migrate import Destination
 from target_bigquery.types import Column, has_kind
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +35,7 @@ class Way(lane.Way):
         upload_format: What items are uploaded as.
         ledger: Which batches the table has.
         replacement: What will replace the table, with overwrite.
+        rejections: The table of rows that are not loaded.
     """
 
     client: BigQuery
@@ -35,6 +44,7 @@ class Way(lane.Way):
     upload_format: str
     ledger: StreamLedger
     replacement: Replacement
+    rejections: Rejections
 
 
 class Lane(lane.Lane[Way, Part]):
@@ -42,7 +52,7 @@ class Lane(lane.Lane[Way, Part]):
 
     def make_ready(self, item: Item) -> Part:
         """See the base."""
-        return self.way.files.prepare(item, self.way.upload_format)
+        return self.way.files.prepare(item, self.way.upload_format, self.rejects(item))
 
     def nothing(self, item: Item) -> Part:
         """See the base."""
@@ -52,9 +62,48 @@ class Lane(lane.Lane[Way, Part]):
         """See the base."""
         return self.way.upload_format
 
+    def sifted(self, parts: Sequence[Part], load: Callable[[Sequence[Part]], T], fields: Fields) -> T:
+        """Load a group, without the rows for which BigQuery refuses it, where there may be such rows.
+
+        Args:
+            parts: The group.
+            load: Loads it.
+            fields: The columns of the table that it goes into first.
+        """
+        made = list(parts)
+        try:
+            while True:
+                try:
+                    return load(made)
+                except RefusedDataError as error:
+                    if self.way.most_rejected is None:
+                        msg = f"{error}; or set on_bad_row: dead_letter, which puts such rows aside"
+                        raise LoadError(msg) from None
+                    made = refused.take_out(self.way, made, fields, error)
+        finally:
+            self.way.files.discard(*made)
+
+    def put_aside(self, parts: Sequence[Part]) -> None:
+        """Write down the rows that are not loaded."""
+        if pending := pending_of(parts):
+            self.way.rejections.write(self.way.stream, pending)
+            self.was_put_aside(parts, pending)
+
+    def was_put_aside(self, parts: Sequence[Part], pending: Sequence[OfBatch]) -> None:
+        """They are written."""
+        for part in parts:
+            if part.rejects is not None:
+                part.rejects.written(part.rejects.pending())
+        self.tell_rejected([row for batch in pending for row in batch.rows])
+
     def join(self, parts: Sequence[Part]) -> Upload:
         """One file for a load."""
-        return self.way.files.join(parts, self.way.upload_format)
+        try:
+            return self.way.files.join(parts, self.way.upload_format)
+        except TooManyRejectedError:
+            raise
+        except DataError as error:
+            raise self.hinted(error) from None
 
     def count(self, upload: Upload) -> None:
         """Count a load that is done."""
@@ -63,6 +112,12 @@ class Lane(lane.Lane[Way, Part]):
     def left(self, parts: Sequence[Part], staged: Any) -> list[Url]:
         """See the base: also what was put into `gcs_stage`."""
         return [*super().left(parts, staged), *(url for part in parts for url in part.staged)]
+
+
+def pending_of(parts: Sequence[Part]) -> list[OfBatch]:
+    """The rows of some parts that are not loaded, and were not written yet."""
+    found = ((p.item.batch_id, p.rejects.pending()) for p in parts if p.rejects)
+    return [OfBatch(batch_id, rows) for batch_id, rows in found if rows]
 
 
 def upload_format(load_format: str, columns: Sequence[Column]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from singer_arrow.singer.names import digest
 from target_bigquery.load import load_job
 from target_bigquery.load.files import Part
-from target_bigquery.load.lane import Lane
+from target_bigquery.load.lane import Lane, pending_of
 
 
 class Overwrite(Lane):
@@ -17,17 +17,23 @@ class Overwrite(Lane):
 
     def stage(self, parts: Sequence[Part]) -> None:
         """Load a group into the staging table."""
-        live = [p for p in parts if p.rows]
-        if not live:
-            return
-        upload = self.join(live)
         try:
-            name = self.way.replacement.staging(self.way.destination)
-            fields = self.way.destination.load_fields
-            load_job.run_until_done(self.way.client, upload, name, fields, f"target_bigquery_{digest(name, 16)}_")
-            self.count(upload)
+            for some in self.way.files.per_job([p for p in parts if p.rows or p.rejects]):
+                self.sifted(some, self._load, self.way.destination.load_fields)
         finally:
-            self.way.files.discard(upload, *parts)
+            self.way.files.discard(*parts)
+
+    def _load(self, parts: Sequence[Part]) -> None:
+        upload = self.join(parts)
+        try:
+            if upload.rows:
+                name = self.way.replacement.staging(self.way.destination)
+                fields = self.way.destination.load_fields
+                load_job.run_until_done(self.way.client, upload, name, fields, f"target_bigquery_{digest(name, 16)}_")
+                self.count(upload)
+            self.way.replacement.keep(pending_of(parts), self.way.most_rejected)
+        finally:
+            self.way.files.discard(upload)
 
     def will_replace(self) -> None:
         """See the base."""
@@ -37,3 +43,6 @@ class Overwrite(Lane):
         """Replace the table; batches that were appended to its former rows count no more."""
         if when := self.way.replacement.replace(self.way.destination):
             self.way.ledger.void(when)
+        if rejected := self.way.replacement.rejected():
+            self.way.rejections.write(self.way.stream, rejected)
+            self.was_put_aside((), rejected)

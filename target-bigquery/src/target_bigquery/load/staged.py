@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from singer_arrow.batch.rejects import Rejects
 from singer_arrow.errors import EmptyObjectError, LoadError, NotFoundError
 from singer_arrow.formats.parquet import read_footer
 from singer_arrow.reading.objects import ObjectReader
@@ -50,7 +52,7 @@ class StagedFiles(Files):
         self._stage = stage
         self._converting = threading.BoundedSemaphore(parallel)
 
-    def prepare(self, item: Item, upload_format: str) -> Part:
+    def prepare(self, item: Item, upload_format: str, rejects: Rejects | None = None) -> Part:
         """See the base.
 
         Raises:
@@ -58,16 +60,18 @@ class StagedFiles(Files):
             ServiceError: Google Cloud Storage is away for too long.
         """
         if upload_format == "parquet" == item.file_format and (found := self._in_place(item)):
-            return found
+            return replace(found, rejects=rejects)
         with self._converting:
-            part = super().prepare(item, upload_format)
+            part = super().prepare(item, upload_format, rejects)
         try:
-            return self._put(part, upload_format) if part.rows else part
+            return replace(self._put(part, upload_format), rejects=rejects) if part.rows else part
         finally:
-            self.discard(part)
+            self.discard(*part.files)
 
     def join(self, parts: Sequence[Part], upload_format: str) -> Upload:
         """One upload of all files of a group: of several load jobs where one does not take them."""
+        if any(part.spool for part in parts):
+            return super().join(parts, upload_format)
         uris = tuple(uri for part in parts for uri in part.uris)
         watched = [info for part in parts for info in part.in_place]
         rows, size = sum(part.rows for part in parts), sum(part.bytes for part in parts)
@@ -122,12 +126,12 @@ class StagedFiles(Files):
         is_its_own = part.as_it_is and upload_format == "parquet" == item.file_format
         if is_its_own and self._are_readable(item.urls):  # it was fetched because its lists had to be looked at
             return Part(item, rows=part.rows, bytes=part.bytes, as_it_is=True, uris=item.urls)
-        paths = [file.path for file in part.files]
+        paths, rows = [file.path for file in part.files], part.rows
         try:
             if not part.as_it_is or len(paths) > MOST_URIS:
                 joined = super().join([part], upload_format)
                 assert joined.path
-                paths = [joined.path]
+                paths, rows = [joined.path] if joined.rows else [], joined.rows
             names = (item.stream, item.batch_id or "records")
             urls = [self._stage.name(*names, suffix=_SUFFIXES[upload_format]) for _ in paths]
             size = sum(self._stage.put(url, path) for url, path in zip(urls, paths, strict=True))
@@ -135,7 +139,7 @@ class StagedFiles(Files):
             if joined:
                 self.discard(joined)
         uris = tuple(str(url) for url in urls)
-        return Part(item, rows=part.rows, bytes=size, as_it_is=True, uris=uris, staged=tuple(urls))
+        return Part(item, rows=rows, bytes=size, as_it_is=True, uris=uris, staged=tuple(urls))
 
 
 def _check_unchanged(storage: Storage, infos: Sequence[ObjectInfo]) -> None:

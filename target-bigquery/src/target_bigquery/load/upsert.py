@@ -10,6 +10,8 @@ from singer_arrow.batch.conversion import ORDER
 from singer_arrow.errors import SchemaError, SingerArrowError
 from singer_arrow.singer.names import digest
 from target_bigquery import migrate, sql
+from target_bigquery.answers import RefusedDataError
+from target_bigquery.jobs import Fields
 from target_bigquery.load import load_job
 from target_bigquery.load.files import Part, Upload
 from target_bigquery.load.lane import Lane, Way
@@ -51,18 +53,27 @@ class Upsert(Lane):
 
     def stage(self, parts: Sequence[Part]) -> Staged | None:
         """Load a group into a staging table."""
-        live = [p for p in parts if p.rows]
+        fields = [*migrate.nullable(self.way.destination.load_fields), {"name": ORDER, "type": "INTEGER"}]
+        return self.sifted(parts, lambda some: self._stage(some, fields), fields)
+
+    def _stage(self, parts: Sequence[Part], fields: Fields) -> Staged | None:
+        live = [p for p in parts if p.rows or p.rejects]
         if not live:
             return None
         bigquery, table = self.way.client, self.way.destination
         upload = self.join(live)
         try:
+            self.put_aside(live)
+            if not upload.rows:
+                return None
             name = migrate.staging_name(table.name, uuid.uuid4().hex)
-            fields = [*migrate.nullable(table.load_fields), {"name": ORDER, "type": "INTEGER"}]
             migrate.create_staging(bigquery, name, fields)
             load_job.run_until_done(bigquery, upload, name, fields, f"target_bigquery_{digest(name, 16)}_")
+        except RefusedDataError:
+            bigquery.delete_table(name)
+            raise
         finally:
-            self.way.files.discard(upload, *parts)
+            self.way.files.discard(upload)
         return Staged(name, upload)
 
     def publish(self, staged: Staged | None) -> None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from singer_arrow.batch.decode import read_file
+from singer_arrow.batch.rejects import Rejects
 from singer_arrow.errors import EmptyObjectError, NotFoundError
 from singer_arrow.formats.parquet import read_footer
 from singer_arrow.reading.objects import ObjectReader
@@ -24,7 +25,7 @@ from singer_arrow.singer import items
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from target_redshift import staging
-from target_redshift.convert import Conversion, checked, has_long_json
+from target_redshift.convert import Check, Conversion, has_long_json
 from target_redshift.found import Found
 from target_redshift.load import spool
 from target_redshift.load.spool import Spool
@@ -73,8 +74,8 @@ class Part:
     """An item that is ready: files that COPY reads where they are, or converted rows on local disk.
 
     `has_long_json` says that some JSON of it is too long to be staged as text; `nuls`, which characters were replaced
-    or removed; `long_texts`, which texts were rescued; `skipped`, that its batch was loaded before, and there is
-    nothing to load.
+    or removed; `long_texts`, which texts were rescued; `rejects`, which rows are left out, where there may be some;
+    `skipped`, that its batch was loaded before, and there is nothing to load.
     """
 
     item: Item
@@ -85,6 +86,7 @@ class Part:
     has_long_json: bool = False
     nuls: Found = field(default_factory=Found)
     long_texts: Found = field(default_factory=Found)
+    rejects: Rejects | None = None
     skipped: bool = False
 
 
@@ -110,18 +112,19 @@ class Files:
         nul_text: str = FAIL,
         parallel: int = 1,
     ) -> None:
-        self.storage, self._temporary = storage, temporary
+        self.storage, self.temporary = storage, temporary
         self._upload_format, self._varchar_max, self.nul_text = upload_format, varchar_max, nul_text
         self._told: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
         self._converting = threading.BoundedSemaphore(parallel)
 
-    def prepare(self, item: Item, keys: Sequence[str] = ()) -> Part:
+    def prepare(self, item: Item, keys: Sequence[str] = (), rejects: Rejects | None = None) -> Part:
         """Make an item ready to be loaded.
 
         Args:
             item: What came.
             keys: Key columns that its files must have.
+            rejects: Hears of rows that cannot be loaded, when they are found.
 
         Raises:
             NotFoundError: A file does not exist.
@@ -129,22 +132,35 @@ class Files:
         """
         found = self._as_it_is(item, keys)
         if isinstance(found, Part):
-            return found
+            return replace(found, rejects=rejects)
         logger.debug("Stream files %s are converted: %s", item.urls[:1], found.reason)
-        return self.convert(item)
+        return self.convert(item, rejects)
 
-    def convert(self, item: Item) -> Part:
+    def convert(self, item: Item, rejects: Rejects | None = None) -> Part:
         """Read an item's rows, and put them on local disk as they are to be uploaded.
+
+        Args:
+            item: What came.
+            rejects: Hears of rows that cannot be loaded, which are left out then.
 
         Raises:
             NotFoundError: A file does not exist.
             DataError: As `prepare`.
         """
-        path, is_long, nuls, long_texts = self._temporary(".arrow"), False, Found(), Found()
+        path, is_long = self.temporary(".arrow"), False
+        check = Check(
+            item.conversion.columns,
+            item.file_format,
+            self._varchar_max,
+            self._upload_format,
+            self.nul_text,
+        )
+        if rejects is not None:
+            rejects.reset()
 
         def noted() -> Iterator[pa.RecordBatch]:
             nonlocal is_long
-            for batch in self._converted(item, nuls, long_texts):
+            for batch in self._converted(item, check, rejects):
                 is_long = is_long or has_long_json(batch)
                 yield batch
 
@@ -159,8 +175,9 @@ class Files:
             written.bytes,
             spool=written,
             has_long_json=is_long,
-            nuls=nuls,
-            long_texts=long_texts,
+            nuls=check.found,
+            long_texts=check.rescued,
+            rejects=rejects,
         )
 
     def is_first(self, stream: str, what: str) -> bool:
@@ -223,25 +240,15 @@ class Files:
             return Unfit("its compression is unknown")
         return Layout("jsonl", (*columns, *added), compression), CopyFile(url, fetched.info.size, item.rows)
 
-    def _converted(self, item: Item, nuls: Found, long_texts: Found) -> Iterator[pa.RecordBatch]:
+    def _converted(self, item: Item, check: Check, rejects: Rejects | None) -> Iterator[pa.RecordBatch]:
         conversion = item.conversion
         read = conversion.read_schema
 
         def rows(url: str) -> Iterator[pa.RecordBatch]:
-            batches = read_file(self.storage, url, format=item.file_format, schema=read)
-            return checked(
-                batches,
-                conversion.columns,
-                url,
-                file_format=item.file_format,
-                varchar_max=self._varchar_max,
-                upload_format=self._upload_format,
-                nul_text=self.nul_text,
-                found=nuls,
-                rescued=long_texts,
-            )
+            hear = rejects.hearing(url) if rejects is not None else None
+            return read_file(self.storage, url, format=item.file_format, schema=read, on_skip=hear)
 
-        return conversion.all_batches((url, rows(url)) for url in item.urls)
+        return conversion.all_batches(((url, rows(url)) for url in item.urls), ready=check, rejects=rejects)
 
 
 def _parted(conversion: Conversion) -> tuple[list[Column], list[StagingColumn]]:

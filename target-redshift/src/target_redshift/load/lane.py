@@ -17,18 +17,21 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from singer_arrow.errors import LoadError, RetriableError
+from singer_arrow.batch.rejects import OfBatch, TooManyRejectedError
+from singer_arrow.errors import DataError, LoadError, RetriableError
 from singer_arrow.singer import lane
 from singer_arrow.singer.retries import pauses
 from singer_arrow.urls import Url
 from target_redshift import long_texts
 from target_redshift.client import Redshift
+from target_redshift.connection import Session
 from target_redshift.convert import LongTextError, NulError
 from target_redshift.ledger import MARK, StreamLedger
-from target_redshift.load import diagnose
+from target_redshift.load import diagnose, refused
 from target_redshift.load.encodings import ENCODINGS
 from target_redshift.load.files import Files, Item, Layout, Part
-from target_redshift.load.lots import Lot, StagingTables
+from target_redshift.load.lots import CountError, Lot, StagingTables
+from target_redshift.load.rejected import Rejections
 from target_redshift.load.replacement import Replacement
 from target_redshift.load.stage import CopyFile, Stage
 from target_redshift.migrate import Destination
@@ -54,6 +57,7 @@ class Way(lane.Way):
         destination: The table.
         ledger: Which batches the table has.
         replacement: What will replace the table's rows, with overwrite.
+        rejections: The table of rows that are not loaded.
     """
 
     client: Redshift
@@ -63,6 +67,7 @@ class Way(lane.Way):
     destination: Destination
     ledger: StreamLedger
     replacement: Replacement
+    rejections: Rejections
 
 
 @dataclass(slots=True, eq=False)
@@ -70,7 +75,7 @@ class Group:
     """Items that are loaded together.
 
     Args:
-        parts: The items that have rows.
+        parts: The items that have rows, also if none of them is loaded.
         lots: Their files.
         mark: An id of this group alone, for the ledger.
         tables: The staging tables, as long as their session lasts.
@@ -88,6 +93,11 @@ class Group:
         """How many there are."""
         return sum(p.rows for p in self.parts)
 
+    @property
+    def rejected(self) -> list[OfBatch]:
+        """Its rows that are not loaded."""
+        return [OfBatch(p.item.batch_id, p.rejects.rows) for p in self.parts if p.rejects]
+
 
 class Lane(lane.Lane[Way, Part]):
     """The base of the lanes; see the module."""
@@ -98,7 +108,8 @@ class Lane(lane.Lane[Way, Part]):
 
     def make_ready(self, item: Item) -> Part:
         """See the base."""
-        return self._told(self.way.files.prepare(item, self.way.keys if self.merges else ()))
+        keys = self.way.keys if self.merges else ()
+        return self._told(self.way.files.prepare(item, keys, self.rejects(item)))
 
     def nothing(self, item: Item) -> Part:
         """See the base."""
@@ -110,14 +121,14 @@ class Lane(lane.Lane[Way, Part]):
 
     def stage(self, parts: Sequence[Part]) -> Group | None:
         """Put a group into staging tables."""
-        live = [p for p in parts if p.rows]
+        live = [p for p in parts if p.rows or p.rejects]
         if not live:
             self.way.files.discard(*parts)
             return None
         group = Group(live)
         try:
             self.upload(group)
-            self._until_done(group, lambda: self.staged(group))
+            self._until_done(group, lambda: self._sifted(group, lambda: self.staged(group)))
         except BaseException:
             self._discard(group)
             raise
@@ -128,7 +139,7 @@ class Lane(lane.Lane[Way, Part]):
         if group is None:
             return
         try:
-            self._until_done(group, lambda: self._publish(group))
+            self._until_done(group, lambda: self._sifted(group, lambda: self._publish(group)))
         finally:
             self._discard(group)
 
@@ -173,7 +184,7 @@ class Lane(lane.Lane[Way, Part]):
                 by_layout.setdefault(layout.key, (layout, []))[1].append(file)
         for layout, files in by_layout.values():
             yield Lot(layout, tuple(files), self.way.place.put_manifest(files, *names), is_ours=False)
-        spools = [part.spool for part in parts if part.spool]
+        spools = [part.spool for part in parts if part.spool and part.rows]
         if not spools:
             return
         file_format, columns = self.way.upload_format, self.way.destination.columns
@@ -221,7 +232,7 @@ class Lane(lane.Lane[Way, Part]):
     def convert(self, group: Group, why: str) -> None:
         """Read and upload also those files that COPY was to take as they are."""
         self.way.logger.info("Stream %r: %s, so they are read and uploaded", self.way.stream, why)
-        parts = [self._told(self.way.files.convert(p.item)) if p.files else p for p in group.parts]
+        parts = [self._told(self.way.files.convert(p.item, p.rejects)) if p.files else p for p in group.parts]
         self.forget(group)
         group.parts = parts
         self.upload(group)
@@ -260,6 +271,8 @@ class Lane(lane.Lane[Way, Part]):
             tables.copy(lot, self.what)
         except LoadError as error:
             way = self.way
+            if isinstance(error, CountError) or (way.most_rejected is not None and not lot.is_ours):
+                raise
             raise diagnose.failed_copy(way.client, tables, lot, way.files.storage, error) from None
 
     def _fit(self, group: Group) -> StagingTables:
@@ -271,10 +284,37 @@ class Lane(lane.Lane[Way, Part]):
             self.convert(group, _LONG)
             return self.make_fit(group)
 
+    def _sifted(self, group: Group, step: Callable[[], object]) -> None:
+        """Take a step of a group, without the rows for which Redshift refuses it, where there may be such rows."""
+        while True:
+            try:
+                step()
+            except (LoadError, DataError) as error:
+                if self.way.most_rejected is None or isinstance(error, CountError | TooManyRejectedError):
+                    raise
+                if any(p.files for p in group.parts):
+                    self.convert(group, f"Redshift refuses its files ({error})")
+                else:
+                    refused.take_out(self, group, error)
+            else:
+                return
+
+    def put_aside(self, session: Session, group: Group) -> None:
+        """Write down the rows that are not loaded; within the transaction."""
+        if group.rejected:
+            self.way.rejections.write(session, self.way.stream, group.rejected)
+
+    def was_put_aside(self, group: Group) -> None:
+        """They are written, and committed."""
+        self.tell_rejected([row for batch in group.rejected for row in batch.rows])
+
     def _publish(self, group: Group) -> None:
         while group.parts:
-            theirs = self._bring(group, self._fit(group))
+            if group.rejected:
+                self.way.rejections.prepare()
+            theirs = self._bring(group, self._fit(group) if group.rows else self.staged(group))
             if not theirs:
+                self.was_put_aside(group)
                 rows, size = sum(lot.rows for lot in group.lots), sum(lot.bytes for lot in group.lots)
                 self.way.tally.add(load_jobs=len(group.lots), rows=rows, bytes=size)
                 return
@@ -298,7 +338,9 @@ class Lane(lane.Lane[Way, Part]):
             if theirs := known & batches.keys() if self.leaves_out_loaded else set():
                 is_ours = group.may_be_committed and not needs_mark and theirs == batches.keys()
                 return set() if is_ours else theirs
-            self.bring(tables)
+            if group.rows:
+                self.bring(tables)
+            self.put_aside(session, group)
             ledger.add(session, {**batches, **({group.mark: group.rows} if needs_mark else {})})
             if needs_mark and not self._has_swept:
                 ledger.remove_marks(session)
@@ -340,6 +382,13 @@ class Lane(lane.Lane[Way, Part]):
         """Remove staging tables and what is on local disk; staged files stay, see `left`."""
         try:
             self._drop(group)
+        finally:
+            self.way.files.discard(*group.parts)
+
+    def undo(self, group: Group) -> None:
+        """Remove all that a group has, its staged files too."""
+        try:
+            self.forget(group)
         finally:
             self.way.files.discard(*group.parts)
 

@@ -19,6 +19,10 @@ from target_redshift.names import STAGING
 from target_redshift.staging import StagingColumn
 
 
+class CountError(LoadError):
+    """COPY took another number of rows than there should be."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lot:
     """Files of one layout, which one COPY takes; `is_ours` says that they are to be removed once they are loaded."""
@@ -83,7 +87,7 @@ class StagingTables:
         rows = int(self.session.execute(sql.COPIED_ROWS, what=what).value)
         if rows != lot.rows:
             msg = f"{what}: COPY took {rows} of {lot.rows} rows from {lot.files[0].url}; run the tap again"
-            raise LoadError(msg)
+            raise CountError(msg)
         self.columns[name] = lot.layout.columns
 
     def _copy(self, name: str, lot: Lot, what: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from target_redshift import sql
+from target_redshift.connection import Session
 from target_redshift.load.lane import Group, Lane
 from target_redshift.load.lots import StagingTables
 from target_redshift.load.widths import needed_bytes
@@ -33,10 +34,17 @@ class Overwrite(Lane):
             text = sql.insert(self.table, name, staged, self.way.destination.columns)
             tables.session.execute(text, what=self.what)
 
+    def put_aside(self, session: Session, group: Group) -> None:
+        """See the base; they are written when the table is replaced."""
+
+    def was_put_aside(self, group: Group) -> None:
+        """See the base."""
+        self.way.replacement.keep(group.rejected, self.way.most_rejected)
+
     def will_replace(self) -> None:
         """See the base."""
         self.way.replacement.staging(self.way.destination)
 
     def finish(self) -> None:
         """Replace the table's rows; batches that were appended to its former ones count no more."""
-        self.way.replacement.replace(self.way.ledger)
+        self.tell_rejected(self.way.replacement.replace(self.way.ledger, self.way.rejections, self.way.stream))

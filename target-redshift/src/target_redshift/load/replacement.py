@@ -5,15 +5,19 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from singer_arrow.batch.rejects import OfBatch, Rejected, too_many
 from singer_arrow.errors import SingerArrowError
 from target_redshift import migrate, sql
 from target_redshift.answers import AlreadyExistsError
 from target_redshift.client import Redshift
+from target_redshift.connection import Session
 from target_redshift.ledger import MARK, StreamLedger
+from target_redshift.load.rejected import Rejections
 from target_redshift.migrate import Destination
 from target_redshift.names import staging_name
 from target_redshift.types import MAX_VARCHAR, Column
@@ -34,6 +38,19 @@ class Replacement:
         self._name: str | None = None
         self._columns: dict[str, Column] = {}
         self._newest: Destination | None = None
+        self._rejected: list[OfBatch] = []
+
+    def keep(self, rejected: Sequence[OfBatch], most: int | None) -> None:
+        """Keep rows that are not loaded until the others are.
+
+        Raises:
+            TooManyRejectedError: There are more than may be.
+        """
+        with self._lock:
+            self._rejected += rejected
+            rows = [row for batch in self._rejected for row in batch.rows]
+            if most is not None and len(rows) > most:
+                raise too_many(most, rows[0])
 
     def staging(self, destination: Destination) -> str:
         """The name of the staging table, which has all columns that the stream fills now, with room for any text."""
@@ -50,18 +67,37 @@ class Replacement:
             assert self._name
             return self._name
 
-    def replace(self, ledger: StreamLedger) -> None:
-        """Put the rows of the staging table in the place of the table's, if there is a staging table."""
+    def replace(self, ledger: StreamLedger, rejections: Rejections, stream: str) -> list[Rejected]:
+        """Put the rows of the staging table in the place of the table's, if there is a staging table.
+
+        Returns:
+            The rows that were not loaded, which are written now.
+        """
         with self._lock:
+            rejected, self._rejected = self._rejected, []
+            if rejected:
+                rejections.prepare()
             if self._name is None or self._newest is None:
-                return
+                if rejected:
+                    self._client.retried(lambda: self._write(rejections, stream, rejected))
+                return [row for batch in rejected for row in batch.rows]
             destination = self._newest
             mark = f"{MARK}{uuid.uuid4().hex}"
             self._widen(destination, self._name)
             staging = self._client.quoted(self._name)
-            self._client.retried(lambda: self._swap(destination, ledger, staging, mark))
+
+            def with_them(session: Session) -> None:
+                if rejected:
+                    rejections.write(session, stream, rejected)
+
+            self._client.retried(lambda: self._swap(destination, ledger, staging, mark, with_them))
             self._client.drop_table(self._name)
             self._name, self._columns, self._newest = None, {}, None
+            return [row for batch in rejected for row in batch.rows]
+
+    def _write(self, rejections: Rejections, stream: str, rejected: Sequence[OfBatch]) -> None:
+        with self._client.session() as session, session.transaction("Writing down rows that are not loaded"):
+            rejections.write(session, stream, rejected)
 
     def close(self) -> None:
         """Drop the staging table of a run that failed; if that fails too, a later run does it."""
@@ -101,7 +137,14 @@ class Replacement:
             needed = {name: int(length or 0) for name, length in zip(names, found, strict=True)}
             migrate.widen(self._client, destination, needed)
 
-    def _swap(self, destination: Destination, ledger: StreamLedger, staging: str, mark: str) -> None:
+    def _swap(
+        self,
+        destination: Destination,
+        ledger: StreamLedger,
+        staging: str,
+        mark: str,
+        with_them: Callable[[Session], None],
+    ) -> None:
         what = f"Replacing the rows of table {self._client.path(destination.name)}"
         table, columns = self._client.quoted(destination.name), list(self._columns.values())
         with self._client.session() as session, session.transaction(what):
@@ -110,6 +153,7 @@ class Replacement:
                 return  # the answer to the COMMIT was lost
             session.execute(sql.delete_all(table), what=what)
             session.execute(sql.insert_all(table, staging, columns), what=what)
+            with_them(session)
             ledger.clear(session)
             ledger.add(session, {mark: 0})
 

@@ -1,5 +1,6 @@
 """What BigQuery refuses or reads otherwise in the files of a load job (no I/O but reading a file's head)."""
 
+import json
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -8,6 +9,9 @@ from local_bigquery.errors import BigQueryError
 
 NUMERIC_SCALE, NUMERIC_INTEGER_DIGITS = 9, 29
 LARGEST_PRECISION = 38
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_897
+"""The first day of the year 1, and that of the year 10000."""
+_UNITS = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 
 
 def refuse(message: str) -> BigQueryError:
@@ -47,6 +51,21 @@ def check_parquet(schema: pa.Schema, *, list_inference: bool, decimal_targets: C
                 raise refuse(f"Error while reading data: column {path} is an array of arrays, which is not supported")
         if pa.types.is_decimal(kind):
             _check_decimal(path, kind, decimal_targets)
+
+
+def check_years(metadata: Any) -> None:
+    """Refuse dates and timestamps of other years than 1 to 9999, as the statistics of a Parquet file tell them."""
+    for group in (metadata.row_group(number) for number in range(metadata.num_row_groups)):
+        for column in (group.column(number) for number in range(group.num_columns)):
+            kind, found = column.statistics and column.statistics.logical_type.type, column.statistics
+            if kind not in ("DATE", "TIMESTAMP") or not found.has_min_max:
+                continue
+            unit = 1
+            if kind == "TIMESTAMP":
+                unit = _UNITS[json.loads(found.logical_type.to_json())["timeUnit"]] * 86_400
+            if found.min_raw < _FIRST_DAY * unit or found.max_raw >= _LAST_DAY * unit:
+                where = f"{kind} value of column {column.path_in_schema}"
+                raise refuse(f"Error while reading data, error message: {where} is out of the years 1 to 9999")
 
 
 def _check_decimal(path: str, kind: pa.DataType, targets: Collection[str]) -> None:

@@ -1,16 +1,23 @@
 """Jobs: one job for one id, and jobs that are slow or fail on request."""
 
+import gzip
+import json
 import os
 import re
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from fastapi import Request
 from fastapi.responses import JSONResponse
 from local_bigquery import errors
 from local_bigquery.app import app
 from local_bigquery.jobs import query, runner
+
+from local_cloud.bigquery.server import avro
 
 PATH = "/local-cloud/job-faults"
 # HTTP statuses of reasons that only the real service has.
@@ -25,15 +32,17 @@ REASONS = {
     "tableUnavailable": (400, "INVALID_ARGUMENT"),
     "resourcesExceeded": (400, "RESOURCE_EXHAUSTED"),
 }
-KEYS = {"job", "match", "reason", "message", "delay_s", "skip", "times"}
+KEYS = {"job", "match", "holds", "reason", "message", "delay_s", "skip", "times"}
 _lock = threading.Lock()
 _faults: list[dict[str, Any]] = []
 
 
-def _suffer(job: str, subject: str) -> None:
+def _suffer(job: str, subject: str, holds: Callable[[str], bool] = lambda _: False) -> None:
     """Wait or fail as the first fault says that concerns this job."""
     for fault in _faults:
         if fault.get("job", job) != job or not re.search(fault.get("match", ""), subject):
+            continue
+        if "holds" in fault and not holds(fault["holds"]):
             continue
         with _lock:
             fault["matched"] += 1
@@ -62,10 +71,24 @@ def _mend_handlers() -> None:
 def _suffering(kind: str, handler: Any) -> Any:
     def handle(cursor: Any, config: Any, upload: str | None) -> Any:
         table = config.destinationTable
-        _suffer(kind, f"{table.projectId}.{table.datasetId}.{table.tableId}")
+        subject = f"{table.projectId}.{table.datasetId}.{table.tableId}"
+        _suffer(kind, subject, lambda text: upload is not None and _holds(Path(upload), config, text))
         return handler(cursor, config, upload)
 
     return handle
+
+
+def _holds(upload: Path, config: Any, text: str) -> bool:
+    """Whether a value of a load job's file is this text."""
+    if config.sourceFormat == "PARQUET":
+        rows = pq.read_table(upload).to_pylist()
+    elif config.sourceFormat == "AVRO":
+        rows = avro.read(upload.read_bytes(), config).to_pylist()
+    else:
+        opener = gzip.open if upload.read_bytes()[:2] == b"\x1f\x8b" else open
+        with opener(upload, "rt") as file:
+            rows = [json.loads(line) for line in file]
+    return any(text in row.values() for row in rows)
 
 
 def _mend_submission() -> None:

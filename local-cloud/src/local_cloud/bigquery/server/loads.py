@@ -70,6 +70,7 @@ def _check_parquet(upload: Path, config: Any, existing: list[Any]) -> None:
         list_inference=bool(options and options.enableListInference),
         decimal_targets=config.decimalTargetTypes or ["NUMERIC"],
     )
+    files.check_years(pq.read_metadata(upload))
     present = {name.casefold() for name in schema.names}
     for field in _given(config) or existing:
         if field.type == "JSON" and field.name.casefold() in present:

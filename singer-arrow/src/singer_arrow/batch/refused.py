@@ -1,0 +1,80 @@
+"""Which of many rows are refused, where only whole ranges of them can be tried: by halving them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+MOST_REFUSED = 20
+"""Rows of one load that are looked for in a warehouse, where each takes some loads to be found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why some rows were refused.
+
+    Args:
+        reason: In words.
+        column: Where, if that is known.
+        row: The row (from 0, of all) that is said to be at fault, if one is. It is tried alone before it is believed.
+    """
+
+    reason: str
+    column: str | None = None
+    row: int | None = None
+
+
+Probe = Callable[[int, int], Refusal | None]
+"""Tries the rows from a first one to a last one (exclusive); None: they are taken."""
+
+
+class TooManyRefusedError(Exception):
+    """More rows are refused than may be; `found` are those that are known."""
+
+    def __init__(self, found: list[tuple[int, Refusal]]) -> None:
+        super().__init__(len(found))
+        self.found = found
+
+
+def refused_rows(count: int, probe: Probe, *, most: int, first: Refusal | None = None) -> list[tuple[int, Refusal]]:
+    """The rows that are refused, each also alone, in order, and why.
+
+    With `b` refused rows of `n`, it tries about `2 * b * log2(n / b)` ranges, or `3 * b` where the refusals name rows.
+
+    Args:
+        count: How many rows there are.
+        probe: Tries some of them.
+        most: So many may be refused.
+        first: What was said of all of them together; without it, they are tried.
+
+    Returns:
+        None of them, if all are taken, or if all are taken when they are tried in smaller ranges: then it is not a row
+        that is refused.
+
+    Raises:
+        TooManyRefusedError: There are more than `most`.
+    """
+    found = dict[int, Refusal]()
+    pieces: list[tuple[int, int, Refusal | None]] = [(0, count, first)]
+    while pieces:
+        low, high, refusal = pieces.pop()
+        refusal = refusal if refusal or low >= high else probe(low, high)
+        if refusal is None:
+            continue
+        if high - low == 1:
+            _note(found, low, refusal, most)
+            continue
+        at = refusal.row
+        if at is not None and low <= at < high and (alone := probe(at, at + 1)):
+            _note(found, at, alone, most)
+            pieces += [(at + 1, high, None), (low, at, None)]
+        else:
+            middle = (low + high) // 2
+            pieces += [(middle, high, None), (low, middle, None)]
+    return sorted(found.items())
+
+
+def _note(found: dict[int, Refusal], row: int, refusal: Refusal, most: int) -> None:
+    found[row] = refusal
+    if len(found) > most:
+        raise TooManyRefusedError(sorted(found.items()))

@@ -1,0 +1,122 @@
+"""The rows for which BigQuery refuses a load job, which mostly does not tell them: ranges of the group are tried.
+
+First the items are read, if they were not: what is known to be refused is found so. If that is nothing, smaller files
+are loaded into a table that is removed again, until the rows are alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from singer_arrow.batch import spool
+from singer_arrow.batch.conversion import ORDER
+from singer_arrow.batch.refused import MOST_REFUSED, Refusal, TooManyRefusedError, refused_rows
+from singer_arrow.errors import LoadError
+from singer_arrow.formats.row_text import row_text
+from singer_arrow.singer.names import digest
+from target_bigquery import migrate
+from target_bigquery.answers import RefusedDataError
+from target_bigquery.jobs import Fields
+from target_bigquery.load import load_job
+from target_bigquery.load.files import Part
+
+if TYPE_CHECKING:
+    from target_bigquery.load.lane import Way
+
+
+def take_out(way: Way, parts: Sequence[Part], fields: Fields, error: RefusedDataError) -> list[Part]:
+    """The parts without the rows for which BigQuery refuses them.
+
+    Args:
+        way: The stream's.
+        parts: They; those that were not read are read.
+        fields: The columns of the table that refused them.
+        error: Its words.
+
+    Raises:
+        LoadError: It is not for a row, or for more of them than are looked for.
+        DataError: More rows are bad than may be.
+    """
+    way.logger.info("Stream %r: %s; looking for the rows that are refused", way.stream, error)
+    if not all(p.spool for p in parts):
+        known = sum(len(p.rejects) for p in parts if p.rejects is not None)
+        parts = [p if p.spool else way.files.spooled(p) for p in parts]
+        if sum(len(p.rejects) for p in parts if p.rejects is not None) > known:
+            return list(parts)
+    try:
+        found = _found(way, parts, fields, error)
+    except TooManyRefusedError as many:
+        hint = f"BigQuery refuses more than {MOST_REFUSED} rows of one load, and no more are looked for"
+        msg = f"{error}; {hint}. The first of them: {many.found[0][1].reason}"
+        raise LoadError(msg) from None
+    if not found:
+        raise LoadError(str(error))
+    made, before = list[Part](), 0
+    for part in parts:
+        mine = {row - before: why for row, why in found if before <= row < before + part.rows}
+        before += part.rows
+        made.append(_without(way, part, mine) if mine else part)
+    return made
+
+
+def _found(way: Way, parts: Sequence[Part], fields: Fields, error: RefusedDataError) -> list[tuple[int, Refusal]]:
+    """The rows that are refused, by their numbers among all."""
+    name, schema = migrate.staging_name(way.destination.name, uuid.uuid4().hex), parts[0].item.conversion.upload_schema
+    migrate.create_staging(way.client, name, fields)
+
+    def probe(low: int, high: int) -> Refusal | None:
+        upload = way.files.write(_rows(parts, low, high), schema, way.upload_format)
+        try:
+            load_job.run_until_done(way.client, upload, name, fields, f"target_bigquery_{digest(name, 16)}_")
+        except RefusedDataError as refused:
+            return Refusal(str(refused))
+        finally:
+            way.files.discard(upload)
+        return None
+
+    try:
+        return refused_rows(sum(p.rows for p in parts), probe, most=MOST_REFUSED, first=Refusal(str(error)))
+    finally:
+        way.client.delete_table(name)
+
+
+def _rows(parts: Sequence[Part], low: int, high: int) -> Iterator[pa.RecordBatch]:
+    """The rows from `low` to `high` (exclusive) of all parts."""
+    before = 0
+    for batch in itertools.chain.from_iterable(spool.read(_spool(part)) for part in parts):
+        start, end = max(low - before, 0), min(high - before, batch.num_rows)
+        if start < end:
+            yield batch.slice(start, end - start)
+        before += batch.num_rows
+        if before >= high:
+            return
+
+
+def _without(way: Way, part: Part, out: dict[int, Refusal]) -> Part:
+    """A part without some of its rows, which are told to its rejects."""
+    assert part.rejects is not None
+    path, texts, before = way.files.temporary(".arrow"), dict[int, str](), 0
+    with spool.write(path, part.item.conversion.upload_schema) as rest:
+        for batch in spool.read(_spool(part)):
+            mine = [row - before for row in out if before <= row < before + batch.num_rows]
+            shown = batch.drop_columns([ORDER]) if ORDER in batch.schema.names else batch
+            texts.update({before + row: row_text(shown, row) for row in mine})
+            every = pa.array(range(batch.num_rows), pa.int64())
+            rest.write_batch(batch.take(every.filter(pc.invert(pc.is_in(every, value_set=pa.array(mine, pa.int64()))))))
+            before += batch.num_rows
+    part.rejects.refuse((row, why.column, why.reason, texts[row]) for row, why in out.items())
+    _spool(part).unlink(missing_ok=True)
+    return replace(part, rows=part.rows - len(out), spool=path)
+
+
+def _spool(part: Part) -> Path:
+    assert part.spool is not None
+    return part.spool
