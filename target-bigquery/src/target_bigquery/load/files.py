@@ -110,7 +110,7 @@ class Files:
 
     def __init__(self, storage: Storage, temporary: Callable[[str], Path], processes: Processes) -> None:
         self._storage = storage
-        self.temporary = temporary
+        self._temporary = temporary
         self._processes = processes
 
     def prepare(self, item: Item, upload_format: str, rejects: Rejects | None = None) -> Part:
@@ -127,7 +127,7 @@ class Files:
         """
         if upload_format == "parquet" == item.file_format:
             return self._fetch(item, rejects)
-        path = self.temporary(f".{upload_format}")
+        path = self._temporary(f".{upload_format}")
         rows = self._write(self._converted(item, rejects), item.conversion.upload_schema, path, upload_format)
         if item.is_temporary and rejects is None:  # else it may be read again
             _remove(item)
@@ -140,7 +140,7 @@ class Files:
         Raises:
             DataError: As `prepare`.
         """
-        path, rows = self.temporary(".arrow"), 0
+        path, rows = self._temporary(".arrow"), 0
         with spool.write(path, part.item.conversion.upload_schema) as out:
             for batch in self._converted(part.item, part.rejects):
                 out.write_batch(batch)
@@ -149,17 +149,17 @@ class Files:
 
     def write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, upload_format: str) -> Upload:
         """A file for a load job of converted rows."""
-        path = self.temporary(f".{upload_format}")
+        path = self._temporary(f".{upload_format}")
         rows = self._write(iter(batches), schema, path, upload_format)
         return Upload(path, upload_format, rows, path.stat().st_size, is_temporary=True)
 
-    def rows(self, item: Item) -> Iterator[pa.RecordBatch]:
-        """The rows of an item, as uploads have them.
+    def rows(self, item: Item, rejects: Rejects | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of an item, as uploads have them; `rejects` is as `prepare` has it.
 
         Raises:
             NotFoundError, DataError: As `prepare`.
         """
-        return self._converted(item)
+        return self._converted(item, rejects)
 
     def temporary(self, suffix: str) -> Path:
         """A new name for a temporary file."""
@@ -179,7 +179,7 @@ class Files:
         if len(files) == 1 and parts[0].as_it_is:
             size = files[0].path.stat().st_size
             return Upload(files[0].path, upload_format, rows, size, is_temporary=files[0].is_temporary)
-        path = self.temporary(f".{upload_format}")
+        path = self._temporary(f".{upload_format}")
         if upload_format == "avro":
             _join_avro([file.path for file in files], path)
         elif upload_format == "jsonl":
@@ -249,7 +249,7 @@ class Files:
             if parsed.scheme == "file":
                 self._storage.head(parsed)
                 return LocalFile(parsed.local_path(), url, is_temporary)
-            path = self.temporary(".parquet")
+            path = self._temporary(".parquet")
             self._storage.download(parsed, path)
         except NotFoundError as error:
             msg = f"{error}: a batch file of the manifest is missing; run the tap again, and keep its batch storage"
@@ -309,7 +309,7 @@ class Files:
                 break
         else:
             return WRITABLE["avro"].write(first, schema, path, compression=AVRO_CODEC)
-        stream = self.temporary(".arrows")
+        stream = self._temporary(".arrows")
         try:
             with pa.OSFile(str(stream), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
                 for batch in itertools.chain(first, batches):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from singer_arrow.batch.rejects import OfBatch, TooManyRejectedError
+from singer_arrow.batch.rejects import OfBatch, Rejects, TooManyRejectedError
 from singer_arrow.errors import DataError, LoadError
 from singer_arrow.singer import lane
 from singer_arrow.urls import Url
@@ -47,6 +47,18 @@ class Way(lane.Way):
     rejections: Rejections
 
 
+class Rejecting(Protocol):
+    """An item that is ready, whichever way it goes."""
+
+    @property
+    def item(self) -> Item:
+        """What it was made of."""
+
+    @property
+    def rejects(self) -> Rejects | None:
+        """Its rows that are not loaded, where there may be some."""
+
+
 class Lane(lane.Lane[Way, Part]):
     """The base of the lanes: items are made ready, groups become one file."""
 
@@ -83,13 +95,13 @@ class Lane(lane.Lane[Way, Part]):
         finally:
             self.way.files.discard(*made)
 
-    def put_aside(self, parts: Sequence[Part]) -> None:
+    def put_aside(self, parts: Sequence[Rejecting]) -> None:
         """Write down the rows that are not loaded."""
         if pending := pending_of(parts):
             self.way.rejections.write(self.way.stream, pending)
             self.was_put_aside(parts, pending)
 
-    def was_put_aside(self, parts: Sequence[Part], pending: Sequence[OfBatch]) -> None:
+    def was_put_aside(self, parts: Sequence[Rejecting], pending: Sequence[OfBatch]) -> None:
         """They are written."""
         for part in parts:
             if part.rejects is not None:
@@ -114,7 +126,7 @@ class Lane(lane.Lane[Way, Part]):
         return [*super().left(parts, staged), *(url for part in parts for url in part.staged)]
 
 
-def pending_of(parts: Sequence[Part]) -> list[OfBatch]:
+def pending_of(parts: Sequence[Rejecting]) -> list[OfBatch]:
     """The rows of some parts that are not loaded, and were not written yet."""
     found = ((p.item.batch_id, p.rejects.pending()) for p in parts if p.rejects)
     return [OfBatch(batch_id, rows) for batch_id, rows in found if rows]

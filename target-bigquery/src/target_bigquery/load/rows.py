@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import types as pt
 
+from singer_arrow.batch.rejects import Rejects
 from singer_arrow.urls import Url
 from target_bigquery.load.files import Item
 from target_bigquery.types import Column
@@ -38,13 +39,17 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """An item whose rows are ready to be sent; they wait in a file on this machine, and nothing of it elsewhere."""
+    """An item whose rows are ready to be sent; they wait in a file on this machine, and nothing of it elsewhere.
+
+    `rejects` has those that are not sent.
+    """
 
     item: Item
     path: Path
     spans: tuple[Span, ...]
     schema: bytes
     staged: tuple[Url, ...] = ()
+    rejects: Rejects | None = None
 
     @property
     def rows(self) -> int:
@@ -115,8 +120,8 @@ def in_requests(batch: pa.RecordBatch, most: int = REQUEST_BYTES) -> Iterator[pa
         yield from in_requests(batch.slice(start, rows), most)
 
 
-def write(item: Item, batches: Iterable[pa.RecordBatch], path: Path) -> Rows:
-    """Write the rows of an item to a file, as they are sent.
+def write(item: Item, batches: Iterable[pa.RecordBatch], path: Path, rejects: Rejects | None = None) -> Rows:
+    """Write the rows of an item to a file, as they are sent; `rejects` hears of others while `batches` are read.
 
     Raises:
         TooLargeError: A row is larger than a request may be.
@@ -131,7 +136,7 @@ def write(item: Item, batches: Iterable[pa.RecordBatch], path: Path) -> Rows:
                 file.write(data)
                 spans.append(Span(start, data.size, part.num_rows))
                 start += data.size
-    return Rows(item, path, tuple(spans), schema.serialize().to_pybytes())
+    return Rows(item, path, tuple(spans), schema.serialize().to_pybytes(), rejects=rejects)
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from singer_arrow.batch.conversion import ORDER
+from singer_arrow.batch.rejects import Rejects
 from singer_arrow.singer.declare import APPEND, OVERWRITE, UPSERT
 from singer_arrow.singer.items import Item as AnyItem
 from singer_arrow.singer.names import digest
@@ -49,7 +50,7 @@ class StreamedAppend(AppendOnly):
 
     def make_ready(self, item: AnyItem[Any]) -> Any:
         """See the base; rows, or a part for a load job."""
-        return _rows(self.way, item) or super().make_ready(item)
+        return _rows(self.way, item, self.rejects(item)) or super().make_ready(item)
 
     def stage(self, parts: Sequence[Any]) -> None:
         """Load a group."""
@@ -57,8 +58,9 @@ class StreamedAppend(AppendOnly):
         try:
             if large:
                 super().stage(large)
-            if ready:
-                self._write(ready)
+            self.put_aside(ready)
+            if rest := [p for p in ready if p.rows]:
+                self._write(rest)
         finally:
             _discard(parts)
 
@@ -95,7 +97,7 @@ class StreamedUpsert(Upsert):
 
     def make_ready(self, item: AnyItem[Any]) -> Any:
         """See the base; rows, or a part for a load job."""
-        return _rows(self.way, item) or super().make_ready(item)
+        return _rows(self.way, item, self.rejects(item)) or super().make_ready(item)
 
     def stage(self, parts: Sequence[Any]) -> Staged | None:
         """Load a group into a staging table."""
@@ -107,15 +109,17 @@ class StreamedUpsert(Upsert):
             name = migrate.staging_name(table.name, uuid.uuid4().hex)
             fields = [*migrate.nullable(table.load_fields), {"name": ORDER, "type": "INTEGER"}]
             migrate.create_staging(bigquery, name, fields)
+            self.put_aside(ready)
             if large:
                 upload = self.join(large)
+                self.put_aside(large)
                 try:
                     prefix = f"target_bigquery_{digest(name, 16)}_"
                     load_job.run_until_done(bigquery, upload, name, fields, prefix)
                 finally:
                     self.way.files.discard(upload)
-            if ready:
-                _commit(self.way, write_stream.fill(bigquery.writes, name, ready))
+            if rest := [p for p in ready if p.rows]:
+                _commit(self.way, write_stream.fill(bigquery.writes, name, rest))
         finally:
             _discard(parts)
             self.way.files.discard(*large)
@@ -129,11 +133,11 @@ class StreamedUpsert(Upsert):
 STREAMED: dict[str, type[StreamedAppend] | type[StreamedUpsert]] = {APPEND: StreamedAppend, UPSERT: StreamedUpsert}
 
 
-def _rows(way: Way, item: Item) -> Rows | None:
+def _rows(way: Way, item: Item, rejects: Rejects | None) -> Rows | None:
     """An item's rows as they are sent; None if one of them is too large."""
     path = way.files.temporary(".rows")
     try:
-        written = rows.write(item, way.files.rows(item), path)
+        written = rows.write(item, way.files.rows(item, rejects), path, rejects)
     except rows.TooLargeError:
         path.unlink()
         limit = rows.REQUEST_BYTES / 1e6
@@ -147,7 +151,7 @@ def _rows(way: Way, item: Item) -> Rows | None:
 
 def _sorted(parts: Sequence[Any]) -> tuple[list[Rows], list[Part]]:
     """What is sent, and what goes by a load job; without what is empty."""
-    live = [p for p in parts if p.rows]
+    live = [p for p in parts if p.rows or p.rejects]
     return [p for p in live if isinstance(p, Rows)], [p for p in live if isinstance(p, Part)]
 
 
