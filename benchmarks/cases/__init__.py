@@ -18,6 +18,7 @@ from benchmarks.cases import (
     s3,
     scaling,
     start,
+    storage_write,
     taxi,
     wide,
 )
@@ -50,6 +51,8 @@ CASES: dict[str, Callable[[Workbench], Case]] = {
     "rows-or-arrow": rows_or_arrow.build,
     "loads": loads.build,
     "coalescing": coalescing.build,
+    "storage-write": storage_write.build,
+    "storage-write-latency": storage_write.build_latency,
     "redshift-copy-10k": redshift_copy.build_10k,
     "redshift-copy-100k": redshift_copy.build_100k,
     "redshift-copy-1m": redshift_copy.build_1m,
