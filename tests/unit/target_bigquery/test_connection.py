@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -178,3 +180,20 @@ def test_tokens_for_the_storage_are_those_for_bigquery(monkeypatch: pytest.Monke
 )
 def test_a_bigquery_of_ones_own_says_nothing_of_the_storage(more: dict[str, Any], given: bool) -> None:
     assert (storage_token(Settings("p", "d", **more)) is not None) is given
+
+
+def test_a_client_is_opened_without_the_other_library() -> None:
+    """google-cloud-bigquery imports google-cloud-bigquery-storage where that is installed; it does without it."""
+    text = """
+import sys
+from google.auth.credentials import AnonymousCredentials
+from target_bigquery.config import Settings
+from target_bigquery.connection import open_client
+settings = Settings.from_config({"project": "p", "dataset": "d"})
+open_client(settings, AnonymousCredentials()).close()
+assert not [name for name in sys.modules if name.startswith("google.cloud.bigquery_storage")]
+from google.cloud.bigquery_storage_v1 import types
+assert types.WriteStream.Type.PENDING
+open_client(settings, AnonymousCredentials()).close()
+"""
+    subprocess.run([sys.executable, "-c", text], check=True)
