@@ -53,7 +53,7 @@ def build(bench: Workbench) -> Case:
 def build_latency(bench: Workbench) -> Case:
     """The same records, both ways."""
     cloud = bench.cloud("bigquery")
-    count = _arrived(cloud, TRICKLE, RECORDS)
+    count = _arrived(cloud, TRICKLE, RECORDS + 1)
 
     def ours(config: dict[str, Any]) -> Callable[[Path], list[Command]]:
         def commands(folder: Path) -> list[Command]:

@@ -2,8 +2,9 @@
 
 Usage: python -m benchmarks.programs.trickle RECORDS SECONDS COMMAND...
 
-So many records, so many seconds apart, go into the command's standard input, which stays open until the last row is
-there. BigQuery is taken from TARGET_BIGQUERY_*. Prints the seconds as a JSON list.
+A first record waits for the command to start; when its row is there, so many others, so many seconds apart, go into the
+command's standard input, which stays open until the last row is there. BigQuery is taken from TARGET_BIGQUERY_*. Prints
+the seconds as a JSON list.
 """
 
 import json
@@ -57,23 +58,25 @@ class Watch(threading.Thread):
 def main() -> None:
     """Send, watch, and print."""
     count, apart, command = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]
-    watch = Watch(count)
+    watch = Watch(count + 1)
     watch.start()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as target:
         assert target.stdin is not None
         target.stdin.write(json.dumps(_SCHEMA).encode() + b"\n")
         sent = []
-        for number in range(count):
+        for number in range(count + 1):
             record = {"type": "RECORD", "stream": STREAM, "record": {"id": number, "text": "x" * 100}}
             state = {"type": "STATE", "value": {"n": number}}
             target.stdin.write(b"".join(json.dumps(message).encode() + b"\n" for message in (record, state)))
             target.stdin.flush()
             sent.append(time.monotonic())
+            while not watch.seen and watch.is_alive():
+                time.sleep(0.1)
             time.sleep(apart)
         watch.join(LONGEST)
         target.stdin.close()
         target.wait()
-    latencies = [seen - at for seen, at in zip(watch.seen, sent, strict=False)]
+    latencies = [seen - at for seen, at in zip(watch.seen, sent, strict=False)][1:]
     sys.stdout.write(json.dumps(latencies) + "\n")
     sys.exit(target.returncode or int(len(latencies) < count))
 

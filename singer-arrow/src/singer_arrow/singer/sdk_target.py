@@ -413,8 +413,10 @@ class LoadTarget(CheckedPlugin, Target):
             try:
                 if self._is_ending:
                     return
-                age = self.limits.age_seconds if (own := self.record_age_seconds) is None else own
-                if self.intake.is_due(min(_MOST_HELD_SECONDS, age)):
+                age, held = self.limits.age_seconds, min(_MOST_HELD_SECONDS, self.limits.age_seconds)
+                if (own := self.record_age_seconds) is not None:
+                    age, held = own, own / 4
+                if self.intake.is_due(held):
                     self.intake.flush()
                 for sink in self._sinks_active.values():
                     if isinstance(sink, LoadSink) and sink.is_old(age):
