@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.case import Case, Contender, Facts, Goal
-from benchmarks.cases.loads import FILES, STREAM, schema, write
+from benchmarks.cases.loads import FILES, SEED, STREAM, schema
 from benchmarks.connectors import dataset_of, expect, target
+from benchmarks.generators import taxi
 from benchmarks.harness import Command, Measured
 from benchmarks.programs.trickle import STREAM as TRICKLE
 from benchmarks.workbench import Workbench, program
@@ -31,7 +32,7 @@ def build(bench: Workbench) -> Case:
     """The same batches, both ways."""
     rows = bench.rows(ROWS)
     cloud = bench.cloud("bigquery")
-    files = bench.made(f"trips-{FILES}-of-{rows}", lambda path: write(path, FILES, rows))
+    files = bench.made(f"trips-{FILES}-of-{rows}", lambda path: _write(path, rows))
     messages = bench.data / f"{files.name}-no-ids.singer"
     messages.write_text(_messages(sorted(files.iterdir())))
     facts = _arrived(cloud, STREAM, rows * FILES)
@@ -94,6 +95,12 @@ def _arrived(cloud: Any, table: str, rows: int) -> Callable[[Path, Measured], Fa
         return {"rows": expect(rows, found), "rows_per_s": rows / measured.wall}
 
     return facts
+
+
+def _write(folder: Path, rows: int) -> None:
+    folder.mkdir()
+    for number in range(FILES):
+        taxi.write_parquet(folder / f"{number:03d}.parquet", rows, seed=SEED + number)
 
 
 def _messages(files: list[Path]) -> str:
