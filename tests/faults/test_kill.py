@@ -2,7 +2,8 @@
 
 Ten moments for each target and for the tap before it, of which `make test` tries two, half of the reruns without the
 STATE, over enough objects that several tasks, batch files and loads are under way at once. One object is large: it
-makes many batch files, and an interrupted run goes on within it.
+makes many batch files, and an interrupted run goes on within it. Some of the runs stage their files on Google Cloud
+Storage, and some remove batch files once the STATE behind them is out, so that later runs have to make them again.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ KILLS = [
     for victim in ("target", "tap")
     for moment in range(10)
 ]
+STAGED = {1, 2, 5, 6, 8, 9}
+CLEANED = {"target": {1, 3, 6, 7, 8}, "tap": {0, 2, 3, 6, 9}}
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +93,9 @@ def large(ids: range) -> bytes:
 class Pipeline:
     """`tap-s3-files | target-...`, as a shell starts it, with the last STATE kept as Meltano keeps it."""
 
-    def __init__(self, run: Programs, warehouse: Warehouse, source: str, stage: str, folder: Path) -> None:
+    def __init__(
+        self, run: Programs, warehouse: Warehouse, source: str, stage: str, folder: Path, **settings: Any
+    ) -> None:
         self._run, self._program = run, warehouse.program
         self._out = folder / "target-stdout"
         size = SIZES[warehouse.name]
@@ -103,7 +108,7 @@ class Pipeline:
                 "target_file_mb": size.file_mb,
             },
         }
-        self._target = {"max_batch_age_seconds": 0.3, "max_batch_mb": size.group_mb}
+        self._target = {"max_batch_age_seconds": 0.3, "max_batch_mb": size.group_mb, **settings}
         self.state: dict[str, Any] | None = None
 
     def start(self, *, state: bool) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
@@ -145,11 +150,23 @@ def exact(warehouse: Warehouse) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize(("warehouse", "victim", "moment"), KILLS, indirect=["warehouse"])
 def test_kill_and_rerun(
-    victim: str, moment: int, run: Programs, source: str, bucket: str, warehouse: Warehouse, tmp_path: Path
+    victim: str,
+    moment: int,
+    run: Programs,
+    source: str,
+    bucket: str,
+    gcs_bucket: Path,
+    warehouse: Warehouse,
+    tmp_path: Path,
 ) -> None:
     chance = random.Random(f"{victim}-{moment}")
     state = moment % 2 == 0  # every other rerun has lost its STATE too
-    pipeline = Pipeline(run, warehouse, source, bucket, tmp_path)
+    settings: dict[str, Any] = {}
+    if moment in STAGED and warehouse.name == "bigquery":
+        settings["gcs_stage"] = f"gs://{gcs_bucket.name}/stage"
+    if moment in CLEANED[victim]:
+        settings |= {"clean_up_batch_files": True, "manifest_roots": [f"s3://{bucket}/batches"]}
+    pipeline = Pipeline(run, warehouse, source, bucket, tmp_path, **settings)
     size = SIZES[warehouse.name]
     expected = (len(size.ids), len(size.ids), sum(size.ids))
 
