@@ -19,6 +19,7 @@ import pyarrow as pa
 from singer_arrow.schema import json_field
 from singer_arrow.singer.variants import mark
 from target_redshift import sql
+from target_redshift.bounds import Bound
 from target_redshift.ledger import KEPT, MARK
 from target_redshift.sql import Access
 from target_redshift.staging import (
@@ -176,7 +177,8 @@ class Examples:
 
     def _questions(self) -> Iterator[Example]:
         yield _call("longest_texts", self.staging, [self.columns[1].name])
-        yield _call("null_keys", self.staging, self.keys)
+        yield _call("key_facts", self.staging, self.keys)
+        yield _call("key_facts", self.staging, self.keys, bounded=self.keys, deleted=self.columns[3].name)
         yield _call("duplicate_key", self.staged, self.columns, self.keys)
 
     def _publishing(self) -> Iterator[Example]:
@@ -194,7 +196,14 @@ class Examples:
         yield _call("merge", names.schema, names.table, self.merged, self.columns, self.keys)
         emptied = [self.columns[-1].name]
         yield _call("merge", names.schema, names.table, self.merged, self.columns[:-1], self.keys, emptied=emptied)
+        at = self.columns[3].name
+        bounds = [Bound(self.keys[0], "-1", "3", is_number=True)]
+        yield _call("merge", names.schema, names.table, self.merged, self.columns, self.keys, bounds=bounds)
+        bounds.append(Bound(at, "2020-01-01 00:00:00+00", "2030-12-31 23:59:59.5+00", is_number=False))
         yield _call("delete_matching", names.schema, names.table, self.merged, self.keys)
+        gone = {"bounds": bounds, "deleted": at}
+        yield _call("delete_matching", names.schema, names.table, self.merged, [*self.keys, at], **gone)
+        yield _call("delete_said", self.merged, at)
         yield _call("insert_all", self.table, self.merged, self.columns)
         yield _call("delete_all", self.table)
         yield _call("create_rejected", self.rejected)

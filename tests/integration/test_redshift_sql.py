@@ -245,7 +245,8 @@ def copies(scenario: Scenario, put: Any) -> None:
     scenario.run("copy_parquet", 3)
     assert scenario.run("COPIED_ROWS").value == 2
     assert scenario.run("longest_texts").rows == [(0,)]
-    assert scenario.run("null_keys").rows == [(0,)]
+    assert scenario.run("key_facts").rows == [(0,)]
+    assert scenario.run("key_facts", 1).rows == [(0, "1", str(ROW["Order ID"]), 1)]
     scenario.run("insert", 0)
     check(scenario)
     scenario.run("insert", 2)
@@ -318,6 +319,9 @@ def publishing(scenario: Scenario) -> None:
     assert len(scenario.run("ledger_entries", params=("s'\\",)).rows) == 1
     scenario.run("clear_ledger", params=("s'\\",))
     assert not scenario.run("ledger_entries", params=("s'\\",)).rows
+    scenario.run("merge", 2)
+    assert texts(scenario) == [(1, "two"), (2, "four")]
+    assert scenario.run("delete_matching", 1).affected == scenario.run("delete_said").affected == 0
     assert scenario.run("delete_matching").affected == 2
     scenario.run("insert_all")
     assert texts(scenario) == [(1, "two"), (2, "four")]

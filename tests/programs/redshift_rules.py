@@ -43,6 +43,7 @@ _TYPES = (
 _DEFINED = re.compile(rf'"(?:[^"]|"")+" (?P<type>{_TYPES})(?: NOT NULL)?(?=[,)]|$)')
 _MERGE = re.compile(
     r"MERGE INTO N\.N USING N(?: AS W)? ON N\.N = (?:W|N)\.N(?: AND N\.N = (?:W|N)\.N)* "
+    r"(?:AND N\.N BETWEEN (?:-?[\d.]+|T) AND (?:-?[\d.]+|T) )*"
     r"WHEN MATCHED THEN UPDATE SET N = W\.N(?:, N = (?:W\.N|NULL))* "
     r"WHEN NOT MATCHED THEN INSERT \(N(?:, N)*\) VALUES \(W\.N(?:, W\.N)*\)"
 )

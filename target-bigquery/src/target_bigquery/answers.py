@@ -10,6 +10,7 @@ from typing import Any
 from singer_arrow.errors import CredentialsError, LoadError, NotFoundError, ServiceError, SingerArrowError
 from singer_arrow.singer.variants import marked
 from target_bigquery import sql
+from target_bigquery.bounds import Partitions
 from target_bigquery.retries import Kind, classify
 from target_bigquery.types import Existing, kind_of
 
@@ -70,9 +71,14 @@ class Table:
     fields: tuple[Mapping[str, Any], ...]
     created: datetime
     labels: Mapping[str, str]
-    partitioned_by: str | None
+    partitions: Partitions | None
     clustered_by: tuple[str, ...]
     resource: Any
+
+    @property
+    def partitioned_by(self) -> str | None:
+        """The column of the partitions."""
+        return self.partitions.column if self.partitions else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +93,27 @@ class Answer:
 def table(name: str, found: Any) -> Table:
     """Read a table of Google's library."""
     fields = tuple(f.to_api_repr() for f in found.schema)
-    partitioning = found.time_partitioning
     return Table(
         name=name,
         columns=tuple(_existing(f) for f in fields),
         fields=fields,
         created=found.created,
         labels=dict(found.labels or {}),
-        partitioned_by=partitioning.field if partitioning else None,
+        partitions=_partitions(found),
         clustered_by=tuple(found.clustering_fields or ()),
         resource=found,
     )
+
+
+def _partitions(found: Any) -> Partitions | None:
+    by_time, by_range = found.time_partitioning, found.range_partitioning
+    if by_time:
+        return Partitions(by_time.field, unit=by_time.type_ or "DAY") if by_time.field else None
+    if by_range:
+        cells = (by_range.range_.start, by_range.range_.end, by_range.range_.interval)
+        is_known = all(n is not None for n in cells) and int(cells[2]) > 0
+        return Partitions(by_range.field, cells=tuple(int(n) for n in cells) if is_known else None)  # type: ignore[arg-type]
+    return None
 
 
 def _existing(field: Mapping[str, Any]) -> Existing:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
-from singer_arrow.errors import LoadError, NotFoundError
+from singer_arrow.errors import CredentialsError, LoadError, NotFoundError
 from target_bigquery import answers
 from target_bigquery.answers import AlreadyExistsError, ChangedError, Table
-from target_bigquery.connection import ONCE
+from target_bigquery.connection import ONCE, REQUEST_SECONDS
 from target_bigquery.jobs import Fields, Jobs
 from target_bigquery.write_api import WriteApi
 
@@ -151,13 +152,52 @@ class BigQuery(Jobs):
         msg = f"{what}: others change its policy all the time; grant them by hand"
         raise LoadError(msg)
 
-    def keep_for_good(self, name: str) -> None:
-        """Take a table's expiration away, if it has one."""
-        where = f"Keeping table {self.path(name)}"
-        found = self.call(where, lambda: self.client.get_table(self.path(name), **ONCE))
-        if found.expires is not None:
-            found.expires = None
-            self.call(where, lambda: self.client.update_table(found, ["expires"], **ONCE))
+    def make_alike(self, name: str, like: Table, facts: Sequence[str]) -> None:
+        """Give a table some facts of another one, or those that it had itself before.
+
+        Args:
+            name: Its name.
+            like: The other one, as it was read.
+            facts: Which, as Google's library calls them: `description`, `expires`, ...
+        """
+        where = f"Changing table {self.path(name)}"
+        wanted = {fact: getattr(like.resource, fact) for fact in facts}
+        for _ in range(_TRIES):
+            found = self.call(where, lambda: self.client.get_table(self.path(name), **ONCE))
+            differ = [fact for fact in facts if (getattr(found, fact) or None) != (wanted[fact] or None)]
+            if not differ:
+                return
+            for fact in differ:
+                setattr(found, fact, wanted[fact])
+            if self._updated(where, found, differ):
+                return
+        msg = f"{where}: others change it all the time; run again when they are done"
+        raise LoadError(msg)
+
+    def _updated(self, where: str, changed: Any, facts: Sequence[str]) -> bool:
+        """Update a table; False if somebody changed it since it was read."""
+        try:
+            self.call(where, lambda: self.client.update_table(changed, list(facts), **ONCE))
+        except ChangedError:
+            return False
+        return True
+
+    def has_row_policies(self, name: str) -> bool | None:
+        """Whether a table has row access policies; None if these credentials may not know."""
+        dataset = f"/projects/{self.settings.project}/datasets/{self.settings.dataset}"
+        path = f"{dataset}/tables/{name}/rowAccessPolicies"
+
+        def asked() -> Any:
+            api = self.client._connection  # Google's library has nothing of its own for it
+            return api.api_request(method="GET", path=path, query_params={"pageSize": 1}, timeout=REQUEST_SECONDS)
+
+        try:
+            found = self.call(f"Listing the row access policies of table {self.path(name)}", asked)
+        except CredentialsError:
+            return None
+        except NotFoundError:
+            return False
+        return bool(found.get("rowAccessPolicies"))
 
     def delete_table(self, name: str) -> None:
         """Remove a table; nothing happens if there is none."""

@@ -15,6 +15,7 @@ from singer_arrow.singer.declare import (
     LoadSettings,
     choice,
     each_value,
+    flag_by_stream,
     given_settings,
     names_by_stream,
     number,
@@ -86,6 +87,11 @@ SETTINGS: dict[str, Any] = {
     "cluster_by": names_by_stream(
         "Up to four columns by which new tables are clustered; or an object from streams to such lists."
     ),
+    "keys_stay_in_partition": flag_by_stream(
+        "For upsert: the value of the column by which a table is partitioned never changes for a key, so a MERGE reads "
+        "only the partitions of the rows that come, also where that column is no key. Where it does change, the row is "
+        "in the table twice from then on. Or an object from streams (also patterns) to true and false."
+    ),
     "nested": choice(
         "What nested objects and lists become: record makes RECORD and REPEATED columns, json makes JSON columns.",
         "record",
@@ -132,6 +138,7 @@ class Settings(LoadSettings):
     storage_write_endpoint: str | None = None
     partition_by: Any = None
     cluster_by: Any = None
+    keys_stay_in_partition: Any = False
     nested: str = "record"
     labels: Mapping[str, str] = field(default_factory=dict)
     kms_key: str | None = None
@@ -177,6 +184,10 @@ class Settings(LoadSettings):
         """Columns by which the stream's table is clustered."""
         return list(of_stream(self.cluster_by, stream) or [])
 
+    def keys_stay(self, stream: str) -> bool:
+        """Whether rows of the stream's table never go to another partition."""
+        return of_stream(self.keys_stay_in_partition, stream) is True
+
     @property
     def names_streams(self) -> bool:
         """Whether partitioning and clustering are given stream by stream."""
@@ -185,7 +196,8 @@ class Settings(LoadSettings):
 
 _PLAIN = (
     *("location", "credentials_path", "impersonate_service_account", "api_endpoint", "load_format", "partition_by"),
-    *("cluster_by", "nested", "labels", "kms_key", "reservation", "load_via", "storage_write_endpoint"),
+    *("cluster_by", "keys_stay_in_partition", "nested", "labels", "kms_key", "reservation", "load_via"),
+    "storage_write_endpoint",
 )
 
 

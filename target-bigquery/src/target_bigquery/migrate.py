@@ -27,6 +27,8 @@ logger = logging.getLogger("target-bigquery")
 OWNER = "singer_stream"
 """Label of a table: the stream that it belongs to."""
 STAGING_DAYS = 7
+LEFTOVER_AGE = timedelta(days=1)
+"""Staging tables that are younger may be those of a run that is still at work."""
 _LAYOUT_KINDS = {
     "partition_by": ("DATE", "TIMESTAMP", "DATETIME"),
     "cluster_by": ("INTEGER", "STRING", "BOOLEAN", "DATE", "TIMESTAMP", "DATETIME", "NUMERIC", "BIGNUMERIC"),
@@ -219,7 +221,7 @@ def remove_leftovers(client: BigQuery, table: str) -> None:
     """Remove the staging tables that earlier runs left behind, but none that may still be in use."""
     for name in client.tables_named(staging_name(table)):
         found = client.table(name)
-        if found and datetime.now(UTC) - found.created > timedelta(days=1):
+        if found and datetime.now(UTC) - found.created > LEFTOVER_AGE:
             client.delete_table(name)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from singer_arrow.batch.extents import Extents, Grid
 from singer_arrow.batch.message import Batch
+from singer_arrow.singer.declare import UPSERT
 from singer_arrow.singer.descriptions import descriptions_of
 from singer_arrow.singer.warehouse import WarehouseSink
-from target_bigquery import migrate, sql
+from target_bigquery import bounds, migrate, sql
 from target_bigquery.client import BigQuery
 from target_bigquery.config import STORAGE_WRITE
 from target_bigquery.convert import Conversion
@@ -29,6 +31,8 @@ class BigQuerySink(WarehouseSink):
     target: TargetBigQuery
     client: BigQuery
     """The dataset that its table is in."""
+    watched: Mapping[str, Grid | None]
+    """The columns whose values bound a MERGE."""
 
     def prepare_table(self) -> Sequence[Column]:
         """See the base."""
@@ -46,6 +50,8 @@ class BigQuerySink(WarehouseSink):
     def make_lane(self, load_method: str, keys: tuple[str, ...]) -> Lane:
         """See the base."""
         settings, destination = self.target.settings, self.destination
+        keys_stay = load_method == UPSERT and settings.keys_stay(self.stream_name)
+        self.watched = bounds.watched(destination.table, destination.columns, keys, keys_stay=keys_stay)
         way = Way(
             stream=self.stream_name,
             tally=self.tally,
@@ -54,6 +60,7 @@ class BigQuerySink(WarehouseSink):
             removes_batches=settings.clean_up_batch_files,
             keys=keys,
             most_rejected=settings.most_rejected,
+            deleted_column=self.deleted_column,
             client=self.client,
             files=self.target.files,
             destination=destination,
@@ -72,7 +79,8 @@ class BigQuerySink(WarehouseSink):
         """See the base."""
         never_null = {e.name for e in self.destination.table.columns if e.mode == "REQUIRED"}
         required = frozenset(c.source for c in self.destination.columns if c.name in never_null)
-        return Conversion(self.destination.columns, self.given, constants, keys, place, required)
+        extents = Extents(self.watched) if keys and self.watched else None
+        return Conversion(self.destination.columns, self.given, constants, keys, place, required, extents)
 
     def is_load_of_its_own(self, batch: Batch) -> bool:
         """See the base."""

@@ -1,4 +1,4 @@
-"""Every SQL text that the target sends. Pure; names go in quoted, values as parameters."""
+"""Every SQL text that the target sends. Pure; names go in quoted, values as parameters, bounds as literals."""
 
 # ruff: noqa: S608 - text is put together here and nowhere else, from quoted names alone
 
@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 
 from singer_arrow.batch.conversion import ORDER
+from target_bigquery.bounds import Bound
 from target_bigquery.types import Column
 
 
@@ -62,7 +63,14 @@ def add_ledger_mark(ledger: str) -> str:
 
 
 def merge(
-    table: str, staging: str, columns: Sequence[Column], keys: Sequence[str], *, emptied: Sequence[str] = ()
+    table: str,
+    staging: str,
+    columns: Sequence[Column],
+    keys: Sequence[str],
+    *,
+    emptied: Sequence[str] = (),
+    bounds: Sequence[Bound] = (),
+    deleted: str | None = None,
 ) -> str:
     """Bring the rows of a staging table into a table: the last row of each key, in the order of the messages.
 
@@ -72,19 +80,46 @@ def merge(
         columns: The columns of both.
         keys: Names of the key columns; their values are never null.
         emptied: Columns of the table that become null in rows that were there.
+        bounds: What the rows of the table are in that have the key of a staged row.
+        deleted: A column that says, where it is not null, that the row of the key is to go.
     """
     names = [quoted(c.name) for c in columns]
     kinds = {c.name: c.kind for c in columns}
     partition = ", ".join(f"CAST({quoted(k)} AS STRING)" if kinds[k] == "FLOAT" else quoted(k) for k in keys)
-    matches = " AND ".join(f"t.{quoted(k)} = s.{quoted(k)}" for k in keys)
+    matches = " AND ".join([*(f"t.{quoted(k)} = s.{quoted(k)}" for k in keys), *map(_within, bounds)])
     updates = [f"{quoted(c.name)} = s.{quoted(c.name)}" for c in columns if c.name not in keys]
     updates += [f"{quoted(name)} = NULL" for name in emptied]
     update = f"WHEN MATCHED THEN UPDATE SET {', '.join(updates)} " if updates else ""
+    delete = f"WHEN MATCHED AND s.{quoted(deleted)} IS NOT NULL THEN DELETE " if deleted else ""
+    new = f"WHEN NOT MATCHED AND s.{quoted(deleted)} IS NULL" if deleted else "WHEN NOT MATCHED"
     return (
         f"MERGE {table} AS t USING (SELECT {', '.join(names)} FROM {staging} WHERE TRUE "
         f"QUALIFY ROW_NUMBER() OVER (PARTITION BY {partition} ORDER BY {quoted(ORDER)} DESC) = 1) AS s "
-        f"ON {matches} {update}"
-        f"WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{n}' for n in names)})"
+        f"ON {matches} {delete}{update}"
+        f"{new} THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{n}' for n in names)})"
+    )
+
+
+def _within(bound: Bound) -> str:
+    """A condition of constants alone, by which BigQuery leaves partitions and blocks out."""
+    column = f"t.{quoted(bound.column)}"
+    terms = [f"{column} = {low}" if low == high else f"{column} BETWEEN {low} AND {high}" for low, high in bound.spans]
+    terms += [f"{column} IS NULL"] if bound.has_nulls else []
+    return terms[0] if len(terms) == 1 else f"({' OR '.join(terms)})"
+
+
+def replace_rows(table: str, staging: str, names: Sequence[str]) -> str:
+    """Put all rows of a staging table in the place of a table's, which stays the same table; readers see it at once.
+
+    Args:
+        table: Quoted name of the table.
+        staging: Quoted name of the staging table.
+        names: The columns of both.
+    """
+    columns = ", ".join(map(quoted, names))
+    return (
+        f"BEGIN TRANSACTION; TRUNCATE TABLE {table}; "
+        f"INSERT INTO {table} ({columns}) SELECT {columns} FROM {staging}; COMMIT TRANSACTION"
     )
 
 

@@ -48,6 +48,7 @@ class RedshiftSink(WarehouseSink):
             removes_batches=target.settings.clean_up_batch_files,
             keys=keys,
             most_rejected=target.most_rejected,
+            deleted_column=self.deleted_column,
             client=self.client,
             files=target.files,
             place=target.place,

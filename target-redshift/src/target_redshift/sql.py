@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from singer_arrow.errors import SchemaError
+from target_redshift.bounds import Bound
 from target_redshift.staging import ORDER, Change, StagingColumn
 from target_redshift.types import Column, ddl_type
 
@@ -273,9 +274,19 @@ def longest_texts(staging: str, columns: Sequence[str]) -> str:
     return f"SELECT {', '.join(f'MAX(OCTET_LENGTH({quoted(c)}))' for c in columns)} FROM {staging}"
 
 
-def null_keys(staging: str, keys: Sequence[str]) -> str:
-    """How many rows have a null in each of some columns."""
-    return f"SELECT {', '.join(f'COUNT(*) - COUNT({quoted(k)})' for k in keys)} FROM {staging}"
+def key_facts(staging: str, keys: Sequence[str], *, bounded: Sequence[str] = (), deleted: str | None = None) -> str:
+    """How many rows have a null in each of some columns, and more of them.
+
+    Args:
+        staging: Quoted name of the table.
+        keys: The columns.
+        bounded: Those of which the least and the greatest value are asked for, as texts.
+        deleted: A column of which is asked how many rows have a value.
+    """
+    asked = [f"COUNT(*) - COUNT({quoted(k)})" for k in keys]
+    asked += [f"CAST({word}({quoted(k)}) AS VARCHAR(64))" for k in bounded for word in ("MIN", "MAX")]
+    asked += [f"COUNT({quoted(deleted)})"] if deleted else []
+    return f"SELECT {', '.join(asked)} FROM {staging}"
 
 
 Staged = Mapping[str, Sequence[StagingColumn]]
@@ -326,6 +337,7 @@ def merge(
     keys: Sequence[str],
     *,
     emptied: Sequence[str] = (),
+    bounds: Sequence[Bound] = (),
 ) -> str:
     """Bring rows into a table: they take the place of those with the same key, or are added.
 
@@ -336,9 +348,10 @@ def merge(
         columns: The columns of both; some are no keys.
         keys: Names of the key columns; their values are never null.
         emptied: Columns of the table that become null in rows that were there.
+        bounds: What the rows of the table are in that have such keys.
     """
     names = [c.name for c in columns]
-    matches = " AND ".join(f"{quoted(table, k)} = {SOURCE}.{quoted(k)}" for k in keys)
+    matches = _matches(table, SOURCE, keys, bounds)
     set_to = {n: f"{SOURCE}.{quoted(n)}" for n in names if n not in keys} | dict.fromkeys(emptied, "NULL")
     updates = ", ".join(f"{quoted(n)} = {value}" for n, value in set_to.items())
     values = ", ".join(f"{SOURCE}.{quoted(n)}" for n in names)
@@ -348,10 +361,32 @@ def merge(
     )
 
 
-def delete_matching(schema: str, table: str, source: str, keys: Sequence[str]) -> str:
-    """Remove the rows whose keys another table has, where `merge` has nothing to update; `insert_all` follows."""
-    matches = " AND ".join(f"{quoted(table, k)} = {source}.{quoted(k)}" for k in keys)
-    return f"DELETE FROM {quoted(schema, table)} USING {source} WHERE {matches}"
+def delete_matching(
+    schema: str,
+    table: str,
+    source: str,
+    keys: Sequence[str],
+    *,
+    bounds: Sequence[Bound] = (),
+    deleted: str | None = None,
+) -> str:
+    """Remove the rows whose keys another table has.
+
+    Args:
+        schema: The table's schema, not quoted.
+        table: Its name, not quoted.
+        source: Quoted name of the other table.
+        keys: Names of the key columns.
+        bounds: What the rows of the table are in that have such keys.
+        deleted: A column of the other table; only those of its rows count that have a value there.
+    """
+    only = f" AND {source}.{quoted(deleted)} IS NOT NULL" if deleted else ""
+    return f"DELETE FROM {quoted(schema, table)} USING {source} WHERE {_matches(table, source, keys, bounds)}{only}"
+
+
+def delete_said(source: str, deleted: str) -> str:
+    """Remove the rows that have a value in a column which says that their keys are deleted."""
+    return f"DELETE FROM {source} WHERE {quoted(deleted)} IS NOT NULL"
 
 
 def insert_all(table: str, source: str, columns: Sequence[Column]) -> str:
@@ -476,6 +511,15 @@ OLD_LOAD_ERRORS = (
 
 def _names(names: Sequence[str]) -> str:
     return ", ".join(quoted(n) for n in names)
+
+
+def _matches(table: str, source: str, keys: Sequence[str], bounds: Sequence[Bound]) -> str:
+    """The rows of a table, not quoted, that have the keys of a source."""
+    met = [f"{quoted(table, k)} = {source}.{quoted(k)}" for k in keys]
+    for bound in bounds:
+        low, high = ((text if bound.is_number else literal(text)) for text in (bound.low, bound.high))
+        met.append(f"{quoted(table, bound.column)} BETWEEN {low} AND {high}")
+    return " AND ".join(met)
 
 
 def _defined(columns: Sequence[Column]) -> str:

@@ -123,6 +123,7 @@ def test_every_setting_is_described() -> None:
             "replay",
             "on_drift",
             "partition_by",
+            "keys_stay_in_partition",
         ),
         *("cluster_by", "nested", "labels", "kms_key", "table_prefix", "bytes_billed_limit"),
     )
@@ -173,3 +174,10 @@ def test_settings_of_every_kind_come_from_the_environment(monkeypatch: pytest.Mo
     with pytest.raises(ConfigValidationError) as caught:
         TargetBigQuery(config={}, parse_env_config=True)
     assert caught.value.errors == ["Setting 'max_parallel_loads' must be an integer, it is text"]
+
+
+def test_keys_that_stay_are_said_for_all_streams_or_some() -> None:
+    assert not read().keys_stay("a")
+    assert read(keys_stay_in_partition=True).keys_stay("a")
+    some = read(keys_stay_in_partition={"a*": True, "ab": False})
+    assert [some.keys_stay(stream) for stream in ("a", "ab", "b")] == [True, False, False]

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from singer_arrow.batch.extents import Extents
 from singer_arrow.batch.refused import Refusal, TooManyRefusedError, refused_rows
 from singer_arrow.batch.rejects import Rejects
 from singer_arrow.errors import DataError
@@ -78,6 +79,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         keys: Properties that must not be null.
         required: Others that must not be null, because their columns must not.
         place: The item's place among those of its stream, if its rows need theirs.
+        extents: What is to know where values lie; it has the rows of the last conversion, once that has ended.
     """
 
     columns: tuple[ColumnT, ...]
@@ -86,6 +88,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
     keys: tuple[str, ...] = ()
     place: int | None = None
     required: frozenset[str] = frozenset()
+    extents: Extents | None = None
 
     @abc.abstractmethod
     def read_field(self, column: ColumnT) -> pa.Field:
@@ -153,6 +156,8 @@ class Conversion(abc.ABC, Generic[ColumnT]):
                 enough.
         """
         schema, rows = self.upload_schema, 0
+        if self.extents:
+            self.extents.begin()
         for url, batches in sources:
             before = left = 0
             for batch in batches:
@@ -164,6 +169,8 @@ class Conversion(abc.ABC, Generic[ColumnT]):
                         raise self._placed(error, batch, at, ready, schema) from None
                     good = self._sifted(batch, at, ready, schema, rejects)
                     made = self._made(good, at, ready, schema)
+                if self.extents:
+                    self.extents.add(made)
                 if made.num_rows or not batch.num_rows:
                     yield made
                 before += batch.num_rows

@@ -44,6 +44,16 @@ def flag(description: str, *, default: bool = False) -> dict[str, Any]:
     return {"type": "boolean", "default": default, "description": description}
 
 
+def flag_by_stream(description: str) -> dict[str, Any]:
+    """True or false for all streams, or an object from streams to either; see `of_stream`."""
+    return {
+        "type": ["boolean", "object", "null"],
+        "default": False,
+        "description": description,
+        "additionalProperties": {"type": "boolean"},
+    }
+
+
 def text_by_stream(description: str) -> dict[str, Any]:
     """A text for all streams, or an object from streams to texts; see `of_stream`."""
     return {
@@ -78,7 +88,10 @@ LOADS: dict[str, dict[str, Any]] = {
         "BATCH messages of one stream are gathered into one load for at most so long.", 60, minimum=0, whole=False
     ),
     "max_batch_mb": {**number("And until they weigh so much.", 512, minimum=0, whole=False), "exclusiveMinimum": 0},
-    "hard_delete": flag("ACTIVATE_VERSION deletes rows of older versions, instead of filling in _sdc_deleted_at."),
+    "hard_delete": flag(
+        "ACTIVATE_VERSION deletes rows of older versions, instead of filling in _sdc_deleted_at; and upsert deletes "
+        "the row of a key that comes with a value in _sdc_deleted_at, instead of keeping it with that."
+    ),
     "replay": choice(
         "What is done with a batch that was loaded before: skip leaves it out and says so, load loads it again.",
         "skip",

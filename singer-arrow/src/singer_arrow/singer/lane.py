@@ -31,6 +31,7 @@ class Way:
         keys: Key columns.
         removes_batches: Batch files are removed once the STATE behind them is out.
         most_rejected: How many rows of an item may be bad; None: the first one ends the run.
+        deleted_column: With upsert, a column that says, where it is not null, that the row of the key is to go.
     """
 
     stream: str
@@ -40,6 +41,7 @@ class Way:
     keys: tuple[str, ...] = ()
     removes_batches: bool = False
     most_rejected: int | None = None
+    deleted_column: str | None = None
 
 
 class Ready(Protocol):

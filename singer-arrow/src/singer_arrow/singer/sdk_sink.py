@@ -65,6 +65,8 @@ class LoadSink(BatchSink):
         super().__init__(target, stream_name, schema, key_properties)
         if self.tracks_versions:
             self.schema["properties"].setdefault(VERSION_COLUMN, {"type": ["null", "integer"]})
+        if self.takes_deletions:
+            self.schema["properties"][DELETED_COLUMN] = {"type": ["null", "string"], "format": "date-time"}
         self.tally = target.tally(stream_name)
         self.lane: AnyLane
         self._file: ArrowFile | LinesFile | None = None
@@ -107,6 +109,16 @@ class LoadSink(BatchSink):
         return self.process_activate_version_messages and (
             self.include_sdc_metadata_properties or bool(self.config.get("hard_delete"))
         )
+
+    @cached_property
+    def says_deletions(self) -> bool:
+        """Whether the tap says by a column of its own which rows are deleted."""
+        return DELETED_COLUMN in self.original_schema["properties"]
+
+    @property
+    def takes_deletions(self) -> bool:
+        """Whether that column is kept although no metadata is added; the SDK takes it away."""
+        return self.says_deletions and bool(self.config.get("hard_delete"))
 
     @cached_property
     def constants(self) -> tuple[str, ...]:
@@ -346,6 +358,12 @@ class LoadSink(BatchSink):
             self._refuse(DataError(str(error), column=error.column))
         self.warn_of_unknown(name for name, value in record.items() if value is not None)
         return record
+
+    def _remove_sdc_metadata_from_record(self, record: dict[str, Any]) -> None:
+        """Take the metadata of a record away as the SDK does, but for the deletions that are gone by."""
+        kept = {DELETED_COLUMN: record[DELETED_COLUMN]} if self.takes_deletions and DELETED_COLUMN in record else {}
+        super()._remove_sdc_metadata_from_record(record)
+        record.update(kept)
 
     def _singer_validate_message(self, record: dict[str, Any]) -> None:
         for key in self._key_properties:

@@ -162,6 +162,13 @@ class WarehouseSink(LoadSink):
         Raises:
             SchemaError: The table or the stream's SCHEMA cannot be used.
         """
+        if self.says_deletions and DELETED_COLUMN not in self.schema["properties"]:
+            self.logger.warning(
+                "Stream %r says by %s which of its rows are deleted, which is left out, so they look like others; set "
+                "hard_delete to delete them (with load_method: upsert), or add_record_metadata to keep the column",
+                self.stream_name,
+                DELETED_COLUMN,
+            )
         self.given = from_json_schema(self.schema)
         self.columns = self.prepare_table()
         return self.make_lane(self._load_method(), self._key_columns())
@@ -232,6 +239,12 @@ class WarehouseSink(LoadSink):
         )
         verb = "deleted" if hard else "marked as deleted"
         self.logger.info("Stream %r: version %d is active, %d older rows %s", self.stream_name, new_version, gone, verb)
+
+    @property
+    def deleted_column(self) -> str | None:
+        """The column that says, where it is not null, that the row of its key is to be deleted; None: none does."""
+        columns = {c.source: c.name for c in self.columns}
+        return columns.get(DELETED_COLUMN) if self.target.settings.hard_delete else None
 
     @property
     def nullable(self) -> frozenset[str]:

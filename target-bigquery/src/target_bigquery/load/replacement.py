@@ -8,9 +8,14 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from singer_arrow.batch.rejects import OfBatch, too_many
-from target_bigquery import migrate
+from target_bigquery import migrate, sql
+from target_bigquery.answers import Table
 from target_bigquery.client import BigQuery
+from target_bigquery.connection import logger
 from target_bigquery.migrate import Destination
+
+KEPT = ("description", "friendly_name", "labels", "expires", "require_partition_filter")
+"""What of a table is looked at after a copy: BigQuery does not say whether it stays."""
 
 
 class Replacement:
@@ -63,10 +68,38 @@ class Replacement:
         with self._lock:
             if self._name is None:
                 return None
-            what = f"Replacing table {self._client.path(destination.name)}"
-            job = self._client.copy(self._name, destination.name, what=what)
-            if destination.table.resource.expires is None:
-                self._client.keep_for_good(destination.name)
+            table = self._client.table(destination.name) or destination.table
+            when = self._replace_rows(table) if self._must_stay(table) else self._copy(table)
             self._client.delete_table(self._name)
             self._name = None
-            return job.created
+            return when
+
+    def _copy(self, table: Table) -> datetime | None:
+        """Replace the table by a copy of the staging table, which costs nothing."""
+        assert self._name
+        client = self._client
+        client.make_alike(self._name, table, ("expires",))  # of a copy that nobody looks after any more, too
+        job = client.copy(self._name, table.name, what=f"Replacing table {client.path(table.name)}")
+        client.make_alike(table.name, table, KEPT)
+        return job.created
+
+    def _replace_rows(self, table: Table) -> datetime | None:
+        """Replace the rows within the table; BigQuery bills what the staging table holds."""
+        assert self._name
+        client, staging = self._client, self._client.table(self._name)
+        assert staging
+        names = [c.name for c in staging.columns]
+        text = sql.replace_rows(client.quoted(table.name), client.quoted(staging.name), names)
+        return client.query(text, what=f"Replacing the rows of table {client.path(table.name)}").started
+
+    def _must_stay(self, table: Table) -> bool:
+        """Whether the table has what a copy would take away: row access policies, or keys that are declared."""
+        has_policies = self._client.has_row_policies(table.name)
+        if has_policies is None:
+            logger.info(
+                "Table %s: its row access policies may not be listed, and a copy would remove them, so its rows are "
+                "replaced by a query, which bills them once; grant bigquery.rowAccessPolicies.list to spare that",
+                self._client.path(table.name),
+            )
+            return True
+        return has_policies or bool(table.resource.table_constraints)

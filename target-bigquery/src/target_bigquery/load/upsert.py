@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from singer_arrow.batch.conversion import ORDER
+from singer_arrow.batch.extents import together
 from singer_arrow.errors import SchemaError, SingerArrowError
 from singer_arrow.singer.names import digest
 from target_bigquery import migrate, sql
 from target_bigquery.answers import RefusedDataError
+from target_bigquery.bounds import Bound, bounds
 from target_bigquery.jobs import Fields
 from target_bigquery.load import load_job
 from target_bigquery.load.files import Part, Upload
@@ -21,10 +23,11 @@ _UNFIT = ("RECORD", "JSON")
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A staging table that holds a group."""
+    """A staging table that holds a group, and where its rows are looked for in the table."""
 
     table: str
     upload: Upload
+    bounds: tuple[Bound, ...] = ()
 
 
 class Upsert(Lane):
@@ -74,7 +77,8 @@ class Upsert(Lane):
             raise
         finally:
             self.way.files.discard(upload)
-        return Staged(name, upload)
+        extents = together([p.item.conversion.extents for p in live], upload.rows)
+        return Staged(name, upload, bounds(extents, table.columns))
 
     def publish(self, staged: Staged | None) -> None:
         """Merge a staging table into the table, and remove it."""
@@ -83,15 +87,20 @@ class Upsert(Lane):
         bigquery, table = self.way.client, self.way.destination
         what = f"Merging into table {bigquery.path(table.name)}"
         into, staging = bigquery.quoted(table.name), bigquery.quoted(staged.table)
-        text = sql.merge(into, staging, table.columns, self.way.keys, emptied=table.siblings)
+        text = sql.merge(
+            *(into, staging, table.columns, self.way.keys),
+            emptied=table.siblings,
+            bounds=staged.bounds,
+            deleted=self.way.deleted_column,
+        )
         if not self._is_estimated:
             self._is_estimated = True
-            self._tell_estimate(text, what)
+            self._tell_estimate(text, what, staged.bounds)
         bigquery.query(text, what=what)
         bigquery.delete_table(staged.table)
         self.count(staged.upload)
 
-    def _tell_estimate(self, text: str, what: str) -> None:
+    def _tell_estimate(self, text: str, what: str, bounds: Sequence[Bound]) -> None:
         """Say what the first MERGE of a run costs, if BigQuery tells; later ones are alike."""
         try:
             size = self.way.client.estimate(text, what=what)
@@ -100,9 +109,12 @@ class Upsert(Lane):
             return
         limit = self.way.client.settings.bytes_billed_limit
         self.way.logger.info(
-            "Stream %r: a MERGE processes about %.1f MB%s",
+            "Stream %r: a MERGE processes about %.1f MB%s%s",
             self.way.stream,
             size / 1e6,
+            f", and reads of the table what the values of {' and '.join(b.column for b in bounds)} ask for"
+            if bounds
+            else "",
             f", of {limit / 1e6:.1f} MB that bytes_billed_limit allows"
             if limit
             else "; bytes_billed_limit would bound it",

@@ -11,6 +11,7 @@ from singer_arrow.errors import LoadError, RetriableError, ServiceError
 from singer_arrow.urls import Url
 from target_redshift import sql, staging
 from target_redshift.answers import ExpiredError
+from target_redshift.bounds import Bound
 from target_redshift.client import Redshift
 from target_redshift.connection import Session
 from target_redshift.load.files import Layout
@@ -58,6 +59,10 @@ class StagingTables:
         """Of each table that COPY filled, by its quoted name."""
         self.merged: str | None = None
         """The quoted name of the table that has the rows of all of them, for `upsert`."""
+        self.bounds: Sequence[Bound] = ()
+        """Where the keys of that table lie."""
+        self.deletions = 0
+        """How many of its rows say that the row of their key is deleted."""
         self.last = ""
         """The name of the table that was made last."""
         self._made: list[str] = []

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from singer_arrow.errors import DataError
 from target_redshift import migrate, sql
+from target_redshift.bounds import bound, can_bound
 from target_redshift.load import diagnose
 from target_redshift.load.lane import Group, Lane, Way
 from target_redshift.load.lots import StagingTables
@@ -50,7 +51,7 @@ class Upsert(Lane):
         name, columns = tables.name(), self.way.destination.columns
         text = sql.create_merged(name, tables.columns, columns, self.way.keys, ordered=is_ordered)
         tables.session.execute(text, what=self.what)
-        self._refuse_null_keys(name, group, tables)
+        self._look_at_keys(name, group, tables)
         fit_texts(self.way, tables.session, {name: [c.name for c in columns]}, group.lots)
         tables.merged = name
         return tables
@@ -60,22 +61,35 @@ class Upsert(Lane):
         way, source = self.way, tables.merged
         assert source
         table, columns, keys = way.destination.name, way.destination.columns, way.keys
-        schema = way.client.settings.schema
+        schema, bounds = way.client.settings.schema, tables.bounds
+        if way.deleted_column and tables.deletions:
+            gone = sql.delete_matching(schema, table, source, keys, bounds=bounds, deleted=way.deleted_column)
+            tables.session.execute(gone, what=self.what)
+            tables.session.execute(sql.delete_said(source, way.deleted_column), what=self.what)
         if any(c.name not in keys for c in columns):
-            text = sql.merge(schema, table, source, columns, keys, emptied=way.destination.siblings)
+            text = sql.merge(schema, table, source, columns, keys, emptied=way.destination.siblings, bounds=bounds)
             tables.session.execute(text, what=self.what)
             return
-        tables.session.execute(sql.delete_matching(schema, table, source, keys), what=self.what)
+        tables.session.execute(sql.delete_matching(schema, table, source, keys, bounds=bounds), what=self.what)
         tables.session.execute(sql.insert_all(self.table, source, columns), what=self.what)
 
     def _has_duplicates(self, tables: StagingTables) -> bool:
         text = sql.duplicate_key(tables.columns, self.way.destination.columns, self.way.keys)
         return bool(tables.session.execute(text, what=self.what).rows)
 
-    def _refuse_null_keys(self, name: str, group: Group, tables: StagingTables) -> None:
+    def _look_at_keys(self, name: str, group: Group, tables: StagingTables) -> None:
+        """Refuse null keys; find out between which values the others lie, and whether rows are to be deleted."""
         keys = [c for c in self.way.destination.columns if c.name in self.way.keys]
-        (counts,) = tables.session.execute(sql.null_keys(name, [k.name for k in keys]), what=self.what).rows
-        nulls = [key for key, count in zip(keys, counts, strict=True) if count]
+        bounded = [k for k in keys if can_bound(k)]
+        text = sql.key_facts(
+            name, [k.name for k in keys], bounded=[k.name for k in bounded], deleted=self.way.deleted_column
+        )
+        ((*facts,),) = tables.session.execute(text, what=self.what).rows
+        nulls = [key for key, count in zip(keys, facts, strict=False) if count]
         if nulls:
             found = diagnose.null_key(group.lots, nulls, self.way.files.storage)
             raise found or DataError(f"{self.what}: a key property is null", column=nulls[0].source)
+        ends = facts[len(keys) : len(keys) + 2 * len(bounded)]
+        made = [bound(key, *pair) for key, pair in zip(bounded, zip(ends[::2], ends[1::2], strict=True), strict=True)]
+        tables.bounds = [b for b in made if b]
+        tables.deletions = facts[-1] if self.way.deleted_column else 0

@@ -1,18 +1,22 @@
 """What queries would cost: dry runs tell it, and a job whose `maximumBytesBilled` is less fails, as in BigQuery.
 
-A query is taken to read all tables that it names, whole, where BigQuery reads the columns and partitions that it needs;
-at least 10 MB a table are billed. INSERT ... VALUES, COUNT(*) of a whole table and what creates tables cost nothing.
+A query is taken to read all columns of the tables that it names, where BigQuery reads those that it needs, and the
+partitions that `pruning` leaves; at least 10 MB a table are billed. INSERT ... VALUES, COUNT(*) of a whole table,
+TRUNCATE and what creates tables cost nothing.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
+import duckdb
 import sqlglot
 from local_bigquery.catalog import tables
 from local_bigquery.errors import STATUSES, BigQueryError
 from local_bigquery.jobs import query
 from local_bigquery.sql.translate import parse
 from sqlglot import exp
+
+from local_cloud.bigquery.server import pruning
 
 REASON = "bytesBilledLimitExceeded"
 _MB = 1 << 20
@@ -27,7 +31,7 @@ def _is_count(tree: Any) -> bool:
 
 def _read(tree: Any) -> Iterator[Any]:
     """The tables that a statement reads."""
-    if _is_count(tree):
+    if _is_count(tree) or isinstance(tree, exp.TruncateTable):
         return
     target = tree.this.find(exp.Table) if isinstance(tree, exp.Insert | exp.Create) else None
     for table in tree.find_all(exp.Table):
@@ -41,15 +45,26 @@ def processed(project_id: str, text: str) -> list[int]:
         trees = [tree for tree in parse(text) if tree is not None]
     except (sqlglot.errors.SqlglotError, BigQueryError):
         return []  # the engine says what is wrong with it
-    found = {(t.catalog or project_id, t.db, t.name) for tree in trees for t in _read(tree)}
-    return [size for reference in sorted(found) if (size := _size(reference))]
+    found = dict[tuple[str, str, str], int]()
+    for tree in trees:
+        for table in _read(tree):
+            reference = (table.catalog or project_id, table.db, table.name)
+            found[reference] = max(found.get(reference, 0), _size(reference, tree, table))
+    return [size for _, size in sorted(found.items()) if size]
 
 
-def _size(reference: tuple[str, str, str]) -> int:
+def _size(reference: tuple[str, str, str], tree: Any, table: Any) -> int:
     try:
-        return int(tables.get(*reference).numBytes or 0)
+        size = int(tables.get(*reference).numBytes or 0)
     except BigQueryError:
         return 0
+    wanted = pruning.condition(tree, table) if size else None
+    if wanted is None:
+        return size
+    try:
+        return round(size * pruning.share(reference, table.alias_or_name, wanted))
+    except duckdb.Error:  # of values that cannot be compared; the engine says so too
+        return size
 
 
 def billed(sizes: list[int]) -> int:

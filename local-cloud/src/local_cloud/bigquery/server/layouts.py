@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from local_bigquery.catalog import ddl, metadata, tables
+from local_bigquery.catalog import ddl, metadata, row_access, tables
 from local_bigquery.engine import database
 from local_bigquery.errors import BigQueryError
 from local_bigquery.jobs import copy, query, runner
@@ -110,10 +110,19 @@ def _mend_copying() -> None:
         copied = run(cursor, config, upload)
         if not existed:
             tables.record(*destination, _stored(destination).replace(**_stored(source).only(*_COMPARED).dump()))
+        _copy_policies(source, destination, replaces=existed and config.writeDisposition == "WRITE_TRUNCATE")
         return copied
 
     copy.run = copy_job
     runner.HANDLERS["copy"] = copy_job
+
+
+def _copy_policies(source: Reference, destination: Reference, *, replaces: bool) -> None:
+    """The source's row access policies, in place of those of a table that is replaced."""
+    if replaces:
+        row_access.delete(*destination)
+    for policy in row_access.list_(*source):
+        row_access.save(*destination, policy, replace=True)
 
 
 def _mend_replacing() -> None:

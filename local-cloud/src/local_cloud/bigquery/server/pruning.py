@@ -1,0 +1,128 @@
+"""Which partitions of a table a statement reads: those in which its constant conditions may be met.
+
+As BigQuery does, a MERGE leaves out the partitions of its target in which the constants of its ON clause cannot be met,
+unless it looks for rows that are not in its source; DELETE, UPDATE and a SELECT of one table go by their WHERE.
+Conditions that say nothing of the partitions' column, or compare it with anything but a constant, leave nothing out.
+"""
+
+from typing import Any
+
+import sqlglot
+from local_bigquery.catalog import tables
+from local_bigquery.engine import database
+from local_bigquery.engine.database import quote
+from local_bigquery.sql.dialect import DuckDBDialect
+from local_bigquery.sql.translate import Context, translate
+from sqlglot import exp
+
+_MIRRORED = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE, exp.EQ: exp.EQ}
+_ANY = "TRUE"
+
+
+def condition(tree: Any, table: Any) -> Any | None:
+    """What must hold for the rows of a table that a statement reads; None if that is not said."""
+    if isinstance(tree, exp.Merge):
+        if tree.this is not table or any(w.args.get("source") for w in tree.args["whens"].expressions):
+            return None
+        return tree.args["on"]
+    if isinstance(tree, exp.Delete | exp.Update | exp.Select) and len(list(tree.find_all(exp.Table))) == 1:
+        where = tree.args.get("where")
+        return where.this if where else None
+    return None
+
+
+def share(reference: tuple[str, str, str], alias: str, wanted: Any) -> float:
+    """The part of a table's rows that is in partitions where a condition may be met.
+
+    Args:
+        reference: Project, dataset and table.
+        alias: What the condition calls the table.
+        wanted: The condition.
+    """
+    resource = tables.get(*reference)
+    column = _column(resource)
+    if column is None:
+        return 1.0
+    rule = _may(wanted, column, alias, Context(*reference[:2]))
+    if rule == _ANY:
+        return 1.0
+    low, high = _ends(resource, column)
+    counted = (
+        f"SELECT sum(n) FILTER (WHERE {rule}), sum(n) FROM (SELECT {low} AS lo, {high} AS hi, count(*) AS n "  # noqa: S608 - names are quoted, constants the engine's own
+        f"FROM {tables.name(*reference)} GROUP BY ALL)"
+    )
+    with database.cursor() as cursor:
+        row = cursor.execute(counted).fetchone()
+    met, all_rows = row or (0, 0)
+    return float(met or 0) / float(all_rows) if all_rows else 1.0
+
+
+def _column(resource: Any) -> str | None:
+    partitioning = resource.timePartitioning or resource.rangePartitioning
+    return partitioning.field if partitioning and partitioning.field else None
+
+
+def _ends(resource: Any, column: str) -> tuple[str, str]:
+    """The first and the last value of a row's partition, as SQL; null in that of null."""
+    name = quote(column)
+    if found := resource.rangePartitioning:
+        start, end, width = (int(n) for n in (found.range.start, found.range.end, found.range.interval))
+        inside = f"{name} >= {start} AND {name} < {end}"
+        low = f"CASE WHEN {inside} THEN {start} + (({name} - {start}) // {width}) * {width} ELSE {name} END"
+        return low, f"CASE WHEN {inside} THEN {low} + {width} - 1 ELSE {name} END"
+    unit = (resource.timePartitioning.type or "DAY").lower()
+    low = f"date_trunc('{unit}', {name})"
+    kinds = {f.name: f.type for f in tables.fields(resource)}
+    if kinds.get(column) == "DATE":
+        return low, f"CAST({low} + INTERVAL 1 {unit} - INTERVAL 1 DAY AS DATE)"
+    return low, f"{low} + INTERVAL 1 {unit} - INTERVAL 1 MICROSECOND"
+
+
+def _may(node: Any, column: str, alias: str, context: Any) -> str:
+    """SQL that holds for a partition from lo to hi in which a condition may be met."""
+
+    def inner(part: Any) -> str:
+        return _may(part, column, alias, context)
+
+    def is_column(part: Any) -> bool:
+        return isinstance(part, exp.Column) and part.name == column and part.table in ("", alias)
+
+    if isinstance(node, exp.Paren):
+        return inner(node.this)
+    if isinstance(node, exp.And | exp.Or):
+        left, right = inner(node.this), inner(node.expression)
+        is_and = isinstance(node, exp.And)
+        if _ANY in (left, right):
+            return (right if left == _ANY else left) if is_and else _ANY
+        return f"({left} {'AND' if is_and else 'OR'} {right})"
+    if isinstance(node, exp.Is) and is_column(node.this) and isinstance(node.expression, exp.Null):
+        return "(lo IS NULL)"
+    if isinstance(node, exp.Between) and is_column(node.this):
+        ends = [_constant(node.args[name], context) for name in ("low", "high")]
+        return f"(hi >= {ends[0]} AND lo <= {ends[1]})" if all(ends) else _ANY
+    if type(node) in _MIRRORED:
+        kind, of, to = type(node), node.this, node.expression
+        if is_column(to):
+            kind, of, to = _MIRRORED[kind], to, of
+        constant = _constant(to, context) if is_column(of) else None
+        return _compared(kind, constant) if constant else _ANY
+    return _ANY
+
+
+def _compared(kind: type, constant: str) -> str:
+    sign = {exp.GT: "hi >", exp.GTE: "hi >=", exp.LT: "lo <", exp.LTE: "lo <="}.get(kind)
+    return f"({sign} {constant})" if sign else f"(lo <= {constant} AND hi >= {constant})"
+
+
+def _constant(node: Any, context: Any) -> str | None:
+    """A constant as the engine writes it; None if it is none, or a parameter."""
+    if node.find(exp.Column, exp.Parameter, exp.Placeholder, exp.Subquery, exp.Select):
+        return None
+    select, bound = translate(exp.select(node.copy()), context)
+    if bound:
+        return None
+    (constant,) = sqlglot.parse_one(select, dialect=DuckDBDialect).expressions  # as a literal, not as a query of one
+    return f"({constant.unalias().sql(dialect=DuckDBDialect)})"
+
+
+__all__ = ["condition", "share"]

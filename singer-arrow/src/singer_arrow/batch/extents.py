@@ -1,0 +1,185 @@
+"""Between which values the rows of a load lie, so that a MERGE need not look for them elsewhere.
+
+Extents are taken from the rows as they are loaded, not from statistics of the files, which may be missing, shortened or
+wrong. They hold every value, and often more than that: a few spans stand for all values of a column.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+MOST_SPANS = 64
+"""So many spans of a column are told apart while rows come."""
+
+Span = tuple[Any, Any]
+"""The least and the greatest value, both included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Cells of one width in which a table keeps rows apart, such as the days of partitions.
+
+    Args:
+        origin: The first value of a cell.
+        width: How many values a cell has.
+        end: The first value beyond all cells; so are those before `origin`.
+    """
+
+    origin: int
+    width: int
+    end: int
+
+    def cell(self, value: int) -> int:
+        """The number of a value's cell; also of cells that would be beyond."""
+        return (value - self.origin) // self.width
+
+
+class Extent:
+    """Where the values of one column lie.
+
+    Days, moments in microseconds and integers are held as integers, as Arrow does; everything else as it is.
+
+    Args:
+        grid: Where spans may end: values of cells without a row between them share one. None, or one whose cells
+            cannot be counted by 64 bits: there is one span.
+    """
+
+    def __init__(self, grid: Grid | None = None) -> None:
+        self.grid = grid if grid and grid.end - grid.origin < 2**63 else None
+        self.has_nulls = False
+        self._spans: list[Span] = []
+
+    def add(self, values: pa.Array) -> None:
+        """Take the values of more rows."""
+        if values.null_count:
+            self.has_nulls = True
+            values = values.drop_null()
+        if len(values):
+            values = integers(values)
+            self._join(self._found(values) if self.grid else [_least_and_greatest(values)])
+
+    def spans(self, most: int = MOST_SPANS) -> list[Span]:
+        """Spans that hold all values but null, in order; not more than so many."""
+        return _fewer(self._spans, most)
+
+    def include(self, other: Extent) -> None:
+        """Take the values of another one, of the same column."""
+        self.has_nulls |= other.has_nulls
+        self._join(other._spans)
+
+    def _found(self, values: pa.Array) -> list[Span]:
+        """Spans of integers, none of which has an empty cell within."""
+        import pyarrow.compute as pc
+
+        assert self.grid
+        grid, (low, high) = self.grid, _least_and_greatest(values)
+        if grid.cell(high) - grid.cell(low) <= 1:
+            return [(low, high)]
+        spans = list[Span]()
+        if low < grid.origin or high >= grid.end:
+            spans += _outside(values, grid, low, high)
+            values = values.filter(pc.and_(pc.greater_equal(values, grid.origin), pc.less(values, grid.end)))
+        cells = pc.unique(pc.divide(pc.subtract(values, grid.origin), grid.width)).to_pylist()
+        for cell in cells:
+            first = grid.origin + cell * grid.width
+            spans.append((max(low, first), min(high, first + grid.width - 1)))
+        return spans
+
+    def _join(self, spans: Iterable[Span]) -> None:
+        joined = list[Span]()
+        for low, high in sorted([*self._spans, *spans]):
+            if joined and self._touches(joined[-1][1], low):
+                joined[-1] = (joined[-1][0], max(joined[-1][1], high))
+            else:
+                joined.append((low, high))
+        self._spans = _fewer(joined, MOST_SPANS)
+
+    def _touches(self, high: Any, low: Any) -> bool:
+        """Whether no cell is between the end of a span and the beginning of the next one."""
+        return self.grid is None or low <= high or self.grid.cell(low) - self.grid.cell(high) <= 1
+
+
+class Extents:
+    """The extents of some columns of the rows that are converted.
+
+    Args:
+        grids: The columns by name; see `Extent`.
+    """
+
+    def __init__(self, grids: Mapping[str, Grid | None]) -> None:
+        self._grids = dict(grids)
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what was taken: the rows are converted once more."""
+        self.rows = 0
+        """How many rows were taken."""
+        self.columns = {name: Extent(grid) for name, grid in self._grids.items()}
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take more rows."""
+        self.rows += batch.num_rows
+        for name, extent in self.columns.items():
+            extent.add(batch.column(name))
+
+
+def together(found: Sequence[Extents | None], rows: int) -> dict[str, Extent]:
+    """The extents of the columns of several items; none if they are not those of exactly so many rows.
+
+    Args:
+        found: Those of each item, or None where nobody looked.
+        rows: How many rows there are.
+    """
+    known = [extents for extents in found if extents is not None]
+    if not known or len(known) != len(found) or sum(e.rows for e in known) != rows:
+        return {}
+    joined = {name: Extent(extent.grid) for name, extent in known[0].columns.items()}
+    for extents in known:
+        for name, extent in joined.items():
+            extent.include(extents.columns[name])
+    return joined
+
+
+def integers(values: pa.Array) -> pa.Array:
+    """Days as their number since 1970, moments as their microseconds, integers with 64 bits; others as they are."""
+    if pt.is_date32(values.type):
+        return values.view(pa.int32()).cast(pa.int64())
+    if pt.is_timestamp(values.type) and values.type.unit == "us":
+        return values.view(pa.int64())
+    return values.cast(pa.int64()) if pt.is_signed_integer(values.type) else values
+
+
+def _least_and_greatest(values: pa.Array) -> Span:
+    import pyarrow.compute as pc
+
+    found = pc.min_max(values).as_py()
+    return found["min"], found["max"]
+
+
+def _outside(values: pa.Array, grid: Grid, low: int, high: int) -> list[Span]:
+    """Spans of the values that are before or beyond all cells."""
+    import pyarrow.compute as pc
+
+    spans = list[Span]()
+    if low < grid.origin:
+        spans.append((low, _least_and_greatest(values.filter(pc.less(values, grid.origin)))[1]))
+    if high >= grid.end:
+        spans.append((_least_and_greatest(values.filter(pc.greater_equal(values, grid.end)))[0], high))
+    return spans
+
+
+def _fewer(spans: Sequence[Span], most: int) -> list[Span]:
+    """Not more than so many spans, by closing the smallest gaps; they are in order and apart."""
+    if len(spans) <= most:
+        return list(spans)
+    gaps = [after[0] - before[1] for before, after in itertools.pairwise(spans)]
+    largest = sorted(range(len(gaps)), key=gaps.__getitem__, reverse=True)[: most - 1]
+    ends = [*sorted(largest), len(spans) - 1]
+    starts = [0, *(end + 1 for end in ends[:-1])]
+    return [(spans[start][0], spans[end][1]) for start, end in zip(starts, ends, strict=True)]
