@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 SCHEMES = ("s3", "gs", "az", "file")
 _PAGE = 1000  # objects that a service tells of in one answer
 _PART = 16 << 20  # bytes of one part of a multipart upload
+_PARTS = 12  # that are sent at once
 _Answer = TypeVar("_Answer")
 
 
@@ -217,7 +218,15 @@ class Storage:
             raise changed(url)
         return Fetched(told.data, told.start, info)
 
-    def put(self, url: Url, data: bytes | Path, *, if_absent: bool = False, lifetime: Lifetime | None = None) -> bool:
+    def put(
+        self,
+        url: Url,
+        data: bytes | Path,
+        *,
+        if_absent: bool = False,
+        lifetime: Lifetime | None = None,
+        parts: int = _PARTS,
+    ) -> bool:
         """Write an object at once, of bytes or of a local file, which stays: nobody ever sees a part of it.
 
         Args:
@@ -225,6 +234,7 @@ class Storage:
             data: What is in it.
             if_absent: Only if there is none.
             lifetime: After which a rule of the bucket may remove it.
+            parts: How many parts of a large file are sent at once; each is 16 MiB of memory.
 
         Returns:
             Whether it was written: False if `if_absent` and there already is one.
@@ -236,9 +246,9 @@ class Storage:
         tags = lifetime.tags if lifetime and url.scheme == "s3" else None
         with mapped(url):
             try:
-                self._store(url, day=day).put(
-                    url.key, data, mode="create" if if_absent else "overwrite", chunk_size=_PART, tags=tags
-                )
+                mode: Any = "create" if if_absent else "overwrite"
+                store = self._store(url, day=day)
+                store.put(url.key, data, mode=mode, chunk_size=_PART, max_concurrency=parts, tags=tags)
             except AlreadyExistsError:
                 return False
         return True

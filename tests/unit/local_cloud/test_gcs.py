@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +14,7 @@ from local_cloud.gcs import server
 from local_cloud.gcs.objects import Objects
 from singer_arrow import storage as storages
 from singer_arrow.errors import NotFoundError, ObjectChangedError
+from singer_arrow.singer.stage import PARTS, Stage
 from singer_arrow.storage import Lifetime, Storage
 from singer_arrow.urls import Url
 
@@ -78,6 +81,27 @@ def test_large_objects_come_in_parts(storage: Storage, tmp_path: Path, monkeypat
     assert (tmp_path / "large").exists()
     assert storage.put_file(url("large"), tmp_path / "large") == len(content)
     assert not (tmp_path / "large").exists()
+
+
+def test_a_stage_holds_few_parts_in_memory(
+    objects: Objects, storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    under_way, most, put_part = set[int](), list[int](), Objects.put_part
+
+    def slow(self: Objects, upload: str, number: int, path: Path) -> str:
+        under_way.add(number)
+        time.sleep(0.05)
+        most.append(len(under_way))
+        under_way.discard(number)
+        return put_part(self, upload, number, path)
+
+    monkeypatch.setattr(Objects, "put_part", slow)
+    monkeypatch.setattr(storages, "_PART", 5 << 20)
+    (tmp_path / "large").write_bytes(bytes(40 << 20))
+    stage = Stage(storage, url("stage"), logging.getLogger("x"))
+    assert stage.put(stage.name("large"), tmp_path / "large") == 40 << 20
+    assert len(most) == 8
+    assert max(most) <= PARTS
 
 
 def test_what_has_a_lifetime_bears_its_day(objects: Objects, storage: Storage) -> None:

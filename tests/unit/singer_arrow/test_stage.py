@@ -80,7 +80,7 @@ class Refusing(Storage):
         super().__init__()
         self.tags, self.busy, self.asked = tags, busy, list[Any]()
 
-    def put(self, url: Url, data: bytes | Path, *, if_absent: bool = False, lifetime: Any = None) -> bool:
+    def put(self, url: Url, data: bytes | Path, *, lifetime: Any = None, **more: Any) -> bool:
         self.asked.append(lifetime)
         if len(self.asked) <= self.busy:
             msg = "busy"

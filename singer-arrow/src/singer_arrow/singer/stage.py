@@ -30,6 +30,8 @@ more than some minutes refuses our credentials, so their age is right."""
 LIFETIME = Lifetime(3)
 DEADLINE_SECONDS = 300.0
 """How long a file is put again and again, on top of the tries of the storage itself."""
+PARTS = 3
+"""How many parts of a file are sent at once; as many files as there are workers are put beside each other."""
 _TIME = "%Y%m%dT%H%M%SZ"
 _OTHER = re.compile(r"[^A-Za-z0-9_.-]+")
 
@@ -106,11 +108,11 @@ class Stage:
     def _put(self, url: Url, data: bytes | Path) -> None:
         lifetime = self._lifetime
         try:
-            self._storage.put(url, data, lifetime=lifetime)
+            self._storage.put(url, data, lifetime=lifetime, parts=PARTS)
         except CredentialsError as error:
             if lifetime is None or url.scheme != "s3":
                 raise
-            self._storage.put(url, data)  # which raises itself if it was not the tag that is not allowed
+            self._storage.put(url, data, parts=PARTS)  # which raises itself if it was not the tag that is not allowed
             with self._lock:
                 is_first, self._lifetime = self._lifetime is not None, None
             if is_first:
