@@ -23,6 +23,7 @@ from singer_arrow import storage
 from singer_arrow.errors import CredentialsError, LoadError, NotFoundError
 from singer_arrow.singer.retries import pauses
 from singer_arrow.singer.stage import FOLDER
+from singer_arrow.urls import Url
 from target_bigquery import connection
 from target_bigquery.load import staged
 
@@ -97,7 +98,8 @@ def test_one_job_takes_many_files(
     method: str, load_format: str, config: Config, batch: Batches, ids: Any, jobs: Any, gcs_bucket: Path
 ) -> None:
     formats = ("parquet", "jsonl", "parquet", "jsonl")
-    run = [schema(), *(batch(rows(2 * n, 2), batch_id=f"b{n}", file_format=f) for n, f in enumerate(formats))]
+    size = {"byte_count": 128 << 20}  # what would be a load of its own without a stage
+    run = [schema(), *(batch(rows(2 * n, 2), batch_id=f"b{n}", file_format=f) | size for n, f in enumerate(formats))]
     target = load(
         [*run, record(id=8, name="x"), state(1)], config | {"load_method": method, "load_format": load_format}
     )
@@ -146,6 +148,25 @@ def test_lists_of_files_on_gcs_are_looked_at_first(
     bad = on_gcs(batch([{"id": 1, "l": [1, None]}], columns=columns), gcs_bucket)
     with pytest.raises(Exception, match="a list holds a null"):
         load([schema(columns=columns), bad], config)
+    assert [name for name in there(gcs_bucket) if FOLDER in name] == []
+
+
+def test_files_with_lists_that_are_replaced_after_they_were_looked_at_are_an_error(
+    config: Config, batch: Batches, gcs_bucket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = pa.schema([("id", pa.int64()), ("l", pa.list_(pa.int64()))])
+    message = on_gcs(batch([{"id": 1, "l": [1]}], columns=columns), gcs_bucket)
+    other = Path(batch([{"id": 2, "l": [2]}], columns=columns)["manifest"][0].removeprefix("file://"))
+    prepare = staged.StagedFiles.prepare
+
+    def replaced(*arguments: Any) -> Any:
+        found = prepare(*arguments)
+        storage.Storage().put(Url.parse(message["manifest"][0]), other)
+        return found
+
+    monkeypatch.setattr(staged.StagedFiles, "prepare", replaced)
+    with pytest.raises(LoadError, match="was replaced or deleted while BigQuery loaded it"):
+        load([schema(columns=columns), message, state(1)], config)
 
 
 def test_more_files_than_one_job_takes_are_several_jobs(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from target_bigquery.target import TargetBigQuery
 
 ALONE_BYTES = 64 << 20
-"""A Parquet file of that size is a load of its own: as it is, it costs nothing to make."""
+"""A Parquet file of that size is a load of its own: as it is, it costs nothing to make. With gcs_stage none does."""
 
 
 class BigQuerySink(WarehouseSink):
@@ -84,6 +84,8 @@ class BigQuerySink(WarehouseSink):
 
     def is_load_of_its_own(self, batch: Batch) -> bool:
         """See the base."""
+        if self.target.settings.stage is not None:
+            return False
         return batch.format == "parquet" and (batch.byte_count or 0) >= ALONE_BYTES and len(batch.manifest) == 1
 
     def remove_versions(self, version: int, *, version_column: str, deleted_column: str | None) -> int:

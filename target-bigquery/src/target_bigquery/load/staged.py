@@ -1,7 +1,8 @@
 """Batch files -> files on Google Cloud Storage, of which one load job takes many: `gcs_stage`.
 
 Parquet files that are on Google Cloud Storage already, and whose columns are the table's, are loaded where they are; of
-them the footer is read. All others are put into the stage one by one, as they are ready: as they are, or converted.
+them the footer is read, and where there are lists the file, to look at their values. All others are put into the stage
+one by one, as they are ready: as they are, or converted.
 """
 
 from __future__ import annotations
@@ -59,11 +60,14 @@ class StagedFiles(Files):
             CredentialsError: The stage may not be written.
             ServiceError: Google Cloud Storage is away for too long.
         """
-        if upload_format == "parquet" == item.file_format and (found := self._in_place(item)):
+        found = self._in_place(item) if upload_format == "parquet" == item.file_format else None
+        if found and not needs_list_check(item.conversion.columns):
             return replace(found, rejects=rejects)
         with self._converting:
-            part = super().prepare(item, upload_format, rejects)
+            part = super().prepare(item, upload_format, rejects)  # which looks at the values of lists
         try:
+            if found and part.as_it_is:
+                return replace(found, rejects=rejects)
             return replace(self._put(part, upload_format), rejects=rejects) if part.rows else part
         finally:
             self.discard(*part.files)
@@ -95,7 +99,7 @@ class StagedFiles(Files):
     def _in_place(self, item: Item) -> Part | None:
         """The item's own files, if a load job takes all of them where they are."""
         conversion, urls = item.conversion, [Url.parse(url) for url in item.urls]
-        if item.is_temporary or not self._are_readable(item.urls) or needs_list_check(conversion.columns):
+        if item.is_temporary or not _are_readable(item.urls):
             return None
         if conversion.constants or conversion.place is not None:
             return None
@@ -115,17 +119,9 @@ class StagedFiles(Files):
         size = sum(info.size for info in infos)
         return Part(item, rows=rows, bytes=size, as_it_is=True, uris=item.urls, in_place=tuple(infos))
 
-    def _are_readable(self, urls: Sequence[str]) -> bool:
-        """Whether a load job can be given the URLs of files."""
-        found = 0 < len(urls) <= MOST_URIS
-        return found and all(url.startswith("gs://") and _SPECIAL.isdisjoint(url) for url in urls)
-
     def _put(self, part: Part, upload_format: str) -> Part:
         """Put what `prepare` has made ready into the stage."""
         item, joined = part.item, None
-        is_its_own = part.as_it_is and upload_format == "parquet" == item.file_format
-        if is_its_own and self._are_readable(item.urls):  # it was fetched because its lists had to be looked at
-            return Part(item, rows=part.rows, bytes=part.bytes, as_it_is=True, uris=item.urls)
         paths, rows = [file.path for file in part.files], part.rows
         try:
             if not part.as_it_is or len(paths) > MOST_URIS:
@@ -140,6 +136,12 @@ class StagedFiles(Files):
                 self.discard(joined)
         uris = tuple(str(url) for url in urls)
         return Part(item, rows=rows, bytes=size, as_it_is=True, uris=uris, staged=tuple(urls))
+
+
+def _are_readable(urls: Sequence[str]) -> bool:
+    """Whether a load job can be given the URLs of files."""
+    found = 0 < len(urls) <= MOST_URIS
+    return found and all(url.startswith("gs://") and _SPECIAL.isdisjoint(url) for url in urls)
 
 
 def _check_unchanged(storage: Storage, infos: Sequence[ObjectInfo]) -> None:
