@@ -120,14 +120,16 @@ class Noting(Storage):
 
     def __init__(self) -> None:
         super().__init__()
-        self.gate, self.removed, self.fails = threading.Event(), list[list[str]](), False
+        self.gate, self.removed = threading.Event(), list[list[str]]()
+        self.fails: dict[str, Exception] = {}
 
     def delete(self, urls: Iterable[Url]) -> None:
         self.gate.wait(10)
-        if self.fails:
-            msg = "no answer"
-            raise ServiceError(msg)
-        self.removed.append(sorted(url.key for url in urls))
+        found = list(urls)
+        for url in found:
+            if url.bucket in self.fails:
+                raise self.fails[url.bucket]
+        self.removed.append(sorted(url.key for url in found))
 
 
 def test_a_remover_removes_many_at_once_and_nobody_waits(caplog: pytest.LogCaptureFixture) -> None:
@@ -141,9 +143,19 @@ def test_a_remover_removes_many_at_once_and_nobody_waits(caplog: pytest.LogCaptu
     remover.close(10)
     assert sorted(key for some in storage.removed for key in some) == ["0", "1", "2", "3"]
     assert len(storage.removed) <= 2
-    storage.fails = True
-    remover.remove([Url("s3", "b", "5"), Url("s3", "b", "6")])
-    remover.close(10)
-    assert caplog.messages == ["2 files could not be removed, and stay: no answer"]
+    assert caplog.messages == ["Files that are not needed any more are still being removed; some may stay"]
     remover.remove([])
     remover.close(10)
+
+
+def test_a_bucket_that_refuses_keeps_no_other_files_from_being_removed(caplog: pytest.LogCaptureFixture) -> None:
+    storage = Noting()
+    storage.gate.set()
+    storage.fails = {"batches": CredentialsError("access is denied"), "odd": RuntimeError("new\nline")}
+    remover = Remover(lambda: storage, logger)
+    for _ in range(2):  # the second time as well: nothing ended with the errors
+        remover.remove([Url("s3", bucket, key) for bucket in ("stage", "batches", "odd") for key in ("1", "2")])
+        remover.close(10)
+    assert storage.removed == [["1", "2"]] * 2
+    lines = [f"Of 2 files some could not be removed, and stay: {why}" for why in ("access is denied", "new\\nline")]
+    assert caplog.messages == lines * 2

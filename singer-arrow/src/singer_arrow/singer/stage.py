@@ -15,9 +15,10 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 
-from singer_arrow.errors import CredentialsError, NotFoundError, ServiceError, SingerArrowError
+from singer_arrow.errors import CredentialsError, NotFoundError, ServiceError, SingerArrowError, one_line
 from singer_arrow.singer.retries import Waiting, pauses
 from singer_arrow.storage import Lifetime, Storage
 from singer_arrow.urls import Url
@@ -145,7 +146,8 @@ class Remover:
     def close(self, seconds: float) -> None:
         """Wait until everything is removed, but not longer than that."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._is_busy, timeout=seconds)
+            if not self._changed.wait_for(lambda: not self._is_busy, timeout=seconds):
+                self._logger.warning("Files that are not needed any more are still being removed; some may stay")
 
     def _work(self) -> None:
         while True:
@@ -159,8 +161,10 @@ class Remover:
 
 
 def remove(storage: Storage, urls: list[Url], logger: logging.Logger) -> None:
-    """Remove objects; those that cannot be removed are told."""
-    try:
-        storage.delete(urls)
-    except SingerArrowError as error:  # what they held is loaded, or will be loaded anew
-        logger.warning("%d files could not be removed, and stay: %s", len(urls), error)
+    """Remove objects; those of a bucket that cannot be removed are told, and keep no others from being removed."""
+    for _, group in groupby(sorted(urls), key=lambda url: (url.scheme, url.bucket)):
+        some = list(group)
+        try:
+            storage.delete(some)
+        except Exception as error:  # noqa: BLE001 - what they held is loaded, or will be loaded anew: nothing to end for
+            logger.warning("Of %d files some could not be removed, and stay: %s", len(some), one_line(str(error)))
