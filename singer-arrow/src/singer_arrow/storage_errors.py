@@ -37,6 +37,7 @@ _NO_BODY = re.compile(r"HEAD \S+ .*400 Bad Request|\(400\) when calling the Head
 _STATUS = re.compile(r"status code: \d{3}[\w ]*")
 _CODE = re.compile(r"<Code>(.*?)</Code>")
 _MESSAGE = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
+_NO_TOKEN = re.compile(r"credential provider: CredentialsError: (.*)", re.DOTALL)
 _SHORTEST = 5
 """Characters of the shortest words that are looked for in answers."""
 
@@ -131,6 +132,8 @@ def _other(url: Url, answer: str, *, pinned: bool, denied: bool = False) -> Exce
     text = _told(url, answer)
     if pinned and "412 Precondition Failed" in text:  # obstore met it while it resumed a broken body
         return changed(url)
+    if found := _NO_TOKEN.search(answer):  # what gives credentials said so itself, before any request
+        return CredentialsError(f"{url}: {line(found[1])}")
     if _NO_RANGE.search(text):
         return EmptyObjectError(f"{url} holds no byte where some were asked for; it is empty or was cut")
     if "NoSuchBucket" in text:

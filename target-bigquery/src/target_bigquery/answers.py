@@ -195,7 +195,8 @@ def mapped(error: Exception, what: str) -> SingerArrowError:
         hint = "set credentials_path or credentials_json"
         return CredentialsError(f"{what}: the server wants credentials, and none are set for this api_endpoint; {hint}")
     if isinstance(error, auth.GoogleAuthError):
-        return CredentialsError(f"{what}: the Google credentials were refused ({_line(error)}); renew them")
+        said = error.args[0] if error.args else error  # what follows is the whole answer, which may hold tokens
+        return CredentialsError(f"{what}: the Google credentials were refused ({_line(said)}); renew them")
     if isinstance(error, requests.exceptions.SSLError):
         return LoadError(f"{what}: {_line(error)}; check the certificates and the api_endpoint")
     if isinstance(error, requests.RequestException | ConnectionError | TimeoutError | DataCorruption | api.RetryError):
@@ -233,7 +234,7 @@ def _of_call(error: Any, what: str) -> SingerArrowError:
     return LoadError(said)
 
 
-def _line(error: Exception) -> str:
+def _line(error: object) -> str:
     return " ".join(str(error).split())[:500]
 
 

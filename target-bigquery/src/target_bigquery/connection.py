@@ -118,7 +118,10 @@ def storage_token(settings: Settings) -> Callable[[], dict[str, Any]] | None:
                 found.append(find_credentials(settings))
             (credentials,) = found
             if not credentials.valid:
-                credentials.refresh(requests.Request())
+                try:
+                    credentials.refresh(requests.Request())
+                except Exception as error:  # noqa: BLE001 - all of the vendor's errors pass this boundary
+                    raise answers.mapped(error, "Getting a token for Google Cloud Storage") from None
             expiry = credentials.expiry
             return {"token": credentials.token, "expires_at": expiry.replace(tzinfo=UTC) if expiry else None}
 

@@ -14,8 +14,11 @@ from typing import Any
 
 import pytest
 from google.api_core import exceptions as api
+from google.auth import exceptions as auth
 
 from singer_arrow.errors import ConfigError, CredentialsError, ServiceError
+from singer_arrow.storage import Storage
+from singer_arrow.urls import Url
 from target_bigquery import connection
 from target_bigquery.config import Settings
 from target_bigquery.connection import Connection, find_credentials, storage_token
@@ -167,6 +170,29 @@ def test_tokens_for_the_storage_are_those_for_bigquery(monkeypatch: pytest.Monke
     assert token
     assert token() == {"token": "token 1", "expires_at": datetime(2026, 11, 22, 4, 0, tzinfo=UTC)}
     assert token()["token"] == "token 1"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "said"),
+    [
+        (auth.RefreshError("no token", {"id_token": "s3cret"}), CredentialsError, r"were refused \(no token\); renew"),
+        (auth.TransportError("no route"), ServiceError, "no route; check the network"),
+    ],
+)
+def test_credentials_that_are_refused_are_not_asked_for_again(
+    error: Exception, kind: type[Exception], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refused(Expiring):
+        def refresh(self, _: Callable[..., Any]) -> None:
+            raise error
+
+    monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
+    monkeypatch.setattr(connection, "find_credentials", lambda _: Refused())
+    storage = Storage(None, storage_token(Settings("p", "d")))
+    with pytest.raises(kind, match=f"gs://b/x: .*{said}") as caught:
+        storage.head(Url.parse("gs://b/x"))
+    assert "\n" not in str(caught.value)
+    assert "s3cret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
