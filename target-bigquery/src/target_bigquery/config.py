@@ -64,8 +64,8 @@ SETTINGS: dict[str, Any] = {
     ),
     "gcs_stage": text(
         "gs://bucket/prefix, where the dataset is: files are put there first, and one load job takes all that "
-        "max_batch_mb and max_batch_age_seconds gather, large files too. Parquet files that are on Google Cloud Storage "
-        "already are loaded where they are."
+        "max_batch_mb and max_batch_age_seconds gather, large files too. Parquet files that are on Google Cloud "
+        "Storage already are loaded where they are."
     ),
     "max_parallel_loads": {**LOADS["max_parallel_loads"], "description": "Load jobs that run at once."},
     "max_batch_age_seconds": {
