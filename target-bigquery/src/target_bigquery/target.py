@@ -23,7 +23,7 @@ from target_bigquery.load.files import Files
 from target_bigquery.load.processes import Processes
 from target_bigquery.load.rejected import Rejections
 from target_bigquery.load.replacement import Replacement
-from target_bigquery.load.storage_write import RECORD_AGE_SECONDS
+from target_bigquery.load.storage_write import record_age_seconds
 from target_bigquery.sink import BigQuerySink
 
 _PUTTING = 8
@@ -69,7 +69,7 @@ class TargetBigQuery(WarehouseTarget):
     def record_age_seconds(self) -> float | None:
         """See `LoadTarget.record_age_seconds`."""
         is_cheap = self.settings.load_via == STORAGE_WRITE and self.settings.load_method == APPEND
-        return min(RECORD_AGE_SECONDS, self.settings.max_batch_age_seconds) if is_cheap else None
+        return record_age_seconds(len(self._tallies), self.settings.max_batch_age_seconds) if is_cheap else None
 
     @cached_property
     def files(self) -> Files:

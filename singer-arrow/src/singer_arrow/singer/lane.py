@@ -64,13 +64,15 @@ class Lane(abc.ABC, Generic[WayT, PartT]):
     """The base of the lanes; see `loads.Lane` for what is called when.
 
     Class attributes say what a load method is like: `ordered` and `deferred` as `loads.Lane` does; `merges`, that rows
-    replace those with the same keys; `keeps_ledger`, that `loaded` knows which batches the table has.
+    replace those with the same keys; `keeps_ledger`, that `loaded` knows which batches the table has; `streams`, that
+    each file of records is a load of its own, soon after they were read (see `LoadTarget.record_age_seconds`).
     """
 
     ordered: ClassVar[bool] = False
     deferred: ClassVar[bool] = False
     merges: ClassVar[bool] = False
     keeps_ledger: ClassVar[bool] = False
+    streams: ClassVar[bool] = False
 
     def __init__(self, way: WayT) -> None:
         self.way = way

@@ -104,6 +104,11 @@ class LoadSink(BatchSink):
         return None
 
     @property
+    def is_streamed(self) -> bool:
+        """Whether each file of records is a load of its own, soon after they were read; known once the lane is."""
+        return False
+
+    @property
     def tracks_versions(self) -> bool:
         """Whether rows carry the version that their message carries."""
         return self.process_activate_version_messages and (

@@ -88,7 +88,7 @@ class LoadTarget(CheckedPlugin, Target):
 
     @property
     def record_age_seconds(self) -> float | None:
-        """How long records wait for others, where each file of them is a load of its own; None: as all else."""
+        """How long records of sinks that are streamed wait for others; None: as all else."""
         return None
 
     @property
@@ -413,13 +413,14 @@ class LoadTarget(CheckedPlugin, Target):
             try:
                 if self._is_ending:
                     return
-                age, held = self.limits.age_seconds, min(_MOST_HELD_SECONDS, self.limits.age_seconds)
+                age = most = self.limits.age_seconds
+                held = min(_MOST_HELD_SECONDS, most)
                 if (own := self.record_age_seconds) is not None:
-                    age, held = own, own / 4
+                    age, held = own, min(_MOST_HELD_SECONDS, own / 4)
                 if self.intake.is_due(held):
                     self.intake.flush()
                 for sink in self._sinks_active.values():
-                    if isinstance(sink, LoadSink) and sink.is_old(age):
+                    if isinstance(sink, LoadSink) and sink.is_old(age) and (sink.is_streamed or sink.is_old(most)):
                         self.drain_one(sink)
             except Exception as error:  # noqa: BLE001 - it is told where lines are read
                 self.intake.fail(error)  # while the lock is held: nothing may follow what was lost

@@ -202,6 +202,11 @@ class WarehouseSink(LoadSink):
         """See `LoadSink.record_schema`."""
         return self.conversion({}, keys=(), place=None).read_schema
 
+    @property
+    def is_streamed(self) -> bool:
+        """See `LoadSink.is_streamed`."""
+        return self.lane.streams
+
     def take_records(self, path: Path | None, rows: int, token: int, letters: Letters | None = None) -> None:
         """See `LoadSink.take_records`."""
         item = Item(
@@ -214,8 +219,7 @@ class WarehouseSink(LoadSink):
             stream=self.stream_name,
             letters=letters,
         )
-        alone = self.target.record_age_seconds is not None and not self.lane.deferred
-        self.target.loads.add(self.lane, item, token=token, kind=self.lane.kind(item), alone=alone)
+        self.target.loads.add(self.lane, item, token=token, kind=self.lane.kind(item), alone=self.is_streamed)
 
     def activate_version(self, new_version: int) -> None:
         """Take the rows of older versions out of the table, once all that came before is in it."""

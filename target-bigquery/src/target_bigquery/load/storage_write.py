@@ -31,9 +31,20 @@ from target_bigquery.load.rows import Rows
 from target_bigquery.load.upsert import Staged, Upsert
 from target_bigquery.types import Column
 
-RECORD_AGE_SECONDS = 1.0
-"""How long RECORD messages wait for others, where each load adds rows to the table at once."""
+_RECORD_AGE_SECONDS = 1.0
+_OPENED_A_SECOND = 2
+"""How many write streams a run of many streams opens for RECORD messages; a project has 10,000 an hour in a region."""
 _ROWS = "rows"
+
+
+def record_age_seconds(streams: int, most: float) -> float:
+    """How long RECORD messages wait for others, where each load adds rows to the table at once.
+
+    Args:
+        streams: How many streams the run has.
+        most: Seconds.
+    """
+    return min(most, max(_RECORD_AGE_SECONDS, streams / _OPENED_A_SECOND))
 
 
 def why_not(load_method: str, columns: Sequence[Column]) -> str | None:
@@ -47,6 +58,8 @@ def why_not(load_method: str, columns: Sequence[Column]) -> str | None:
 
 class StreamedAppend(AppendOnly):
     """append-only: each group is one write stream into the table."""
+
+    streams = True
 
     def make_ready(self, item: AnyItem[Any]) -> Any:
         """See the base; rows, or a part for a load job."""
