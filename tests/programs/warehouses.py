@@ -96,8 +96,8 @@ class BigQuery(Warehouse):
     target = TargetBigQuery
 
     def __init__(self, cloud: Cloud, client: Any, schema: str) -> None:
-        names = {"project": "TARGET_BIGQUERY_PROJECT", "api_endpoint": "TARGET_BIGQUERY_API_ENDPOINT"}
-        super().__init__(schema, {key: cloud.env[name] for key, name in names.items()})
+        names = ("project", "api_endpoint", "storage_write_endpoint")
+        super().__init__(schema, {name: cloud.env[f"TARGET_BIGQUERY_{name.upper()}"] for name in names})
         self._client = client
 
     def run(self, text: str) -> list[Row]:
