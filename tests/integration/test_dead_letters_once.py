@@ -136,6 +136,27 @@ def test_killed_while_the_load_job_of_the_good_rows_runs(
     check(warehouse)
 
 
+@pytest.mark.parametrize("warehouse", ["redshift"], indirect=True)
+def test_killed_before_the_transaction_commits(
+    warehouse: Warehouse,
+    messages: list[Message],
+    run: Programs,
+    tmp_path: Path,
+    redshift_faults: Callable[..., None],
+    rs: Any,
+) -> None:
+    redshift_faults({"match": "^insert into .*_sdc_batches", "delay_s": 60, "times": 1})
+
+    def is_written() -> bool:
+        said = [text for (text,) in rs.execute("LOCAL CLOUD STATEMENTS") if warehouse.schema in text]
+        return any("INSERT" in text and "_sdc_rejected" in text for text in said)
+
+    killed(warehouse, messages, run, tmp_path, is_written)
+    redshift_faults()
+    warehouse.load(messages, **DEAD)
+    check(warehouse)
+
+
 def _written(client: Any, dataset: str) -> bool:
     from google.api_core.exceptions import NotFound
 

@@ -1,0 +1,52 @@
+"""on_bad_row: dead_letter in target-bigquery, whichever way the good rows go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from singer_lines import Batches, load, record, rows, schema, state
+
+from local_cloud import Cloud
+
+METHODS = pytest.mark.parametrize("method", ["append-only", "upsert"])
+
+
+@pytest.fixture(params=["storage_write", "gcs_stage"])
+def config(request: pytest.FixtureRequest, cloud: Cloud, dataset: str) -> dict[str, Any]:
+    """Settings for the local BigQuery, for one way and then the other."""
+    env = cloud.environ()
+    common = {
+        "project": env["TARGET_BIGQUERY_PROJECT"],
+        "dataset": dataset,
+        "api_endpoint": env["TARGET_BIGQUERY_API_ENDPOINT"],
+        "on_bad_row": "dead_letter",
+    }
+    if request.param == "gcs_stage":
+        bucket: Path = request.getfixturevalue("gcs_bucket")
+        return common | {"gcs_stage": f"gs://{bucket.name}/stage"}
+    endpoint = env["TARGET_BIGQUERY_STORAGE_WRITE_ENDPOINT"]
+    return common | {"load_via": "storage_write", "storage_write_endpoint": endpoint}
+
+
+@METHODS
+def test_good_rows_are_loaded_and_bad_ones_put_aside_once(
+    method: str, config: dict[str, Any], batch: Batches, bq: Any, dataset: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content: list[dict[str, Any]] = rows(0, 12)
+    content[4]["id"] = content[9]["id"] = "no number"
+    run = [
+        schema(),
+        batch(content[:8], file_format="jsonl", batch_id="a"),
+        batch(content[8:], file_format="jsonl", batch_id="b"),
+        state(1),
+    ]
+    for _ in range(2):
+        load(run, config | {"load_method": method})
+    load([schema(), record(id="x"), record(id=12, name="name 12"), state(2)], config | {"load_method": method})
+    ids = [r["id"] for r in bq.query(f"SELECT id FROM `{dataset}.rows` ORDER BY id").result()]
+    assert ids == [n for n in range(13) if n not in (4, 9)]
+    found = bq.query(f"SELECT batch_id, position FROM `{dataset}._sdc_rejected` ORDER BY batch_id").result()
+    assert [(r["batch_id"], r["position"]) for r in found] == [(None, 2), ("a", 5), ("b", 2)]
+    assert '{"n":2}' in capsys.readouterr().out.replace(" ", "")
