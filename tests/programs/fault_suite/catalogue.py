@@ -15,8 +15,8 @@ RuleDict = Mapping[str, Any]
 APPEND, UPSERT, OVERWRITE = METHODS = ("append-only", "upsert", "overwrite")
 BATCH, RECORD = FORMS = ("BATCH", "RECORD")
 BIGQUERY, REDSHIFT = TARGETS = ("bigquery", "redshift")
-STREAMED = "storage_write"
-SERVICES = {"bigquery": "BigQuery", "redshift": "Redshift", "s3": "S3"}
+STREAMED, GCS_STAGE = "storage_write", "gcs_stage"
+SERVICES = {"bigquery": "BigQuery", "redshift": "Redshift", "s3": "S3", "gcs": "Google Cloud Storage"}
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,12 @@ class Load:
     def services(self) -> tuple[str, ...]:
         """What a run of it asks."""
         s3 = ("s3",) if self.target == REDSHIFT or self.form == BATCH else ()
-        return (self.target, *s3)
+        return (self.target, *s3, *(("gcs",) if self.via == GCS_STAGE else ()))
 
 
 LOADS = (
     *(Load(target, method, form) for target in TARGETS for method in METHODS for form in FORMS),
+    *(Load(BIGQUERY, m, BATCH, {GCS_STAGE: "gs://stage/faults"}, GCS_STAGE) for m in (APPEND, UPSERT)),
     # one line for each further way of loading
     *(Load(BIGQUERY, method, BATCH, {"load_via": STREAMED}, STREAMED) for method in (APPEND, UPSERT)),
 )
@@ -90,6 +91,7 @@ class Step:
 
 
 _EMIT = "singer_arrow.singer.sdk_target:LoadTarget._emit_state"
+_REMOVE = "singer_arrow.singer.stage:Remover.remove"
 _LOAD, _QUERY, _COPY = (
     "target_bigquery.jobs:Jobs.load",
     "target_bigquery.jobs:Jobs.query",
@@ -115,11 +117,18 @@ STEPS = (
     Step("before write stream ends", f"{_WRITES}.finalize", "before", target=BIGQUERY, via=STREAMED),
     Step("after write stream is claimed", _CLAIM, "after", target=BIGQUERY, methods=(APPEND,), via=STREAMED),
     Step("after write stream is committed", f"{_WRITES}.commit", "after", target=BIGQUERY, via=STREAMED),
+    Step("file staged", "singer_arrow.singer.stage:Stage.put", "after", target=BIGQUERY, via=GCS_STAGE),
+    Step("before insert", _LOAD, "before", target=BIGQUERY, via=GCS_STAGE),
+    Step("after insert", "google.cloud.bigquery:Client.load_table_from_uri", "after", target=BIGQUERY, via=GCS_STAGE),
+    Step("after load", _LOAD, "after", target=BIGQUERY, via=GCS_STAGE),
+    Step("before removal", _REMOVE, "before", target=BIGQUERY, via=GCS_STAGE),
+    Step("after removal", "singer_arrow.singer.stage:remove", "after", target=BIGQUERY, via=GCS_STAGE, once=True),
     Step("before MERGE", _QUERY, "before", match="^MERGE", target=BIGQUERY, methods=(UPSERT,)),
     Step("after MERGE", _QUERY, "after", match="^MERGE", target=BIGQUERY, methods=(UPSERT,)),
     Step("before swap", _COPY, "before", target=BIGQUERY, methods=(OVERWRITE,), once=True),
     Step("after swap", _COPY, "after", target=BIGQUERY, methods=(OVERWRITE,), once=True),
     Step("after upload", f"{_STAGE}.upload", "after", target=REDSHIFT, forms=(RECORD,)),
+    Step("before removal", _REMOVE, "before", target=REDSHIFT),
     Step("after manifest", f"{_STAGE}.put_manifest", "after", target=REDSHIFT),
     Step("after COPY", _EXECUTE, "after", match="^COPY", target=REDSHIFT),
     Step("ledger locked", _EXECUTE, "after", match="^LOCK", target=REDSHIFT),
@@ -145,6 +154,7 @@ _CANCELLED = {"code": "57014", "message": "canceling statement due to statement 
 FAULTS: dict[str, dict[str, RuleDict]] = {
     "bigquery": {name: {**rule, "code": "backendError"} for name, rule in _HTTP.items()},
     "s3": _HTTP,
+    "gcs": _HTTP,
     "redshift": {
         "503": {"action": "error"},  # what it answers when it is too busy: 1023, the serialization error
         "reset": {"action": "kill", "at": "before"},
@@ -240,7 +250,7 @@ def _of(load: Load) -> Iterator[Case]:
     yield from kills(load)
     yield from _blips(load)
     for service in load.services:
-        yield from outages(load, service, places=(0, 2) if service == "s3" else (0, 4, 9, 15, 22))
+        yield from outages(load, service, places=(0, 2) if service in ("s3", "gcs") else (0, 4, 9, 15, 22))
 
 
 def _blips(load: Load) -> Iterator[Case]:

@@ -27,7 +27,7 @@ from local_cloud.s3 import setup
 LONGEST_S = 90.0
 """A run that takes longer hangs."""
 CLEAR, KILLED = 1, {-signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGINT}
-ENDPOINTS = {"s3": "AWS_ENDPOINT_URL", "bigquery": "TARGET_BIGQUERY_API_ENDPOINT"}
+ENDPOINTS = {"s3": "AWS_ENDPOINT_URL", "bigquery": "TARGET_BIGQUERY_API_ENDPOINT", "gcs": "STORAGE_EMULATOR_HOST"}
 
 
 @dataclass(frozen=True)
@@ -265,7 +265,8 @@ class Site:
 
     def _proxy(self, service: str) -> FaultProxy:
         if service not in self.proxies:
-            upstream = {"s3": self.cloud.s3_url, "bigquery": self.cloud.bigquery_url}[service]
+            urls = {"s3": self.cloud.s3_url, "bigquery": self.cloud.bigquery_url, "gcs": self.cloud.gcs_url}
+            upstream = urls[service]
             self.proxies[service] = self.cloud.fault_proxy(upstream)
         return self.proxies[service]
 

@@ -164,7 +164,7 @@ def tell_each_state() -> None:
 def hasten() -> None:
     """Let the run wait for less long than it would: what it does after waiting is what matters here."""
     from singer_arrow import pace, stores
-    from singer_arrow.singer import retries
+    from singer_arrow.singer import retries, stage
     from target_bigquery import connection as bigquery
     from target_bigquery import jobs, ledger
     from target_redshift import connection as redshift
@@ -177,6 +177,7 @@ def hasten() -> None:
     change(vars(ledger), PATIENCE_SECONDS=1.0)
     change(vars(redshift), DEADLINE_SECONDS=3.0)
     change(vars(lane), DEADLINE_SECONDS=3.0)
+    change(vars(stage), DEADLINE_SECONDS=3.0)
     change(vars(pace), DEADLINE=3.0, _FIRST_PAUSE=0.01, _LONGEST_PAUSE=0.1)
     change(stores._CLIENT, read_timeout="600ms")
     tries = stores._tries

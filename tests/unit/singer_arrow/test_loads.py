@@ -105,8 +105,10 @@ def test_what_a_group_leaves_goes_once_its_state_is_out(kind: str) -> None:
     loads.finish(table)
     removed = [x for x in seen if isinstance(x, list)]
     assert removed == [["file 0", "file 1"]]
-    assert "n" in seen[0]
-    assert [x for x in seen if isinstance(x, dict)][-1] == {"n": 2}
+    told = [x for x in seen if isinstance(x, dict)]
+    assert (seen[0], told[-1]) == (told[0], {"n": 2})
+    if table.deferred:  # else a run that goes on from a STATE in between would replace the table by a part
+        assert told == [{"n": 2}]
     checkpoints.state({"n": 4})
     assert seen[-2:] == [{"n": 4}, ["file 2", "file 3"]]
 

@@ -59,11 +59,16 @@ class Checkpoints:
             tokens: What `open` gave.
             then: Called once a STATE that covers them is out, from whatever thread; it must return at once.
         """
+        self.close_together([(tokens, then)])
+
+    def close_together(self, groups: Iterable[tuple[Iterable[int], Callable[[], None] | None]]) -> None:
+        """As `close`, for several groups that become durable at once: no STATE leaves that is between them."""
         with self._lock:
-            closed = list(tokens)
-            self._open.difference_update(closed)
-            if then is not None:
-                self._after.append((max(closed, default=0), then))
+            for tokens, then in groups:
+                closed = list(tokens)
+                self._open.difference_update(closed)
+                if then is not None:
+                    self._after.append((max(closed, default=0), then))
             self._release()
             self._pump()
 

@@ -179,8 +179,7 @@ class Loads:
         lane.finish()
         with self._changed:
             done = self._deferred.pop(lane, [])
-        for tokens, then in done:
-            self._checkpoints.close(tokens, then)
+        self._checkpoints.close_together(done)
 
     def tick(self) -> None:
         """Load groups that are old enough; call it about every second, from any thread."""
