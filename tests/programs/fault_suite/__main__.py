@@ -82,7 +82,7 @@ def run(cases: Iterator[Case], sites: int) -> list[Outcome]:
 def tell(outcome: Outcome, number: int, seconds: float) -> None:
     """Say what is wrong with a case, and now and then how far it is."""
     for words in outcome.wrong:
-        print(f"NOT AS PROMISED: {outcome.case.name}: {words}\n{outcome.said[-3000:]}", flush=True)
+        print(f"NOT AS PROMISED: {outcome.case.name}: {words}\n{outcome.said[-30000:]}", flush=True)
     if number % 50 == 0:
         print(f"{number} cases in {seconds:.0f} s", file=sys.stderr, flush=True)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -124,7 +126,9 @@ class Forks:
         pid = self._answer(LONGEST_S)
         code = self._answer(LONGEST_S)
         if code is None and pid is not None:
-            subprocess.run(["kill", "-KILL", str(pid)], check=False)
+            os.kill(pid, signal.SIGUSR1)
+            time.sleep(1)
+            os.kill(pid, signal.SIGKILL)
             self._answer(LONGEST_S)
         # What was not written to its end was not read by whoever stores STATEs.
         whole = [

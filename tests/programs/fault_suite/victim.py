@@ -7,6 +7,7 @@ process of its own that ends as any interpreter does; only its start is saved, w
 
 from __future__ import annotations
 
+import faulthandler
 import functools
 import gc
 import importlib
@@ -67,6 +68,7 @@ def run(job: dict[str, Any]) -> None:
         os.dup2(handle, number)
         os.close(handle)
     sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "w" if n else "r", closefd=False) for n in range(3))
+    faulthandler.register(signal.SIGUSR1, sys.stderr)  # where it hangs
     os.environ.update(job["env"])
     load_one_by_one()
     tell_each_state()

@@ -1,0 +1,269 @@
+"""A small model of the targets: what tables hold after messages, and what must be in them when a STATE is out. Pure.
+
+Operations say what a tap does; `Model.play` turns them into messages and follows them by itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any
+
+import pyarrow as pa
+from singer_lines import Message, activate, record, schema, state
+
+Row = dict[str, Any]
+STREAMS = ("a", "b")
+TYPES: dict[str, pa.DataType] = {
+    "n": pa.int64(),
+    "t": pa.string(),
+    "f": pa.float64(),
+    "b": pa.bool_(),
+    "d": pa.date32(),
+    "m": pa.timestamp("us", "UTC"),
+}
+"""Columns that a SCHEMA may have, besides `id`, the key, and `tok`, which no two rows share."""
+NONE, SOFT, HARD = DELETES = ("none", "soft", "hard")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The stream has these columns from now on."""
+
+    stream: str
+    names: tuple[str, ...]
+
+    @property
+    def columns(self) -> pa.Schema:
+        """As Arrow has it."""
+        return pa.schema([("id", pa.int64()), ("tok", pa.int64()), *((name, TYPES[name]) for name in self.names)])
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows by their keys, with values for any column that the stream may have."""
+
+    stream: str
+    form: str
+    """RECORD, parquet or jsonl."""
+    rows: tuple[tuple[int, Mapping[str, Any]], ...]
+    has_id: bool = True
+
+
+@dataclass(frozen=True)
+class Again:
+    """A batch that was sent before is sent again: so manieth of the stream, counted round."""
+
+    stream: str
+    number: int
+
+
+@dataclass(frozen=True)
+class NewVersion:
+    """Rows of the stream bear the next version from now on."""
+
+    stream: str
+
+
+@dataclass(frozen=True)
+class Activate:
+    """The stream's version is the only one."""
+
+    stream: str
+
+
+@dataclass(frozen=True)
+class State:
+    """A STATE."""
+
+
+Operation = Schema | Rows | Again | NewVersion | Activate | State
+
+
+@dataclass
+class Sent:
+    """A batch that was sent: its message and its rows."""
+
+    message: Message
+    rows: list[Row]
+    is_loaded: bool = False
+
+
+@dataclass
+class Stream:
+    """One stream and its table.
+
+    Attributes:
+        table: its rows; `_version` and `_deleted` beside the columns.
+        replacement: what will take its place at the end of the run.
+        before: `tok`s of the table before this run.
+        history: key and `tok` of each row of this run, in order.
+        marks: how many of them there were at each STATE.
+        removed: keys that went, and how many of them there were by then.
+    """
+
+    schema: Schema
+    table: list[Row] = field(default_factory=list)
+    replacement: list[Row] | None = None
+    batches: list[Sent] = field(default_factory=list)
+    version: int = 1
+    history: list[tuple[int, int]] = field(default_factory=list)
+    before: Counter[int] = field(default_factory=Counter)
+    marks: dict[int, int] = field(default_factory=dict)
+    removed: list[tuple[int, int]] = field(default_factory=list)
+
+
+class Model:
+    """Follows one load method.
+
+    Args:
+        method: The setting load_method.
+        deletes: What ACTIVATE_VERSION does: nothing (no versions), soft or hard.
+        skips_known: Whether a batch with an id that was loaded before is left out.
+        batch: Writes a batch file; its message.
+    """
+
+    def __init__(self, method: str, deletes: str, *, skips_known: bool, batch: Callable[..., Message]) -> None:
+        self._method, self._deletes, self._skips_known, self._batch = method, deletes, skips_known, batch
+        self._streams: dict[str, Stream] = {}
+        self._tokens, self.states = 0, -1
+
+    def play(self, operations: Iterable[Operation], schemas: Sequence[Schema]) -> list[Message]:
+        """The messages of one run that ends well; the tables are then as it leaves them."""
+        messages: list[Message] = []
+        for stream in self._streams.values():
+            stream.history.clear()
+            stream.marks.clear()
+            stream.removed.clear()
+            stream.before = Counter(row["tok"] for row in stream.table)
+        for operation in [*schemas, *operations, State()]:
+            messages += self._messages(operation)
+        for stream in self._streams.values():
+            if stream.replacement is not None:
+                stream.table, stream.replacement = stream.replacement, None
+        return messages
+
+    def _messages(self, operation: Operation) -> list[Message]:
+        match operation:
+            case Schema():
+                known = self._streams.setdefault(operation.stream, Stream(operation))
+                known.schema = operation
+                return [schema(operation.stream, operation.columns)]
+            case State():
+                self.states += 1
+                for stream in self._streams.values():
+                    stream.marks[self.states] = len(stream.history)
+                return [state(self.states)]
+            case NewVersion():
+                self._streams[operation.stream].version += 1
+                return []
+            case Activate():
+                return [self._activate(self._streams[operation.stream])]
+            case Again():
+                return self._again(self._streams[operation.stream], operation.number)
+            case Rows():
+                return self._send(self._streams[operation.stream], operation)
+
+    def _send(self, stream: Stream, operation: Rows) -> list[Message]:
+        rows = []
+        for key, values in operation.rows:
+            self._tokens += 1
+            rows.append({"id": key, "tok": self._tokens, **{n: values[n] for n in stream.schema.names}})
+        name, version = stream.schema.stream, stream.version
+        if operation.form == "RECORD":
+            self._take(stream, rows)
+            return [record(name, version=version, **in_json(row)) for row in rows]
+        message = self._batch(
+            rows if operation.form == "parquet" else [in_json(row) for row in rows],
+            stream=name,
+            columns=stream.schema.columns,
+            file_format=operation.form,
+            batch_id=f"{name}-{len(stream.batches)}" if operation.has_id else None,
+            version=version,
+        )
+        sent = Sent(message, rows)
+        stream.batches.append(sent)
+        self._load(stream, sent)
+        return [message]
+
+    def _again(self, stream: Stream, number: int) -> list[Message]:
+        if not stream.batches:
+            return []
+        sent = stream.batches[number % len(stream.batches)]
+        self._load(stream, sent)
+        return [sent.message]
+
+    def _load(self, stream: Stream, sent: Sent) -> None:
+        if sent.is_loaded and self._skips_known and "batch_id" in sent.message:
+            return
+        sent.is_loaded = True
+        rows = [{name: row[name] for name in ("id", "tok", *stream.schema.names) if name in row} for row in sent.rows]
+        self._take(stream, rows, sent.message["version"])
+
+    def _take(self, stream: Stream, rows: list[Row], version: int | None = None) -> None:
+        stream.history += [(row["id"], row["tok"]) for row in rows]
+        names = ("id", "tok", *stream.schema.names)
+        marked = [
+            {**dict.fromkeys(names), **row, "_version": version or stream.version, "_deleted": False} for row in rows
+        ]
+        if self._method == "overwrite":
+            stream.replacement = [*(stream.replacement or []), *marked]
+        elif self._method == "append-only":
+            stream.table += marked
+        else:
+            by_key = {row["id"]: row for row in stream.table}
+            for row in marked:
+                by_key[row["id"]] = {**by_key.get(row["id"], {}), **row}
+            stream.table = list(by_key.values())
+
+    def _activate(self, stream: Stream) -> Message:
+        if self._method == "overwrite":
+            stream.replacement = stream.replacement or []
+        elif self._deletes == HARD:
+            gone = [row["id"] for row in stream.table if row["_version"] < stream.version]
+            stream.removed += [(key, len(stream.history)) for key in gone]
+            stream.table = [row for row in stream.table if row["_version"] >= stream.version]
+        elif self._deletes == SOFT:
+            for row in stream.table:
+                row["_deleted"] |= row["_version"] < stream.version
+        return activate(stream.version, stream.schema.stream)
+
+    def rows(self, stream: str) -> list[tuple[Any, ...]]:
+        """The rows of a table, as `comparable` has them."""
+        deleted = self._deletes == SOFT
+        return sorted(
+            (comparable(row, deleted=deleted and row["_deleted"]) for row in self._streams[stream].table), key=repr
+        )
+
+    def missing(self, stream: str, number: int, found: Sequence[tuple[int, int]]) -> list[Any]:
+        """What a STATE of this run says is in the table and is not; of the keys and `tok`s that were found there."""
+        known = self._streams[stream]
+        mark = known.marks[number]
+        if self._method == "overwrite":
+            wanted = Counter((row["id"], row["tok"]) for row in known.table if mark)
+            return list((wanted - Counter(found)).elements())
+        stays = Counter(row["tok"] for row in known.table)
+        if self._method == "append-only":
+            sent = known.before + Counter(token for _, token in known.history[:mark])
+            return list(((sent & stays) - Counter(token for _, token in found)).elements())
+        there = dict(found)
+        went = {key for key, place in known.removed if place >= mark}
+        allowed: dict[int, set[int]] = defaultdict(set)
+        for place, (key, token) in enumerate(known.history):
+            if place < mark:
+                allowed[key] = {token}
+            elif key in allowed:
+                allowed[key].add(token)
+        return [key for key, tokens in allowed.items() if key not in went and there.get(key) not in tokens]
+
+
+def comparable(row: Mapping[str, Any], *, deleted: bool) -> tuple[Any, ...]:
+    """A row of a table, whatever columns the table has by now."""
+    return (row["id"], row["tok"], *(row.get(name) for name in TYPES), deleted)
+
+
+def in_json(row: Row) -> Row:
+    """A row as RECORD messages have it."""
+    return {n: v.isoformat() if isinstance(v, date | datetime) else v for n, v in row.items()}
