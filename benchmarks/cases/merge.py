@@ -72,7 +72,9 @@ def build(bench: Workbench) -> Case:
         contenders=[
             contender(ANYWHERE, "key_properties: id", ("id",)),
             contender(BY_KEY, "key_properties: id, day", ("id", "day")),
-            contender(BY_SETTING, "key_properties: id", ("id",), keys_stay_in_partition=True),
+            contender(
+                BY_SETTING, "key_properties: id, keys_stay_in_partition: true", ("id",), keys_stay_in_partition=True
+            ),
         ],
         goals=[
             Goal("times as many bytes without the day in the key", "bytes", BY_KEY, ANYWHERE, at_least=20, turned=True),
