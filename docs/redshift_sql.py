@@ -178,6 +178,7 @@ class Examples:
     def _questions(self) -> Iterator[Example]:
         yield _call("longest_texts", self.staging, [self.columns[1].name])
         yield _call("key_facts", self.staging, self.keys)
+        yield _call("key_facts", self.staging, self.keys, bounded=self.keys)
         yield _call("key_facts", self.staging, self.keys, bounded=self.keys, deleted=self.columns[3].name)
         yield _call("duplicate_key", self.staged, self.columns, self.keys)
 

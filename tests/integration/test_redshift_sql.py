@@ -246,7 +246,7 @@ def copies(scenario: Scenario, put: Any) -> None:
     assert scenario.run("COPIED_ROWS").value == 2
     assert scenario.run("longest_texts").rows == [(0,)]
     assert scenario.run("key_facts").rows == [(0,)]
-    assert scenario.run("key_facts", 1).rows == [(0, "1", str(ROW["Order ID"]), 1)]
+    assert scenario.run("key_facts", 2).rows == [(0, "1", str(ROW["Order ID"]), 1)]
     scenario.run("insert", 0)
     check(scenario)
     scenario.run("insert", 2)
@@ -319,6 +319,7 @@ def publishing(scenario: Scenario) -> None:
     assert len(scenario.run("ledger_entries", params=("s'\\",)).rows) == 1
     scenario.run("clear_ledger", params=("s'\\",))
     assert not scenario.run("ledger_entries", params=("s'\\",)).rows
+    rejected(scenario)
     scenario.run("merge", 2)
     assert texts(scenario) == [(1, "two"), (2, "four")]
     assert scenario.run("delete_matching", 1).affected == scenario.run("delete_said").affected == 0
@@ -330,6 +331,13 @@ def publishing(scenario: Scenario) -> None:
     assert scenario.run("delete_versions", params=(2,)).affected == 1
     scenario.run("delete_all")
     assert not scenario.run("has_rows").rows
+
+
+def rejected(scenario: Scenario) -> None:
+    scenario.run("create_rejected")
+    row = ["s'\\", "a", "s3://b/f", 7, "c", "why", '{"a": 1}', 0]
+    scenario.run("add_rejected", params=(*row, *row))
+    assert scenario.run("delete_rejected", params=("s'\\", "a", "b")).affected == 2
 
 
 def fill(

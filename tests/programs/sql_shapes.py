@@ -20,9 +20,12 @@ _STEPS: list[tuple[str, str]] = [
     (r'"n" AS "n"', '"n"'),
     (r'COUNT\(\*\) - COUNT\("n"\)', "NULLS"),
     (r'MAX\(OCTET_LENGTH\("n"\)\)', "LONGEST"),
+    (r'CAST\(MIN\("n"\) AS TYPE\), CAST\(MAX\("n"\) AS TYPE\)', "SPAN"),
+    (r'"n" BETWEEN (?:-?0|\'s\') AND (?:-?0|\'s\')', '"n" = "n"'),
 ]
 _ITEM = (
-    r'"n" TYPE(?: NOT NULL)?|"n" = "n"|"n"|\?|NULLS|LONGEST|\((?:\?|SYSDATE)(?:, (?:\?|SYSDATE))*\)|SELECT "n" FROM "n"'
+    r'"n" TYPE(?: NOT NULL)?|"n" = "n"|"n"|\?|NULLS|LONGEST|SPAN|\((?:\?|SYSDATE)(?:, (?:\?|SYSDATE))*\)'
+    r'|SELECT "n" FROM "n"'
 )
 
 
