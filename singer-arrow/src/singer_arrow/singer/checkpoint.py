@@ -38,6 +38,7 @@ class Checkpoints:
         self._lock = threading.RLock()
         self._next = 0
         self._open: set[int] = set()
+        self._lowest = 1  # of the open ones, or the next one: tokens only grow
         self._waiting: deque[tuple[int, State]] = deque()
         self._ready: tuple[int, State] | None = None
         self._after: list[tuple[int, Callable[[], None]]] = []
@@ -105,8 +106,9 @@ class Checkpoints:
             return bool(self._waiting)
 
     def _release(self) -> None:
-        lowest = min(self._open, default=None)
-        while self._waiting and (lowest is None or self._waiting[0][0] < lowest):
+        while self._lowest <= self._next and self._lowest not in self._open:
+            self._lowest += 1
+        while self._waiting and self._waiting[0][0] < self._lowest:
             self._ready = self._waiting.popleft()
 
     def _pump(self, *, now: bool = False) -> None:
