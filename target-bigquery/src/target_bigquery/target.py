@@ -85,8 +85,8 @@ class TargetBigQuery(WarehouseTarget):
     @property
     def limits(self) -> Limits:
         """See `LoadTarget.limits`; to put files into a bucket is mostly waiting, so more of that is done at once."""
-        limits = super().limits
-        return replace(limits, workers=max(_PUTTING, self.cores)) if self.settings.stage else limits
+        puts_files = self.settings.stage is not None and self.settings.load_via != STORAGE_WRITE
+        return replace(super().limits, workers=max(_PUTTING, self.cores)) if puts_files else super().limits
 
     @cached_property
     def storage(self) -> Storage:

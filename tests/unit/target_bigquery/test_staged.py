@@ -24,6 +24,7 @@ from target_bigquery.load import staged
 from target_bigquery.load.files import Item, Part
 from target_bigquery.load.processes import Processes
 from target_bigquery.load.staged import StagedFiles
+from target_bigquery.target import TargetBigQuery
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
 
@@ -135,3 +136,15 @@ def test_a_file_that_changes_while_it_is_loaded_is_an_error(files: StagedFiles, 
     path.unlink()
     with pytest.raises(LoadError, match=r"a\.parquet was replaced or deleted"):
         upload.check()
+
+
+def test_more_is_done_at_once_where_that_is_putting_files_into_the_stage() -> None:
+    def workers(**more: Any) -> tuple[int, int]:
+        target = TargetBigQuery(config={"project": "p", "dataset": "d", **more})
+        return target.limits.workers, target.cores
+
+    put, cores = workers(gcs_stage="gs://b/x")
+    assert put == max(8, cores)
+    assert (
+        workers()[0] == workers(gcs_stage="gs://b/x", load_via="storage_write")[0] == cores
+    )  # rows are converted here
