@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -146,13 +147,16 @@ def test_rows_that_are_too_large_go_by_a_load_job(
 
 
 def test_upsert(config: Config, batch: Batches, table: Any, bq: Any, dataset: str) -> None:
-    upsert = config | {"load_method": "upsert", "max_batch_mb": 0.000001}
+    upsert = config | {"load_method": "upsert", "max_batch_mb": 0.000001, "cluster_by": ["id"]}
     load(
         [schema(), batch([*rows(0, 3), {"id": 1, "name": "b"}]), record(id=2, name="c"), record(id=3, name="d")], upsert
     )
     assert [(r["id"], r["name"]) for r in table()] == [(0, "name 0"), (1, "b"), (2, "c"), (3, "d")]
     assert load_jobs(bq, dataset) == 0
     assert [t.table_id for t in bq.list_tables(dataset)] == ["rows"]
+    merges = [j.query for j in bq.list_jobs() if j.job_type == "query" and "MERGE" in j.query and dataset in j.query]
+    assert merges
+    assert all(re.search(r"t\.`id` (?:= (?!s\.)|BETWEEN )", text) for text in merges), merges  # it is bounded
 
 
 def test_overwrite_goes_by_load_jobs(
@@ -181,6 +185,7 @@ def test_new_columns_reach_a_table_that_is_written_to(config: Config, batch: Bat
 
 # Calls that fail
 
+_HIDDEN = "'TABLES_UPDATE_DATA' denied on resource 't' (or it may not exist)."
 PASSING: dict[str, list[dict[str, Any]]] = {
     "not done": [
         {"call": "create", "status": "UNAVAILABLE", "times": 2},
@@ -213,6 +218,8 @@ PASSING: dict[str, list[dict[str, Any]]] = {
     ],
     "new to it": [
         {"call": "create", "status": "NOT_FOUND", "times": 2},
+        {"call": "create", "status": "PERMISSION_DENIED", "message": f"Permission {_HIDDEN}", "times": 2},
+        {"call": "append", "status": "PERMISSION_DENIED", "message": f"Permission {_HIDDEN}", "times": 1},
         {"call": "append", "code": "SCHEMA_MISMATCH_EXTRA_FIELDS", "status": "INVALID_ARGUMENT", "times": 2},
     ],
 }
@@ -252,6 +259,11 @@ def test_what_passes_is_met_with_another_try(
             {"call": "create", "status": "PERMISSION_DENIED"},
             CredentialsError,
             "Opening a write stream .*check the cred",
+        ),
+        (
+            {"call": "create", "status": "PERMISSION_DENIED", "message": f"Permission {_HIDDEN}"},
+            CredentialsError,
+            "Opening a write stream .*may not exist.*check the cred",
         ),
         (
             {"call": "append", "status": "UNAUTHENTICATED"},

@@ -94,7 +94,7 @@ class StreamLedger:
         Waits for a job that is still running.
         """
         self._open(create=True)
-        for entry in self._known(batch_id):
+        for entry in sorted(self._known(batch_id), key=lambda e: e.job_id not in self._outcomes):
             outcome = self._outcome(entry)
             if outcome.loaded and outcome.ended >= self._since:
                 return outcome.ended

@@ -21,7 +21,10 @@ from target_bigquery.write_errors import Kind, WriteError, classify
 T = TypeVar("T")
 CONNECTION_SECONDS = 600.0
 """How long one connection is written to; what was not acknowledged by then is sent again on another."""
+HIDDEN_SECONDS = 30.0
+"""How long a table that is denied \"or may not exist\" is asked for again: BigQuery also says so in passing."""
 _QUOTA_HINT = "raise the quota in the Google Cloud console, or set load_via: load_job"
+_DENIED_HINT = "check the credentials and the roles they have (BigQuery Data Editor)"
 _TRACE = "target-bigquery"
 
 
@@ -89,8 +92,7 @@ class WriteApi:
         Raises:
             WriteError: It cannot be done; with `ANEW` or `GONE`, another write stream may take them.
         """
-        what, done, waiting = f"Writing to {_short(name)}", 0, Waiting(logger)
-        tries = pauses(connection.DEADLINE_SECONDS)
+        what, done, tries = f"Writing to {_short(name)}", 0, _Tries()
         while done < len(requests):
             before = done
             try:
@@ -100,14 +102,9 @@ class WriteApi:
                 if error.kind is Kind.THERE:
                     done += 1
                     continue
-                if error.kind not in (Kind.RETRY, Kind.QUOTA):
-                    raise
                 if done > before:
-                    tries = pauses(connection.DEADLINE_SECONDS)
-                pause = next(tries)
-                if pause is None:
-                    raise _in_vain(error) from None
-                waiting.before_again(pause, error)
+                    tries = _Tries()
+                tries.wait(error)
 
     def finalize(self, name: str) -> int:
         """End a write stream: nothing can be appended any more; the number of its rows."""
@@ -184,17 +181,37 @@ class WriteApi:
 
     def _call(self, what: str, function: Callable[[], T]) -> T:
         """Call Google's library: errors become ours, transient ones are met with another try."""
-        waiting = Waiting(logger)
-        for pause in pauses(connection.DEADLINE_SECONDS):
+        tries = _Tries()
+        while True:
             try:
                 return _mapped(what, function)
             except WriteError as error:
-                if error.kind not in (Kind.RETRY, Kind.QUOTA):
-                    raise
-                if pause is None:
-                    raise _in_vain(error) from None
-                waiting.before_again(pause, error)
-        raise AssertionError
+                tries.wait(error)
+
+
+class _Tries:
+    """The tries of one call, from the first error on."""
+
+    def __init__(self) -> None:
+        self._waiting = Waiting(logger)
+        self._pauses = pauses(connection.DEADLINE_SECONDS)
+        self._hidden = pauses(min(HIDDEN_SECONDS, connection.DEADLINE_SECONDS))
+
+    def wait(self, error: WriteError) -> None:
+        """Wait until another try is due.
+
+        Raises:
+            CredentialsError, LoadError: Another one is of no use.
+        """
+        if error.kind not in (Kind.RETRY, Kind.QUOTA, Kind.HIDDEN):
+            raise error
+        pause = next(self._hidden if error.kind is Kind.HIDDEN else self._pauses)
+        if pause is None and error.kind is Kind.HIDDEN:
+            raise CredentialsError(str(error)) from None
+        if pause is None:
+            msg = f"{error}; it was tried again in vain, run again later"
+            raise LoadError(msg) from None
+        self._waiting.before_again(pause, error)
 
 
 def table_of(name: str) -> str:
@@ -281,14 +298,11 @@ def _storage_code(detail: Any) -> str | None:
 def _refused(what: str, status: str, message: str, storage_code: str | None) -> SingerArrowError:
     text = " ".join(message.split())[:1000]
     said = f"{what}: {storage_code or status}: {text}"
-    kind = classify(status, storage_code)
+    kind = classify(status, storage_code, text)
     if kind is Kind.DENIED:
-        return CredentialsError(f"{said}; check the credentials and the roles they have (BigQuery Data Editor)")
-    return WriteError(f"{said}; {_QUOTA_HINT}" if kind is Kind.QUOTA else said, kind)
-
-
-def _in_vain(error: WriteError) -> LoadError:
-    return LoadError(f"{error}; it was tried again in vain, run again later")
+        return CredentialsError(f"{said}; {_DENIED_HINT}")
+    hint = {Kind.QUOTA: f"; {_QUOTA_HINT}", Kind.HIDDEN: f"; {_DENIED_HINT}"}.get(kind, "")
+    return WriteError(f"{said}{hint}", kind)
 
 
 def _short(name: str) -> str:

@@ -15,6 +15,7 @@ class Kind(Enum):
     ANEW = "a new write stream: this one, or the table as it was, is of no use any more"
     GONE = "the write stream is not known any more"
     QUOTA = "a quota is used up; the same again after a while"
+    HIDDEN = "permissions, or a table that it does not find just now: the same again, for a short while"
     DENIED = "credentials or permissions"
     REFUSED = "what was sent is wrong"
 
@@ -55,11 +56,14 @@ _BY_STATUS = {
 }
 
 
-def classify(status: str, storage_code: str | None = None) -> Kind:
+def classify(status: str, storage_code: str | None = None, message: str = "") -> Kind:
     """Tell what an answer calls for.
 
     Args:
         status: The name of the gRPC status, such as `UNAVAILABLE`.
         storage_code: BigQuery's own word in its details, such as `OFFSET_ALREADY_EXISTS`.
+        message: Its text.
     """
+    if status == "PERMISSION_DENIED" and "may not exist" in message:
+        return Kind.HIDDEN
     return _BY_STORAGE_CODE.get(storage_code or "") or _BY_STATUS.get(status, Kind.REFUSED)

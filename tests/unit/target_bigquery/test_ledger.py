@@ -334,6 +334,12 @@ def test_a_claim_for_a_write_stream_that_is_forgotten_is_for_people(server: Serv
     assert opened(server).loaded("a") is None  # the table is younger
 
 
+def test_a_forgotten_write_stream_is_nobodys_question_where_the_batch_was_loaded_again(server: Server) -> None:
+    server.insert(job_id(server), "query", claims="projects/p/datasets/d/tables/t/streams/x")
+    entered(server, "a", f"{opened(server)._prefix}2{SETTLED}")
+    assert opened(server).loaded("a") is not None
+
+
 def test_what_is_settled_is_written_with_the_next_entries_and_once(server: Server) -> None:
     ledger = opened(server)
     first, _ = ledger.begin({"b": 1, "c": 1})

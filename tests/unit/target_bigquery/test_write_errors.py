@@ -36,3 +36,8 @@ from target_bigquery.write_errors import Kind, classify
 )
 def test_what_an_answer_calls_for(status: str, code: str | None, kind: Kind) -> None:
     assert classify(status, code) is kind
+
+
+def test_what_is_denied_or_does_not_exist() -> None:
+    text = "Permission 'TABLES_UPDATE_DATA' denied on resource 'projects/p/datasets/d/tables/t' (or it may not exist)."
+    assert classify("PERMISSION_DENIED", None, text) is Kind.HIDDEN

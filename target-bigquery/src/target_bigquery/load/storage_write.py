@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from singer_arrow.batch.conversion import ORDER
+from singer_arrow.batch.extents import together
 from singer_arrow.batch.rejects import Rejects
 from singer_arrow.singer.declare import APPEND, OVERWRITE, UPSERT
 from singer_arrow.singer.items import Item as AnyItem
@@ -22,6 +23,7 @@ from singer_arrow.singer.names import digest
 from singer_arrow.singer.retries import Waiting, pauses
 from singer_arrow.urls import Url
 from target_bigquery import connection, migrate
+from target_bigquery.bounds import bounds
 from target_bigquery.connection import logger
 from target_bigquery.load import load_job, rows, write_stream
 from target_bigquery.load.append import AppendOnly
@@ -75,7 +77,7 @@ class StreamedAppend(AppendOnly):
             if rest := [p for p in ready if p.rows]:
                 self._write(rest)
         finally:
-            _discard(parts)
+            _discard(self.way, parts)
 
     def count(self, upload: Upload) -> None:
         """See the base."""
@@ -116,9 +118,9 @@ class StreamedUpsert(Upsert):
         """Load a group into a staging table."""
         bigquery, table = self.way.client, self.way.destination
         ready, large = _sorted(parts)
-        if not ready and not large:
-            return None
         try:
+            if not ready and not large:
+                return None
             name = migrate.staging_name(table.name, uuid.uuid4().hex)
             fields = [*migrate.nullable(table.load_fields), {"name": ORDER, "type": "INTEGER"}]
             migrate.create_staging(bigquery, name, fields)
@@ -134,9 +136,11 @@ class StreamedUpsert(Upsert):
             if rest := [p for p in ready if p.rows]:
                 _commit(self.way, write_stream.fill(bigquery.writes, name, rest))
         finally:
-            _discard(parts)
-            self.way.files.discard(*large)
-        return Staged(name, _told([*ready, *large]))
+            _discard(self.way, parts)
+        loaded: list[Rows | Part] = [*ready, *large]
+        told = _told(loaded)
+        extents = together([p.item.conversion.extents for p in loaded], told.rows)
+        return Staged(name, told, bounds(extents, table.columns))
 
     def count(self, upload: Upload) -> None:
         """See the base."""
@@ -168,10 +172,12 @@ def _sorted(parts: Sequence[Any]) -> tuple[list[Rows], list[Part]]:
     return [p for p in live if isinstance(p, Rows)], [p for p in live if isinstance(p, Part)]
 
 
-def _discard(parts: Sequence[Any]) -> None:
+def _discard(way: Way, parts: Sequence[Any]) -> None:
     for part in parts:
         if isinstance(part, Rows):
             part.path.unlink(missing_ok=True)
+        else:
+            way.files.discard(part)
 
 
 def _commit(way: Way, name: str) -> datetime:
@@ -181,7 +187,8 @@ def _commit(way: Way, name: str) -> datetime:
 def _told(parts: Sequence[Rows | Part]) -> Upload:
     """What the lanes count."""
     kind = _ROWS if any(isinstance(p, Rows) for p in parts) else ""
-    return Upload(None, kind, sum(p.rows for p in parts), sum(p.bytes for p in parts), is_temporary=False)
+    count = sum(p.rows if isinstance(p, Rows) else p.kept for p in parts)
+    return Upload(None, kind, count, sum(p.bytes for p in parts), is_temporary=False)
 
 
 def _count(way: Way, upload: Upload) -> None:

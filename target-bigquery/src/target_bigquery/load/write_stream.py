@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Sequence
-from contextlib import ExitStack
 from datetime import UTC, datetime
 
 from singer_arrow.errors import LoadError
@@ -48,15 +47,14 @@ def fill(api: WriteApi, table: str, parts: Sequence[Rows]) -> str:
 
 def _fill_once(api: WriteApi, table: str, parts: Sequence[Rows]) -> str:
     name = api.create(table)
-    with ExitStack() as stack:
-        requests, total = list[Sent](), 0
-        for part in parts:
-            with part.path.open("rb") as file:
-                view = stack.enter_context(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-            for span in part.spans:
-                requests.append(Sent(total, span, view))
-                total += span.rows
-        api.append(name, parts[0].schema, requests)
+    requests, total = list[Sent](), 0
+    for part in parts:
+        with part.path.open("rb") as file:
+            view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        for span in part.spans:
+            requests.append(Sent(total, span, view))
+            total += span.rows
+    api.append(name, parts[0].schema, requests)  # a thread of gRPC may hold them a little longer, and then lets go
     taken = api.finalize(name)
     if taken != total:
         msg = f"Writing to table {table}: BigQuery took {taken} of {total} rows"
