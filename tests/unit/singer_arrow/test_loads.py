@@ -168,6 +168,19 @@ def test_groups_end_when_they_are_long_heavy_or_old() -> None:
     assert table.published == [[1]]
 
 
+def test_what_was_read_long_ago_waits_for_no_more() -> None:
+    loads, checkpoints, _ = start(age_seconds=1000)
+    table = Table()
+    add(loads, checkpoints, table, Part(1))
+    loads.tick()
+    add(loads, checkpoints, table, Part(2), since=time.monotonic() - 1001)
+    add(loads, checkpoints, table, Part(3), since=time.monotonic())
+    loads.tick()  # which ends the group
+    add(loads, checkpoints, table, Part(4))
+    loads.wait()
+    assert sorted(table.published) == [[1, 2, 3], [4]]  # in any order, as the lane is not ordered
+
+
 def test_items_of_another_kind_and_large_ones_are_groups_of_their_own() -> None:
     loads, checkpoints, _ = start()
     table = Table(ordered=True)

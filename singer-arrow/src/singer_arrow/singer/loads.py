@@ -130,7 +130,16 @@ class Loads:
         self._preparing = Workers(limits.workers, "prepare")
         self._loading = Workers(limits.parallel, "load")
 
-    def add(self, lane: AnyLane, content: Any, *, token: int, kind: str = "", alone: bool = False) -> None:
+    def add(
+        self,
+        lane: AnyLane,
+        content: Any,
+        *,
+        token: int,
+        kind: str = "",
+        alone: bool = False,
+        since: float | None = None,
+    ) -> None:
         """Take the next item of a stream; its token is closed once it is durable.
 
         Waits while too much is under way.
@@ -141,6 +150,7 @@ class Loads:
             token: Its token at the checkpoints.
             kind: Only items of one kind share a group.
             alone: The item is a group of its own.
+            since: When it was read, by time.monotonic; None: now.
 
         Raises:
             Exception: Whatever failed first, now or before.
@@ -154,6 +164,8 @@ class Loads:
                 group = None
             if group is None:
                 group = self._gathering[lane] = _Group(lane, kind, time.monotonic())
+            if since is not None:
+                group.opened_at = min(group.opened_at, since)
             self._unprepared += 1
             group.parts.append(self._preparing.submit(self._prepare, group, content))
             group.tokens.append(token)  # last: where a signal breaks in, no token goes without its part

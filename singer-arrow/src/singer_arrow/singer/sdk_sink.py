@@ -73,7 +73,8 @@ class LoadSink(BatchSink):
         self._refused = RefusedRecords()
         self._refusal: DataError | None = None
         self._token = 0
-        self._since = 0.0
+        self.records_since = 0.0
+        """When the first of the records that wait, or of those that are handed over, was read; by time.monotonic."""
         properties = self.schema["properties"]
         self._dates = {name: kind for name, prop in properties.items() if (kind := date_format(prop))}
         self._against = validator(self.schema)
@@ -154,7 +155,7 @@ class LoadSink(BatchSink):
 
     def is_old(self, seconds: float) -> bool:
         """Whether records wait for longer than that."""
-        return self._file is not None and time.monotonic() - self._since >= seconds
+        return self._file is not None and time.monotonic() - self.records_since >= seconds
 
     @property
     def holds_rows(self) -> bool:
@@ -263,7 +264,7 @@ class LoadSink(BatchSink):
     def start_batch(self, context: dict[str, Any]) -> None:  # noqa: ARG002 - the SDK's signature
         """Open a token for the records to come."""
         self._token = self.target.checkpoints.open()
-        self._since = time.monotonic()
+        self.records_since = time.monotonic()
 
     def process_record(self, record: dict[str, Any], context: dict[str, Any]) -> None:  # noqa: ARG002
         """Write a record to the file."""

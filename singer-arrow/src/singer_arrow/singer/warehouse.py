@@ -219,7 +219,8 @@ class WarehouseSink(LoadSink):
             stream=self.stream_name,
             letters=letters,
         )
-        self.target.loads.add(self.lane, item, token=token, kind=self.lane.kind(item), alone=self.is_streamed)
+        kind = self.lane.kind(item)
+        self.target.loads.add(self.lane, item, token=token, kind=kind, alone=self.is_streamed, since=self.records_since)
 
     def activate_version(self, new_version: int) -> None:
         """Take the rows of older versions out of the table, once all that came before is in it."""
