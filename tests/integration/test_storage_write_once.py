@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from singer_lines import Batches, Message, lines, load, rows, schema, state
+from singer_lines import Batches, Message, lines, load, record, rows, schema, state
 from waiting import wait_until
 
 from local_cloud import Cloud
@@ -160,6 +160,15 @@ def test_what_was_committed_is_written_down(
     assert load(run, config).tally("rows").counts()["skipped"] == 3
     assert cloud.write_faults()[0]["fired"] == 0
     assert ids() == list(range(6))
+
+
+def test_a_run_that_fails_writes_down_what_it_committed(
+    config: Config, batch: Batches, bq: Any, dataset: str, fail_writes: Fail
+) -> None:
+    fail_writes({"call": "create", "match": dataset, "status": "INVALID_ARGUMENT", "skip": 1})
+    with pytest.raises(LoadError, match="INVALID_ARGUMENT"):
+        load([*some(batch, 1), record(id=9, name="x")], config | {"max_parallel_loads": 1})
+    assert [e["batch_id"] for e in entries(bq, dataset) if e["job_id"].endswith(":committed")] == ["batch-0"]
 
 
 def test_a_forgotten_write_stream_that_nobody_wrote_down(

@@ -10,6 +10,7 @@ from singer_arrow.errors import SingerArrowError
 from singer_arrow.singer.declare import APPEND
 from singer_arrow.singer.loads import Limits
 from singer_arrow.singer.names import REJECTED
+from singer_arrow.singer.sdk_target import GRACE_SECONDS
 from singer_arrow.singer.stage import Stage
 from singer_arrow.singer.warehouse import WarehouseTarget
 from singer_arrow.singer.workers import Workers
@@ -122,11 +123,28 @@ class TargetBigQuery(WarehouseTarget):
     def process_endofpipe(self) -> None:
         """See `LoadTarget.process_endofpipe`."""
         super().process_endofpipe()
+        self._write_down()
+
+    def abandon(self, error: BaseException | None = None) -> None:
+        """See `LoadTarget.abandon`."""
+        try:
+            super().abandon(error)
+        finally:
+            self._write_down()
+
+    def _write_down(self) -> None:
+        """Have the ledgers say what was committed, before BigQuery forgets it; the end waits a little for that."""
+        workers = Workers(1, "ledger")
         try:
             for ledger in self._ledgers.values():
-                ledger.write_down()
-        except SingerArrowError as error:  # all is loaded, and the next run that meets these batches will see it too
-            self.logger.warning("What was committed could not be written down: %s", error)
+                workers.submit(ledger.write_down).result(GRACE_SECONDS)
+        except (
+            SingerArrowError,
+            TimeoutError,
+        ) as error:  # it is loaded; a run that meets these batches will see it too
+            self.logger.warning("What was committed could not be written down: %s", str(error) or "it took too long")
+        finally:
+            workers.stop()
 
     def close(self) -> None:
         """See `LoadTarget.close`."""
