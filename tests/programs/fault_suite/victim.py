@@ -165,6 +165,8 @@ def tell_each_state() -> None:
 
 def hasten() -> None:
     """Let the run wait for less long than it would: what it does after waiting is what matters here."""
+    from google.cloud.bigquery import client
+
     from singer_arrow import pace, stores
     from singer_arrow.singer import retries, stage
     from target_bigquery import connection as bigquery
@@ -174,6 +176,7 @@ def hasten() -> None:
 
     change(retries.pauses.__kwdefaults__, first=0.01, most=0.2)
     change(bigquery.ONCE, timeout=0.6)
+    change(vars(client), _MIN_GET_QUERY_RESULTS_TIMEOUT=0.6)  # below which it takes no timeout for results
     change(vars(bigquery), DEADLINE_SECONDS=3.0)
     change(vars(jobs), REQUEST_SECONDS=0.6, UPLOAD_SECONDS=0.6, KNOWN_AFTER_SECONDS=1.0, ESTIMATE_SECONDS=0.6)
     change(vars(ledger), PATIENCE_SECONDS=1.0)
