@@ -269,3 +269,10 @@ def test_what_is_not_for_a_row_is_an_error(warehouse: Warehouse, batch: Batches,
     fail_jobs({"job": "load", "reason": "invalid", "message": "no"})
     with pytest.raises(LoadError, match="refuses more than 20 rows of one load"):
         warehouse.load([schema(), batch(rows(0, 30), batch_id="a")], **DEAD)
+    for few in (1, 3):
+        with pytest.raises(LoadError, match="invalid: no"):
+            warehouse.load([schema(), batch(rows(0, few), batch_id="a")], **DEAD)
+    fail_jobs({"job": "load", "reason": "stopped", "message": "cancelled", "times": 1})
+    with pytest.raises(LoadError, match="stopped: cancelled"):
+        warehouse.load([schema(), record(id=1)], **DEAD)
+    assert "_sdc_rejected" not in warehouse.tables()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -77,6 +78,27 @@ def test_a_line_that_copy_names_is_tried_first(redshift: Loads, caplog: pytest.L
     redshift.run(run, load_format="jsonl", **DEAD)
     assert redshift.ids() == [n for n in range(12) if n != 5]
     assert [(batch, at) for batch, at, _ in rejected(redshift)] == [("a", 6)]
+
+
+@pytest.mark.parametrize("statement", ["^copy", "^insert into .*rows"])
+@pytest.mark.parametrize("count", [1, 4])
+def test_what_is_refused_of_all_rows_is_for_none_of_them(
+    count: int, statement: str, redshift: Loads, redshift_faults: Callable[..., None]
+) -> None:
+    redshift_faults({"match": statement, "action": "error", "message": "Disk Full", "code": "53100"})
+    with pytest.raises(LoadError, match="Disk Full"):
+        redshift.run([schema(), redshift.batch(rows(0, count), batch_id="a"), state(1)], **DEAD)
+    redshift_faults()
+    assert redshift.sql("SELECT 1 FROM information_schema.tables WHERE table_name = '_sdc_rejected'") == []
+    assert redshift.staging_tables() == []
+
+
+def test_all_rows_may_be_refused_for_their_values(redshift: Loads) -> None:
+    redshift.run([schema("first"), record("first", id=1)])
+    redshift.sql("CREATE TABLE {rows} (id BIGINT, name VARCHAR(10) DEFAULT 'x')")
+    redshift.run([schema(), record(id=1, name="longer than ten"), record(id=2, name="longer than ten")], **DEAD)
+    assert redshift.ids() == []
+    assert [at for _, at, _ in rejected(redshift)] == [2, 3]
 
 
 def test_a_count_that_does_not_match_is_no_bad_row(redshift: Loads) -> None:

@@ -57,7 +57,7 @@ class Remembering(Lane[Way, Part]):
         self.replaced = False
 
     def make_ready(self, item: Item[Plain]) -> Part:
-        if not item.is_temporary:
+        if not item.is_temporary or not item.urls:
             return Part(item)
         path = Url.parse(item.urls[0]).local_path()
         if path.suffix != spool.SUFFIX:

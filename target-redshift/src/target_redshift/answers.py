@@ -34,7 +34,11 @@ class ExpiredError(CredentialsError):
     """The credentials that a COPY was given, or those of its role, have expired."""
 
 
-class CopyRefusedError(LoadError):
+class RefusedDataError(LoadError):
+    """A statement was refused for a value."""
+
+
+class CopyRefusedError(RefusedDataError):
     """A COPY was refused for a value; `bad` says which."""
 
     def __init__(self, message: str, bad: BadValue) -> None:
@@ -179,8 +183,14 @@ def _of_server(details: Mapping[str, str], what: str, role: str | None) -> Singe
             return NotFoundError(f"{message}; {hint}" if hint else message)
         case Kind.EXISTS:
             return AlreadyExistsError(message)
+    if (details.get("C") or "")[:2] in _OF_VALUES:
+        return RefusedDataError(message)
     hint = _hint(text)
     return LoadError(f"{message}; {hint}" if hint else message)
+
+
+_OF_VALUES = ("22", "23")
+"""The classes of SQLSTATE that are for values: data exceptions, and violated constraints such as NOT NULL."""
 
 
 def _hint(text: str) -> str | None:

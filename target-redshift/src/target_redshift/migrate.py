@@ -16,7 +16,7 @@ from singer_arrow.errors import ConfigError, FatalError, LoadError, SchemaError,
 from singer_arrow.singer.descriptions import Descriptions
 from singer_arrow.singer.variants import EVOLVE, is_or_was, siblings
 from target_redshift import comments, sql
-from target_redshift.answers import AlreadyExistsError, Table
+from target_redshift.answers import AlreadyExistsError, RefusedDataError, Table
 from target_redshift.client import Redshift
 from target_redshift.drift import Drift
 from target_redshift.long_texts import RESCUE, SUPER
@@ -146,7 +146,7 @@ def widen(client: Redshift, destination: Destination, needed: Mapping[str, int])
         needed: Bytes of the longest text, by column; none of them is longer than `varchar_max` allows.
 
     Raises:
-        LoadError: Redshift cannot widen the column.
+        RefusedDataError: Redshift cannot widen the column.
     """
     with destination.lock:
         for name, length in needed.items():
@@ -160,7 +160,7 @@ def widen(client: Redshift, destination: Destination, needed: Mapping[str, int])
             except LoadError as error:
                 if _length(client, destination.name, name) < length:  # else somebody else was faster
                     msg = f"{error}; {_FIXED}"
-                    raise LoadError(msg) from None
+                    raise RefusedDataError(msg) from None
             destination.lengths[name] = wider
 
 

@@ -99,6 +99,22 @@ def test_the_first_bad_line_is_told_though_another_ends_the_reading(capsys: pyte
     assert states(capsys) == [1]
 
 
+def test_records_that_are_all_bad_wait_no_longer_than_others() -> None:
+    handed_over = list[int]()
+
+    class Watched(Overtaken):
+        def drain_old_records(self) -> None:
+            super().drain_old_records()
+            handed_over.append(self.tally("s").counts().get("records", 0))
+
+    target = Watched(config={"on_bad_row": "dead_letter"})
+    try:
+        target.listen(source(schema(), record("x"), record("y"), state(1), record(3)))
+    finally:
+        target.close()
+    assert 2 in handed_over
+
+
 def test_no_state_passes_a_file_that_the_ticker_could_not_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,9 +61,14 @@ def test_more_rows_than_may_be_end_the_search() -> None:
 
 
 def test_what_is_said_of_all_rows_is_not_asked_again() -> None:
-    rows = Rows({0})
-    assert refused_rows(1, rows.probe, most=1, first=Refusal("known")) == [(0, Refusal("known"))]
-    assert rows.tried == 0
+    rows = Rows({0, 1})
+    assert [row for row, _ in refused_rows(2, rows.probe, most=2, first=Refusal("known"))] == [0, 1]
+    assert rows.tried == 2
+
+
+def test_a_single_row_is_not_believed_to_be_bad_before_it_was_tried_again() -> None:
+    assert refused_rows(1, Rows(set()).probe, most=1, first=Refusal("cancelled")) == []
+    assert refused_rows(1, Rows({0}).probe, most=1, first=Refusal("known")) == [(0, Refusal("row 0"))]
 
 
 def test_rows_that_are_refused_only_together_are_not_bad() -> None:

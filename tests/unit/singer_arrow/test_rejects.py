@@ -32,7 +32,11 @@ def told(files: list[list[str]], letters: Letters | None = None) -> Rejects:
             given += fate != "unread"
         rejects.given(f"f{number}", sum(fate in ("good", "refused") for fate in fates))
     kept = [fate for fates in files for fate in fates if fate in ("good", "refused")]
-    rejects.refuse((row, "c", fate, "{}") for row, fate in enumerate(kept) if fate == "refused")
+    refused = [(row, "c", fate, "{}") for row, fate in enumerate(kept) if fate == "refused"]
+    first, later = refused[::2], refused[1::2]
+    rejects.refuse(first)
+    gone = [row for row, *_ in first]
+    rejects.refuse((row - sum(other < row for other in gone), *rest) for row, *rest in later)
     return rejects
 
 

@@ -17,11 +17,13 @@ class Refusal:
         reason: In words.
         column: Where, if that is known.
         row: The row (from 0, of all) that is said to be at fault, if one is. It is tried alone before it is believed.
+        is_of_value: Whether it is surely for what the rows hold; else it may be for something that all rows share.
     """
 
     reason: str
     column: str | None = None
     row: int | None = None
+    is_of_value: bool = True
 
 
 Probe = Callable[[int, int], Refusal | None]
@@ -45,7 +47,7 @@ def refused_rows(count: int, probe: Probe, *, most: int, first: Refusal | None =
         count: How many rows there are.
         probe: Tries some of them.
         most: So many may be refused.
-        first: What was said of all of them together; without it, they are tried.
+        first: What was said of all of them together; without it, they are tried. A single row is tried again.
 
     Returns:
         None of them, if all are taken, or if all are taken when they are tried in smaller ranges: then it is not a row
@@ -55,7 +57,7 @@ def refused_rows(count: int, probe: Probe, *, most: int, first: Refusal | None =
         TooManyRefusedError: There are more than `most`.
     """
     found = dict[int, Refusal]()
-    pieces: list[tuple[int, int, Refusal | None]] = [(0, count, first)]
+    pieces: list[tuple[int, int, Refusal | None]] = [(0, count, first if count > 1 else None)]
     while pieces:
         low, high, refusal = pieces.pop()
         refusal = refusal if refusal or low >= high else probe(low, high)

@@ -141,13 +141,18 @@ class Rejects:
             rows: Of each how many of the item stand before it, the column, the reason, and the row as JSON text. From
                 now on the item is without them, and is not read again.
         """
-        ends = list(accumulate(count for _, count in self._given))
+        given = self._given
+        ends, out = list(accumulate(count for _, count in given)), dict[str, list[int]]()
         for row, column, reason, record in rows:
             file = bisect_right(ends, row)
-            url, count = self._given[file]
-            out = sorted({*self._skipped.get(url, ()), *self._left_out.get(url, ())})
-            position = _position(out, row - ends[file] + count)
+            url, count = given[file]
+            gone = sorted({*self._skipped.get(url, ()), *self._left_out.get(url, ())})
+            position = _position(gone, row - ends[file] + count)
+            out.setdefault(url, []).append(position)
             self._add(self._placed(url, position, column, reason, record))
+        for url, positions in out.items():  # the next are counted without them
+            self._left_out.setdefault(url, []).extend(positions)
+        self._given = [(url, count - len(out.get(url, ()))) for url, count in given]
 
     def pending(self) -> list[Rejected]:
         """Those that were not written yet."""

@@ -155,7 +155,8 @@ class LoadSink(BatchSink):
 
     def is_old(self, seconds: float) -> bool:
         """Whether records wait for longer than that."""
-        return self._file is not None and time.monotonic() - self.records_since >= seconds
+        waits = self._file is not None or bool(self._refused)
+        return waits and time.monotonic() - self.records_since >= seconds
 
     @property
     def holds_rows(self) -> bool:

@@ -83,7 +83,9 @@ def _found(way: Way, parts: Sequence[Part], fields: Fields, error: RefusedDataEr
         return None
 
     try:
-        return refused_rows(sum(p.rows for p in parts), probe, most=MOST_REFUSED, first=Refusal(str(error)))
+        count = sum(p.rows for p in parts)
+        found = refused_rows(count, probe, most=MOST_REFUSED, first=Refusal(str(error)))
+        return [] if found and len(found) == count and probe(0, 0) else found  # what no row is in is refused too
     finally:
         way.client.delete_table(name)
 

@@ -18,7 +18,7 @@ from singer_arrow.batch.conversion import ORDER
 from singer_arrow.batch.refused import MOST_REFUSED, Refusal, TooManyRefusedError, refused_rows
 from singer_arrow.errors import DataError, LoadError
 from singer_arrow.formats.row_text import row_text
-from target_redshift.answers import CopyRefusedError
+from target_redshift.answers import CopyRefusedError, RefusedDataError
 from target_redshift.load import spool
 from target_redshift.load.files import Part
 from target_redshift.load.spool import Spool
@@ -53,13 +53,14 @@ def take_out(lane: Lane, group: Group, error: LoadError | DataError) -> None:
             lane.undo(trial)
 
     try:
-        found = refused_rows(sum(p.rows for p in parts), probe, most=MOST_REFUSED, first=Refusal(str(error)))
+        count = sum(p.rows for p in parts)
+        found = refused_rows(count, probe, most=MOST_REFUSED, first=Refusal(str(error)))
     except TooManyRefusedError as many:
         hint = f"Redshift refuses more than {MOST_REFUSED} rows of one load, and no more are looked for"
         msg = f"{error}; {hint}. The first of them: {many.found[0][1].reason}"
         raise LoadError(msg) from None
-    if not found:
-        raise error
+    if not found or (len(found) == count and not all(why.is_of_value for _, why in found)):
+        raise error  # no row was taken, so it may be for what they share: a right, a region, a full disk
     lane.forget(group)
     before, without = 0, dict[int, Part]()
     for part in parts:
@@ -92,7 +93,8 @@ def _tried(lane: Lane, trial: Group, first: int) -> Refusal | None:
         return Refusal(bad.reason, sources.get(bad.column))
     except (LoadError, DataError) as error:
         reason = error.reason if isinstance(error, DataError) else str(error)
-        return Refusal(reason, error.column if isinstance(error, DataError) else None)
+        column = error.column if isinstance(error, DataError) else None
+        return Refusal(reason, column, is_of_value=isinstance(error, DataError | RefusedDataError))
     return None
 
 
