@@ -129,7 +129,10 @@ def storage_token(settings: Settings) -> Callable[[], dict[str, Any]] | None:
 
 
 def _is_google(settings: Settings) -> bool:
-    host = urlparse(settings.api_endpoint or "https://bigquery.googleapis.com").hostname or ""
+    return _is_googles(urlparse(settings.api_endpoint or "https://bigquery.googleapis.com").hostname or "")
+
+
+def _is_googles(host: str) -> bool:
     return host == "googleapis.com" or host.endswith(".googleapis.com")
 
 
@@ -176,6 +179,13 @@ class Connection:
     def credentials(self) -> Any:
         """What the settings name, or the application's default ones."""
         return find_credentials(self.settings)
+
+    def credentials_for(self, host: str) -> Any:
+        """The credentials for another server than that of `api_endpoint`; see the setting for which those are."""
+        if _is_googles(host) or self.settings.credentials_path or self.settings.credentials:
+            return self.credentials
+        credentials: Any = importlib.import_module("google.auth.credentials")
+        return credentials.AnonymousCredentials()
 
     @property
     def client(self) -> Any:

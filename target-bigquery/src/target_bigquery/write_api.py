@@ -237,8 +237,10 @@ def _open(bigquery: Connection) -> Any:
         channel = grpc.insecure_channel(endpoint.removeprefix("http://").rstrip("/"), options=plain)
         return BigQueryWriteClient(transport=BigQueryWriteGrpcTransport(channel=channel))
     host = endpoint.removeprefix("https://").rstrip("/")
-    options = {"api_endpoint": host} if host else None
-    return BigQueryWriteClient(credentials=bigquery.credentials, client_options=options)
+    if not host:
+        return BigQueryWriteClient(credentials=bigquery.credentials)
+    credentials = bigquery.credentials_for(host.partition(":")[0])
+    return BigQueryWriteClient(credentials=credentials, client_options={"api_endpoint": host})
 
 
 def _messages(name: str, schema: bytes, requests: Sequence[Request]) -> Iterator[Any]:

@@ -27,13 +27,24 @@ NAME = "projects/p/datasets/d/tables/t/streams/Cic2"
     ],
 )
 def test_with_tls_it_gets_the_credentials_of_bigquery(endpoint: str | None, host: str) -> None:
-    bigquery = Connection(Settings("p", "d", storage_write_endpoint=endpoint))
+    bigquery = Connection(Settings("p", "d", storage_write_endpoint=endpoint, credentials_path="key.json"))
     bigquery.__dict__["credentials"] = credentials = AnonymousCredentials()
     writes = WriteApi(bigquery)
     try:
         assert writes.client.transport.host == host
         assert writes.client.transport._credentials is credentials
         assert writes.client is writes.client
+    finally:
+        writes.close()
+
+
+@pytest.mark.parametrize(("endpoint", "is_sent"), [("eu.rep.googleapis.com", True), ("example.org:8443", False)])
+def test_outside_of_google_only_credentials_that_are_set_are_sent(endpoint: str, is_sent: bool) -> None:
+    bigquery = Connection(Settings("p", "d", storage_write_endpoint=endpoint))
+    bigquery.__dict__["credentials"] = credentials = AnonymousCredentials()  # as if they were the machine's own
+    writes = WriteApi(bigquery)
+    try:
+        assert (writes.client.transport._credentials is credentials) == is_sent
     finally:
         writes.close()
 
