@@ -51,12 +51,10 @@ class Bound:
     Args:
         column: Its name.
         spans: Literals of SQL, the least and the greatest of each.
-        has_nulls: Whether some are null.
     """
 
     column: str
     spans: tuple[tuple[str, str], ...]
-    has_nulls: bool = False
 
 
 def watched(
@@ -93,15 +91,21 @@ def grid(partitions: Partitions, kind: str) -> Grid | None:
     return None
 
 
-def bounds(extents: Mapping[str, Extent], columns: Sequence[Column]) -> tuple[Bound, ...]:
-    """The bounds of a MERGE; none of a column whose values cannot be written as literals."""
+def bounds(extents: Mapping[str, Extent], columns: Sequence[Column], keys: Sequence[str]) -> tuple[Bound, ...]:
+    """The bounds of a MERGE.
+
+    There is none of a column whose values cannot be written as literals, and none of one that is no key where a value
+    is null: a row that says that its key is deleted often has nothing but the key, and does not tell where that is.
+    """
     kinds = {c.name: c.kind for c in columns}
     found = []
     for name, extent in extents.items():
+        if extent.has_nulls and name not in keys:
+            continue
         spans = [_literals(span, kinds[name]) for span in extent.spans(MOST_SPANS)]
         written = tuple(span for span in spans if span)
-        if len(written) == len(spans) and (spans or extent.has_nulls):
-            found.append(Bound(name, written, extent.has_nulls))
+        if written and len(written) == len(spans):
+            found.append(Bound(name, written))
     return tuple(found)
 
 

@@ -104,7 +104,6 @@ def _within(bound: Bound) -> str:
     """A condition of constants alone, by which BigQuery leaves partitions and blocks out."""
     column = f"t.{quoted(bound.column)}"
     terms = [f"{column} = {low}" if low == high else f"{column} BETWEEN {low} AND {high}" for low, high in bound.spans]
-    terms += [f"{column} IS NULL"] if bound.has_nulls else []
     return terms[0] if len(terms) == 1 else f"({' OR '.join(terms)})"
 
 

@@ -15,7 +15,6 @@ from datetime import datetime
 from typing import Any
 
 from singer_arrow.batch.conversion import ORDER
-from singer_arrow.batch.extents import together
 from singer_arrow.batch.rejects import Rejects
 from singer_arrow.singer.declare import APPEND, OVERWRITE, UPSERT
 from singer_arrow.singer.items import Item as AnyItem
@@ -23,7 +22,6 @@ from singer_arrow.singer.names import digest
 from singer_arrow.singer.retries import Waiting, pauses
 from singer_arrow.urls import Url
 from target_bigquery import connection, migrate
-from target_bigquery.bounds import bounds
 from target_bigquery.connection import logger
 from target_bigquery.load import load_job, rows, write_stream
 from target_bigquery.load.append import AppendOnly
@@ -139,8 +137,7 @@ class StreamedUpsert(Upsert):
             _discard(self.way, parts)
         loaded: list[Rows | Part] = [*ready, *large]
         told = _told(loaded)
-        extents = together([p.item.conversion.extents for p in loaded], told.rows)
-        return Staged(name, told, bounds(extents, table.columns))
+        return Staged(name, told, self.bounds([p.item for p in loaded], told.rows))
 
     def count(self, upload: Upload) -> None:
         """See the base."""

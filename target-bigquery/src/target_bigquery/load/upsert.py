@@ -15,7 +15,7 @@ from target_bigquery.answers import RefusedDataError
 from target_bigquery.bounds import Bound, bounds
 from target_bigquery.jobs import Fields
 from target_bigquery.load import load_job
-from target_bigquery.load.files import Part, Upload
+from target_bigquery.load.files import Item, Part, Upload
 from target_bigquery.load.lane import Lane, Way
 
 _UNFIT = ("RECORD", "JSON")
@@ -77,8 +77,12 @@ class Upsert(Lane):
             raise
         finally:
             self.way.files.discard(upload)
-        extents = together([p.item.conversion.extents for p in live], upload.rows)
-        return Staged(name, upload, bounds(extents, table.columns))
+        return Staged(name, upload, self.bounds([p.item for p in live], upload.rows))
+
+    def bounds(self, items: Sequence[Item], rows: int) -> tuple[Bound, ...]:
+        """Where the rows of the table are that so many staged ones of some items have the keys of."""
+        extents = together([item.conversion.extents for item in items], rows)
+        return bounds(extents, self.way.destination.columns, self.way.keys)
 
     def publish(self, staged: Staged | None) -> None:
         """Merge a staging table into the table, and remove it."""
