@@ -10,6 +10,9 @@ from google.cloud import bigquery
 from singer_lines import Batches, Message, rows, schema, state
 from warehouses import Warehouse
 
+from singer_arrow.errors import LoadError
+from target_bigquery.client import BigQuery as BigQueryClient
+
 Said = tuple[str | None, dict[str, str | None]]
 
 
@@ -109,6 +112,25 @@ def test_roles_are_granted_on_new_tables(warehouse: Warehouse, batch: Batches, b
     warehouse.load(lines, grants={reader: ["user:late@example.com"]})
     bindings = bq.get_iam_policy(f"{warehouse.schema}.rows").bindings
     assert {b["role"]: set(b["members"]) for b in bindings} == {role: set(m) for role, m in grants.items()}
+
+
+@pytest.mark.parametrize("warehouse", ["bigquery"], indirect=True)
+def test_a_run_that_ends_before_it_grants_leaves_that_to_the_next_one(
+    warehouse: Warehouse, batch: Batches, bq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grants = {"roles/bigquery.dataViewer": ["user:a@example.com"]}
+
+    def refused(*_: object) -> None:
+        raise LoadError("setIamPolicy is not allowed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BigQueryClient, "grant", refused)
+        with pytest.raises(LoadError, match="not allowed"):
+            warehouse.load([schema(), batch(rows(0, 1)), state(1)], grants=grants)
+    for _ in range(2):
+        warehouse.load([schema(), state(1)], grants=grants)
+        bindings = bq.get_iam_policy(f"{warehouse.schema}.rows").bindings
+        assert [(b["role"], set(b["members"])) for b in bindings] == [(r, set(m)) for r, m in grants.items()]
 
 
 def test_tables_are_replaced_and_widened_in_other_schemas_too(warehouse: Warehouse, batch: Batches) -> None:

@@ -134,12 +134,17 @@ class BigQuery(Jobs):
         return answers.table(table.name, self.call(where, lambda: self.client.update_table(changed, what, **ONCE)))
 
     def grant(self, name: str, grants: Mapping[str, Sequence[str]]) -> None:
-        """Give members roles on a table, besides those that anybody has on it."""
+        """Give members roles on a table that they do not have, besides those that anybody has on it."""
         path = self.path(name)
 
         def change() -> None:
             policy = self.client.get_iam_policy(path, **ONCE)
-            policy.bindings = [*policy.bindings, *({"role": r, "members": {*m}} for r, m in grants.items())]
+            have = {(b["role"], m) for b in policy.bindings if not b.get("condition") for m in b.get("members", ())}
+            lacking = {role: {m for m in members if (role, m) not in have} for role, members in grants.items()}
+            new = [{"role": role, "members": members} for role, members in lacking.items() if members]
+            if not new:
+                return
+            policy.bindings = [*policy.bindings, *new]
             self.client.set_iam_policy(path, policy, **ONCE)  # with the policy's etag: nobody's change is lost
 
         what = f"Granting roles on table {path}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from singer_arrow.singer.descriptions import Descriptions, Path
+from singer_arrow.singer.descriptions import MOST_OF_COLUMN, Descriptions, Path, shortened
 from singer_arrow.singer.variants import mark
 from target_bigquery.types import Column
 
@@ -30,7 +30,7 @@ def api_field(column: Column, descriptions: Descriptions = NOTHING_SAID, path: P
         field["fields"] = [api_field(f, descriptions, at) for f in column.fields]
     said = [*([mark(column.variant_of)] if column.variant_of else []), *filter(None, [descriptions.columns.get(at)])]
     if said:
-        field["description"] = "\n".join(said)
+        field["description"] = shortened("\n".join(said), MOST_OF_COLUMN)
     return field
 
 

@@ -151,6 +151,8 @@ def prepare_table(
         try:
             if table is None:
                 return _create(client, stream, name, schema, descriptions)
+            if settings.grants and OWNER in table.labels and not table.resource.num_rows:
+                client.grant(name, settings.grants)  # as the run that created it may have ended before
             columns = _fitting(client, table, schema, may)
             if wider := drift.widened(columns, table.columns):
                 fixed |= {c.name for c in wider if not _widen(client, name, c)}

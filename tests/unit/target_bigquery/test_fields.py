@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from singer_arrow.singer.descriptions import Descriptions
+from singer_arrow.singer.descriptions import Descriptions, descriptions_of
+from singer_arrow.singer.variants import marked
 from target_bigquery.drift import columns_of
 from target_bigquery.fields import api_field, lacks_words, with_columns
 
@@ -20,6 +21,8 @@ def test_descriptions_are_those_of_properties_at_every_depth() -> None:
     assert [(f["name"], f.get("description")) for f in place["fields"]] == [("lat", None), ("a_b", "spaced")]
     variant = replace(columns_of(SCHEMA)[0], name="id__integer", variant_of="id")
     assert api_field(variant, SAID)["description"] == "singer_variant: id\nkey"
+    long = api_field(variant, descriptions_of({"properties": {"id": {"description": "k" * 2000}}}))["description"]
+    assert (len(long), marked(long)) == (1024, "id")
 
 
 def test_what_has_a_description_keeps_it() -> None:

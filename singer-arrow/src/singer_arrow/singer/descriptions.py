@@ -39,4 +39,9 @@ def _within(node: Any, path: Path) -> Iterator[tuple[Path, str]]:
 def _text(node: Mapping[str, Any], most: int) -> str | None:
     given = node.get("description")
     text = given.replace("\0", "").strip() if isinstance(given, str) else ""
-    return (text if len(text) <= most else f"{text[: most - 1]}…") or None
+    return shortened(text, most) or None
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of at most so many characters; where it is cut, it ends in an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
