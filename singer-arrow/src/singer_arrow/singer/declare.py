@@ -125,8 +125,8 @@ LOADS: dict[str, dict[str, Any]] = {
         DEAD_LETTER,
     ),
     "max_bad_rows": number(
-        "With on_bad_row: dead_letter, so many rows of a BATCH message, or with overwrite of a whole stream, may be "
-        "bad; one more ends the run.",
+        "With on_bad_row: dead_letter, so many rows of a BATCH message (or of the RECORD messages that are read into "
+        "one file; with overwrite, of a whole stream) may be bad; one more ends the run.",
         1000,
         minimum=1,
     ),

@@ -54,7 +54,7 @@ def _chunks(stream: str, batches: Sequence[OfBatch]) -> Iterator[list[tuple[Any,
     rows, size = list[tuple[Any, ...]](), 0
     for row in _rows(stream, batches):
         rows.append(row)
-        size += len(row[6])
+        size += len(row[6].encode())
         if len(rows) >= _AT_ONCE_ROWS or size >= _AT_ONCE_BYTES:
             yield rows
             rows, size = [], 0
