@@ -18,6 +18,7 @@ from local_cloud.faults.client import FaultProxy
 from singer_arrow.errors import LoadError
 from target_bigquery import migrate
 from target_bigquery.connection import Connection
+from target_bigquery.load.replacement import KEPT
 
 OVERWRITE = {"load_method": "overwrite"}
 DAY = timedelta(days=1)
@@ -103,6 +104,22 @@ def test_a_table_expires_when_it_did(warehouse: BigQuery, batch: Batches, bq: An
     run(warehouse, batch)
     assert facts(bq, warehouse)["expires"] == table.expires
     assert seen == [table.expires]
+
+
+def test_labels_that_a_table_did_not_have_go_again(warehouse: BigQuery, bq: Any) -> None:
+    """As those that somebody took from it while the run's staging table had them."""
+    running = warehouse.target(config=warehouse.config)
+    try:
+        client = running.client_of("rows")
+        before = client.table("rows")
+        table = bq.get_table(f"{warehouse.schema}.rows")
+        table.labels, table.description = {"team": "x", "more": "y"}, "others"
+        bq.update_table(table, ["labels", "description"])
+        client.make_alike("rows", before, KEPT)
+        now = bq.get_table(f"{warehouse.schema}.rows")
+        assert (now.labels, now.description) == ({"team": "data"}, "all rows")
+    finally:
+        running.close()
 
 
 POLICIES = (

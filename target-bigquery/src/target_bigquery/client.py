@@ -173,7 +173,10 @@ class BigQuery(Jobs):
             if not differ:
                 return
             for fact in differ:
-                setattr(found, fact, wanted[fact])
+                value = wanted[fact]
+                if fact == "labels":  # an update leaves those that it does not name
+                    value = dict.fromkeys(found.labels) | value
+                setattr(found, fact, value)
             if self._updated(where, found, differ):
                 return
         msg = f"{where}: others change it all the time; run again when they are done"
