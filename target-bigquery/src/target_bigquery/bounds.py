@@ -66,7 +66,7 @@ def watched(
         table: The table.
         columns: The columns that the stream fills.
         keys: The key columns.
-        keys_stay: Whether rows of a key never go to another partition.
+        keys_stay: Whether rows of a key never go to another partition. Those do whose values go into a variant.
     """
     have = {c.name: c for c in columns if c.kind in _KINDS and not c.repeated}
     found = dict[str, Grid | None]()
@@ -74,7 +74,8 @@ def watched(
         if name in keys and name in have and not _is_collated(table, name):
             found[name] = None
     parts = table.partitions
-    if parts and parts.column in have and (parts.column in keys or keys_stay):
+    stay = keys_stay and not any(parts and c.variant_of == parts.column for c in table.columns)
+    if parts and parts.column in have and (parts.column in keys or stay):
         found[parts.column] = grid(parts, have[parts.column].kind)
     return found
 

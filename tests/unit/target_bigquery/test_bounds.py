@@ -18,7 +18,7 @@ from target_bigquery import answers, sql
 from target_bigquery.answers import Table
 from target_bigquery.bounds import Bound, Partitions, bounds, literal, watched
 from target_bigquery.drift import columns_of
-from target_bigquery.types import Column
+from target_bigquery.types import Column, Existing
 
 SCHEMA = pa.schema(
     [
@@ -56,6 +56,9 @@ def test_another_column_is_bounded_only_where_it_never_changes() -> None:
     assert list(watched(by_day, COLUMNS, ("id",), keys_stay=True)) == ["day"]
     without = tuple(c for c in COLUMNS if c.name != "day")
     assert watched(by_day, without, ("id",), keys_stay=True) == {}  # nobody knows where the rows are
+    drifted = replace(by_day, columns=(Existing("day", "DATE"), Existing("day__string", "STRING", variant_of="day")))
+    assert watched(drifted, COLUMNS, ("id",), keys_stay=True) == {}  # rows whose day is text are in that of null
+    assert list(watched(drifted, COLUMNS, ("id", "day"), keys_stay=True)) == ["day"]
 
 
 def test_texts_that_are_compared_by_other_rules_have_no_bound() -> None:
