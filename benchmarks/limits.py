@@ -43,6 +43,10 @@ LIMITS: dict[tuple[str, str], str] = {
         "the parsing of 6 KB of JSON a row by Arrow, a spool on disk and zstd on texts that are all distinct are four"
         " fifths of it; Python is the rest."
     ),
+    ("scaling-10gb", "memory, largest against smallest file"): (
+        "measured beside other work. Memory goes up and down by 100 MB, below `memory_limit_mb` and 250 MB, without a"
+        " trend in time; a run that is ten times as long has more moments for its peak."
+    ),
     ("redshift-bytes", "bytes through the target over bytes of the files, Parquet on S3"): (
         "only footers pass, asked for by 128 KB each; the files of the case have 15 MB, those of the tap 128."
     ),
