@@ -70,7 +70,7 @@ def staging_tables(warehouse: BigQuery) -> list[str]:
 
 def jobs(bq: Any, warehouse: BigQuery) -> list[str]:
     """Kinds of the jobs that wrote the table itself."""
-    found = [bq.get_job(j.job_id, location=j.location) for j in bq.list_jobs() if j.parent_job_id is None]
+    found = [j for j in bq.list_jobs() if j.parent_job_id is None]
     path = f"`{warehouse.schema}`.`rows`"
     copies = [j for j in found if j.job_type == "copy" and j.destination.dataset_id == warehouse.schema]
     return [j.job_type for j in copies] + [j.job_type for j in found if j.job_type == "query" and path in j.query]

@@ -48,10 +48,15 @@ def dry(bq: Any, text: str) -> int:
     return int(bq.query(text, job_config=bigquery.QueryJobConfig(dry_run=True)).total_bytes_processed)
 
 
+def listed(bq: Any, dataset: str) -> list[Any]:
+    """The MERGEs into a dataset."""
+    jobs = (j for j in bq.list_jobs() if j.job_type == "query")
+    return [j for j in jobs if j.query.startswith("MERGE") and f"`{dataset}`" in j.query]
+
+
 def merged(bq: Any, dataset: str) -> list[int]:
     """The bytes that each MERGE processed, in order."""
-    found = [bq.get_job(j.job_id, location=j.location) for j in bq.list_jobs() if j.job_type == "query"]
-    jobs = [j for j in found if j.query.startswith("MERGE") and f"`{dataset}`" in j.query]
+    jobs = [bq.get_job(j.job_id, location=j.location) for j in listed(bq, dataset)]
     return [int(j.total_bytes_processed) for j in sorted(jobs, key=lambda j: j.created)]
 
 
@@ -167,8 +172,7 @@ def said(value: Any) -> Any:
 
 
 def merges(bq: Any, dataset: str) -> list[str]:
-    found = [bq.get_job(j.job_id, location=j.location) for j in bq.list_jobs() if j.job_type == "query"]
-    return [j.query for j in found if j.query.startswith("MERGE") and f"`{dataset}`" in j.query]
+    return [j.query for j in listed(bq, dataset)]
 
 
 def history(warehouse: BigQuery, batch: Batches, keys: Sequence[str], **settings: Any) -> Mapping[str, Any]:

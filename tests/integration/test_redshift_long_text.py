@@ -109,7 +109,7 @@ def test_keys_are_not_rescued(method: str, where: str, redshift: Loads) -> None:
 @pytest.mark.parametrize("where", ["s3", "local"])
 def test_a_row_of_more_than_4_mb_is_named(where: str, redshift: Loads) -> None:
     batch = redshift.batch(content(0, "a", "x" * (4 << 20)), columns=COLUMNS, where=where)
-    with pytest.raises(DataError, match=r"row 2.*4,194,304.*'body'|'body'.*row 2.*4,194,304"):
+    with pytest.raises(DataError, match=r"row 2, column 'body'.*4,194,304"):
         redshift.run([schema(columns=COLUMNS), batch], long_text="rescue")
     assert redshift.table() == []
 

@@ -46,6 +46,7 @@ class _Head(msgspec.Struct, gc=False):
 
 _HEADS = msgspec.json.Decoder(_Head)
 _HARD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_MOST_SHOWN = 200
 _OF_STREAMS = frozenset({"SCHEMA", "RECORD", "BATCH", "ACTIVATE_VERSION"})
 
 
@@ -228,7 +229,8 @@ class LineReader(SingerReader):
                 yield None
 
     def _process_unknown_message(self, message_dict: dict[str, Any]) -> None:
-        raise self._bad(f"is a message of type {message_dict['type']!r}, which Singer does not know")
+        shown = repr(message_dict["type"])[:_MOST_SHOWN]
+        raise self._bad(f"is a message of type {shown}, which Singer does not know")
 
     @staticmethod
     def assert_line_requires(line_dict: dict[str, Any], requires: set[str]) -> None:
