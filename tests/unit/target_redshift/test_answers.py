@@ -24,6 +24,7 @@ from target_redshift import sql
 from target_redshift.answers import (
     AlreadyExistsError,
     BadValue,
+    RefusedDataError,
     SessionLostError,
     bad_value,
     existing,
@@ -73,7 +74,7 @@ def server(code: str, message: str, **more: str) -> ProgrammingError:
         (server("XX000", "The specified S3 prefix 'x' does not exist"), NotFoundError),
         (server("42P07", 'Relation "x" already exists'), AlreadyExistsError),
         (server("42701", 'column "x" of relation "y" already exists'), AlreadyExistsError),
-        (server("22001", "value too long for type character varying(256)"), LoadError),
+        (server("22001", "value too long for type character varying(256)"), RefusedDataError),
         (server("42601", "syntax error"), LoadError),
         (InterfaceError("BrokenPipe: server socket closed. Please check that client side ..."), SessionLostError),
         (InterfaceError("connection is closed"), SessionLostError),
