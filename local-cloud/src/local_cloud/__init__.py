@@ -1,4 +1,4 @@
-"""S3, SQS and BigQuery on loopback, for development and tests."""
+"""S3 with SQS, Google Cloud Storage, BigQuery and Redshift on loopback, for development and tests."""
 
 from local_cloud.cloud import SERVICES, Cloud
 from local_cloud.errors import LocalCloudError

@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""A Singer target that loads BATCH files, each exactly once, and RECORD messages into BigQuery."""
