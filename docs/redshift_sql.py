@@ -35,7 +35,7 @@ PAGE = Path(__file__).parent / "redshift-sql.md"
 INTRODUCTION = """# Every SQL text that target-redshift sends
 
 Written by `docs/redshift_sql.py` from the examples that the tests check, by Redshift's rules and by running them. All
-texts are made in `target_redshift/sql.py`, from names in double quotes and from literals in single quotes; `%s` stands
+texts are made in `target_redshift/sql/`, from names in double quotes and from literals in single quotes; `%s` stands
 for a value that is bound, where Redshift binds any: COPY and what defines tables take none. Secrets in COPY are never
 logged.
 """

@@ -1,0 +1,58 @@
+"""The ledger `_sdc_batches`. Pure."""
+
+# ruff: noqa: S608 - text is put together here and in its neighbours alone, from quoted names and literals
+
+from __future__ import annotations
+
+from target_redshift.sql.names import literal
+
+
+def create_ledger(ledger: str) -> str:
+    """Create the ledger, unless it exists."""
+    return (
+        f'CREATE TABLE IF NOT EXISTS {ledger} ("batch_id" VARCHAR(1024) NOT NULL, "stream" VARCHAR(1024) NOT NULL, '
+        '"rows" BIGINT, "loaded_at" TIMESTAMP NOT NULL) COMPOUND SORTKEY ("loaded_at")'
+    )
+
+
+def lock(table: str) -> str:
+    """Wait until nobody else has the table, and keep it until the transaction ends; its snapshot is taken after."""
+    return f"LOCK TABLE {table}"
+
+
+def ledger_entries(ledger: str, prefix: str, most: int) -> str:
+    """The newest entries of stream %s but for those that begin with a prefix, at most so many."""
+    return (
+        f'SELECT "batch_id", "loaded_at" FROM {ledger} WHERE "stream" = %s AND LEFT("batch_id", {len(prefix):d}) <> '
+        f'{literal(prefix)} ORDER BY "loaded_at" DESC LIMIT {most:d}'
+    )
+
+
+def ledger_entries_of(ledger: str, count: int) -> str:
+    """The entries of stream %s for `count` batches %s."""
+    ids = ", ".join(["%s"] * count)
+    return f'SELECT "batch_id", "loaded_at" FROM {ledger} WHERE "stream" = %s AND "batch_id" IN ({ids})'
+
+
+def add_ledger_entries(ledger: str, count: int) -> str:
+    """Write `count` entries: batch %s, stream %s, rows %s, and the time at which the transaction began."""
+    values = ", ".join(["(%s, %s, %s, SYSDATE)"] * count)
+    return f'INSERT INTO {ledger} ("batch_id", "stream", "rows", "loaded_at") VALUES {values}'
+
+
+def delete_ledger_entries(ledger: str) -> str:
+    """Remove the entries of stream %s that are older than %s."""
+    return f'DELETE FROM {ledger} WHERE "stream" = %s AND "loaded_at" < %s'
+
+
+def delete_ledger_marks(ledger: str, prefix: str) -> str:
+    """Remove the entries of stream %s that begin with a prefix and are older than %s."""
+    return (
+        f'DELETE FROM {ledger} WHERE "stream" = %s AND LEFT("batch_id", {len(prefix):d}) = {literal(prefix)} '
+        'AND "loaded_at" < %s'
+    )
+
+
+def clear_ledger(ledger: str) -> str:
+    """Remove all entries of stream %s."""
+    return f'DELETE FROM {ledger} WHERE "stream" = %s'

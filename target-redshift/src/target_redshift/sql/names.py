@@ -1,0 +1,37 @@
+"""Names and texts within SQL. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from singer_arrow.errors import SchemaError
+
+
+def quoted(*parts: str) -> str:
+    """A name in double quotes: `quoted("s", "t")` is `"s"."t"`.
+
+    Raises:
+        SchemaError: It holds a NUL, which no name may.
+    """
+    return ".".join('"{}"'.format(_checked(part).replace('"', '""')) for part in parts)
+
+
+def literal(text: str) -> str:
+    """A text in single quotes; Redshift takes a backslash in it as an escape.
+
+    Raises:
+        SchemaError: It holds a NUL, which no text may.
+    """
+    return "'{}'".format(_checked(text).replace("\\", "\\\\").replace("'", "''"))
+
+
+def _checked(text: str) -> str:
+    if "\0" in text:
+        msg = f"{text!r} holds a NUL, which Redshift takes in no name and no text; remove it"
+        raise SchemaError(msg)
+    return text
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in double quotes, with commas between them."""
+    return ", ".join(quoted(n) for n in names)

@@ -1,0 +1,193 @@
+"""Rows: what is asked about those that are staged, and how they get into their table. Pure."""
+
+# ruff: noqa: S608 - text is put together here and in its neighbours alone, from quoted names and literals
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from target_redshift.bounds import Bound
+from target_redshift.sql.names import listed, literal, quoted
+from target_redshift.staging import ORDER, Change, StagingColumn
+from target_redshift.types import Column, ddl_type
+
+ROW = "_sdc_row"
+"""Column of a query that numbers the rows of a key, the last one first."""
+SOURCE = "_sdc_source"
+"""What a query calls the table that it takes rows from; no stream's table is named so."""
+Staged = Mapping[str, Sequence[StagingColumn]]
+"""Staging tables by quoted name, and their columns."""
+
+
+def longest_texts(staging: str, columns: Sequence[str]) -> str:
+    """The bytes of the longest text in each of some columns; null where there is none."""
+    return f"SELECT {', '.join(f'MAX(OCTET_LENGTH({quoted(c)}))' for c in columns)} FROM {staging}"
+
+
+def key_facts(staging: str, keys: Sequence[str], *, bounded: Sequence[str] = (), deleted: str | None = None) -> str:
+    """How many rows have a null in each of some columns, and more of them.
+
+    Args:
+        staging: Quoted name of the table.
+        keys: The columns.
+        bounded: Those of which the least and the greatest value are asked for, as texts.
+        deleted: A column of which is asked how many rows have a value.
+    """
+    asked = [f"COUNT(*) - COUNT({quoted(k)})" for k in keys]
+    asked += [f"CAST({word}({quoted(k)}) AS VARCHAR(64))" for k in bounded for word in ("MIN", "MAX")]
+    asked += [f"COUNT({quoted(deleted)})"] if deleted else []
+    return f"SELECT {', '.join(asked)} FROM {staging}"
+
+
+def duplicate_key(staged: Staged, columns: Sequence[Column], keys: Sequence[str]) -> str:
+    """A row if two staged rows have the same key."""
+    rows = _rows(staged, [c for c in columns if c.name in keys])
+    return f"SELECT 1 FROM ({rows}) AS s GROUP BY {listed(keys)} HAVING COUNT(*) > 1 LIMIT 1"
+
+
+def insert(table: str, staging: str, staged: Sequence[StagingColumn], columns: Sequence[Column]) -> str:
+    """Add the staged rows to a table, in its own types; columns that were not staged are null."""
+    return f"INSERT INTO {table} ({listed([c.name for c in columns])}) SELECT {_values(staged, columns)} FROM {staging}"
+
+
+def create_merged(name: str, staged: Staged, columns: Sequence[Column], keys: Sequence[str], *, ordered: bool) -> str:
+    """Create a temporary table of the staged rows in the table's own types, for `merge`, which takes no query.
+
+    Args:
+        name: Its quoted name.
+        staged: The staging tables.
+        columns: The columns that it gets.
+        keys: Names of the key columns.
+        ordered: Of several rows with a key, keep the last one by `ORDER`, which all staging tables have; else there are
+            no such rows.
+    """
+    names = listed([c.name for c in columns])
+    if not ordered:
+        return f"CREATE TEMP TABLE {name} AS {_rows(staged, columns)}"
+    numbered = f"ROW_NUMBER() OVER (PARTITION BY {listed(keys)} ORDER BY {quoted(ORDER)} DESC) AS {quoted(ROW)}"
+    rows = _rows(staged, columns, ordered=True)
+    return (
+        f"CREATE TEMP TABLE {name} AS SELECT {names} FROM (SELECT {names}, {numbered} FROM ({rows}) AS s) AS r "
+        f"WHERE {quoted(ROW)} = 1"
+    )
+
+
+def merge(
+    schema: str,
+    table: str,
+    source: str,
+    columns: Sequence[Column],
+    keys: Sequence[str],
+    *,
+    emptied: Sequence[str] = (),
+    bounds: Sequence[Bound] = (),
+) -> str:
+    """Bring rows into a table: they take the place of those with the same key, or are added.
+
+    Args:
+        schema: The table's schema, not quoted.
+        table: Its name, not quoted.
+        source: Quoted name of another table, which has no two rows of a key.
+        columns: The columns of both; some are no keys.
+        keys: Names of the key columns; their values are never null.
+        emptied: Columns of the table that become null in rows that were there.
+        bounds: What the rows of the table are in that have such keys.
+    """
+    names = [c.name for c in columns]
+    matches = _matches(table, SOURCE, keys, bounds)
+    set_to = {n: f"{SOURCE}.{quoted(n)}" for n in names if n not in keys} | dict.fromkeys(emptied, "NULL")
+    updates = ", ".join(f"{quoted(n)} = {value}" for n, value in set_to.items())
+    values = ", ".join(f"{SOURCE}.{quoted(n)}" for n in names)
+    return (
+        f"MERGE INTO {quoted(schema, table)} USING {source} AS {SOURCE} ON {matches} "
+        f"WHEN MATCHED THEN UPDATE SET {updates} WHEN NOT MATCHED THEN INSERT ({listed(names)}) VALUES ({values})"
+    )
+
+
+def delete_matching(
+    schema: str,
+    table: str,
+    source: str,
+    keys: Sequence[str],
+    *,
+    bounds: Sequence[Bound] = (),
+    deleted: str | None = None,
+) -> str:
+    """Remove the rows whose keys another table has.
+
+    Args:
+        schema: The table's schema, not quoted.
+        table: Its name, not quoted.
+        source: Quoted name of the other table.
+        keys: Names of the key columns.
+        bounds: What the rows of the table are in that have such keys.
+        deleted: A column of the other table; only those of its rows count that have a value there.
+    """
+    only = f" AND {source}.{quoted(deleted)} IS NOT NULL" if deleted else ""
+    return f"DELETE FROM {quoted(schema, table)} USING {source} WHERE {_matches(table, source, keys, bounds)}{only}"
+
+
+def delete_said(source: str, deleted: str) -> str:
+    """Remove the rows that have a value in a column which says that their keys are deleted."""
+    return f"DELETE FROM {source} WHERE {quoted(deleted)} IS NOT NULL"
+
+
+def insert_all(table: str, source: str, columns: Sequence[Column]) -> str:
+    """Add all rows of another table that has the same columns."""
+    names = listed([c.name for c in columns])
+    return f"INSERT INTO {table} ({names}) SELECT {names} FROM {source}"
+
+
+def delete_all(table: str) -> str:
+    """Remove all rows; unlike TRUNCATE it does not commit, and readers keep the old ones until the transaction does."""
+    return f"DELETE FROM {table}"
+
+
+def delete_versions(table: str, version_column: str) -> str:
+    """Remove the rows of versions before %s; rows without a version stay."""
+    return f"DELETE FROM {table} WHERE {quoted(version_column)} < %s"
+
+
+def mark_versions_deleted(table: str, version_column: str, deleted_column: str) -> str:
+    """Give the rows of versions before %s the time of their deletion, if they have none."""
+    version, deleted = quoted(version_column), quoted(deleted_column)
+    return f"UPDATE {table} SET {deleted} = SYSDATE WHERE {version} < %s AND {deleted} IS NULL"
+
+
+def _matches(table: str, source: str, keys: Sequence[str], bounds: Sequence[Bound]) -> str:
+    """The rows of a table, not quoted, that have the keys of a source."""
+    met = [f"{quoted(table, k)} = {source}.{quoted(k)}" for k in keys]
+    for bound in bounds:
+        low, high = ((text if bound.is_number else literal(text)) for text in (bound.low, bound.high))
+        met.append(f"{quoted(table, bound.column)} BETWEEN {low} AND {high}")
+    return " AND ".join(met)
+
+
+def _rows(staged: Staged, columns: Sequence[Column], *, ordered: bool = False) -> str:
+    """A query for the rows of all staging tables, in the table's own types."""
+    order = f", {quoted(ORDER)}" if ordered else ""
+    parts = [f"SELECT {_values(have, columns, named=True)}{order} FROM {name}" for name, have in staged.items()]
+    return " UNION ALL ".join(parts)
+
+
+def _values(staged: Sequence[StagingColumn], columns: Sequence[Column], *, named: bool = False) -> str:
+    have = {c.column.name: c for c in staged if c.column}
+    values = [_changed(have[c.name], c) if c.name in have else f"CAST(NULL AS {ddl_type(c)})" for c in columns]
+    if not named:
+        return ", ".join(values)
+    return ", ".join(f"{v} AS {quoted(c.name)}" for v, c in zip(values, columns, strict=True))
+
+
+def _changed(staged: StagingColumn, column: Column) -> str:
+    value = quoted(staged.name) if staged.constant is None else literal(staged.constant)
+    match staged.change:
+        case Change.CAST:
+            return f"CAST({value} AS {ddl_type(column)})"
+        case Change.UTC:
+            return f"{value} AT TIME ZONE 'UTC'"
+        case Change.JSON:
+            return f"JSON_PARSE({value})"
+        case Change.BASE64:
+            return f"TO_VARBYTE({value}, 'base64')"
+        case Change.NONE:
+            return value
