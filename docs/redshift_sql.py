@@ -20,6 +20,7 @@ from singer_arrow.schema import json_field
 from singer_arrow.singer.variants import mark
 from target_redshift import sql
 from target_redshift.bounds import Bound
+from target_redshift.drift import columns_of
 from target_redshift.ledger import KEPT, MARK
 from target_redshift.sql import Access
 from target_redshift.staging import (
@@ -29,7 +30,7 @@ from target_redshift.staging import (
     staging_columns,
     upload_columns,
 )
-from target_redshift.types import Column, columns_of
+from target_redshift.types import Column
 
 PAGE = Path(__file__).parent / "redshift-sql.md"
 INTRODUCTION = """# Every SQL text that target-redshift sends

@@ -33,7 +33,7 @@ from singer_arrow.urls import Url
 from tap_s3_files.catalog import parse_type, source_schema
 from tap_s3_files.config import StreamSettings
 from target_bigquery import drift as bigquery
-from target_redshift import types as redshift
+from target_redshift import drift as redshift
 
 PAGE = Path(__file__).parent / "types.md"
 INTRODUCTION = """# Types

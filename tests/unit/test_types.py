@@ -33,7 +33,7 @@ from tap_s3_files.catalog import parse_type
 from target_bigquery import convert as bigquery
 from target_bigquery import drift as bigquery_drift
 from target_redshift import convert as redshift
-from target_redshift import types as redshift_types
+from target_redshift import drift as redshift_drift
 
 STORAGE = Storage()
 KINDS = list(kinds())
@@ -262,7 +262,7 @@ def to_bigquery_json(schema: pa.Schema, url: str, way: str, target: MemoryTarget
 
 
 def to_redshift(schema: pa.Schema, url: str, way: str, target: MemoryTarget) -> str:
-    return uploaded(redshift.Conversion(redshift_types.columns_of(schema), schema), url, way, target)
+    return uploaded(redshift.Conversion(redshift_drift.columns_of(schema), schema), url, way, target)
 
 
 def uploaded(conversion: Any, url: str, way: str, target: MemoryTarget) -> str:

@@ -18,10 +18,10 @@ from singer_arrow.singer.variants import EVOLVE, is_or_was, siblings
 from target_redshift import comments, sql
 from target_redshift.answers import AlreadyExistsError, RefusedDataError, Table
 from target_redshift.client import Redshift
-from target_redshift.drift import Drift
+from target_redshift.drift import Drift, columns_of
 from target_redshift.long_texts import RESCUE, SUPER
 from target_redshift.names import LEDGER, distinct_table_name, staging_name, table_name
-from target_redshift.types import MAX_COLUMNS, Column, columns_of, ddl_type, missing_required, new_columns, wider_length
+from target_redshift.types import MAX_COLUMNS, Column, ddl_type, missing_required, new_columns, wider_length
 
 logger = logging.getLogger("target-redshift")
 _TRIES = 20

@@ -21,7 +21,7 @@ A new VARCHAR column begins with 256 bytes and grows as its values do (`wider_le
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -29,9 +29,6 @@ from pyarrow import types as pt
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema import JSON_METADATA, is_json, json_field
-from target_redshift.drift import ROOMIEST, Drift, variants
-from target_redshift.long_texts import COLUMN as LONG_TEXTS
-from target_redshift.names import column_names
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 TIME = pa.time64("us")
@@ -102,6 +99,7 @@ _WIDER: dict[str, tuple[str, ...]] = {
     "DATE": ("TIMESTAMPTZ",),
 }
 """Columns of other types that hold every value of a type; `_holds` adds what depends on digits."""
+_ROOMIEST = {"SMALLINT": "BIGINT", "INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,67 +200,6 @@ def existing(
     return Existing(name, kind, nullable=nullable, is_filled=is_filled)
 
 
-def columns_of(
-    schema: pa.Schema,
-    existing: Sequence[Existing] = (),
-    *,
-    varchar_max: int = MAX_VARCHAR,
-    super_texts: Collection[str] = (),
-    rescued_texts: Collection[str] | None = None,
-    drift: Drift | None = None,
-) -> tuple[Column, ...]:
-    """The columns of a stream's table, in the order of the schema.
-
-    Args:
-        schema: The Arrow schema that SCHEMA means.
-        existing: The columns that the table has; theirs are the names and types where values fit them.
-        varchar_max: The most bytes that a VARCHAR column gets.
-        super_texts: Properties whose text new columns hold as SUPER, which has room for more.
-        rescued_texts: Properties whose texts go into the column of long texts when they are too long for their own,
-            where that may be null; None if there is no such column.
-        drift: What may be done where values do not fit; by default nothing.
-
-    Raises:
-        SchemaError: A type has no counterpart, a column has a type that its values do not fit, or there are too many.
-    """
-    have = {e.name: e for e in existing}
-    marked = {e.name for e in existing if e.variant_of is not None}
-    names = column_names(schema.names, have.keys() - marked, marked)
-    taken, may = set(names.values()), drift or Drift()
-    columns = (_column(f, names[f.name], varchar_max) for f in schema)
-    placed = (_placed(c, schema.field(c.source), have, taken, may) for c in columns)
-    fitted = tuple(
-        _in_super(c) if c.name not in have and c.source in super_texts and _is_text(schema.field(c.source), c) else c
-        for c in placed
-    )
-    if rescued_texts is not None:
-        fitted = _with_long_texts(fitted, have, rescued_texts)
-    if (count := len(have.keys() | {c.name for c in fitted})) > MAX_COLUMNS:
-        msg = f"The table would have {count} columns, and Redshift takes {MAX_COLUMNS}; leave some out by selection"
-        raise SchemaError(msg)
-    return fitted
-
-
-def _with_long_texts(
-    columns: Sequence[Column], have: Mapping[str, Existing], rescued: Collection[str]
-) -> tuple[Column, ...]:
-    """The columns, and the one that texts go into that are too long for theirs."""
-    if taken := next((c for c in columns if c.name == LONG_TEXTS), None):
-        msg = (
-            f"Property {taken.source!r} has the name of the column that long_text: rescue puts long texts into; "
-            "rename the property by stream_maps, or set long_text: fail"
-        )
-        raise SchemaError(msg)
-    holder = Column(LONG_TEXTS, LONG_TEXTS, "SUPER", pa.string(), holds_long_texts=True)
-    if LONG_TEXTS in have and have[LONG_TEXTS].kind != "SUPER":
-        raise _misfit(holder, have[LONG_TEXTS])
-    may_be_null = {c.name for c in columns if c.name not in have or have[c.name].nullable}
-    marked = (
-        replace(c, is_rescued=c.kind == "VARCHAR" and c.source in rescued and c.name in may_be_null) for c in columns
-    )
-    return (*marked, holder)
-
-
 def new_columns(columns: Sequence[Column], existing: Sequence[Existing]) -> list[Column]:
     """The columns that the table lacks."""
     have = {e.name for e in existing}
@@ -314,7 +251,17 @@ def _read_field(column: Column, given: pa.Field) -> pa.Field:
     return pa.field(column.source, given.type)
 
 
-def _column(field: pa.Field, name: str, varchar_max: int) -> Column:
+def column_of(field: pa.Field, name: str, varchar_max: int = MAX_VARCHAR) -> Column:
+    """The column of a property, whatever type the table's own has.
+
+    Args:
+        field: The property's field in the schema that SCHEMA means.
+        name: The column's name.
+        varchar_max: The most bytes that a VARCHAR column gets.
+
+    Raises:
+        SchemaError: The type has no counterpart.
+    """
     t = field.type
     if is_json(field) or pt.is_nested(t):
         return Column(name, field.name, "SUPER", pa.string())
@@ -338,7 +285,7 @@ def _text(field: pa.Field, name: str, varchar_max: int) -> Column:
     return Column(name, field.name, "VARCHAR", pa.string(), length=min(VARCHAR_STEPS[0], varchar_max))
 
 
-def _in_super(column: Column) -> Column:
+def in_super(column: Column) -> Column:
     """A column for text as one for SUPER."""
     return replace(column, kind="SUPER", length=None, is_quoted=True)
 
@@ -360,47 +307,27 @@ def decimal_digits(t: pa.DataType) -> tuple[int, int]:
     return max(t.precision, t.scale), t.scale
 
 
-def _is_text(field: pa.Field, column: Column) -> bool:
+def is_text(field: pa.Field, column: Column) -> bool:
+    """Whether a property's column is VARCHAR because its values are text, and for no other reason."""
     return bool(pt.is_string(field.type)) and column.kind == "VARCHAR"
 
 
-def _placed(column: Column, field: pa.Field, have: Mapping[str, Existing], taken: set[str], drift: Drift) -> Column:
-    """The column that a property fills: a new one, the table's, or the first variant that the values fit, or a new one.
-
-    `taken` are those of other properties; nor is a column a variant that has the name but not the mark of one.
-    """
-    if column.name not in have:
-        return column
-    try:
-        return _fitted(column, field, have[column.name])
-    except SchemaError:
-        if not drift.evolves or column.source in drift.keys:
-            raise
-    for name in variants(column.name, column.kind):
-        if name in taken or (name in have and have[name].variant_of != column.name):
-            continue
-        made = replace(column, name=name, variant_of=column.name)
-        try:
-            made = _fitted(made, field, have[name]) if name in have else _roomiest(made)
-        except SchemaError:
-            continue
-        taken.add(name)
-        return made
-    raise AssertionError
-
-
-def _roomiest(column: Column) -> Column:
-    """The column with the most room that its kind has."""
+def roomiest(column: Column) -> Column:
+    """The column with the most room that its kind has, as new variants have it, which can never be widened."""
     if column.kind == "DECIMAL":
         return replace(column, precision=MAX_DIGITS, arrow=pa.decimal128(MAX_DIGITS, column.scale or 0))
-    kind = ROOMIEST.get(column.kind, column.kind)
+    kind = _ROOMIEST.get(column.kind, column.kind)
     return replace(column, kind=kind, arrow=_ARROW[kind]) if kind != column.kind else column
 
 
-def _fitted(column: Column, field: pa.Field, have: Existing) -> Column:
-    """The column with the type that the table's own has."""
-    if have.kind == "SUPER" and _is_text(field, column):
-        return _in_super(column)
+def fitted(column: Column, field: pa.Field, have: Existing) -> Column:
+    """The column with the type that the table's own has.
+
+    Raises:
+        SchemaError: Its values do not fit; names the column and both types.
+    """
+    if have.kind == "SUPER" and is_text(field, column):
+        return in_super(column)
     sized = replace(column, kind=have.kind, length=have.length, precision=have.precision, scale=have.scale)
     if column.kind == "SUPER" and have.kind == "VARCHAR":
         sized = replace(sized, becomes_text=True)
@@ -412,7 +339,7 @@ def _fitted(column: Column, field: pa.Field, have: Existing) -> Column:
         sized = replace(sized, arrow=_ARROW.get(have.kind, pa.string()))
     if pt.is_null(field.type) or _holds(column, have):
         return sized
-    raise _misfit(column, have)
+    raise misfit(column, have)
 
 
 def _holds(column: Column, have: Existing) -> bool:
@@ -430,7 +357,8 @@ def _holds(column: Column, have: Existing) -> bool:
     return have.kind in _WIDER.get(column.kind, ())
 
 
-def _misfit(column: Column, have: Existing) -> SchemaError:
+def misfit(column: Column, have: Existing) -> SchemaError:
+    """The error of a column whose values do not fit the table's own."""
     msg = (
         f"Column {have.name!r} is of type {have} in the table, and {column} in the stream's SCHEMA; "
         "rename or drop the table or the column, or set the column's type in the tap"

@@ -9,7 +9,7 @@ import pytest
 
 from target_redshift import sql
 from target_redshift.bounds import Bound, bound, can_bound
-from target_redshift.types import columns_of
+from target_redshift.drift import columns_of
 
 SCHEMA = pa.schema(
     [

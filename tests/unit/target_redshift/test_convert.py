@@ -14,8 +14,9 @@ from redshift_checks import checked
 from singer_arrow.errors import DataError
 from singer_arrow.schema import is_json, json_field
 from target_redshift.convert import Conversion, limit
+from target_redshift.drift import columns_of
 from target_redshift.found import Found
-from target_redshift.types import Column, columns_of, existing
+from target_redshift.types import Column, existing
 
 TEXT = pa.schema([("id", pa.int64()), ("s", pa.string())])
 

@@ -11,9 +11,9 @@ from singer_arrow.errors import SchemaError
 from target_redshift import sql
 from target_redshift.answers import with_variants
 from target_redshift.convert import Conversion
-from target_redshift.drift import Drift
+from target_redshift.drift import Drift, columns_of
 from target_redshift.staging import Unfit, jsonl_columns, upload_columns
-from target_redshift.types import Existing, columns_of, existing, read_schema
+from target_redshift.types import Existing, existing, read_schema
 
 EVOLVES = Drift(evolves=True, keys=("id",))
 

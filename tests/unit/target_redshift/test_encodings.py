@@ -19,9 +19,9 @@ from singer_arrow.errors import DataError
 from singer_arrow.schema import json_field
 from target_redshift import staging
 from target_redshift.convert import Conversion
+from target_redshift.drift import columns_of
 from target_redshift.load.encodings import ENCODINGS
 from target_redshift.sql import NULL_TEXT
-from target_redshift.types import columns_of
 
 GIVEN = pa.schema(
     [

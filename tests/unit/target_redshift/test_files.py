@@ -18,10 +18,10 @@ from singer_arrow.formats import WRITABLE
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from target_redshift.convert import Conversion
+from target_redshift.drift import columns_of
 from target_redshift.load import spool
 from target_redshift.load.files import Files, Item, Layout, Part
 from target_redshift.staging import StagingColumn
-from target_redshift.types import columns_of
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 

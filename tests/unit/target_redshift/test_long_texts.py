@@ -10,10 +10,11 @@ from redshift_checks import checked
 
 from singer_arrow.errors import DataError, SchemaError
 from target_redshift.convert import Conversion, LongTextError
+from target_redshift.drift import columns_of
 from target_redshift.found import Found
 from target_redshift.long_texts import COLUMN, json_bytes, objects, parted
 from target_redshift.staging import upload_columns
-from target_redshift.types import columns_of, existing, new_columns
+from target_redshift.types import existing, new_columns
 
 SCHEMA = pa.schema([("id", pa.string()), ("s", pa.string()), ("T", pa.string()), ("n", pa.int64())])
 

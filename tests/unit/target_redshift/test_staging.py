@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.schema import json_field
+from target_redshift.drift import columns_of
 from target_redshift.staging import (
     ORDER,
     TEXT,
@@ -19,7 +20,7 @@ from target_redshift.staging import (
     upload_columns,
     upload_schema,
 )
-from target_redshift.types import columns_of, existing
+from target_redshift.types import existing
 
 UTC = pa.timestamp("us", "UTC")
 ITEMS = pa.list_(pa.struct([("sku", pa.string()), ("n", pa.int64())]))

@@ -7,9 +7,9 @@ import pytest
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema import json_field
+from target_redshift.drift import columns_of
 from target_redshift.types import (
     Existing,
-    columns_of,
     ddl_type,
     existing,
     missing_required,
