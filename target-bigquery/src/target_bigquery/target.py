@@ -70,7 +70,7 @@ class TargetBigQuery(WarehouseTarget):
     def record_age_seconds(self) -> float | None:
         """See `LoadTarget.record_age_seconds`."""
         is_cheap = self.settings.load_via == STORAGE_WRITE and self.settings.load_method == APPEND
-        return record_age_seconds(len(self._tallies), self.settings.max_batch_age_seconds) if is_cheap else None
+        return record_age_seconds(len(self.tallies), self.settings.max_batch_age_seconds) if is_cheap else None
 
     @cached_property
     def files(self) -> Files:

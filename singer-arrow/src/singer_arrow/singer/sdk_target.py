@@ -11,15 +11,15 @@ import sys
 import threading
 import traceback
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from singer_sdk import Target, metrics
+from singer_sdk import Sink, Target
 from singer_sdk.helpers._flattening import flatten_schema
 from singer_sdk.mapper import RemoveRecordTransform
-from singer_sdk.singerlib.json import deserialize_json, serialize_json
+from singer_sdk.singerlib.json import serialize_json
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.batch.rejects import Rejected
@@ -29,15 +29,15 @@ from singer_arrow.formats.values import shorten
 from singer_arrow.singer.checkpoint import Checkpoints, State
 from singer_arrow.singer.intake import Intake
 from singer_arrow.singer.loads import AnyLane, Limits, Loads
-from singer_arrow.singer.names import REJECTED
-from singer_arrow.singer.record_message import names_of_record
+from singer_arrow.singer.row_by_row import records_of
 from singer_arrow.singer.sdk import CheckedPlugin, discard_output
-from singer_arrow.singer.sdk_maps import is_plain, keeps_values
+from singer_arrow.singer.sdk_lines import WholeLines
+from singer_arrow.singer.sdk_maps import keeps_values
 from singer_arrow.singer.sdk_reader import BAD_INPUT, LineReader
 from singer_arrow.singer.sdk_sink import LoadSink
 from singer_arrow.singer.shapes import check_schema, is_int64
 from singer_arrow.singer.stage import Remover
-from singer_arrow.singer.tally import Tally
+from singer_arrow.singer.tally import Tallies, Tally
 from singer_arrow.singer.ticker import tick
 from singer_arrow.temporary import TemporaryFolder
 
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
 _MOST_HELD_SECONDS = 2.0
 """How long RECORD lines and a STATE wait for others to be parsed with."""
-_RUNS_PER_LOOK = 256
-"""Runs of RECORD lines of which one is looked at for properties that the SCHEMA does not have."""
 GRACE_SECONDS = 20.0
 """How long a run that must end waits for the loads that run; Kubernetes kills after 30 s."""
 
@@ -72,14 +70,14 @@ class LoadTarget(CheckedPlugin, Target):
         self.max_parallelism = 1  # draining only closes a local file
         self.deferred: list[AnyLane] = []  # also of sinks that the SDK has dropped meanwhile
         self._folder = TemporaryFolder(self.name)
-        self._tallies: dict[str, Tally] = {}
-        self._messages = threading.RLock()  # one message at a time, and no draining in the middle of one
+        self.tallies = Tallies()
+        self.messages = threading.RLock()
+        """One message at a time, and no draining in the middle of one."""
         self._row_by_row: set[str] = set()
-        self._takers: dict[str, LoadSink | None] = {}
+        self._whole_lines = WholeLines(self)
         self._given: dict[str, Mapping[str, Any]] = {}
-        self._runs = 0
         self._is_ending = False
-        self._reader.record_lines = self
+        self._reader.record_lines = self._whole_lines
 
     @property
     @abc.abstractmethod
@@ -142,9 +140,7 @@ class LoadTarget(CheckedPlugin, Target):
 
     def tally(self, stream: str) -> Tally:
         """The counts of a stream."""
-        if stream not in self._tallies:
-            self._tallies[stream] = Tally(stream)
-        return self._tallies[stream]
+        return self.tallies.of(stream)
 
     @property
     def line(self) -> int:
@@ -215,12 +211,12 @@ class LoadTarget(CheckedPlugin, Target):
                 self.logger.info("Ending; waiting up to %d s for the loads that run", GRACE_SECONDS)
                 self.loads.stop(GRACE_SECONDS)
                 self.checkpoints.flush()
-                self._report()
+                self.tallies.report(self.logger, self.metrics_logger)
 
     def _load_what_came(self, error: Exception) -> None:
         """Load what stands before a bad message; it may be known already, or another one may stand before it."""
         first = error
-        with self._messages:
+        with self.messages:
             try:
                 self.intake.flush()
             except BAD_INPUT as found:
@@ -233,44 +229,6 @@ class LoadTarget(CheckedPlugin, Target):
         if first is not error:
             raise first
 
-    # What the reader calls for RECORD lines of streams that need no single records
-
-    def takes(self, stream: str) -> bool:
-        """Whether RECORD lines of a stream go as they are: it has one sink, which changes nothing and is its own."""
-        if stream not in self._takers:
-            maps = self.mapper.stream_maps.get(stream, [])
-            is_alone = len(maps) == 1 and is_plain(maps[0]) and not self._is_shared(maps[0].stream_alias)
-            sink = self._sinks_active.get(maps[0].stream_alias) if is_alone else None
-            self._takers[stream] = sink if isinstance(sink, LoadSink) and sink.record_schema is not None else None
-        return self._takers[stream] is not None
-
-    def _is_shared(self, alias: str) -> bool:
-        """Whether several streams go to one sink."""
-        return sum(any(m.stream_alias == alias for m in maps) for maps in self.mapper.stream_maps.values()) > 1
-
-    def take(self, stream: str, lines: bytes, first: int, count: int) -> None:
-        """Take RECORD lines.
-
-        Raises:
-            DataError: One is bad.
-        """
-        sink = self._takers[stream]
-        assert sink is not None
-        if self._runs % _RUNS_PER_LOOK == 0:
-            sink.warn_of_unknown(names_of_record(lines[: lines.find(b"\n")]))
-        self._runs += 1
-        with self._messages:
-            self.intake.add(sink, lines, first, count)
-
-    def flush(self) -> None:
-        """All lines were read.
-
-        Raises:
-            DataError: One is bad.
-        """
-        with self._messages:
-            self.intake.flush()
-
     def _load_sinks(self) -> list[LoadSink]:
         return [s for s in [*self._sinks_to_clear, *self._sinks_active.values()] if isinstance(s, LoadSink)]
 
@@ -280,9 +238,9 @@ class LoadTarget(CheckedPlugin, Target):
         self._assert_line_requires(message_dict, {"stream", "schema"})
         stream, schema, keys = message_dict["stream"], message_dict["schema"], message_dict.get("key_properties")
         check_schema(stream, schema, keys)
-        with self._messages:
+        with self.messages:
             self.intake.flush()
-            self._takers.clear()
+            self._whole_lines.forget()
             self._given[stream] = copy.deepcopy(schema) if self.mapper.stream_maps_dict else schema  # maps change it
             try:
                 super()._process_schema_message(message_dict)
@@ -294,7 +252,7 @@ class LoadTarget(CheckedPlugin, Target):
                 raise SchemaError(msg) from None
 
     def _process_record_message(self, message_dict: dict[str, Any]) -> None:
-        with self._messages:
+        with self.messages:
             self.intake.check()
             if not isinstance(message_dict.get("record"), dict):
                 self._assert_line_requires(message_dict, {"stream", "record"})
@@ -311,7 +269,7 @@ class LoadTarget(CheckedPlugin, Target):
     def _process_batch_message(self, message_dict: dict[str, Any]) -> None:
         batch = Batch.from_message(message_dict)
         self.check_batch(batch)
-        with self._messages:
+        with self.messages:
             self.intake.flush()
             if batch.stream not in self.mapper.stream_maps:
                 self._assert_sink_exists(batch.stream)
@@ -332,7 +290,8 @@ class LoadTarget(CheckedPlugin, Target):
                     "Stream maps or flattening change values: batches of %r go row by row, as RECORD messages do",
                     batch.stream,
                 )
-            for record in self._records(batch, given, [s for s in sinks if isinstance(s, LoadSink)]):
+            put_aside = partial(_put_aside, sinks) if self.most_rejected is not None else None
+            for record in records_of(batch, given, self.storage, self.temporary, on_skip=put_aside):
                 message = {"stream": batch.stream, "record": record, "version": batch.version}
                 self._process_record_message(message)
 
@@ -343,7 +302,7 @@ class LoadTarget(CheckedPlugin, Target):
             raise DataError(msg)
         if message_dict["stream"] not in self.mapper.stream_maps:
             self._assert_sink_exists(message_dict["stream"])
-        with self._messages:
+        with self.messages:
             self.intake.flush()
             super()._process_activate_version_message(message_dict)
 
@@ -351,12 +310,12 @@ class LoadTarget(CheckedPlugin, Target):
         self._assert_line_requires(message_dict, {"value"})
         if "loads" in self.__dict__:
             self.loads.check()
-        with self._messages:  # never the SDK's own STATE, which leaves when sinks are drained
+        with self.messages:  # never the SDK's own STATE, which leaves when sinks are drained
             self.intake.state(self._reader.number, message_dict["value"])
 
     def process_endofpipe(self) -> None:
         """Load what is left, finish what waited for the end, and hand out the last STATE."""
-        with self._messages:
+        with self.messages:
             self.intake.flush()
             for sink in self._load_sinks():
                 self.drain_one(sink)
@@ -367,7 +326,7 @@ class LoadTarget(CheckedPlugin, Target):
         self.checkpoints.flush()
         self.checkpoints.end()
         self.loads.stop(0)
-        self._report()
+        self.tallies.report(self.logger, self.metrics_logger)
 
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the SDK's signature
         """Unwind to `invoke`, which ends the run; a second signal ends the waiting."""
@@ -384,32 +343,9 @@ class LoadTarget(CheckedPlugin, Target):
             msg = "Nobody reads the STATE that the target writes; whatever ran it has ended"
             raise ServiceError(msg) from None
 
-    def _records(self, batch: Batch, schema: Mapping[str, Any], sinks: Sequence[LoadSink]) -> Iterator[dict[str, Any]]:
-        """The rows of a batch as the RECORD messages that the SDK's stream maps and flattening need.
-
-        Where bad rows are put aside, the sinks get those that cannot be read.
-        """
-        from singer_arrow.batch.decode import read_file
-        from singer_arrow.formats import WRITABLE
-        from singer_arrow.schema import from_json_schema
-
-        arrow = from_json_schema(schema)
-        never_null = {
-            k for k, p in schema["properties"].items() if isinstance(p, Mapping) and "null" not in p.get("type", "null")
-        }
-        for url in batch.manifest:
-            path = self.temporary(".jsonl")
-            hear = None if self.most_rejected is None else partial(_put_aside, sinks, url)
-            read = read_file(self.storage, url, format=batch.format, schema=arrow, on_skip=hear)
-            WRITABLE["jsonl"].write(read, arrow, path, compression="none")
-            with path.open("rb") as lines:
-                for row in map(deserialize_json, lines):  # in a file, what a row lacks is null
-                    yield {k: v for k, v in row.items() if v is not None or k not in never_null}
-            path.unlink()
-
     def drain_old_records(self) -> None:
         """Hand over records that are old enough, unless a message is being processed right now, or the run ends."""
-        if self._messages.acquire(blocking=False):
+        if self.messages.acquire(blocking=False):
             try:
                 if self._is_ending:
                     return
@@ -429,32 +365,16 @@ class LoadTarget(CheckedPlugin, Target):
                 elif not self._is_ending:  # else something has failed before
                     self.loads.fail(error)
             finally:
-                self._messages.release()
+                self.messages.release()
 
     def report_progress(self) -> None:
         """One line for each stream that has something to show."""
-        for tally in list(self._tallies.values()):
-            self.logger.info("Progress: %s", tally.line())
-
-    def _report(self) -> None:
-        for tally in self._tallies.values():
-            self.logger.info("Loaded: %s", tally.line())
-            counts = tally.counts()
-            if rejected := counts.get("rejected"):
-                self.logger.warning(
-                    "Stream %r: %d rows are not loaded; they stand in table %s", tally.stream, rejected, REJECTED
-                )
-            point = metrics.Point(
-                "counter",
-                metrics.Metric.BATCH_COUNT,
-                counts["batches"],
-                {"stream": tally.stream, **counts, "seconds": round(tally.seconds, 3)},
-            )
-            metrics.log(self.metrics_logger, point)
+        self.tallies.say_progress(self.logger)
 
 
-def _put_aside(sinks: Sequence[LoadSink], url: str, skipped: Skipped) -> None:
+def _put_aside(sinks: Sequence[Sink], url: str, skipped: Skipped) -> None:
     for sink in sinks:
+        assert isinstance(sink, LoadSink)
         sink.put_aside(Rejected(url, skipped.position, skipped.column, skipped.reason, skipped.record))
 
 

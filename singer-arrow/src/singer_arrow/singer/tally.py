@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from dataclasses import asdict, dataclass
+
+from singer_sdk import metrics
+
+from singer_arrow.singer.names import REJECTED
 
 _RARE = ("nul_characters", "long_texts", "write_streams", "rejected")
 
@@ -67,3 +72,34 @@ class Tally:
         return " ".join(
             [f"{self.stream}:", *(f"{k}={v}" for k, v in self.counts().items()), f"seconds={self.seconds:.1f}"]
         )
+
+
+class Tallies:
+    """The counts of all streams of a run."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Tally] = {}
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def of(self, stream: str) -> Tally:
+        """The counts of a stream; only where messages are read."""
+        return self._of.setdefault(stream, Tally(stream))
+
+    def say_progress(self, logger: logging.Logger) -> None:
+        """One line for each stream; from any thread."""
+        for tally in list(self._of.values()):
+            logger.info("Progress: %s", tally.line())
+
+    def report(self, logger: logging.Logger, metrics_logger: logging.Logger) -> None:
+        """The closing line of each stream, and its counts as a metric of the SDK."""
+        for tally in self._of.values():
+            logger.info("Loaded: %s", tally.line())
+            counts = tally.counts()
+            if rejected := counts.get("rejected"):
+                logger.warning(
+                    "Stream %r: %d rows are not loaded; they stand in table %s", tally.stream, rejected, REJECTED
+                )
+            tags = {"stream": tally.stream, **counts, "seconds": round(tally.seconds, 3)}
+            metrics.log(metrics_logger, metrics.Point("counter", metrics.Metric.BATCH_COUNT, counts["batches"], tags))
