@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from target_redshift import sql
-from target_redshift.load.lane import Group, Lane
+from target_redshift.load.group import Group
+from target_redshift.load.lane import Lane
 from target_redshift.load.lots import StagingTables
 from target_redshift.load.widths import fit_texts
 
@@ -24,9 +24,3 @@ class AppendOnly(Lane):
         tables = self.staged(group)
         fit_texts(self.way, tables.session, tables.staged, group.lots)
         return tables
-
-    def bring(self, tables: StagingTables) -> None:
-        """See the base."""
-        for name, staged in tables.columns.items():
-            text = sql.insert(self.table, name, staged, self.way.destination.columns)
-            tables.session.execute(text, what=self.what)

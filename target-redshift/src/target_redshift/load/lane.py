@@ -13,30 +13,29 @@ from __future__ import annotations
 
 import abc
 import time
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from singer_arrow.batch.rejects import OfBatch, TooManyRejectedError
+from singer_arrow.batch.rejects import TooManyRejectedError
 from singer_arrow.errors import DataError, LoadError, RetriableError
 from singer_arrow.singer import lane
 from singer_arrow.singer.retries import pauses
 from singer_arrow.urls import Url
-from target_redshift import long_texts
+from target_redshift import sql
 from target_redshift.client import Redshift
 from target_redshift.connection import Session
 from target_redshift.convert import LongTextError, NulError
-from target_redshift.ledger import MARK, StreamLedger
+from target_redshift.ledger import StreamLedger
 from target_redshift.load import diagnose, refused
-from target_redshift.load.encodings import ENCODINGS
-from target_redshift.load.files import Files, Item, Layout, Part
+from target_redshift.load.files import Files, Item, Part
+from target_redshift.load.group import Group, lots_of, ours
 from target_redshift.load.lots import CountError, Lot, StagingTables
+from target_redshift.load.notices import told
 from target_redshift.load.rejected import Rejections
 from target_redshift.load.replacement import Replacement
-from target_redshift.load.stage import CopyFile, Stage
+from target_redshift.load.stage import Stage
 from target_redshift.migrate import Destination
-from target_redshift.nuls import FAIL, REMOVE, REPLACE, SYMBOL
-from target_redshift.staging import upload_columns, upload_schema
+from target_redshift.nuls import FAIL
 
 _LONG = "its files hold texts that are too long for their columns"
 DEADLINE_SECONDS = 600.0
@@ -70,35 +69,6 @@ class Way(lane.Way):
     rejections: Rejections
 
 
-@dataclass(slots=True, eq=False)
-class Group:
-    """Items that are loaded together.
-
-    Args:
-        parts: The items that have rows, also if none of them is loaded.
-        lots: Their files.
-        mark: An id of this group alone, for the ledger.
-        tables: The staging tables, as long as their session lasts.
-        may_be_committed: The answer to a COMMIT was lost.
-    """
-
-    parts: list[Part]
-    lots: list[Lot] = field(default_factory=list)
-    mark: str = field(default_factory=lambda: f"{MARK}{uuid.uuid4().hex}")
-    tables: StagingTables | None = None
-    may_be_committed: bool = False
-
-    @property
-    def rows(self) -> int:
-        """How many there are."""
-        return sum(p.rows for p in self.parts)
-
-    @property
-    def rejected(self) -> list[OfBatch]:
-        """Its rows that are not loaded."""
-        return [OfBatch(p.item.batch_id, p.rejects.rows) for p in self.parts if p.rejects]
-
-
 class Lane(lane.Lane[Way, Part]):
     """The base of the lanes; see the module."""
 
@@ -109,7 +79,7 @@ class Lane(lane.Lane[Way, Part]):
     def make_ready(self, item: Item) -> Part:
         """See the base."""
         keys = self.way.keys if self.merges else ()
-        return self._told(self.way.files.prepare(item, keys, self.rejects(item)))
+        return told(self.way, self.way.files.prepare(item, keys, self.rejects(item)))
 
     def nothing(self, item: Item) -> Part:
         """See the base."""
@@ -161,48 +131,23 @@ class Lane(lane.Lane[Way, Part]):
             The staging tables, with which the group may have to begin again.
         """
 
-    @abc.abstractmethod
     def bring(self, tables: StagingTables) -> None:
-        """Bring what was staged into the table; within the transaction."""
+        """Bring what was staged into the table, here as further rows; within the transaction."""
+        for name, staged in tables.columns.items():
+            text = sql.insert(self.table, name, staged, self.way.destination.columns)
+            tables.session.execute(text, what=self.what)
 
     def upload(self, group: Group) -> None:
         """Put the group's rows where COPY finds them, and write its manifests: all of it, or nothing."""
-        lots: list[Lot] = []
+        way, lots = self.way, list[Lot]()
+        making = lots_of(group.parts, way.place, way.destination.columns, way.upload_format, ordered=self.merges)
         try:
-            for lot in self._lots(group.parts):
-                lots.append(lot)  # noqa: PERF402 - what was made before an error must be known
+            for lot in making:
+                lots.append(lot)  # one by one: what was made before an error must be known
         except BaseException:
             self._remove(lots)
             raise
         group.lots = lots
-
-    def _lots(self, parts: Sequence[Part]) -> Iterator[Lot]:
-        names = (self.way.stream, parts[0].item.batch_id or "records")
-        by_layout: dict[Layout, tuple[Layout, list[CopyFile]]] = {}
-        for part in parts:
-            for layout, file in part.files:
-                by_layout.setdefault(layout.key, (layout, []))[1].append(file)
-        for layout, files in by_layout.values():
-            yield Lot(layout, tuple(files), self.way.place.put_manifest(files, *names), is_ours=False)
-        spools = [part.spool for part in parts if part.spool and part.rows]
-        if not spools:
-            return
-        file_format, columns = self.way.upload_format, self.way.destination.columns
-        if any(part.has_long_json for part in parts):
-            file_format = "jsonl"  # COPY parses its objects itself, and takes some megabytes of them
-        encoding = ENCODINGS[file_format](upload_schema(columns, file_format, ordered=self.merges))
-        layout = Layout(
-            file_format,
-            tuple(upload_columns(columns, file_format, ordered=self.merges)),
-            None if file_format == "parquet" else "gzip",
-        )
-        uploaded = self.way.place.upload(spools, encoding, *names)
-        try:
-            manifest = self.way.place.put_manifest(uploaded, *names)
-        except BaseException:
-            self.way.place.remove([Url.parse(file.url) for file in uploaded])
-            raise
-        yield Lot(layout, uploaded, manifest, is_ours=True)
 
     def staged(self, group: Group) -> StagingTables:
         """The group's staging tables; COPY fills them, unless it has."""
@@ -232,39 +177,10 @@ class Lane(lane.Lane[Way, Part]):
     def convert(self, group: Group, why: str) -> None:
         """Read and upload also those files that COPY was to take as they are."""
         self.way.logger.info("Stream %r: %s, so they are read and uploaded", self.way.stream, why)
-        parts = [self._told(self.way.files.convert(p.item, p.rejects)) if p.files else p for p in group.parts]
+        parts = [told(self.way, self.way.files.convert(p.item, p.rejects)) if p.files else p for p in group.parts]
         self.forget(group)
         group.parts = parts
         self.upload(group)
-
-    def _told(self, part: Part) -> Part:
-        """The part, and a word of what became of NUL characters and long texts."""
-        if part.nuls.count:
-            of, files = self.way.stream, self.way.files
-            if files.is_first(of, "NUL"):
-                self.way.logger.warning(
-                    "Stream %r: %s, %s holds a NUL character, which Redshift does not take; such characters are %s, "
-                    "set nul_text to choose otherwise",
-                    of,
-                    "RECORD messages" if part.item.is_temporary else part.nuls.url,
-                    part.nuls.place,
-                    {REPLACE: f"replaced by {SYMBOL}", REMOVE: "removed"}[files.nul_text],
-                )
-            self.way.tally.add(nul_characters=part.nuls.count)
-        if part.long_texts.count:
-            of = self.way.stream
-            if self.way.files.is_first(of, "long texts"):
-                self.way.logger.warning(
-                    "Stream %r: %s, %s holds a text that is too long for its column; such texts are null there, and "
-                    "stand in column %s of their row; of more than 65,535 bytes it takes them only where the cluster's "
-                    "enable_large_strings_opt_in is on",
-                    of,
-                    "RECORD messages" if part.item.is_temporary else part.long_texts.url,
-                    part.long_texts.place,
-                    long_texts.COLUMN,
-                )
-            self.way.tally.add(long_texts=part.long_texts.count)
-        return part
 
     def _copy(self, lot: Lot, tables: StagingTables) -> None:
         try:
@@ -360,7 +276,7 @@ class Lane(lane.Lane[Way, Part]):
 
     def left(self, parts: Sequence[Part], staged: Group | None) -> list[Url]:
         """See the base: also what was staged for COPY."""
-        return [*super().left(parts, staged), *_ours(staged.lots if staged else ())]
+        return [*super().left(parts, staged), *ours(staged.lots if staged else ())]
 
     def forget(self, group: Group) -> None:
         """Remove staging tables and staged files, in whose place others come."""
@@ -376,7 +292,7 @@ class Lane(lane.Lane[Way, Part]):
             tables.close()
 
     def _remove(self, lots: Sequence[Lot]) -> None:
-        self.way.place.remove(_ours(lots))
+        self.way.place.remove(ours(lots))
 
     def _discard(self, group: Group) -> None:
         """Remove staging tables and what is on local disk; staged files stay, see `left`."""
@@ -408,9 +324,3 @@ class Lane(lane.Lane[Way, Part]):
                 time.sleep(pause)
             else:
                 return
-
-
-def _ours(lots: Sequence[Lot]) -> list[Url]:
-    """What was staged for COPY: manifests, and files that are not the tap's."""
-    files = [Url.parse(file.url) for lot in lots if lot.is_ours for file in lot.files]
-    return [*files, *(lot.manifest for lot in lots)]

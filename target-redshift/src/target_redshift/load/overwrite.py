@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from target_redshift import sql
 from target_redshift.connection import Session
-from target_redshift.load.lane import Group, Lane
+from target_redshift.load.group import Group
+from target_redshift.load.lane import Lane
 from target_redshift.load.lots import StagingTables
 from target_redshift.load.widths import needed_bytes
 from target_redshift.types import MAX_VARCHAR
@@ -27,12 +27,6 @@ class Overwrite(Lane):
         if self.way.client.settings.varchar_max < MAX_VARCHAR:
             needed_bytes(self.way, tables.session, tables.staged, group.lots)
         return tables
-
-    def bring(self, tables: StagingTables) -> None:
-        """See the base."""
-        for name, staged in tables.columns.items():
-            text = sql.insert(self.table, name, staged, self.way.destination.columns)
-            tables.session.execute(text, what=self.what)
 
     def put_aside(self, session: Session, group: Group) -> None:
         """See the base; they are written when the table is replaced."""

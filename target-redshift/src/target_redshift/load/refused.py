@@ -21,10 +21,11 @@ from singer_arrow.formats.row_text import row_text
 from target_redshift.answers import CopyRefusedError, RefusedDataError
 from target_redshift.load import spool
 from target_redshift.load.files import Part
+from target_redshift.load.group import Group
 from target_redshift.load.spool import Spool
 
 if TYPE_CHECKING:
-    from target_redshift.load.lane import Group, Lane
+    from target_redshift.load.lane import Lane
 
 
 def take_out(lane: Lane, group: Group, error: LoadError | DataError) -> None:
@@ -34,8 +35,6 @@ def take_out(lane: Lane, group: Group, error: LoadError | DataError) -> None:
         LoadError: It is not for a row, or for more of them than are looked for.
         DataError: More rows are bad than may be.
     """
-    from target_redshift.load.lane import Group
-
     way, parts = lane.way, [p for p in group.parts if p.spool and p.rows]
     spools = [p.spool for p in parts if p.spool]
     if not parts:

@@ -12,7 +12,8 @@ from singer_arrow.errors import DataError
 from target_redshift import migrate, sql
 from target_redshift.bounds import bound, can_bound
 from target_redshift.load import diagnose
-from target_redshift.load.lane import Group, Lane, Way
+from target_redshift.load.group import Group
+from target_redshift.load.lane import Lane, Way
 from target_redshift.load.lots import StagingTables
 from target_redshift.load.widths import fit_texts
 
