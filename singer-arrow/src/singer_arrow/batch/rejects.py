@@ -6,6 +6,7 @@ each row that is left where it stood: in which file, and at which line or row; o
 
 from __future__ import annotations
 
+import threading
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -53,6 +54,32 @@ class OfBatch:
 
     batch_id: str | None
     rows: Sequence[Rejected]
+
+
+class HeldBack:
+    """Rows that are not loaded, kept until the others are; safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._batches: list[OfBatch] = []
+
+    def add(self, batches: Sequence[OfBatch], most: int | None) -> None:
+        """Keep some more.
+
+        Raises:
+            TooManyRejectedError: There are more than may be.
+        """
+        with self._lock:
+            self._batches += batches
+            rows = [row for batch in self._batches for row in batch.rows]
+            if most is not None and len(rows) > most:
+                raise too_many(most, rows[0])
+
+    def take(self) -> list[OfBatch]:
+        """Those that were kept; they are given away."""
+        with self._lock:
+            batches, self._batches = self._batches, []
+            return batches
 
 
 class MessageLines:

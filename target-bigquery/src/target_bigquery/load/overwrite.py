@@ -31,7 +31,7 @@ class Overwrite(Lane):
                 fields = self.way.destination.load_fields
                 load_job.run_until_done(self.way.client, upload, name, fields, f"target_bigquery_{digest(name, 16)}_")
                 self.count(upload)
-            self.way.replacement.keep(pending_of(parts), self.way.most_rejected)
+            self.way.replacement.rejected.add(pending_of(parts), self.way.most_rejected)
         finally:
             self.way.files.discard(upload)
 
@@ -43,6 +43,6 @@ class Overwrite(Lane):
         """Replace the table; batches that were appended to its former rows count no more."""
         if when := self.way.replacement.replace(self.way.destination):
             self.way.ledger.void(when)
-        if rejected := self.way.replacement.rejected():
+        if rejected := self.way.replacement.rejected.take():
             self.way.rejections.write(self.way.stream, rejected)
             self.was_put_aside((), rejected)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Sequence
 from datetime import datetime
 
-from singer_arrow.batch.rejects import OfBatch, too_many
+from singer_arrow.batch.rejects import HeldBack
 from target_bigquery import migrate, sql
 from target_bigquery.answers import Table
 from target_bigquery.client import BigQuery
@@ -28,25 +27,8 @@ class Replacement:
         self._client = client
         self._lock = threading.Lock()
         self._name: str | None = None
-        self._rejected: list[OfBatch] = []
-
-    def keep(self, rejected: Sequence[OfBatch], most: int | None) -> None:
-        """Keep rows that are not loaded until the others are.
-
-        Raises:
-            TooManyRejectedError: There are more than may be.
-        """
-        with self._lock:
-            self._rejected += rejected
-            rows = [row for batch in self._rejected for row in batch.rows]
-            if most is not None and len(rows) > most:
-                raise too_many(most, rows[0])
-
-    def rejected(self) -> list[OfBatch]:
-        """The rows that were kept; they are given away."""
-        with self._lock:
-            rejected, self._rejected = self._rejected, []
-            return rejected
+        self.rejected = HeldBack()
+        """The rows that are not loaded, of the loads into it."""
 
     def staging(self, destination: Destination) -> str:
         """The staging table, with the columns that the table has now."""

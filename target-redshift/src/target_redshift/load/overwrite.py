@@ -33,7 +33,7 @@ class Overwrite(Lane):
 
     def was_put_aside(self, group: Group) -> None:
         """See the base."""
-        self.way.replacement.keep(group.rejected, self.way.most_rejected)
+        self.way.replacement.rejected.add(group.rejected, self.way.most_rejected)
 
     def will_replace(self) -> None:
         """See the base."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from singer_arrow.batch.rejects import OfBatch, Rejected, too_many
+from singer_arrow.batch.rejects import HeldBack, OfBatch, Rejected
 from singer_arrow.errors import SingerArrowError
 from target_redshift import migrate, sql
 from target_redshift.answers import AlreadyExistsError
@@ -38,19 +38,8 @@ class Replacement:
         self._name: str | None = None
         self._columns: dict[str, Column] = {}
         self._newest: Destination | None = None
-        self._rejected: list[OfBatch] = []
-
-    def keep(self, rejected: Sequence[OfBatch], most: int | None) -> None:
-        """Keep rows that are not loaded until the others are.
-
-        Raises:
-            TooManyRejectedError: There are more than may be.
-        """
-        with self._lock:
-            self._rejected += rejected
-            rows = [row for batch in self._rejected for row in batch.rows]
-            if most is not None and len(rows) > most:
-                raise too_many(most, rows[0])
+        self.rejected = HeldBack()
+        """The rows that are not loaded, of the loads into it."""
 
     def staging(self, destination: Destination) -> str:
         """The name of the staging table, which has all columns that the stream fills now, with room for any text."""
@@ -74,7 +63,7 @@ class Replacement:
             The rows that were not loaded, which are written now.
         """
         with self._lock:
-            rejected, self._rejected = self._rejected, []
+            rejected = self.rejected.take()
             if rejected:
                 rejections.prepare()
             if self._name is None or self._newest is None:
