@@ -1,9 +1,17 @@
-"""Which of many rows are refused, where only whole ranges of them can be tried: by halving them. Pure."""
+"""Which of many rows are refused, where only ranges of them can be tried: by halving; and the rows without them. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from singer_arrow.batch.conversion import ORDER
+from singer_arrow.batch.rejects import Rejects
+from singer_arrow.errors import LoadError
+from singer_arrow.formats.row_text import row_text
 
 MOST_REFUSED = 20
 """Rows of one load that are looked for in a warehouse, where each takes some loads to be found."""
@@ -31,14 +39,21 @@ Probe = Callable[[int, int], Refusal | None]
 
 
 class TooManyRefusedError(Exception):
-    """More rows are refused than may be; `found` are those that are known."""
+    """More rows are refused than the `most` that are looked for; `found` are those that are known."""
 
-    def __init__(self, found: list[tuple[int, Refusal]]) -> None:
+    def __init__(self, found: list[tuple[int, Refusal]], most: int) -> None:
         super().__init__(len(found))
-        self.found = found
+        self.found, self.most = found, most
+
+    def of_load(self, error: Exception, warehouse: str) -> LoadError:
+        """The error of the load for which the rows were looked for, given what the warehouse said of it."""
+        hint = f"{warehouse} refuses more than {self.most} rows of one load, and no more are looked for"
+        return LoadError(f"{error}; {hint}. The first of them: {self.found[0][1].reason}")
 
 
-def refused_rows(count: int, probe: Probe, *, most: int, first: Refusal | None = None) -> list[tuple[int, Refusal]]:
+def refused_rows(
+    count: int, probe: Probe, *, most: int = MOST_REFUSED, first: Refusal | None = None
+) -> list[tuple[int, Refusal]]:
     """The rows that are refused, each also alone, in order, and why.
 
     With `b` refused rows of `n`, it tries about `2 * b * log2(n / b)` ranges, or `3 * b` where the refusals name rows.
@@ -79,4 +94,44 @@ def refused_rows(count: int, probe: Probe, *, most: int, first: Refusal | None =
 def _note(found: dict[int, Refusal], row: int, refusal: Refusal, most: int) -> None:
     found[row] = refusal
     if len(found) > most:
-        raise TooManyRefusedError(sorted(found.items()))
+        raise TooManyRefusedError(sorted(found.items()), most)
+
+
+def refused_of_each(found: Iterable[tuple[int, Refusal]], counts: Sequence[int]) -> list[dict[int, Refusal]]:
+    """Those of the refused rows that each of several parts has, by their numbers within it.
+
+    Args:
+        found: The refused rows, by their numbers in all parts together.
+        counts: How many rows each part has.
+    """
+    found, before, each = list(found), 0, list[dict[int, Refusal]]()
+    for count in counts:
+        each.append({row - before: why for row, why in found if before <= row < before + count})
+        before += count
+    return each
+
+
+def taken_rows(
+    batches: Iterable[pa.RecordBatch], refused: Mapping[int, Refusal], rejects: Rejects
+) -> Iterator[pa.RecordBatch]:
+    """The rows of an item without those that are refused, of which its rejects are told at the end.
+
+    Args:
+        batches: The rows; `ORDER` is no part of what is told of them.
+        refused: The refused ones, by their numbers.
+        rejects: The item's.
+
+    Raises:
+        TooManyRejectedError: More rows are bad than may be.
+    """
+    before, texts = 0, dict[int, str]()
+    for batch in batches:
+        mine = [row - before for row in refused if before <= row < before + batch.num_rows]
+        shown = batch.drop_columns([ORDER]) if ORDER in batch.schema.names else batch
+        texts.update({before + row: row_text(shown, row) for row in mine})
+        before += batch.num_rows
+        every = pa.array(range(batch.num_rows), pa.int64())
+        taken = batch.take(every.filter(pc.invert(pc.is_in(every, value_set=pa.array(mine, pa.int64())))))
+        if taken.num_rows:
+            yield taken
+    rejects.refuse((row, why.column, why.reason, texts[row]) for row, why in refused.items())

@@ -14,13 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from singer_arrow.batch import spool
-from singer_arrow.batch.conversion import ORDER
-from singer_arrow.batch.refused import MOST_REFUSED, Refusal, TooManyRefusedError, refused_rows
+from singer_arrow.batch.refused import Refusal, TooManyRefusedError, refused_of_each, refused_rows, taken_rows
 from singer_arrow.errors import LoadError
-from singer_arrow.formats.row_text import row_text
 from singer_arrow.singer.names import digest
 from target_bigquery import migrate
 from target_bigquery.answers import RefusedDataError
@@ -54,17 +51,11 @@ def take_out(way: Way, parts: Sequence[Part], fields: Fields, error: RefusedData
     try:
         found = _found(way, parts, fields, error)
     except TooManyRefusedError as many:
-        hint = f"BigQuery refuses more than {MOST_REFUSED} rows of one load, and no more are looked for"
-        msg = f"{error}; {hint}. The first of them: {many.found[0][1].reason}"
-        raise LoadError(msg) from None
+        raise many.of_load(error, "BigQuery") from None
     if not found:
         raise LoadError(str(error))
-    made, before = list[Part](), 0
-    for part in parts:
-        mine = {row - before: why for row, why in found if before <= row < before + part.rows}
-        before += part.rows
-        made.append(_without(way, part, mine) if mine else part)
-    return made
+    each = refused_of_each(found, [p.rows for p in parts])
+    return [_without(way, part, mine) if mine else part for part, mine in zip(parts, each, strict=True)]
 
 
 def _found(way: Way, parts: Sequence[Part], fields: Fields, error: RefusedDataError) -> list[tuple[int, Refusal]]:
@@ -84,7 +75,7 @@ def _found(way: Way, parts: Sequence[Part], fields: Fields, error: RefusedDataEr
 
     try:
         count = sum(p.rows for p in parts)
-        found = refused_rows(count, probe, most=MOST_REFUSED, first=Refusal(str(error)))
+        found = refused_rows(count, probe, first=Refusal(str(error)))
         return [] if found and len(found) == count and probe(0, 0) else found  # what no row is in is refused too
     finally:
         way.client.delete_table(name)
@@ -102,21 +93,15 @@ def _rows(parts: Sequence[Part], low: int, high: int) -> Iterator[pa.RecordBatch
             return
 
 
-def _without(way: Way, part: Part, out: dict[int, Refusal]) -> Part:
+def _without(way: Way, part: Part, refused: dict[int, Refusal]) -> Part:
     """A part without some of its rows, which are told to its rejects."""
     assert part.rejects is not None
-    path, texts, before = way.files.temporary(".arrow"), dict[int, str](), 0
+    path = way.files.temporary(".arrow")
     with spool.write(path, part.item.conversion.upload_schema) as rest:
-        for batch in spool.read(_spool(part)):
-            mine = [row - before for row in out if before <= row < before + batch.num_rows]
-            shown = batch.drop_columns([ORDER]) if ORDER in batch.schema.names else batch
-            texts.update({before + row: row_text(shown, row) for row in mine})
-            every = pa.array(range(batch.num_rows), pa.int64())
-            rest.write_batch(batch.take(every.filter(pc.invert(pc.is_in(every, value_set=pa.array(mine, pa.int64()))))))
-            before += batch.num_rows
-    part.rejects.refuse((row, why.column, why.reason, texts[row]) for row, why in out.items())
+        for batch in taken_rows(spool.read(_spool(part)), refused, part.rejects):
+            rest.write_batch(batch)
     _spool(part).unlink(missing_ok=True)
-    return replace(part, rows=part.rows - len(out), spool=path)
+    return replace(part, rows=part.rows - len(refused), spool=path)
 
 
 def _spool(part: Part) -> Path:

@@ -6,23 +6,16 @@ is tried first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from singer_arrow.batch.conversion import ORDER
-from singer_arrow.batch.refused import MOST_REFUSED, Refusal, TooManyRefusedError, refused_rows
+from singer_arrow.batch.refused import Refusal, TooManyRefusedError, refused_of_each, refused_rows, taken_rows
 from singer_arrow.errors import DataError, LoadError
-from singer_arrow.formats.row_text import row_text
 from target_redshift.answers import CopyRefusedError, RefusedDataError
 from target_redshift.load import spool
 from target_redshift.load.files import Part
 from target_redshift.load.group import Group
-from target_redshift.load.spool import Spool
 
 if TYPE_CHECKING:
     from target_redshift.load.lane import Lane
@@ -53,20 +46,14 @@ def take_out(lane: Lane, group: Group, error: LoadError | DataError) -> None:
 
     try:
         count = sum(p.rows for p in parts)
-        found = refused_rows(count, probe, most=MOST_REFUSED, first=Refusal(str(error)))
+        found = refused_rows(count, probe, first=Refusal(str(error)))
     except TooManyRefusedError as many:
-        hint = f"Redshift refuses more than {MOST_REFUSED} rows of one load, and no more are looked for"
-        msg = f"{error}; {hint}. The first of them: {many.found[0][1].reason}"
-        raise LoadError(msg) from None
+        raise many.of_load(error, "Redshift") from None
     if not found or (len(found) == count and not all(why.is_of_value for _, why in found)):
         raise error  # no row was taken, so it may be for what they share: a right, a region, a full disk
     lane.forget(group)
-    before, without = 0, dict[int, Part]()
-    for part in parts:
-        mine = {row - before: why for row, why in found if before <= row < before + part.rows}
-        before += part.rows
-        if mine:
-            without[id(part)] = _without(lane, part, mine)
+    each = zip(parts, refused_of_each(found, [p.rows for p in parts]), strict=True)
+    without = {id(part): _without(lane, part, mine) for part, mine in each if mine}
     group.parts = [without.get(id(part), part) for part in group.parts]
 
 
@@ -101,23 +88,7 @@ def _without(lane: Lane, part: Part, refused: dict[int, Refusal]) -> Part:
     """A part without some of its rows, which are told to its rejects."""
     assert part.spool is not None
     assert part.rejects is not None
-    texts = dict[int, str]()
-    batches = _others(part.spool, sorted(refused), texts)
+    batches = taken_rows(spool.read([part.spool], 0, part.rows), refused, part.rejects)
     rows = spool.write(batches, part.spool.schema, lane.way.files.temporary(".arrow"))
-    part.rejects.refuse((row, why.column, why.reason, texts[row]) for row, why in refused.items())
     part.spool.path.unlink(missing_ok=True)
     return replace(part, rows=rows.rows, bytes=rows.bytes, spool=rows)
-
-
-def _others(rows: Spool, out: Sequence[int], texts: dict[int, str]) -> Iterator[pa.RecordBatch]:
-    """The rows but some, of which the JSON text is noted."""
-    before = 0
-    for batch in spool.read([rows], 0, rows.rows):
-        mine = [row - before for row in out if before <= row < before + batch.num_rows]
-        shown = batch.drop_columns([ORDER]) if ORDER in batch.schema.names else batch
-        texts.update({before + row: row_text(shown, row) for row in mine})
-        every = pa.array(range(batch.num_rows), pa.int64())
-        kept = batch.take(every.filter(pc.invert(pc.is_in(every, value_set=pa.array(mine, pa.int64())))))
-        before += batch.num_rows
-        if kept.num_rows:
-            yield kept
