@@ -1,4 +1,4 @@
-"""Which of many rows are refused, where only ranges of them can be tried: by halving; and the rows without them. Pure."""
+"""Which rows are refused, where only ranges of them can be tried: by halving; and the rows without them. Pure."""
 
 from __future__ import annotations
 
