@@ -14,8 +14,8 @@ import pyarrow as pa
 from singer_arrow.errors import ConfigError, CredentialsError, SchemaError, SingerArrowError
 from singer_arrow.singer.descriptions import Descriptions
 from singer_arrow.singer.names import LEDGER, REJECTED, STAGING, digest, distinct_table_name, stream_label, table_name
-from singer_arrow.singer.variants import EVOLVE, is_or_was, siblings
-from target_bigquery import drift, sql
+from singer_arrow.singer.variants import EVOLVE, siblings
+from target_bigquery import drift, layout, sql
 from target_bigquery.answers import AlreadyExistsError, ChangedError, RefusedError, Table
 from target_bigquery.client import BigQuery
 from target_bigquery.drift import Drift, columns_of
@@ -29,10 +29,6 @@ OWNER = "singer_stream"
 STAGING_DAYS = 7
 LEFTOVER_AGE = timedelta(days=1)
 """Staging tables that are younger may be those of a run that is still at work."""
-_LAYOUT_KINDS = {
-    "partition_by": ("DATE", "TIMESTAMP", "DATETIME"),
-    "cluster_by": ("INTEGER", "STRING", "BOOLEAN", "DATE", "TIMESTAMP", "DATETIME", "NUMERIC", "BIGNUMERIC"),
-}
 _TRIES = 20
 _LEDGER_FIELDS = [
     {
@@ -249,8 +245,8 @@ def _create(client: BigQuery, stream: str, name: str, schema: pa.Schema, descrip
     table = client.create_table(
         name,
         [api_field(c, descriptions) for c in columns],
-        partition=_partition(client, stream, columns),
-        cluster=_cluster(client, stream, columns),
+        partition=layout.partition(client, stream, columns),
+        cluster=layout.cluster(client, stream, columns),
         labels={OWNER: stream_label(stream)},
         description=descriptions.table,
     )
@@ -319,61 +315,5 @@ def _fit(
             table = client.set_fields(table, with_columns(table.fields, columns, descriptions), description=said)
         except (CredentialsError, RefusedError) as error:
             logger.info("%s; the table keeps the descriptions that it has", error)
-    _warn_of_layout(client, stream, table, columns)
+    layout.warn_of_layout(client, stream, table, columns)
     return Destination(table, columns)
-
-
-def _named(columns: Sequence[Column], wanted: str) -> Column | None:
-    """A column by the name of its property, or by its own."""
-    return next((c for c in columns if c.source == wanted), None) or next(
-        (c for c in columns if c.name.lower() == wanted.lower()), None
-    )
-
-
-def _partition(client: BigQuery, stream: str, columns: Sequence[Column]) -> tuple[str, str] | None:
-    spec = client.settings.partitioning(stream)
-    if spec is None:
-        return None
-    column = _layout_column(client, "partition_by", stream, columns, spec[0])
-    return (column, spec[1]) if column else None
-
-
-def _cluster(client: BigQuery, stream: str, columns: Sequence[Column]) -> list[str]:
-    names = client.settings.clustering(stream)
-    found = [_layout_column(client, "cluster_by", stream, columns, name) for name in names]
-    return [name for name in found if name]
-
-
-def _layout_column(client: BigQuery, setting: str, stream: str, columns: Sequence[Column], wanted: str) -> str | None:
-    given, kinds = getattr(client.settings, setting), _LAYOUT_KINDS[setting]
-    column = _named(columns, wanted)
-    if column is None:
-        if isinstance(given, Mapping):
-            msg = f"Setting {setting!r} names column {wanted!r}, which stream {stream!r} does not have"
-            raise ConfigError(msg)
-        logger.warning("Stream %r has no column %r, so %s does not apply to its table", stream, wanted, setting)
-        return None
-    if column.kind not in kinds or column.repeated:
-        msg = f"Setting {setting!r} names column {wanted!r} of stream {stream!r}, which is {column}, not {_or(kinds)}"
-        raise ConfigError(msg)
-    return column.name
-
-
-def _or(kinds: Sequence[str]) -> str:
-    return f"{', '.join(kinds[:-1])} or {kinds[-1]}"
-
-
-def _warn_of_layout(client: BigQuery, stream: str, table: Table, columns: Sequence[Column]) -> None:
-    def is_now(wanted: str, has: str | None) -> bool:
-        column = _named(columns, wanted)
-        return is_or_was(column, has) if column else has is not None and wanted.lower() == has.lower()
-
-    spec = client.settings.partitioning(stream)
-    if spec and not is_now(spec[0], table.partitioned_by):
-        now = f"partitioned by {table.partitioned_by}" if table.partitioned_by else "not partitioned"
-        logger.warning("Table %s is %s; partition_by applies to new tables alone", client.path(table.name), now)
-    wanted = client.settings.clustering(stream)
-    are_same = len(wanted) == len(table.clustered_by) and all(map(is_now, wanted, table.clustered_by))
-    if wanted and not are_same:
-        now = f"clustered by {', '.join(table.clustered_by)}" if table.clustered_by else "not clustered"
-        logger.warning("Table %s is %s; cluster_by applies to new tables alone", client.path(table.name), now)

@@ -12,10 +12,10 @@ from typing import TypedDict
 
 import pyarrow as pa
 
-from singer_arrow.errors import ConfigError, FatalError, LoadError, SchemaError, SingerArrowError
+from singer_arrow.errors import ConfigError, FatalError, LoadError, SchemaError
 from singer_arrow.singer.descriptions import Descriptions
-from singer_arrow.singer.variants import EVOLVE, is_or_was, siblings
-from target_redshift import comments, sql
+from singer_arrow.singer.variants import EVOLVE, siblings
+from target_redshift import comments, layout, sql
 from target_redshift.answers import AlreadyExistsError, RefusedDataError, Table
 from target_redshift.client import Redshift
 from target_redshift.drift import Drift, columns_of
@@ -30,8 +30,6 @@ _FIXED = (
     "change its encoding by ALTER TABLE, or create the table anew with a wider column"
 )
 """Why Redshift refuses to widen a column for good, and what to do."""
-_NO_KEYS = ("SUPER",)
-"""Types that rows can neither be spread nor sorted nor compared by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +127,7 @@ def check_keys(client: Redshift, destination: Destination, keys: Sequence[str]) 
         )
         raise SchemaError(msg)
     for column in destination.columns:
-        if column.name in keys and column.kind in _NO_KEYS:
+        if column.name in keys and column.kind in layout.NO_KEYS:
             msg = (
                 f"Column {column.name!r} of table {client.path(destination.name)} is {column}, which cannot be a key; "
                 "set other key_properties, or load_method: append-only"
@@ -233,8 +231,8 @@ def _create(
     text = sql.create_table(
         quoted,
         columns,
-        dist_key=_dist_key(client, stream, columns),
-        sort_keys=_sort_keys(client, stream, columns),
+        dist_key=layout.dist_key(client, stream, columns),
+        sort_keys=layout.sort_keys(client, stream, columns),
     )
 
     def create() -> None:
@@ -289,7 +287,7 @@ def _fit(
                 )
             _add_column(client, table.name, column, descriptions.columns.get((column.source,)))
         return None
-    _warn_of_layout(client, stream, table, columns)
+    layout.warn_of_layout(client, stream, table, columns)
     lengths = {e.name: e.length or 0 for e in table.columns if e.kind == "VARCHAR"}
     return Destination(table, columns, lengths)
 
@@ -311,59 +309,3 @@ def _add_column(client: Redshift, table: str, column: Column, description: str |
 
     with suppress(AlreadyExistsError):
         client.retried(add)
-
-
-def _named(columns: Sequence[Column], wanted: str) -> Column | None:
-    """A column by the name of its property, or by its own."""
-    return next((c for c in columns if c.source == wanted), None) or next(
-        (c for c in columns if c.name == wanted.lower()), None
-    )
-
-
-def _dist_key(client: Redshift, stream: str, columns: Sequence[Column]) -> str | None:
-    wanted = client.settings.distribution(stream)
-    return _layout_column(client.settings.dist_key, "dist_key", stream, columns, wanted) if wanted else None
-
-
-def _sort_keys(client: Redshift, stream: str, columns: Sequence[Column]) -> list[str]:
-    given = client.settings.sort_keys
-    found = [_layout_column(given, "sort_keys", stream, columns, n) for n in client.settings.sorting(stream)]
-    return [name for name in found if name]
-
-
-def _layout_column(given: object, setting: str, stream: str, columns: Sequence[Column], wanted: str) -> str | None:
-    column = _named(columns, wanted)
-    if column is None:
-        if isinstance(given, Mapping):
-            msg = f"Setting {setting!r} names column {wanted!r}, which stream {stream!r} does not have"
-            raise ConfigError(msg)
-        logger.warning("Stream %r has no column %r, so %s does not apply to its table", stream, wanted, setting)
-        return None
-    if column.kind in _NO_KEYS:
-        msg = f"Setting {setting!r} names column {wanted!r} of stream {stream!r}, which is {column}; name another"
-        raise ConfigError(msg)
-    return column.name
-
-
-def _warn_of_layout(client: Redshift, stream: str, table: Table, columns: Sequence[Column]) -> None:
-    """Say where a table is laid out otherwise than the settings say, which apply to new tables alone."""
-
-    def is_now(wanted: str, has: str | None) -> bool:
-        column = _named(columns, wanted)
-        return is_or_was(column, has) if column else has is not None and wanted.lower() == has.lower()
-
-    dist, sort = client.settings.distribution(stream), client.settings.sorting(stream)
-    if not (dist or sort):
-        return
-    try:
-        dist_key, sort_keys = client.layout(table.name)
-    except SingerArrowError as error:
-        logger.debug("%s", error)  # it would only have been said, whatever it is
-        return
-    path = client.path(table.name)
-    if dist and not is_now(dist, dist_key):
-        now = f"distributed by {dist_key}" if dist_key else "not distributed by a key"
-        logger.warning("Table %s is %s; dist_key applies to new tables alone", path, now)
-    if sort and not (len(sort) == len(sort_keys) and all(map(is_now, sort, sort_keys))):
-        now = f"sorted by {', '.join(sort_keys)}" if sort_keys else "not sorted by keys"
-        logger.warning("Table %s is %s; sort_keys applies to new tables alone", path, now)
