@@ -54,8 +54,13 @@ def read_file(
             msg = "it holds no byte, where a Parquet file is due"
             raise DataError(msg, url=url) from None
     except NotFoundError as error:
-        msg = (
-            f"{error}: a batch file of the manifest is missing; "
-            "run the tap again, and keep its batch storage until the target is done"
-        )
-        raise NotFoundError(msg) from None
+        raise missing_file(error) from None
+
+
+def missing_file(error: NotFoundError) -> NotFoundError:
+    """The error of a file that does not exist, which says that a manifest names it, and what to do."""
+    msg = (
+        f"{error}: a batch file of the manifest is missing; "
+        "run the tap again, and keep its batch storage until the target is done"
+    )
+    return NotFoundError(msg)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from singer_arrow.batch.rejects import Letters
+from singer_arrow.urls import Url
 
 ConversionT = TypeVar("ConversionT")
 
@@ -38,6 +39,11 @@ class Item(Generic[ConversionT]):
     is_source: bool = False
     stream: str = ""
     letters: Letters | None = None
+
+    def remove_files(self) -> None:
+        """Remove the files, which are temporary ones."""
+        for url in self.urls:
+            Url.parse(url).local_path().unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)

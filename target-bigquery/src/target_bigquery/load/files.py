@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from singer_arrow.batch import spool
-from singer_arrow.batch.decode import read_file
+from singer_arrow.batch.decode import missing_file, read_file
 from singer_arrow.batch.rejects import Rejects, TooManyRejectedError
 from singer_arrow.errors import DataError, NotFoundError
 from singer_arrow.formats import WRITABLE, parquet_join
@@ -130,7 +130,7 @@ class Files:
         path = self._temporary(f".{upload_format}")
         rows = self._write(self._converted(item, rejects), item.conversion.upload_schema, path, upload_format)
         if item.is_temporary and rejects is None:  # else it may be read again
-            _remove(item)
+            item.remove_files()
         file = LocalFile(path, item.urls[0] if item.urls else "", is_temporary=True)
         return Part(item, (file,), rows, path.stat().st_size, as_it_is=True, rejects=rejects)
 
@@ -199,7 +199,7 @@ class Files:
             if isinstance(thing, Part) and thing.spool:
                 thing.spool.unlink(missing_ok=True)
             if isinstance(thing, Part) and thing.rejects is not None and thing.item.is_temporary:
-                _remove(thing.item)
+                thing.item.remove_files()
             for file in thing.files if isinstance(thing, Part) else (thing,):
                 if file.is_temporary and file.path:
                     file.path.unlink(missing_ok=True)
@@ -252,8 +252,7 @@ class Files:
             path = self._temporary(".parquet")
             self._storage.download(parsed, path)
         except NotFoundError as error:
-            msg = f"{error}: a batch file of the manifest is missing; run the tap again, and keep its batch storage"
-            raise NotFoundError(msg) from None
+            raise missing_file(error) from None
         return LocalFile(path, url, is_temporary=True)
 
     def _converted(self, item: Item, rejects: Rejects | None) -> Iterator[pa.RecordBatch]:
@@ -325,11 +324,6 @@ def _hearing(rejects: Rejects | None) -> Callable[[str], Callable[[Skipped], Non
         return lambda _: None
     rejects.reset()
     return rejects.hearing
-
-
-def _remove(item: Item) -> None:
-    for url in item.urls:
-        Url.parse(url).local_path().unlink(missing_ok=True)
 
 
 def _footer(file: LocalFile) -> tuple[pa.Schema, int, set[str]]:

@@ -20,7 +20,6 @@ from singer_arrow.singer.declare import APPEND, OVERWRITE, UPSERT
 from singer_arrow.singer.items import Item as AnyItem
 from singer_arrow.singer.names import digest
 from singer_arrow.singer.retries import Waiting, pauses
-from singer_arrow.urls import Url
 from target_bigquery import connection, migrate
 from target_bigquery.connection import logger
 from target_bigquery.load import load_job, rows, write_stream
@@ -158,8 +157,7 @@ def _rows(way: Way, item: Item, rejects: Rejects | None) -> Rows | None:
         logger.info("Stream %r: rows beyond %.0f MB go by a load job", way.stream, limit)
         return None
     if item.is_temporary:
-        for url in item.urls:
-            Url.parse(url).local_path().unlink(missing_ok=True)
+        item.remove_files()
     return written
 
 

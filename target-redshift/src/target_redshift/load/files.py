@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from singer_arrow.batch.decode import read_file
+from singer_arrow.batch.decode import missing_file, read_file
 from singer_arrow.batch.rejects import Rejects
 from singer_arrow.errors import EmptyObjectError, NotFoundError
 from singer_arrow.formats.parquet import read_footer
@@ -167,8 +167,7 @@ class Files:
         with self._converting:
             written = spool.write(noted(), item.conversion.upload_schema, path)
         if item.is_temporary:
-            for url in item.urls:
-                Url.parse(url).local_path().unlink(missing_ok=True)
+            item.remove_files()
         return Part(
             item,
             written.rows,
@@ -262,11 +261,7 @@ def _missing_is_fatal() -> Iterator[None]:
     try:
         yield
     except NotFoundError as error:
-        msg = (
-            f"{error}: a batch file of the manifest is missing; "
-            "run the tap again, and keep its batch storage until the target is done"
-        )
-        raise NotFoundError(msg) from None
+        raise missing_file(error) from None
 
 
 def _codecs(metadata: pq.FileMetaData) -> set[str]:
