@@ -29,10 +29,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from singer_arrow.errors import LoadError
-from singer_arrow.singer.names import LEDGER, digest
+from singer_arrow.singer.names import LEDGER
 from target_bigquery import migrate, sql
 from target_bigquery.answers import Job, Table
 from target_bigquery.client import BigQuery
+from target_bigquery.names import job_prefix
 from target_bigquery.write_errors import Kind, WriteError
 
 logger = logging.getLogger("target-bigquery")
@@ -78,7 +79,7 @@ class StreamLedger:
         self._stream = stream
         self._table = client.path(table.name)
         self._quoted = client.quoted(table.name)
-        self._prefix = f"target_bigquery_{digest(self._table, 16)}_"
+        self._prefix = job_prefix(self._table)
         self._since = table.created
         self._ours: set[str] = set()
         self._outcomes: dict[str, Outcome] = {}

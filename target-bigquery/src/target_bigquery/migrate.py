@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from singer_arrow.errors import ConfigError, CredentialsError, SchemaError, SingerArrowError
 from singer_arrow.singer.descriptions import Descriptions
-from singer_arrow.singer.names import LEDGER, REJECTED, STAGING, digest, distinct_table_name, stream_label, table_name
+from singer_arrow.singer.names import LEDGER, REJECTED, distinct_table_name, staging_name, stream_label, table_name
 from singer_arrow.singer.variants import EVOLVE, siblings
 from target_bigquery import drift, layout, sql
 from target_bigquery.answers import AlreadyExistsError, ChangedError, RefusedError, Table
@@ -198,11 +198,6 @@ def prepare_rejected(client: BigQuery) -> None:
                 cluster=("stream", "batch_id"),
                 description="Rows that were not loaded, and why. Written by target-bigquery.",
             )
-
-
-def staging_name(table: str, *parts: str) -> str:
-    """A name for a staging table of a table; those of one table begin alike."""
-    return "_".join([f"{STAGING}{digest(table, 16)}", *parts])
 
 
 def create_staging(client: BigQuery, name: str, fields: Sequence[Mapping[str, Any]], **options: Any) -> None:

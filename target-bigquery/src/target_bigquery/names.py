@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from singer_arrow.singer.names import Rules
+from singer_arrow.singer.names import Rules, digest
 
 RULES = Rules(
     table_length=900,  # BigQuery takes 1,024 bytes; staging tables add to it
@@ -15,3 +15,8 @@ RULES = Rules(
         re.IGNORECASE,
     ),
 )
+
+
+def job_prefix(table: str) -> str:
+    """How the ids of the load jobs into a table begin."""
+    return f"target_bigquery_{digest(table, 16)}_"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from singer_arrow.singer import names
-from singer_arrow.singer.names import LEDGER, REJECTED, STAGING, digest, stream_label
+from singer_arrow.singer.names import LEDGER, REJECTED, STAGING, digest, staging_name, stream_label
 
 LENGTH = 127
 """Bytes of a name; Redshift cuts what is longer, so that two of them might become one."""
@@ -50,8 +50,3 @@ def column_names(
 ) -> dict[str, str]:
     """The column of each property; one that exists keeps belonging to its property, but for some others."""
     return names.column_names(properties, RULES, existing, others)
-
-
-def staging_name(table: str, *parts: str) -> str:
-    """A name for a staging table of a table; those of one table begin alike."""
-    return "_".join([f"{STAGING}{digest(table, 16)}", *parts])

@@ -66,6 +66,11 @@ def distinct_table_name(stream: str, rules: Rules, *, prefix: str = "", alias: s
     return _suffixed(_plain(name, rules.reserved_tables, rules), own, rules.table_length)
 
 
+def staging_name(table: str, *parts: str) -> str:
+    """A name for a staging table of a table; those of one table begin alike."""
+    return "_".join([f"{STAGING}{digest(table, 16)}", *parts])
+
+
 def stream_label(stream: str) -> str:
     """A label of a table that says which stream owns it: lower case, at most 63 characters."""
     readable = re.sub(r"[^a-z0-9_-]", "_", stream.lower())[:50]

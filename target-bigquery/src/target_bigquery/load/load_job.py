@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from singer_arrow.errors import LoadError
 from singer_arrow.singer.retries import Waiting, pauses
@@ -12,10 +10,10 @@ from target_bigquery import answers, budget, connection
 from target_bigquery.answers import Job, QuotaError
 from target_bigquery.client import BigQuery
 from target_bigquery.connection import logger
+from target_bigquery.jobs import Fields
 from target_bigquery.load.files import Upload
+from target_bigquery.names import job_prefix
 from target_bigquery.retries import Kind
-
-Fields = Sequence[Mapping[str, Any]]
 
 
 class BusyError(LoadError):
@@ -58,18 +56,18 @@ def run(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, job_id: 
     return job
 
 
-def run_until_done(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, prefix: str) -> None:
+def run_until_done(bigquery: BigQuery, upload: Upload, table: str, fields: Fields) -> None:
     """Append an upload to a table that is this run's own, with as many jobs as it takes.
 
     Raises:
         LoadError: BigQuery refuses a file, or is busy for too long.
     """
     for some in upload.jobs or (upload,):
-        _run_until_done(bigquery, some, table, fields, prefix)
+        _run_until_done(bigquery, some, table, fields)
 
 
-def _run_until_done(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, prefix: str) -> Job:
-    waiting = Waiting(logger)
+def _run_until_done(bigquery: BigQuery, upload: Upload, table: str, fields: Fields) -> Job:
+    prefix, waiting = job_prefix(table), Waiting(logger)
     for pause in pauses(connection.DEADLINE_SECONDS):
         try:
             return run(bigquery, upload, table, fields, f"{prefix}{uuid.uuid4().hex}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from singer_arrow.singer.names import digest
 from target_bigquery.load import load_job
 from target_bigquery.load.files import Part
 from target_bigquery.load.lane import Lane, pending_of
@@ -29,7 +28,7 @@ class Overwrite(Lane):
             if upload.rows:
                 name = self.way.replacement.staging(self.way.destination)
                 fields = self.way.destination.load_fields
-                load_job.run_until_done(self.way.client, upload, name, fields, f"target_bigquery_{digest(name, 16)}_")
+                load_job.run_until_done(self.way.client, upload, name, fields)
                 self.count(upload)
             self.way.replacement.rejected.add(pending_of(parts), self.way.most_rejected)
         finally:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from singer_arrow.batch import spool
 from singer_arrow.batch.refused import Refusal, TooManyRefusedError, refused_of_each, refused_rows, taken_rows
 from singer_arrow.errors import LoadError
-from singer_arrow.singer.names import digest
+from singer_arrow.singer.names import staging_name
 from target_bigquery import migrate
 from target_bigquery.answers import RefusedDataError
 from target_bigquery.jobs import Fields
@@ -60,13 +60,13 @@ def take_out(way: Way, parts: Sequence[Part], fields: Fields, error: RefusedData
 
 def _found(way: Way, parts: Sequence[Part], fields: Fields, error: RefusedDataError) -> list[tuple[int, Refusal]]:
     """The rows that are refused, by their numbers among all."""
-    name, schema = migrate.staging_name(way.destination.name, uuid.uuid4().hex), parts[0].item.conversion.upload_schema
+    name, schema = staging_name(way.destination.name, uuid.uuid4().hex), parts[0].item.conversion.upload_schema
     migrate.create_staging(way.client, name, fields)
 
     def probe(low: int, high: int) -> Refusal | None:
         upload = way.files.write(_rows(parts, low, high), schema, way.upload_format)
         try:
-            load_job.run_until_done(way.client, upload, name, fields, f"target_bigquery_{digest(name, 16)}_")
+            load_job.run_until_done(way.client, upload, name, fields)
         except RefusedDataError as refused:
             return Refusal(str(refused))
         finally:

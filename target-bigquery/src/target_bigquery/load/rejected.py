@@ -16,7 +16,7 @@ import pyarrow as pa
 from singer_arrow.batch.rejects import OfBatch, parts_of
 from singer_arrow.errors import LoadError
 from singer_arrow.formats import WRITABLE
-from singer_arrow.singer.names import REJECTED, digest
+from singer_arrow.singer.names import REJECTED, staging_name
 from target_bigquery import migrate, sql
 from target_bigquery.answers import RefusedDataError
 from target_bigquery.client import BigQuery
@@ -45,7 +45,7 @@ class Rejections:
 
     def write(self, stream: str, batches: Sequence[OfBatch]) -> None:
         """Write rows, one call at a time: they are durable once it returns."""
-        client, name = self._client, migrate.staging_name(REJECTED, uuid.uuid4().hex)
+        client, name = self._client, staging_name(REJECTED, uuid.uuid4().hex)
         with self._lock:
             if not self._exists:
                 migrate.prepare_rejected(client)
@@ -54,8 +54,7 @@ class Rejections:
             upload = self._upload(stream, batches)
             try:
                 migrate.create_staging(client, name, migrate.REJECTED_FIELDS)
-                prefix = f"target_bigquery_{digest(name, 16)}_"
-                load_job.run_until_done(client, upload, name, migrate.REJECTED_FIELDS, prefix)
+                load_job.run_until_done(client, upload, name, migrate.REJECTED_FIELDS)
             except RefusedDataError as error:  # it is not for a row of the stream
                 raise LoadError(str(error)) from None
             finally:

@@ -7,6 +7,7 @@ import uuid
 from datetime import datetime
 
 from singer_arrow.batch.rejects import HeldBack
+from singer_arrow.singer.names import staging_name
 from target_bigquery import migrate, sql
 from target_bigquery.answers import Table
 from target_bigquery.client import BigQuery
@@ -35,7 +36,7 @@ class Replacement:
         with self._lock:
             if self._name is None:
                 migrate.remove_leftovers(self._client, destination.name)
-                self._name = migrate.staging_name(destination.name, uuid.uuid4().hex)
+                self._name = staging_name(destination.name, uuid.uuid4().hex)
                 migrate.create_staging(self._client, self._name, destination.table.fields, like=destination.table)
             elif (table := self._client.table(self._name)) and table.columns != destination.table.columns:
                 migrate.follow(self._client, table, destination.table)

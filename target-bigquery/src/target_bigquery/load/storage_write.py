@@ -18,7 +18,7 @@ from singer_arrow.batch.conversion import ORDER
 from singer_arrow.batch.rejects import Rejects
 from singer_arrow.singer.declare import APPEND, OVERWRITE, UPSERT
 from singer_arrow.singer.items import Item as AnyItem
-from singer_arrow.singer.names import digest
+from singer_arrow.singer.names import staging_name
 from singer_arrow.singer.retries import Waiting, pauses
 from target_bigquery import connection, migrate
 from target_bigquery.connection import logger
@@ -118,7 +118,7 @@ class StreamedUpsert(Upsert):
         try:
             if not ready and not large:
                 return None
-            name = migrate.staging_name(table.name, uuid.uuid4().hex)
+            name = staging_name(table.name, uuid.uuid4().hex)
             fields = [*migrate.nullable(table.load_fields), {"name": ORDER, "type": "INTEGER"}]
             migrate.create_staging(bigquery, name, fields)
             self.put_aside(ready)
@@ -126,8 +126,7 @@ class StreamedUpsert(Upsert):
                 upload = self.join(large)
                 self.put_aside(large)
                 try:
-                    prefix = f"target_bigquery_{digest(name, 16)}_"
-                    load_job.run_until_done(bigquery, upload, name, fields, prefix)
+                    load_job.run_until_done(bigquery, upload, name, fields)
                 finally:
                     self.way.files.discard(upload)
             if rest := [p for p in ready if p.rows]:

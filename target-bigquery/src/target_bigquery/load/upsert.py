@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from singer_arrow.batch.conversion import ORDER
 from singer_arrow.batch.extents import together
 from singer_arrow.errors import SchemaError, SingerArrowError
-from singer_arrow.singer.names import digest
+from singer_arrow.singer.names import staging_name
 from target_bigquery import migrate, sql
 from target_bigquery.answers import RefusedDataError
 from target_bigquery.bounds import Bound, bounds
@@ -69,9 +69,9 @@ class Upsert(Lane):
             self.put_aside(live)
             if not upload.rows:
                 return None
-            name = migrate.staging_name(table.name, uuid.uuid4().hex)
+            name = staging_name(table.name, uuid.uuid4().hex)
             migrate.create_staging(bigquery, name, fields)
-            load_job.run_until_done(bigquery, upload, name, fields, f"target_bigquery_{digest(name, 16)}_")
+            load_job.run_until_done(bigquery, upload, name, fields)
         except RefusedDataError:
             bigquery.delete_table(name)
             raise
