@@ -16,12 +16,12 @@ import pytest
 
 from local_cloud import Cloud
 from singer_arrow.errors import ConfigError, CredentialsError, LoadError, NotFoundError, SchemaError, ServiceError
+from singer_arrow.singer.names import LEDGER, staging_name
 from target_redshift import connection, migrate, sql
 from target_redshift.answers import SessionLostError
 from target_redshift.client import UNKNOWN_SLICES, Redshift
 from target_redshift.config import Settings
 from target_redshift.ledger import StreamLedger
-from target_redshift.names import LEDGER, staging_name
 from target_redshift.types import ddl_type
 
 ORDERS = pa.schema([("id", pa.int64()), ("note", pa.string()), ("at", pa.timestamp("us", "UTC"))])

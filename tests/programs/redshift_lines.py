@@ -15,8 +15,8 @@ from singer_lines import COLUMNS, Message, load
 from local_cloud import Cloud
 from singer_arrow.formats import WRITABLE
 from singer_arrow.schema import from_json_schema
+from singer_arrow.singer.names import STAGING
 from target_redshift.ledger import MARK
-from target_redshift.names import STAGING
 from target_redshift.target import TargetRedshift
 from target_redshift.types import existing
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from singer_arrow.errors import SingerArrowError
 from singer_arrow.singer.descriptions import Descriptions
+from singer_arrow.singer.names import stream_label
 from singer_arrow.singer.variants import mark
 from target_redshift import sql
 from target_redshift.answers import Table
 from target_redshift.client import Redshift
-from target_redshift.names import stream_label
 from target_redshift.types import Column
 
 logger = logging.getLogger("target-redshift")

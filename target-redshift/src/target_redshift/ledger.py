@@ -17,11 +17,11 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from singer_arrow.singer.names import LEDGER
 from target_redshift import sql
 from target_redshift.answers import Table
 from target_redshift.client import Redshift
 from target_redshift.connection import Session
-from target_redshift.names import LEDGER
 
 logger = logging.getLogger("target-redshift")
 MARK = "_sdc_load_"

@@ -14,13 +14,14 @@ import pyarrow as pa
 
 from singer_arrow.errors import ConfigError, FatalError, LoadError, SchemaError
 from singer_arrow.singer.descriptions import Descriptions
+from singer_arrow.singer.names import LEDGER, staging_name
 from singer_arrow.singer.variants import EVOLVE, siblings
 from target_redshift import comments, layout, sql
 from target_redshift.answers import AlreadyExistsError, RefusedDataError, Table
 from target_redshift.client import Redshift
 from target_redshift.drift import Drift, columns_of
 from target_redshift.long_texts import RESCUE, SUPER
-from target_redshift.names import LEDGER, distinct_table_name, staging_name, table_name
+from target_redshift.names import distinct_table_name, table_name
 from target_redshift.types import MAX_COLUMNS, Column, ddl_type, missing_required, new_columns, wider_length
 
 logger = logging.getLogger("target-redshift")

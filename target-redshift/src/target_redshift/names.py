@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Sequence
 
 from singer_arrow.singer import names
-from singer_arrow.singer.names import LEDGER, REJECTED, STAGING, digest, staging_name, stream_label
 
 LENGTH = 127
 """Bytes of a name; Redshift cuts what is longer, so that two of them might become one."""
@@ -19,20 +18,6 @@ RULES = names.Rules(
     ),
     lower=True,
 )
-
-__all__ = [
-    "LEDGER",
-    "LENGTH",
-    "REJECTED",
-    "RULES",
-    "STAGING",
-    "column_names",
-    "digest",
-    "distinct_table_name",
-    "staging_name",
-    "stream_label",
-    "table_name",
-]
 
 
 def table_name(stream: str, *, prefix: str = "", alias: str | None = None) -> str:

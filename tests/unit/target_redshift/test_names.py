@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from target_redshift.names import LENGTH, column_names, distinct_table_name, staging_name, table_name
+from singer_arrow.singer.names import staging_name
+from target_redshift.names import LENGTH, column_names, distinct_table_name, table_name
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from singer_arrow.errors import LoadError, RetriableError, ServiceError
+from singer_arrow.singer.names import STAGING
 from singer_arrow.urls import Url
 from target_redshift import sql, staging
 from target_redshift.answers import ExpiredError
@@ -16,7 +17,6 @@ from target_redshift.client import Redshift
 from target_redshift.connection import Session
 from target_redshift.load.files import Layout
 from target_redshift.load.stage import CopyFile
-from target_redshift.names import STAGING
 from target_redshift.staging import StagingColumn
 
 

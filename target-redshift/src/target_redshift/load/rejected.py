@@ -12,11 +12,11 @@ from contextlib import suppress
 from typing import Any
 
 from singer_arrow.batch.rejects import OfBatch, cut, parts_of
+from singer_arrow.singer.names import REJECTED
 from target_redshift import sql
 from target_redshift.answers import AlreadyExistsError
 from target_redshift.client import Redshift
 from target_redshift.connection import Session
-from target_redshift.names import REJECTED
 from target_redshift.types import MAX_VARCHAR
 
 _AT_ONCE_ROWS, _AT_ONCE_BYTES = 1_000, 4 << 20

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from singer_arrow.batch.rejects import HeldBack, OfBatch, Rejected
 from singer_arrow.errors import SingerArrowError
+from singer_arrow.singer.names import staging_name
 from target_redshift import migrate, sql
 from target_redshift.answers import AlreadyExistsError
 from target_redshift.client import Redshift
@@ -19,7 +20,6 @@ from target_redshift.connection import Session
 from target_redshift.ledger import MARK, StreamLedger
 from target_redshift.load.rejected import Rejections
 from target_redshift.migrate import Destination
-from target_redshift.names import staging_name
 from target_redshift.types import MAX_VARCHAR, Column
 
 logger = logging.getLogger("target-redshift")
