@@ -26,6 +26,7 @@ from pyarrow import types as pt
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema import JSON_METADATA, is_json, json_field
 from singer_arrow.singer.names import column_names
+from singer_arrow.singer.variants import misfit
 from target_bigquery.names import RULES
 
 TIMESTAMP = pa.timestamp("us", "UTC")
@@ -131,11 +132,7 @@ def fitted(column: Column, existing: Existing, path: str = "") -> Column:
                 return replace(column, kind=existing.kind, arrow=_AS_UPLOADED[existing.kind])
     if existing.kind == "JSON" and existing.mode != "REPEATED" and (column.repeated or column.kind == "RECORD"):
         return replace(column, kind="JSON", arrow=pa.string(), repeated=False, fields=())
-    msg = (
-        f"Column {where!r} is of type {existing} in the table, and {column} in the stream's SCHEMA; "
-        "rename or drop the table or the column, or set the column's type in the tap"
-    )
-    raise SchemaError(msg)
+    raise misfit(where, existing, column)
 
 
 def missing_required(columns: Sequence[Column], existing: Sequence[Existing]) -> list[str]:

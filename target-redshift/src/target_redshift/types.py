@@ -29,6 +29,7 @@ from pyarrow import types as pt
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema import JSON_METADATA, is_json, json_field
+from singer_arrow.singer.variants import misfit
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 TIME = pa.time64("us")
@@ -339,7 +340,7 @@ def fitted(column: Column, field: pa.Field, have: Existing) -> Column:
         sized = replace(sized, arrow=_ARROW.get(have.kind, pa.string()))
     if pt.is_null(field.type) or _holds(column, have):
         return sized
-    raise misfit(column, have)
+    raise misfit(have.name, have, column)
 
 
 def _holds(column: Column, have: Existing) -> bool:
@@ -355,12 +356,3 @@ def _holds(column: Column, have: Existing) -> bool:
     if column.kind == have.kind:
         return True
     return have.kind in _WIDER.get(column.kind, ())
-
-
-def misfit(column: Column, have: Existing) -> SchemaError:
-    """The error of a column whose values do not fit the table's own."""
-    msg = (
-        f"Column {have.name!r} is of type {have} in the table, and {column} in the stream's SCHEMA; "
-        "rename or drop the table or the column, or set the column's type in the tap"
-    )
-    return SchemaError(msg)

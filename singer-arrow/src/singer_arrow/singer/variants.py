@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Protocol
 
+from singer_arrow.errors import SchemaError
 from singer_arrow.singer.names import Rules, digest
 
 EVOLVE, FAIL = "evolve", "fail"
@@ -29,6 +30,15 @@ class Placed(Protocol):
     @property
     def variant_of(self) -> str | None:
         """The column of which it is a variant."""
+
+
+def misfit(name: str, existing: object, column: object) -> SchemaError:
+    """The error of a column whose values do not fit the table's own, by its name and both types."""
+    msg = (
+        f"Column {name!r} is of type {existing} in the table, and {column} in the stream's SCHEMA; "
+        "rename or drop the table or the column, or set the column's type in the tap"
+    )
+    return SchemaError(msg)
 
 
 def mark(column: str) -> str:
