@@ -24,11 +24,7 @@ class AppendOnly(Lane):
 
     def stage(self, parts: Sequence[Part]) -> None:
         """Load a group."""
-        try:
-            for some in self.way.files.per_job([p for p in parts if p.rows or p.rejects]):
-                self.sifted(some, self._load, self.way.destination.load_fields)
-        finally:
-            self.way.files.discard(*parts)
+        self.load_each(parts, self._load)
 
     def _load(self, parts: Sequence[Part]) -> None:
         if not parts:

@@ -74,6 +74,14 @@ class Lane(lane.Lane[Way, Part]):
         """See the base."""
         return self.way.upload_format
 
+    def load_each(self, parts: Sequence[Part], load: Callable[[Sequence[Part]], None]) -> None:
+        """Load a group into a table with the columns of the destination, by as many jobs as it takes."""
+        try:
+            for some in self.way.files.per_job([p for p in parts if p.rows or p.rejects]):
+                self.sifted(some, load, self.way.destination.load_fields)
+        finally:
+            self.way.files.discard(*parts)
+
     def sifted(self, parts: Sequence[Part], load: Callable[[Sequence[Part]], T], fields: Fields) -> T:
         """Load a group, without the rows for which BigQuery refuses it, where there may be such rows.
 

@@ -16,11 +16,7 @@ class Overwrite(Lane):
 
     def stage(self, parts: Sequence[Part]) -> None:
         """Load a group into the staging table."""
-        try:
-            for some in self.way.files.per_job([p for p in parts if p.rows or p.rejects]):
-                self.sifted(some, self._load, self.way.destination.load_fields)
-        finally:
-            self.way.files.discard(*parts)
+        self.load_each(parts, self._load)
 
     def _load(self, parts: Sequence[Part]) -> None:
         upload = self.join(parts)

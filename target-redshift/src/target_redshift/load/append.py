@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from target_redshift.load.group import Group
 from target_redshift.load.lane import Lane
 from target_redshift.load.lots import StagingTables
@@ -14,10 +12,6 @@ class AppendOnly(Lane):
     """See the module."""
 
     keeps_ledger = True
-
-    def loaded(self, batch_id: str) -> datetime | None:
-        """See the base."""
-        return self.way.ledger.loaded(batch_id)
 
     def make_fit(self, group: Group) -> StagingTables:
         """See the base."""

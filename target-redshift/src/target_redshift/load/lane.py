@@ -15,6 +15,7 @@ import abc
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from singer_arrow.batch.rejects import TooManyRejectedError
 from singer_arrow.errors import DataError, LoadError, RetriableError
@@ -88,6 +89,10 @@ class Lane(lane.Lane[Way, Part]):
     def kind(self, item: Item) -> str:  # noqa: ARG002 - the base's signature
         """All items may share a group: files that differ get staging tables of their own."""
         return ""
+
+    def loaded(self, batch_id: str) -> datetime | None:
+        """See the base."""
+        return self.way.ledger.loaded(batch_id)
 
     def stage(self, parts: Sequence[Part]) -> Group | None:
         """Put a group into staging tables."""

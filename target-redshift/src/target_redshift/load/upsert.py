@@ -6,8 +6,6 @@ looked whether a key stands twice in them; only then they are read and converted
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from singer_arrow.errors import DataError
 from target_redshift import migrate, sql
 from target_redshift.bounds import bound, can_bound
@@ -35,10 +33,6 @@ class Upsert(Lane):
     def __init__(self, way: Way) -> None:
         super().__init__(way)
         migrate.check_keys(way.client, way.destination, way.keys)
-
-    def loaded(self, batch_id: str) -> datetime | None:
-        """See the base."""
-        return self.way.ledger.loaded(batch_id)
 
     def make_fit(self, group: Group) -> StagingTables:
         """See the base: one row a key, in a temporary table of the table's own types."""
