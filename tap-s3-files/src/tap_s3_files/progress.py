@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from singer_arrow.pace import always
 from singer_arrow.storage import Fetched, ObjectInfo, Storage
-from singer_arrow.threads import join
+from singer_arrow.threads import every
 from singer_arrow.urls import Url
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -105,23 +105,17 @@ class Progress:
     @contextmanager
     def told(self, tell: Callable[[str], None]) -> Iterator[None]:
         """Tell a line every few seconds while the block runs, if something has changed."""
-        ended = threading.Event()
+        last = self._counts
 
-        def watch() -> None:
-            last = self._counts
-            while not ended.wait(SECONDS_BETWEEN_LINES):
-                if self._counts != last:
-                    last = self._counts
-                    tell(self.line())
+        def look() -> None:
+            nonlocal last
+            if self._counts != last:
+                last = self._counts
+                tell(self.line())
 
         self._started = time.monotonic()
-        watcher = threading.Thread(target=watch, name="progress", daemon=True)
-        watcher.start()
-        try:
+        with every(SECONDS_BETWEEN_LINES, look, name="progress"):
             yield
-        finally:
-            ended.set()
-            join(watcher)
 
 
 class CountedStorage(Storage):

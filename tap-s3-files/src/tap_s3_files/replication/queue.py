@@ -10,7 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from singer_arrow import aws
 from singer_arrow.aws import AwsOptions
 from singer_arrow.errors import CredentialsError, NotFoundError, ServiceError
-from singer_arrow.threads import join
+from singer_arrow.threads import every
 
 logger = logging.getLogger("tap-s3-files")
 MOST_AT_ONCE = 10
@@ -111,26 +111,16 @@ class Queue:
             for message in messages:
                 self._held.pop(message.id, None)
 
-    @contextmanager
-    def heartbeat(self) -> Iterator[None]:
-        """Keep the messages that are held invisible while the block runs."""
-        ended = threading.Event()
+    def heartbeat(self) -> AbstractContextManager[None]:
+        """Keep the messages that are held invisible while a block runs."""
+        return every(self._visibility / 3, self._keep_invisible, name="heartbeat")
 
-        def beat() -> None:
-            while not ended.wait(self._visibility / 3):
-                with self._lock:
-                    held = list(self._held.values())
-                failed = self._each_ten(held, lambda some: self._change(some, self._visibility), keep=True)
-                if failed:
-                    logger.warning("%d messages of %s could not be kept invisible", failed, self.url)
-
-        beating = threading.Thread(target=beat, name="heartbeat", daemon=True)
-        beating.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            join(beating)
+    def _keep_invisible(self) -> None:
+        with self._lock:
+            held = list(self._held.values())
+        failed = self._each_ten(held, lambda some: self._change(some, self._visibility), keep=True)
+        if failed:
+            logger.warning("%d messages of %s could not be kept invisible", failed, self.url)
 
     def _each_ten(
         self, messages: Iterable[Message], act: Callable[[Sequence[Message]], int], *, keep: bool = False
