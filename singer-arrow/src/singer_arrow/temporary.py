@@ -18,6 +18,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from singer_arrow.errors import ConfigError
+
 LOCK = "in-use.lock"
 
 
@@ -78,6 +80,11 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
     """A folder for as long as the context lasts, within one of this process."""
     with tempfile.TemporaryDirectory(prefix=prefix, dir=_OF_THIS_PROCESS.path) as folder:
         yield Path(folder)
+
+
+def no_room(url: object, folder: Path, error: OSError) -> ConfigError:
+    """The error of what cannot be copied to a folder for temporary files."""
+    return ConfigError(f"{url} cannot be copied to {folder}: {error.strerror}; make room, or set TMPDIR elsewhere")
 
 
 def remove_abandoned(name: str) -> None:

@@ -32,6 +32,7 @@ from target_redshift.types import MAX_VARCHAR
 
 PORT = 5439
 FORMATS = ("parquet", "jsonl", "csv")
+_CREDENTIALS = ("profile", "access_key_id", "secret_access_key", "session_token", "role_arn", "external_id")
 _ROLES = re.compile(r"default|arn:aws[a-z-]*:iam::\d{12}:role/[\w+=.@/-]+", re.ASCII | re.IGNORECASE)
 
 SETTINGS: dict[str, Any] = {
@@ -51,12 +52,7 @@ SETTINGS: dict[str, Any] = {
             "workgroup": text("Name of a serverless workgroup."),
             "region": text("Region of the cluster or workgroup."),
             "db_user": text("User of the database, for a provisioned cluster."),
-            "profile": text("Profile in `~/.aws/config`."),
-            "access_key_id": secret("Access key; by default the AWS chain finds credentials."),
-            "secret_access_key": secret("Secret of the access key."),
-            "session_token": secret("Session token of temporary credentials."),
-            "role_arn": text("Role to assume."),
-            "external_id": text("External id for the role."),
+            **{name: AWS["properties"][name] for name in _CREDENTIALS},
         },
     },
     "ssl": flag("Encrypt the connection, and check who is at its other end.", default=True),

@@ -29,13 +29,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from singer_arrow.compression import decompress, detect, strip_suffix
-from singer_arrow.errors import ConfigError, DataError
+from singer_arrow.errors import DataError
 from singer_arrow.formats.protocol import Course, ReadOptions
 from singer_arrow.formats.text_rows import MisfitError, TextRows
 from singer_arrow.formats.text_settlement import Settlement
 from singer_arrow.formats.values import TIMESTAMP
 from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.temporary import temporary_folder
+from singer_arrow.temporary import no_room, temporary_folder
 
 MEMORY = 1 << 30
 """Bytes that the reading of a workbook may take."""
@@ -196,8 +196,7 @@ def _copy(reader: ObjectReader, options: ReadOptions, folder: Path) -> Path:
         with path.open("rb") as file:
             mark = file.read(4)
     except OSError as error:
-        msg = f"{reader.url} cannot be copied to {folder}: {error.strerror}; make room, or set TMPDIR elsewhere"
-        raise ConfigError(msg) from None
+        raise no_room(reader.url, folder, error) from None
     suffix = Path(strip_suffix(reader.url.name).lower()).suffix
     by_mark = ".xls" if mark == _CFB else suffix if suffix in Excel.suffixes and suffix != ".xls" else ".xlsx"
     if not mark.startswith((_CFB, _ZIP)):

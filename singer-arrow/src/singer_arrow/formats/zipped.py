@@ -23,12 +23,13 @@ import pyarrow as pa
 from isal import igzip_lib
 
 from singer_arrow.compression import SUFFIXES
-from singer_arrow.errors import ConfigError, DataError, EmptyObjectError
+from singer_arrow.errors import DataError, EmptyObjectError
 from singer_arrow.formats.protocol import Course, Format, JoiningFormat, Place, ReadOptions
 from singer_arrow.reading.files import ChunkFile, RangeFile, random_access
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.ranges import SMALL_OBJECT
 from singer_arrow.schema import merge_all
+from singer_arrow.temporary import no_room
 from singer_arrow.urls import Url
 
 _TAIL = 128 << 10
@@ -154,8 +155,7 @@ class MemberReader(ObjectReader):
             with path.open("wb") as file:
                 file.writelines(self._data())
         except OSError as error:
-            msg = f"{self.url} cannot be copied to {path.parent}: {error.strerror}; make room, or set TMPDIR elsewhere"
-            raise ConfigError(msg) from None
+            raise no_room(self.url, path.parent, error) from None
         return self.size
 
     def _sequential(self, start: int, end: int | None) -> Iterator[bytes]:

@@ -10,10 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.errors import ConfigError
 from singer_arrow.reading.objects import ObjectReader, Part
 from singer_arrow.reading.ranges import SMALL_OBJECT, Span
-from singer_arrow.temporary import temporary_folder
+from singer_arrow.temporary import no_room, temporary_folder
 from singer_arrow.urls import Url
 
 
@@ -146,8 +145,7 @@ def local_copy(reader: ObjectReader) -> Iterator[pa.NativeFile]:
                 held.clear()
                 file.writelines(chunks)
         except OSError as error:
-            msg = f"{reader.url} cannot be copied to {folder}: {error.strerror}; make room, or set TMPDIR elsewhere"
-            raise ConfigError(msg) from None
+            raise no_room(reader.url, folder, error) from None
         with pa.OSFile(str(path)) as source:
             yield source
 
