@@ -167,7 +167,7 @@ class Examples:
                 yield _call("copy_parquet", self.staging, names.stage, access, nested=nested)
         for access in (role, names.access):
             yield _call("copy_json", self.staging, names.stage, access)
-        elsewhere: dict[str, Any] = {"compression": None, "ignore_case": True, "region": "eu-west-1"}
+        elsewhere: dict[str, Any] = {"compression": None, "ignore_case": True}
         yield _call("copy_json", self.staging, names.stage, names.access, **elsewhere)
         for access in (role, names.access):
             yield _call("copy_csv", self.staging, names.stage, access)

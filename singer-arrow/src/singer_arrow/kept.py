@@ -13,8 +13,8 @@ LIMIT = 32 << 20
 class Kept:
     """Things that were made of objects' bytes, by what and of which version they are."""
 
-    def __init__(self, limit: int = LIMIT) -> None:
-        self._limit, self._size = limit, 0
+    def __init__(self) -> None:
+        self._size = 0
         self._found: OrderedDict[tuple[Any, ...], tuple[Any, int]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -28,10 +28,10 @@ class Kept:
 
     def put(self, key: tuple[Any, ...], value: Any, size: int) -> None:
         """Keep something of about so many bytes; what was not used for longest makes room."""
-        if size > self._limit // 4:
+        if size > LIMIT // 4:
             return
         with self._lock:
             self._size += size - self._found.pop(key, (None, 0))[1]
             self._found[key] = value, size
-            while self._size > self._limit:
+            while self._size > LIMIT:
                 self._size -= self._found.popitem(last=False)[1][1]

@@ -189,11 +189,6 @@ class Settings(LoadSettings):
         """Whether rows of the stream's table never go to another partition."""
         return of_stream(self.keys_stay_in_partition, stream) is True
 
-    @property
-    def names_streams(self) -> bool:
-        """Whether partitioning and clustering are given stream by stream."""
-        return isinstance(self.partition_by, Mapping) or isinstance(self.cluster_by, Mapping)
-
 
 _PLAIN = (
     *("location", "credentials_path", "impersonate_service_account", "api_endpoint", "load_format", "partition_by"),

@@ -27,6 +27,7 @@ TIMESTAMP = (
 _ON_THE_HOUR = r"^(\d{4}-\d\d-\d\d[Tt ]\d\d)( ?(?:[Zz]|UTC|[+-]\d\d(?::?\d\d)?)?)$"  # Arrow's parser takes such
 _TIME = r"^(?P<time>\d\d:\d\d)(?P<seconds>:\d\d)?(?:\.(?P<fraction>\d{1,9}))?$"
 _INFINITY = r"^[+-]?(?i:inf|infinity)$"
+_MOST_SHOWN = 60
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
@@ -38,10 +39,10 @@ class BadValueError(ValueError):
         self.row, self.value = row, value
 
 
-def shorten(value: object, limit: int = 60) -> str:
+def shorten(value: object) -> str:
     """A value for a message."""
     text = repr(value)
-    return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}... ({len(text)} characters)"
 
 
 def value_of(column: pa.Array, row: int) -> object:

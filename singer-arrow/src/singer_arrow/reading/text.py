@@ -137,9 +137,7 @@ def sample(
     return b"".join(found)[:size], whole
 
 
-def whole_text(
-    readers: Iterable[ObjectReader], compression: str, *, encoding: str = "utf-8", most: int = MOST_JOINED
-) -> Iterator[bytes]:
+def whole_text(readers: Iterable[ObjectReader], compression: str, *, encoding: str = "utf-8") -> Iterator[bytes]:
     """The text of each of some small objects, as `decoded` gives it; it ends early where there is too much of it.
 
     Raises:
@@ -151,7 +149,7 @@ def whole_text(
         for piece in decoded(reader, compression=compression, encoding=encoding):
             found.append(bytes(piece))
             size += len(found[-1])
-            if size > most:
+            if size > MOST_JOINED:
                 return
         yield found[0] if len(found) == 1 else b"".join(found)
 

@@ -74,8 +74,7 @@ class Part:
     """An item that is ready: files that COPY reads where they are, or converted rows on local disk.
 
     `has_long_json` says that some JSON of it is too long to be staged as text; `nuls`, which characters were replaced
-    or removed; `long_texts`, which texts were rescued; `rejects`, which rows are left out, where there may be some;
-    `skipped`, that its batch was loaded before, and there is nothing to load.
+    or removed; `long_texts`, which texts were rescued; `rejects`, which rows are left out, where there may be some.
     """
 
     item: Item
@@ -87,7 +86,6 @@ class Part:
     nuls: Found = field(default_factory=Found)
     long_texts: Found = field(default_factory=Found)
     rejects: Rejects | None = None
-    skipped: bool = False
 
 
 class Files:

@@ -84,7 +84,7 @@ class Lane(lane.Lane[Way, Part]):
 
     def nothing(self, item: Item) -> Part:
         """See the base."""
-        return Part(item, skipped=True)
+        return Part(item)
 
     def kind(self, item: Item) -> str:  # noqa: ARG002 - the base's signature
         """All items may share a group: files that differ get staging tables of their own."""

@@ -64,7 +64,6 @@ def copy_json(
     *,
     compression: str | None = "gzip",
     ignore_case: bool = False,
-    region: str | None = None,
 ) -> str:
     """COPY JSON Lines into a table whose columns have the names of their keys.
 
@@ -74,24 +73,19 @@ def copy_json(
         access: By what right.
         compression: `gzip`, `bzip2`, `zstd` or None.
         ignore_case: Whether keys may differ from columns in case.
-        region: Where the bucket is, if not where the cluster is.
     """
     keys = literal("auto ignorecase" if ignore_case else "auto")
-    return f"COPY {table} FROM {literal(manifest)} {access.clause} FORMAT AS JSON {keys}{_text(compression, region)}"
+    return f"COPY {table} FROM {literal(manifest)} {access.clause} FORMAT AS JSON {keys}{_text(compression)}"
 
 
-def copy_csv(
-    table: str, manifest: str, access: Access, *, compression: str | None = "gzip", region: str | None = None
-) -> str:
+def copy_csv(table: str, manifest: str, access: Access, *, compression: str | None = "gzip") -> str:
     """COPY CSV without a header, in which `NULL_TEXT` is null; the arguments are those of `copy_json`."""
     null = f" NULL AS {literal(NULL_TEXT)}"
-    return f"COPY {table} FROM {literal(manifest)} {access.clause} FORMAT AS CSV{null}{_text(compression, region)}"
+    return f"COPY {table} FROM {literal(manifest)} {access.clause} FORMAT AS CSV{null}{_text(compression)}"
 
 
-def _text(compression: str | None, region: str | None) -> str:
-    where = f" REGION AS {literal(region)}" if region else ""
-    formats = "DATEFORMAT 'auto' TIMEFORMAT 'auto'"
-    return f"{_CODECS[compression]} MANIFEST {formats} COMPUPDATE OFF STATUPDATE OFF{where}"
+def _text(compression: str | None) -> str:
+    return f"{_CODECS[compression]} MANIFEST DATEFORMAT 'auto' TIMEFORMAT 'auto' COMPUPDATE OFF STATUPDATE OFF"
 
 
 def role_of(text: str) -> str | None:
