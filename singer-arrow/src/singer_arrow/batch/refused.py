@@ -1,17 +1,11 @@
-"""Which rows are refused, where only ranges of them can be tried: by halving; and the rows without them. Pure."""
+"""Which of many rows are refused, where only whole ranges of them can be tried: by halving them. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from singer_arrow.batch.conversion import ORDER
-from singer_arrow.batch.rejects import Rejects
 from singer_arrow.errors import LoadError
-from singer_arrow.formats.row_text import row_text
 
 MOST_REFUSED = 20
 """Rows of one load that are looked for in a warehouse, where each takes some loads to be found."""
@@ -109,29 +103,3 @@ def refused_of_each(found: Iterable[tuple[int, Refusal]], counts: Sequence[int])
         each.append({row - before: why for row, why in found if before <= row < before + count})
         before += count
     return each
-
-
-def taken_rows(
-    batches: Iterable[pa.RecordBatch], refused: Mapping[int, Refusal], rejects: Rejects
-) -> Iterator[pa.RecordBatch]:
-    """The rows of an item without those that are refused, of which its rejects are told at the end.
-
-    Args:
-        batches: The rows; `ORDER` is no part of what is told of them.
-        refused: The refused ones, by their numbers.
-        rejects: The item's.
-
-    Raises:
-        TooManyRejectedError: More rows are bad than may be.
-    """
-    before, texts = 0, dict[int, str]()
-    for batch in batches:
-        mine = [row - before for row in refused if before <= row < before + batch.num_rows]
-        shown = batch.drop_columns([ORDER]) if ORDER in batch.schema.names else batch
-        texts.update({before + row: row_text(shown, row) for row in mine})
-        before += batch.num_rows
-        every = pa.array(range(batch.num_rows), pa.int64())
-        taken = batch.take(every.filter(pc.invert(pc.is_in(every, value_set=pa.array(mine, pa.int64())))))
-        if taken.num_rows:
-            yield taken
-    rejects.refuse((row, why.column, why.reason, texts[row]) for row, why in refused.items())

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from singer_arrow.batch import spool
-from singer_arrow.batch.refused import Refusal, TooManyRefusedError, refused_of_each, refused_rows, taken_rows
+from singer_arrow.batch.refused import Refusal, TooManyRefusedError, refused_of_each, refused_rows
+from singer_arrow.batch.taken import taken_rows
 from singer_arrow.errors import LoadError
 from singer_arrow.singer.names import staging_name
 from target_bigquery import migrate

@@ -10,7 +10,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from singer_arrow.batch.refused import Refusal, TooManyRefusedError, refused_of_each, refused_rows, taken_rows
+from singer_arrow.batch.refused import Refusal, TooManyRefusedError, refused_of_each, refused_rows
+from singer_arrow.batch.taken import taken_rows
 from singer_arrow.errors import DataError, LoadError
 from target_redshift.answers import CopyRefusedError, RefusedDataError
 from target_redshift.load import spool
