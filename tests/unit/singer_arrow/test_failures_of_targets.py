@@ -19,6 +19,7 @@ from singer_arrow.singer.intake import Intake
 from singer_arrow.singer.loads import Limits
 from singer_arrow.singer.record_files import ArrowFile
 from singer_arrow.singer.record_parse import Parsed, RecordParser
+from singer_arrow.singer.sdk_lines import WholeLines
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
 
@@ -37,9 +38,19 @@ class Overtaken(RememberingTarget):
     def limits(self) -> Limits:
         return Limits(age_seconds=0)
 
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._whole_lines = self._reader.record_lines = OvertakenLines(self)
+
+
+class OvertakenLines(WholeLines):
+    """See `Overtaken`."""
+
+    _target: Overtaken
+
     def take(self, stream: str, lines: bytes, first: int, count: int) -> None:
-        if self.comes_before in lines:
-            self.drain_old_records()
+        if self._target.comes_before in lines:
+            self._target.drain_old_records()
         super().take(stream, lines, first, count)
 
 
@@ -153,11 +164,8 @@ def test_no_state_passes_records_that_could_not_be_handed_over(
 def test_the_ticker_leaves_alone_what_a_signal_broke_off(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Unfinished(RememberingTarget):
-        def flush(self) -> None:
-            """The signal comes before the end of the input."""
-
-    target = Unfinished(config={})
+    target = RememberingTarget(config={})
+    monkeypatch.setattr(target._whole_lines, "flush", lambda: None)  # the signal comes before the end of the input
     target.process_lines(source(schema(), record(1), state(1)))
     with pytest.raises(SystemExit) as caught:
         target._handle_termination(signal.SIGTERM, None)
