@@ -16,6 +16,7 @@ from warehouses import BigQuery
 from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
 from singer_arrow.errors import LoadError
+from singer_arrow.singer.names import STAGING
 from target_bigquery import migrate
 from target_bigquery.connection import Connection
 from target_bigquery.load.replacement import KEPT
@@ -65,7 +66,7 @@ def facts(bq: Any, warehouse: BigQuery) -> dict[str, Any]:
 
 
 def staging_tables(warehouse: BigQuery) -> list[str]:
-    return [name for name in warehouse.tables() if name.startswith(migrate.STAGING)]
+    return [name for name in warehouse.tables() if name.startswith(STAGING)]
 
 
 def jobs(bq: Any, warehouse: BigQuery) -> list[str]:
