@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,7 +85,9 @@ def test_no_query_bills_more_than_the_limit(
     assert capsys.readouterr().out == '{"n":2}\n'
 
 
-def test_every_job_asks_for_what_is_set(config: Config, batch: Batches, bq: Any, dataset: str) -> None:
+def test_every_job_asks_for_what_is_set(
+    config: Config, batch: Batches, bq: Any, dataset: str, gcs_bucket: Path
+) -> None:
     limit = 100 * MB
     asked: Config = {"labels": {"team": "data"}, "kms_key": KEY, "location": "EU", "bytes_billed_limit": limit}
     asked["reservation"] = RESERVATION
@@ -93,6 +96,7 @@ def test_every_job_asks_for_what_is_set(config: Config, batch: Batches, bq: Any,
         {},
         {"load_method": "upsert", "table_prefix": "u_"},
         {"load_method": "overwrite", "table_prefix": "o_"},
+        {"gcs_stage": f"gs://{gcs_bucket.name}/stage", "table_prefix": "g_"},
     ):
         load(lines, config | asked | more)
     found = jobs_of(bq, dataset)

@@ -515,6 +515,25 @@ def test_a_table_that_requires_what_the_stream_lacks(config: Config, batch: Batc
     ]
 
 
+def test_what_is_no_table(config: Config, bq: Any, dataset: str) -> None:
+    bq.create_dataset(dataset)
+    bq.query(f"CREATE VIEW `{dataset}.rows` AS SELECT 1 AS id").result()
+    with pytest.raises(SchemaError, match=r"\.rows is no table but of the kind VIEW, into which nothing can be loaded"):
+        load([schema()], config)
+
+
+def test_a_table_that_requires_a_filter_takes_further_runs(
+    config: Config, batch: Batches, bq: Any, dataset: str
+) -> None:
+    bq.create_dataset(dataset)
+    layout = "PARTITION BY day OPTIONS (require_partition_filter = TRUE)"
+    bq.query(f"CREATE TABLE `{dataset}.rows` (id INT64, name STRING, day DATE) {layout}").result()
+    for number in range(2):
+        load([schema(), batch(rows(number, 1), batch_id=f"{number}"), state(1)], config)
+    found = bq.query(f"SELECT id FROM `{dataset}.rows` WHERE day IS NULL ORDER BY id").result()
+    assert [r["id"] for r in found] == [0, 1]
+
+
 def test_a_table_that_fits_is_used_as_it_is(config: Config, batch: Batches, bq: Any, dataset: str, table: Any) -> None:
     bq.create_dataset(dataset)
     bq.query(f"CREATE TABLE `{dataset}.rows` (own STRING, ID NUMERIC NOT NULL)").result()

@@ -33,6 +33,7 @@ _SIMPLE: dict[str, pa.DataType] = {
 _DECIMAL = re.compile(r"decimal(128|256)\((\d+), (-?\d+)\)")
 _DIGITS_OF_128, _MOST_DIGITS = 38, 76
 _DECIMAL_DIGITS_TO_VALIDATE = 28  # Python's decimal context: a validator's `%` fails on more
+_SINGER_DECIMALS = ("singer.decimal", "x-singer.decimal")  # both are words of the SDK
 _FORMATS = {"date-time": UTC_MICROSECONDS, "date": pa.date32(), "time": _TIME}
 
 
@@ -226,7 +227,7 @@ def _read(prop: Mapping[str, Any], name: str) -> pa.DataType | None:
         case "boolean":
             return pa.bool_()
         case "string":
-            return _string(prop)
+            return _string(prop, name)
         case "array":
             return _array(prop, name)
         case "object":
@@ -275,15 +276,35 @@ def _number(prop: Mapping[str, Any]) -> pa.DataType:
     if not step:
         return pa.float64()
     scale = max(0, -int(Decimal(str(step)).normalize().as_tuple().exponent))
-    return pa.decimal128(38, scale) if scale <= 9 else pa.decimal256(76, min(scale, 38))
+    scale = min(scale, _DIGITS_OF_128)
+    return pa.decimal128(38, scale) if scale <= 9 else pa.decimal256(_DIGITS_OF_128 + scale, scale)
 
 
-def _string(prop: Mapping[str, Any]) -> pa.DataType:
+def _string(prop: Mapping[str, Any], name: str) -> pa.DataType:
     if prop.get("contentEncoding") == "base64":
         return pa.binary()
-    if prop.get("format") == "singer.decimal":
-        return pa.decimal128(int(prop.get("precision") or 38), int(prop.get("scale") or 9))
+    if prop.get("format") in _SINGER_DECIMALS:
+        return _singer_decimal(prop, name)
     return _FORMATS.get(prop.get("format", ""), pa.string())
+
+
+def _singer_decimal(prop: Mapping[str, Any], name: str) -> pa.DataType:
+    """What the SDK calls a decimal in a text: where it says no digits, 38 with 9 of them behind the point."""
+    given = [prop.get("precision"), prop.get("scale")]
+    if any(isinstance(n, bool) or not isinstance(n, int | None) for n in given):
+        msg = f"Column {name!r}: 'precision' and 'scale' of its decimals must be numbers of digits; mend it in the tap"
+        raise SchemaError(msg)
+    precision, scale = given
+    if scale is None:
+        precision, scale = min((precision or _DIGITS_OF_128) + 9, _DIGITS_OF_128), 9
+    before = max((precision or _DIGITS_OF_128) - scale, 0)
+    digits = max(before + max(scale, 0), 1)
+    if digits > _MOST_DIGITS:
+        msg = (
+            f"Column {name!r} has decimals of {digits} digits, and {_MOST_DIGITS} are the most; make it text in the tap"
+        )
+        raise SchemaError(msg)
+    return (pa.decimal128 if digits <= _DIGITS_OF_128 else pa.decimal256)(digits, max(scale, 0))
 
 
 def _array(prop: Mapping[str, Any], name: str) -> pa.DataType | None:

@@ -64,7 +64,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as BigQuery knows it; `fields` are its columns as the API writes them."""
+    """A table as BigQuery knows it; `fields` are its columns as the API writes them.
+
+    `filtered_by` is the column by which each query of it must choose partitions, if that is required.
+    """
 
     name: str
     columns: tuple[Existing, ...]
@@ -74,6 +77,7 @@ class Table:
     partitions: Partitions | None
     clustered_by: tuple[str, ...]
     resource: Any
+    filtered_by: str | None = None
 
     @property
     def partitioned_by(self) -> str | None:
@@ -102,7 +106,15 @@ def table(name: str, found: Any) -> Table:
         partitions=_partitions(found),
         clustered_by=tuple(found.clustering_fields or ()),
         resource=found,
+        filtered_by=_filtered_by(found),
     )
+
+
+def _filtered_by(found: Any) -> str | None:
+    if not found.require_partition_filter:
+        return None
+    by = found.time_partitioning or found.range_partitioning
+    return (by.field or "_PARTITIONTIME") if by else None
 
 
 def _partitions(found: Any) -> Partitions | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from singer_arrow.singer.descriptions import MOST_OF_COLUMN, Descriptions, Path, shortened
@@ -51,6 +51,17 @@ def with_columns(
         merged.append(made)
     have = {f["name"] for f in fields}
     return [*merged, *(api_field(c, descriptions, path) for c in columns if c.name not in have)]
+
+
+def relaxed(fields: Sequence[Mapping[str, Any]], names: Collection[str], path: str = "") -> list[dict[str, Any]]:
+    """A table's fields, some of them NULLABLE instead of REQUIRED; fields of RECORDs are named `record.field`."""
+    made = []
+    for field in fields:
+        at = f"{path}{field['name']}"
+        is_meant = field.get("mode") == "REQUIRED" and at in names
+        inside = {"fields": relaxed(field["fields"], names, f"{at}.")} if field.get("fields") else {}
+        made.append({**field, **inside, **({"mode": "NULLABLE"} if is_meant else {})})
+    return made
 
 
 def lacks_words(

@@ -188,7 +188,7 @@ class Jobs(Connection):
 
         def insert(job_id: str) -> Any:
             if not isinstance(source, Path):
-                where: dict[str, Any] = {"job_id": job_id, "location": self.location, "job_config": config}
+                where: dict[str, Any] = {"job_id": job_id, "location": self.location, "job_config": reserved}
                 return self.client.load_table_from_uri(list(source), self.path(table), **where, **ONCE)
             with source.open("rb") as file:
                 return self.client.load_table_from_file(

@@ -78,7 +78,7 @@ class StreamLedger:
         self._client = client
         self._stream = stream
         self._table = client.path(table.name)
-        self._quoted = client.quoted(table.name)
+        self._count = sql.count_rows(client.quoted(table.name), table.filtered_by)
         self._prefix = job_prefix(self._table)
         self._since = table.created
         self._ours: set[str] = set()
@@ -189,7 +189,7 @@ class StreamLedger:
 
     def _void_if_empty(self) -> None:
         """A table that was filled and is empty now was emptied on purpose; it must fill again."""
-        count = self._client.query(sql.count_rows(self._quoted), what=f"Counting the rows of {self._table}")
+        count = self._client.query(self._count, what=f"Counting the rows of {self._table}")
         if not count.rows[0]["rows"] and count.started:
             logger.info("Table %s was emptied; batches that were loaded before are loaded again", self._table)
             self.void(count.started)

@@ -12,16 +12,16 @@ from typing import Any
 import pyarrow as pa
 
 from singer_arrow.errors import ConfigError, CredentialsError, SchemaError, SingerArrowError
-from singer_arrow.singer.descriptions import Descriptions
+from singer_arrow.singer.descriptions import Descriptions, Path
 from singer_arrow.singer.names import LEDGER, REJECTED, distinct_table_name, staging_name, stream_label, table_name
 from singer_arrow.singer.variants import EVOLVE, siblings
 from target_bigquery import drift, layout, sql
 from target_bigquery.answers import AlreadyExistsError, ChangedError, RefusedError, Table
 from target_bigquery.client import BigQuery
 from target_bigquery.drift import Drift, columns_of
-from target_bigquery.fields import NOTHING_SAID, api_field, lacks_words, with_columns
+from target_bigquery.fields import NOTHING_SAID, api_field, lacks_words, relaxed, with_columns
 from target_bigquery.names import RULES
-from target_bigquery.types import Column, missing_required, new_columns
+from target_bigquery.types import Column, missing_required, new_columns, nullable_required
 
 logger = logging.getLogger("target-bigquery")
 OWNER = "singer_stream"
@@ -124,7 +124,7 @@ def prepare_table(
     schema: pa.Schema,
     *,
     keys: Sequence[str] = (),
-    nullable: Collection[str] = (),
+    nullable: Collection[Path] = (),
     descriptions: Descriptions = NOTHING_SAID,
 ) -> Destination:
     """Make sure that the stream's table exists and has a column for each property.
@@ -134,7 +134,7 @@ def prepare_table(
         stream: Name of the stream.
         schema: What its SCHEMA means.
         keys: Its key properties, which have no variants.
-        nullable: Properties that may be null.
+        nullable: Properties that may be null, each with those that it is in.
         descriptions: Of the table and its columns; they are given to those that have none.
 
     Raises:
@@ -147,13 +147,14 @@ def prepare_table(
         try:
             if table is None:
                 return _create(client, stream, name, schema, descriptions)
+            _check_kind(client, table)
             if settings.grants and OWNER in table.labels and not table.resource.num_rows:
                 client.grant(name, settings.grants)  # as the run that created it may have ended before
             columns = _fitting(client, table, schema, may)
             if wider := drift.widened(columns, table.columns):
                 fixed |= {c.name for c in wider if not _widen(client, name, c)}
             else:
-                may_be_null = frozenset(nullable) - set(keys)
+                may_be_null = frozenset(nullable) - {(key,) for key in keys}
                 return _fit(client, stream, table, columns, nullable=may_be_null, descriptions=descriptions)
         except (AlreadyExistsError, ChangedError):
             logger.debug("Somebody else changed table %s; looking again", name)
@@ -235,6 +236,16 @@ def _names(client: BigQuery, stream: str) -> tuple[str, str]:
     return name, distinct_table_name(stream, RULES, prefix=prefix, alias=alias)
 
 
+def _check_kind(client: BigQuery, table: Table) -> None:
+    kind = str(table.resource.table_type or "TABLE")
+    if kind != "TABLE":
+        msg = (
+            f"{client.path(table.name)} is no table but of the kind {kind}, into which nothing can be loaded; drop or "
+            "rename it, or set 'tables' or 'table_prefix'"
+        )
+        raise SchemaError(msg)
+
+
 def _create(client: BigQuery, stream: str, name: str, schema: pa.Schema, descriptions: Descriptions) -> Destination:
     columns = columns_of(schema, nested=client.settings.nested)
     table = client.create_table(
@@ -280,21 +291,20 @@ def _fit(
     table: Table,
     columns: tuple[Column, ...],
     *,
-    nullable: Collection[str],
+    nullable: Collection[Path],
     descriptions: Descriptions,
 ) -> Destination:
-    relaxed = set(missing_required(columns, table.columns))
+    strict = set(missing_required(columns, table.columns))
     if client.settings.on_drift == EVOLVE:
-        relaxed |= {c.name for c in columns if c.source in nullable}
-    elif relaxed:
+        strict |= set(nullable_required(columns, table.columns, nullable))
+    elif strict:
         msg = (
-            f"Table {client.path(table.name)} requires column {min(relaxed)!r}, which stream {stream!r} does not have; "
+            f"Table {client.path(table.name)} requires column {min(strict)!r}, which stream {stream!r} does not have; "
             "drop the column, make it NULLABLE, or set on_drift: evolve"
         )
         raise SchemaError(msg)
-    required = {e.name for e in table.columns if e.mode == "REQUIRED"}
     said = descriptions.table if not table.resource.description else None
-    if new_columns(columns, table.columns) or relaxed & required:
+    if new_columns(columns, table.columns) or strict:
         for variant, column in drift.new_variants(columns, table.columns):
             logger.warning(
                 "Table %s: values of stream %r that do not fit column %r go into column %r",
@@ -303,7 +313,7 @@ def _fit(
                 column,
                 variant,
             )
-        fields = [{**f, "mode": "NULLABLE"} if f["name"] in relaxed & required else f for f in table.fields]
+        fields = relaxed(table.fields, strict)
         table = client.set_fields(table, with_columns(fields, columns, descriptions), description=said)
     elif said or lacks_words(table.fields, columns, descriptions):
         try:

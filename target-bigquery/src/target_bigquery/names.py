@@ -11,7 +11,7 @@ RULES = Rules(
     column_length=300,
     reserved_columns=re.compile(
         r"(_TABLE_|_FILE_|_PARTITION|_ROW_TIMESTAMP|__ROOT__|_COLIDENTIFIER|_CHANGE_SEQUENCE_NUMBER|_CHANGE_TYPE"
-        r"|_CHANGE_TIMESTAMP)",
+        r"|_CHANGE_TIMESTAMP|_sdc_order(?:_|$))",  # the last one is of staging tables
         re.IGNORECASE,
     ),
 )

@@ -91,11 +91,11 @@ class BigQuerySink(WarehouseSink):
     def remove_versions(self, version: int, *, version_column: str, deleted_column: str | None) -> int:
         """See the base."""
         client, table = self.client, self.destination.name
-        quoted = client.quoted(table)
+        quoted, filtered_by = client.quoted(table), self.destination.table.filtered_by
         text = (
-            sql.mark_versions_deleted(quoted, version_column, deleted_column)
+            sql.mark_versions_deleted(quoted, version_column, deleted_column, filtered_by)
             if deleted_column
-            else sql.delete_versions(quoted, version_column)
+            else sql.delete_versions(quoted, version_column, filtered_by)
         )
         what = f"Removing old versions from table {client.path(table)}"
         return client.query(text, {"version": version}, what=what).affected

@@ -17,9 +17,18 @@ def quoted(*parts: str) -> str:
     return ".".join(f"`{part.replace(chr(92), chr(92) * 2).replace('`', chr(92) + '`')}`" for part in parts)
 
 
-def count_rows(table: str) -> str:
-    """How many rows a table has; BigQuery answers from its metadata and bills nothing."""
-    return f"SELECT COUNT(*) AS `rows` FROM {table}"
+def count_rows(table: str, filtered_by: str | None = None) -> str:
+    """How many rows a table has; BigQuery answers from its metadata and bills nothing.
+
+    `filtered_by`, here and below: the column by which each query of the table must choose partitions, if that is so.
+    """
+    where = f" WHERE {_all_partitions(filtered_by)}" if filtered_by else ""
+    return f"SELECT COUNT(*) AS `rows` FROM {table}{where}"
+
+
+def _all_partitions(column: str, of: str = "") -> str:
+    """A condition that all rows meet, and that BigQuery takes where it requires one on the column of the partitions."""
+    return f"({of}{quoted(column)} IS NULL OR {of}{quoted(column)} IS NOT NULL)"
 
 
 def ledger_entries(ledger: str) -> str:
@@ -71,6 +80,7 @@ def merge(
     emptied: Sequence[str] = (),
     bounds: Sequence[Bound] = (),
     deleted: str | None = None,
+    filtered_by: str | None = None,
 ) -> str:
     """Bring the rows of a staging table into a table: the last row of each key, in the order of the messages.
 
@@ -82,11 +92,15 @@ def merge(
         emptied: Columns of the table that become null in rows that were there.
         bounds: What the rows of the table are in that have the key of a staged row.
         deleted: A column that says, where it is not null, that the row of the key is to go.
+        filtered_by: See `count_rows`.
     """
     names = [quoted(c.name) for c in columns]
     kinds = {c.name: c.kind for c in columns}
     partition = ", ".join(f"CAST({quoted(k)} AS STRING)" if kinds[k] == "FLOAT" else quoted(k) for k in keys)
-    matches = " AND ".join([*(f"t.{quoted(k)} = s.{quoted(k)}" for k in keys), *map(_within, bounds)])
+    conditions = [*(f"t.{quoted(k)} = s.{quoted(k)}" for k in keys), *map(_within, bounds)]
+    if filtered_by and filtered_by not in (bound.column for bound in bounds):
+        conditions.append(_all_partitions(filtered_by, "t."))
+    matches = " AND ".join(conditions)
     updates = [f"{quoted(c.name)} = s.{quoted(c.name)}" for c in columns if c.name not in keys]
     updates += [f"{quoted(name)} = NULL" for name in emptied]
     update = f"WHEN MATCHED THEN UPDATE SET {', '.join(updates)} " if updates else ""
@@ -122,18 +136,22 @@ def replace_rows(table: str, staging: str, names: Sequence[str]) -> str:
     )
 
 
-def delete_versions(table: str, version_column: str) -> str:
+def delete_versions(table: str, version_column: str, filtered_by: str | None = None) -> str:
     """Remove the rows of versions before @version; rows without a version stay."""
-    return f"DELETE FROM {table} WHERE {quoted(version_column)} < @version"
+    return f"DELETE FROM {table} WHERE {quoted(version_column)} < @version{_and_all(filtered_by)}"
 
 
-def mark_versions_deleted(table: str, version_column: str, deleted_column: str) -> str:
+def mark_versions_deleted(table: str, version_column: str, deleted_column: str, filtered_by: str | None = None) -> str:
     """Give the rows of versions before @version the time of their deletion, if they have none."""
     deleted = quoted(deleted_column)
     return (
         f"UPDATE {table} SET {deleted} = CURRENT_TIMESTAMP() "
-        f"WHERE {quoted(version_column)} < @version AND {deleted} IS NULL"
+        f"WHERE {quoted(version_column)} < @version AND {deleted} IS NULL{_and_all(filtered_by)}"
     )
+
+
+def _and_all(filtered_by: str | None) -> str:
+    return f" AND {_all_partitions(filtered_by)}" if filtered_by else ""
 
 
 def add_rejected(table: str, staging: str) -> str:

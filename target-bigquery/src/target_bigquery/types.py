@@ -17,7 +17,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from pyarrow import types as pt
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema import JSON_METADATA, is_json, json_field
+from singer_arrow.singer.descriptions import Path
 from singer_arrow.singer.names import column_names
 from singer_arrow.singer.variants import misfit
 from target_bigquery.names import RULES
@@ -135,10 +136,31 @@ def fitted(column: Column, existing: Existing, path: str = "") -> Column:
     raise misfit(where, existing, column)
 
 
-def missing_required(columns: Sequence[Column], existing: Sequence[Existing]) -> list[str]:
-    """REQUIRED columns of the table that the stream does not fill."""
-    filled = {c.name for c in columns}
-    return [e.name for e in existing if e.mode == "REQUIRED" and e.name not in filled]
+def missing_required(columns: Sequence[Column], existing: Sequence[Existing], path: str = "") -> list[str]:
+    """REQUIRED columns of the table, and fields of RECORDs (`record.field`), that the stream does not fill."""
+    filled, missing = {c.name: c for c in columns}, list[str]()
+    for e in existing:
+        column = filled.get(e.name)
+        if column is None and e.mode == "REQUIRED":
+            missing.append(f"{path}{e.name}")
+        elif column and column.fields and not column.is_empty:
+            missing += missing_required(column.fields, e.fields, f"{path}{e.name}.")
+    return missing
+
+
+def nullable_required(
+    columns: Sequence[Column], existing: Sequence[Existing], nullable: Collection[Path], at: Path = (), path: str = ""
+) -> list[str]:
+    """REQUIRED columns and fields, named alike, whose properties may be null."""
+    have, found = {e.name: e for e in existing}, list[str]()
+    for column in columns:
+        if (e := have.get(column.name)) is None:
+            continue
+        own = (*at, column.source)
+        if e.mode == "REQUIRED" and own in nullable:
+            found.append(f"{path}{e.name}")
+        found += nullable_required(column.fields, e.fields, nullable, own, f"{path}{e.name}.")
+    return found
 
 
 def new_columns(columns: Sequence[Column], existing: Sequence[Existing]) -> bool:

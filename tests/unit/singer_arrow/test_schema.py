@@ -101,8 +101,14 @@ def test_keys_may_not_be_null() -> None:
         ({"type": "integer", "maximum": 10**30}, pa.decimal128(38, 0)),
         ({"type": ["number", "integer", "null"]}, pa.float64()),
         ({"type": "number", "multipleOf": 0.01}, pa.decimal128(38, 2)),
-        ({"type": "number", "multipleOf": 1e-18}, pa.decimal256(76, 18)),
+        ({"type": "number", "multipleOf": 1e-18}, pa.decimal256(56, 18)),
         ({"type": "string", "format": "singer.decimal", "precision": 12, "scale": 3}, pa.decimal128(12, 3)),
+        ({"type": "string", "format": "x-singer.decimal"}, pa.decimal128(38, 9)),
+        ({"type": "string", "format": "singer.decimal", "precision": 38, "scale": 0}, pa.decimal128(38, 0)),
+        ({"type": "string", "format": "singer.decimal", "precision": 6}, pa.decimal128(15, 9)),
+        ({"type": "string", "format": "singer.decimal", "precision": 5, "scale": -2}, pa.decimal128(7, 0)),
+        ({"type": "string", "format": "singer.decimal", "precision": 2, "scale": 5}, pa.decimal128(5, 5)),
+        ({"type": "string", "format": "singer.decimal", "precision": 50, "scale": 9}, pa.decimal256(50, 9)),
         ({"type": "string", "format": "date-time"}, pa.timestamp("us", "UTC")),
         ({"type": "string", "format": "uuid"}, pa.string()),
         ({"type": ["string", "integer"]}, pa.string()),
@@ -116,6 +122,12 @@ def test_keys_may_not_be_null() -> None:
 )
 def test_foreign_schemas(prop: dict[str, object], expected: pa.DataType) -> None:
     assert from_json_schema({"properties": {"c": prop}}).field("c").type == expected
+
+
+@pytest.mark.parametrize("digits", [{"precision": "38"}, {"scale": True}, {"precision": 77, "scale": 0}])
+def test_decimals_of_digits_that_cannot_be(digits: dict[str, object]) -> None:
+    with pytest.raises(SchemaError, match="Column 'c'.*decimals"):
+        from_json_schema({"properties": {"c": {"type": "string", "format": "singer.decimal", **digits}}})
 
 
 @pytest.mark.parametrize(

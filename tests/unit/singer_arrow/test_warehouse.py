@@ -157,14 +157,16 @@ def test_settings_say_where_loads_end_and_how_files_are_read(tmp_path: Path) -> 
 
 
 def test_the_properties_that_may_be_null() -> None:
-    given = {
+    given: dict[str, Any] = {
         "id": {"type": "integer"},
         "n": {"type": ["integer", "null"]},
         "e": {"type": ["string", "null"], "enum": []},
     }
+    given["o"] = {"type": "object", "properties": {"must": {"type": "string"}, "may": {}}}
+    given["l"] = {"type": "array", "items": {"type": "object", "properties": {"may": {"type": "null"}}}}
     properties = {**given, "any": True, "unsaid": {}}
     sink = RememberingSink(RememberingTarget(config={}), "s", {"properties": properties}, ["id"])
-    assert sink.nullable == {"n", "any", "unsaid"}
+    assert sink.nullable == {("n",), ("any",), ("unsaid",), ("o", "may"), ("l", "may")}
 
 
 def files_of(folder: Path, *names: str) -> list[dict[str, Any]]:

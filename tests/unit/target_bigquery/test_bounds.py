@@ -88,10 +88,14 @@ def test_how_a_table_is_partitioned() -> None:
     assert answers.table("t", made).partitions == Partitions("at", "HOUR")
     made.time_partitioning = bigquery.TimePartitioning(type_="DAY")
     assert answers.table("t", made).partitions is None
+    assert answers.table("t", made).filtered_by is None
+    made.require_partition_filter = True
+    assert answers.table("t", made).filtered_by == "_PARTITIONTIME"
     made.time_partitioning = None
     made.range_partitioning = bigquery.RangePartitioning(bigquery.PartitionRange(0, 100, 10), "id")
     found = answers.table("t", made)
     assert (found.partitions, found.partitioned_by) == (Partitions("id", cells=(0, 100, 10)), "id")
+    assert found.filtered_by == "id"
 
 
 def read(text: str) -> Any:

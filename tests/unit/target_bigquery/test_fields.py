@@ -9,7 +9,7 @@ import pyarrow as pa
 from singer_arrow.singer.descriptions import Descriptions, descriptions_of
 from singer_arrow.singer.variants import marked
 from target_bigquery.drift import columns_of
-from target_bigquery.fields import api_field, lacks_words, with_columns
+from target_bigquery.fields import api_field, lacks_words, relaxed, with_columns
 
 SCHEMA = pa.schema([("id", pa.int64()), ("place", pa.struct([("lat", pa.float64()), ("a b", pa.string())]))])
 SAID = Descriptions(None, {("id",): "key", ("place",): "where", ("place", "a b"): "spaced"})
@@ -23,6 +23,13 @@ def test_descriptions_are_those_of_properties_at_every_depth() -> None:
     assert api_field(variant, SAID)["description"] == "singer_variant: id\nkey"
     long = api_field(variant, descriptions_of({"properties": {"id": {"description": "k" * 2000}}}))["description"]
     assert (len(long), marked(long)) == (1024, "id")
+
+
+def test_fields_are_relaxed_at_every_depth() -> None:
+    inner = [{"name": n, "type": "STRING", "mode": "REQUIRED", "maxLength": "3"} for n in ("a", "b")]
+    fields = [{"name": "a", "type": "STRING", "mode": "REQUIRED"}, {"name": "r", "type": "RECORD", "fields": inner}]
+    made = relaxed(fields, {"r.b"})
+    assert made == [fields[0], {**fields[1], "fields": [inner[0], {**inner[1], "mode": "NULLABLE"}]}]
 
 
 def test_what_has_a_description_keeps_it() -> None:

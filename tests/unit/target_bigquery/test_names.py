@@ -75,6 +75,7 @@ def test_any_stream_has_a_valid_table_and_label(stream: str) -> None:
         (["id", "clientName"], ["id", "clientName"]),
         (["agent:os:version"], ["agent_os_version"]),
         (["_PARTITIONTIME"], ["x_PARTITIONTIME"]),
+        (["_sdc_order", "_SDC_ORDER", "_sdc_orders"], ["x_sdc_order", r"x_SDC_ORDER_\w{8}", "_sdc_orders"]),
         (["1st"], ["_1st"]),
         (["a b", "a_b"], [r"a_b_\w{8}", "a_b"]),
         (["Id", "id"], ["Id", r"id_\w{8}"]),

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from target_bigquery import sql
+from target_bigquery.bounds import Bound
 from target_bigquery.drift import columns_of
 
 
@@ -79,6 +80,18 @@ def test_claims_say_which_write_stream_they_are_for() -> None:
 def test_texts_are_one_statement(text: str) -> None:
     assert ";" not in text
     assert "'" not in text.replace("''", "")  # no value stands in a text
+
+
+def test_a_table_may_require_a_condition_on_its_partitions() -> None:
+    every = "(`d` IS NULL OR `d` IS NOT NULL)"
+    assert sql.count_rows("`t`", "d") == f"SELECT COUNT(*) AS `rows` FROM `t` WHERE {every}"
+    assert sql.delete_versions("`t`", "v", "d").endswith(f"< @version AND {every}")
+    assert sql.mark_versions_deleted("`t`", "v", "x", "d").endswith(f"`x` IS NULL AND {every}")
+    columns = columns_of(pa.schema([("id", pa.int64())]))
+    merge = sql.merge("`t`", "`s`", columns, ["id"], filtered_by="d")
+    assert "ON t.`id` = s.`id` AND (t.`d` IS NULL OR t.`d` IS NOT NULL) WHEN" in merge
+    bounded = sql.merge("`t`", "`s`", columns, ["id"], filtered_by="d", bounds=[Bound("d", (("1", "2"),))])
+    assert "ON t.`id` = s.`id` AND t.`d` BETWEEN 1 AND 2 WHEN" in bounded
 
 
 def test_versions() -> None:

@@ -18,6 +18,7 @@ from target_bigquery.types import (
     kind_of,
     missing_required,
     new_columns,
+    nullable_required,
     read_field,
     upload_field,
 )
@@ -171,6 +172,16 @@ def test_required_columns_that_nobody_fills() -> None:
     columns = columns_of(pa.schema([pa.field("a", pa.int64())]))
     assert missing_required(columns, [Existing("a", "INTEGER", "REQUIRED"), Existing("b", "STRING")]) == []
     assert missing_required(columns, [Existing("b", "STRING", "REQUIRED")]) == ["b"]
+
+
+def test_fields_of_records_may_be_required_too() -> None:
+    inside = (Existing("a", "INTEGER", "REQUIRED"), Existing("b_c", "STRING", "REQUIRED"), Existing("d", "DATE"))
+    table = [Existing("r", "RECORD", "REPEATED", inside), Existing("id", "INTEGER", "REQUIRED")]
+    item = pa.struct([("b c", pa.string()), ("d", pa.date32())])
+    columns = columns_of(pa.schema([("id", pa.int64()), ("r", pa.list_(item))]), existing=table)
+    assert missing_required(columns, table) == ["r.a"]
+    assert nullable_required(columns, table, {("r",), ("r", "b c"), ("r", "d"), ("id",)}) == ["id", "r.b_c"]
+    assert nullable_required(columns, table, {("b c",)}) == []
 
 
 def test_names_of_types() -> None:

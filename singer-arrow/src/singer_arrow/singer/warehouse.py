@@ -10,7 +10,7 @@ import abc
 import copy
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,6 +25,7 @@ from singer_arrow.batch.rejects import Letters
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema import from_json_schema
 from singer_arrow.singer.declare import APPEND, STORAGE_PARAMS, UPSERT, LoadSettings
+from singer_arrow.singer.descriptions import Path as PropertyPath
 from singer_arrow.singer.items import Item
 from singer_arrow.singer.lane import Lane
 from singer_arrow.singer.loads import Limits
@@ -102,6 +103,17 @@ class WarehouseTarget(LoadTarget):
 def is_nullable(said: Any) -> bool:
     """Whether a property may be null, by what SCHEMA says of it: also by `anyOf`, or by saying nothing of types."""
     return said is True or (isinstance(said, Mapping) and is_valid(None, validator(said)))
+
+
+def _nullable(properties: Mapping[str, Any], path: PropertyPath) -> Iterator[PropertyPath]:
+    for name, said in properties.items():
+        at, node = (*path, name), said
+        if is_nullable(said):
+            yield at
+        while isinstance(node, Mapping) and isinstance(node.get("items"), Mapping):
+            node = node["items"]
+        if isinstance(node, Mapping) and isinstance(inside := node.get("properties"), Mapping):
+            yield from _nullable(inside, at)
 
 
 class WarehouseSink(LoadSink):
@@ -252,9 +264,9 @@ class WarehouseSink(LoadSink):
         return columns.get(DELETED_COLUMN) if self.target.settings.hard_delete else None
 
     @property
-    def nullable(self) -> frozenset[str]:
-        """The properties that may be null."""
-        return frozenset(name for name, said in self.schema["properties"].items() if is_nullable(said))
+    def nullable(self) -> frozenset[PropertyPath]:
+        """The properties that may be null, at every depth, each with those that it is in."""
+        return frozenset(_nullable(self.schema["properties"], ()))
 
     def _load_method(self) -> str:
         method = self.target.settings.load_method

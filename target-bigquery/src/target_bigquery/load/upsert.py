@@ -96,6 +96,7 @@ class Upsert(Lane):
             emptied=table.siblings,
             bounds=staged.bounds,
             deleted=self.way.deleted_column,
+            filtered_by=table.table.filtered_by,
         )
         if not self._is_estimated:
             self._is_estimated = True
