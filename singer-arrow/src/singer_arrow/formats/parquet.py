@@ -83,6 +83,12 @@ def read_footer(reader: ObjectReader, url: object, *, fresh: bool = False) -> Fo
     return footer
 
 
+def codecs_of(metadata: pq.FileMetaData) -> set[str]:
+    """The codecs of a file's columns, each of which may have its own; row groups are written alike."""
+    group = metadata.row_group(0) if metadata.num_row_groups else None
+    return {group.column(n).compression for n in range(group.num_columns)} if group else set()
+
+
 def _version(reader: ObjectReader) -> tuple[str, str, str] | None:
     """What names the version that is read, as far as it is known and has a name."""
     info = reader.info

@@ -9,12 +9,9 @@ small ones, are not alike, or need a change are rewritten.
 from __future__ import annotations
 
 import itertools
-import mmap
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -23,7 +20,6 @@ from singer_arrow.batch.decode import missing_file, read_file
 from singer_arrow.batch.rejects import Rejects, TooManyRejectedError
 from singer_arrow.errors import DataError, NotFoundError
 from singer_arrow.formats import WRITABLE, parquet_join
-from singer_arrow.formats.avro_container import header_size
 from singer_arrow.formats.avro_write import can_write_fast
 from singer_arrow.formats.protocol import Skipped
 from singer_arrow.singer import items
@@ -39,6 +35,7 @@ from target_bigquery.convert import (
     quoted_schema,
 )
 from target_bigquery.load.footers import columns_to_read
+from target_bigquery.load.joining import join_avro, join_jsonl
 from target_bigquery.load.processes import Processes
 
 AVRO_CODEC = "snappy"
@@ -181,9 +178,9 @@ class Files:
             return Upload(files[0].path, upload_format, rows, size, is_temporary=files[0].is_temporary)
         path = self._temporary(f".{upload_format}")
         if upload_format == "avro":
-            _join_avro([file.path for file in files], path)
+            join_avro([file.path for file in files], path)
         elif upload_format == "jsonl":
-            _join_jsonl([file.path for file in files], path)
+            join_jsonl([file.path for file in files], path)
         elif not _join_parquet(parts, path):
             batches = (batch for part in parts for batch in self._reread(part))
             rows = WRITABLE["parquet"].write(batches, schema, path, compression=PARQUET_CODEC)
@@ -330,18 +327,14 @@ def _footer(file: LocalFile) -> tuple[pa.Schema, int, set[str]]:
     """Schema, number of rows, and the codecs of the first row group of a Parquet file."""
     import pyarrow.parquet as pq
 
+    from singer_arrow.formats.parquet import codecs_of
+
     try:
         with pq.ParquetFile(file.path) as opened:
             return opened.schema_arrow, opened.metadata.num_rows, codecs_of(opened.metadata)
     except (pa.ArrowException, OSError) as error:
         msg = f"not a Parquet file, or its footer is broken ({' '.join(str(error).split())[:200]})"
         raise DataError(msg, url=file.url, hint="Run the tap again") from None
-
-
-def codecs_of(footer: Any) -> set[str]:
-    """The codecs of the first row group of a Parquet file, by its metadata; the others are written alike."""
-    group = footer.row_group(0) if footer.num_row_groups else None
-    return {group.column(n).compression for n in range(group.num_columns)} if group else set()
 
 
 def _join_parquet(parts: Sequence[Part], target: Path) -> bool:
@@ -356,25 +349,3 @@ def _join_parquet(parts: Sequence[Part], target: Path) -> bool:
         msg = "this batch file, or one that is loaded with it, was replaced while it was read"
         raise DataError(msg, url=url, hint="Run the tap again")
     return True
-
-
-def _join_avro(paths: Sequence[Path], target: Path) -> None:
-    """One Avro file of several that were written here, so with the same schema and the same marker."""
-    with target.open("wb") as out:
-        for number, path in enumerate(paths):
-            with path.open("rb") as source:
-                if number:
-                    with mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
-                        source.seek(header_size(view))
-                shutil.copyfileobj(source, out, 1 << 20)
-
-
-def _join_jsonl(paths: Sequence[Path], target: Path) -> None:
-    """One gzip file of one member, which all readers take."""
-    from isal import igzip
-
-    opened: Any = igzip.open  # it has no types
-    with opened(target, "wb", compresslevel=1) as out:
-        for path in paths:
-            with opened(path, "rb") as source:
-                shutil.copyfileobj(source, out, 1 << 20)

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from singer_arrow.batch.decode import missing_file, read_file
 from singer_arrow.batch.rejects import Rejects
 from singer_arrow.errors import EmptyObjectError, NotFoundError
-from singer_arrow.formats.parquet import read_footer
+from singer_arrow.formats.parquet import codecs_of, read_footer
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.singer import items
 from singer_arrow.storage import Storage
@@ -217,7 +216,7 @@ class Files:
         columns = staging.staging_columns(schema, wanted, keys)
         if isinstance(columns, Unfit):
             return columns
-        if unknown := _codecs(footer.metadata) - _CODECS:
+        if unknown := codecs_of(footer.metadata) - _CODECS:
             return Unfit(f"COPY does not read {min(unknown)}")
         file = CopyFile(url, footer.size, footer.metadata.num_rows)
         return Layout("parquet", (*columns, *added)), file
@@ -260,11 +259,3 @@ def _missing_is_fatal() -> Iterator[None]:
         yield
     except NotFoundError as error:
         raise missing_file(error) from None
-
-
-def _codecs(metadata: pq.FileMetaData) -> set[str]:
-    """The codecs of a file; each column may have its own, and row groups are written alike."""
-    if not metadata.num_row_groups:
-        return set()
-    group = metadata.row_group(0)
-    return {group.column(i).compression for i in range(group.num_columns)}
