@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.batch.rejects import Letters, MessageLines, Rejected, Rejects, TooManyRejectedError, parts_of
+from singer_arrow.batch.rejects import (
+    HeldBack,
+    Letters,
+    MessageLines,
+    OfBatch,
+    Rejected,
+    Rejects,
+    TooManyRejectedError,
+    parts_of,
+)
 from singer_arrow.errors import DataError
 from singer_arrow.formats.protocol import Skipped
 from singer_arrow.singer.blocks import Block
@@ -102,6 +111,16 @@ def test_one_row_more_than_may_be_is_an_error_that_names_the_first() -> None:
     letters = Letters(tuple(Rejected(None, n, None, "r", "{}") for n in range(3)), MessageLines())
     with pytest.raises(TooManyRejectedError):
         Rejects(2, letters)
+
+
+def test_rows_are_held_back_until_they_are_taken() -> None:
+    first, second = (OfBatch(name, [Rejected("f", n, None, "why", "{}")]) for n, name in enumerate("ab"))
+    held = HeldBack()
+    held.add([first], 1)
+    with pytest.raises(TooManyRejectedError, match="more than 1 rows are refused.*row 0 of f"):
+        held.add([second], 1)
+    assert held.take() == [first, second]
+    assert held.take() == []
 
 
 def test_what_was_written_is_not_written_again_when_the_item_is_read_again() -> None:
