@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import random
 import subprocess
 import time
 from pathlib import Path
 
-from singer_lines import lines, record, schema, state
+from singer_lines import lines, record, schema, state, states
 from warehouses import Warehouse
 
 from local_cloud.programs import Programs
@@ -46,7 +45,7 @@ def test_a_target_that_is_killed_has_what_its_state_says(warehouse: Warehouse, r
         target.kill()
         target.stdin.close()
         target.wait(60)
-    told = [json.loads(line)["n"] for line in (tmp_path / "out").read_text().splitlines()]
+    told = states((tmp_path / "out").read_text())
     done = told[-1]
     assert warehouse.one(f"SELECT COUNT(DISTINCT id) FROM {{rows}} WHERE id < {done}") == (done,)
     rest = [schema(), *(m for m in messages[1:] if m["type"] == "RECORD" and m["record"]["id"] >= done), state(ROWS)]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from singer_lines import Batches, Message, lines, record, rows, schema, state
+from singer_lines import Batches, lines, record, rows, schema, some_batches, state
 from waiting import wait_until
 from warehouses import Redshift, Warehouse
 
@@ -23,14 +23,6 @@ ONLY = pytest.mark.parametrize("warehouse", ["redshift"], indirect=True)
 ONE_EACH = {"max_batch_mb": 0.000001}  # many loads
 APPEND = "INSERT INTO (?!.*_sdc_batches)"
 LEDGER = "INSERT INTO .*_sdc_batches"
-
-
-def some(batch: Batches, first: int = 0, count: int = 4) -> list[Message]:
-    """Batches of two rows, with ids as of tap-s3-files, each with a STATE behind it."""
-    run: list[Message] = [schema()]
-    for n in range(first, first + count):
-        run += [batch(rows(2 * n, 2), batch_id=f"batch-{n}"), state(n)]
-    return run
 
 
 POINTS = [
@@ -57,9 +49,9 @@ def test_killed_at(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     caplog.set_level("INFO")
-    warehouse.load(some(batch, 0, 1), load_method=method)
+    warehouse.load(some_batches(batch, 1), load_method=method)
     redshift_faults({"match": match, "action": "kill", "at": at, "times": 2})
-    warehouse.load(some(batch, 1), load_method=method, **ONE_EACH)
+    warehouse.load(some_batches(batch, 4, 1), load_method=method, **ONE_EACH)
     assert "again" in caplog.text
     assert warehouse.table() == rows(*((2, 8) if method == "overwrite" else (0, 10)))
     assert '{"n": 4}' in capsys.readouterr().out.replace('"n":4', '"n": 4')
@@ -97,7 +89,7 @@ def test_terminated_at_random_moments(method: str, cloud: Cloud, warehouse: Ware
         done = 0
         try:
             while done < 10 or len(ended) < 3:
-                warehouse.load(some(batch, done, 5), load_method=method, **ONE_EACH)
+                warehouse.load(some_batches(batch, 5, done), load_method=method, **ONE_EACH)
                 done += 5
         finally:
             is_over.set()
@@ -114,7 +106,7 @@ def test_serialisation_errors_are_met_with_another_try(
         {"match": APPEND, "action": "error", "times": 2},
         {"match": "^COMMIT", "action": "error", "at": "before", "times": 1},
     )
-    warehouse.load(some(batch))
+    warehouse.load(some_batches(batch, 4))
     assert "again" in caplog.text
     assert warehouse.table() == rows(0, 8)
 
@@ -159,8 +151,8 @@ def test_a_statement_that_never_gets_through_is_one_line(
         monkeypatch.setattr(module, "DEADLINE_SECONDS", 2.0)
     redshift_faults({"match": "^COPY", "action": "kill", "at": "middle"})
     with pytest.raises(ServiceError) as caught:
-        warehouse.load(some(batch))
+        warehouse.load(some_batches(batch, 4))
     assert "\n" not in str(caught.value)
     redshift_faults()
-    warehouse.load(some(batch))
+    warehouse.load(some_batches(batch, 4))
     assert warehouse.table() == rows(0, 8)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from singer_lines import Batches, Message, lines, rows, schema, state
+from singer_lines import Batches, Message, lines, rows, schema, some_batches, state, states
 from warehouses import Warehouse
 
 from local_cloud.programs import Programs
@@ -31,15 +30,13 @@ def at_once(
     said = "\n".join(err.decode() for _, err in ends)
     assert [process.returncode for process in started] == [0] * len(started), said[-6000:]
     assert "Traceback" not in said
-    return [[json.loads(line)["n"] for line in out.splitlines()] for out, _ in ends]
+    return [states(out) for out, _ in ends]
 
 
 def test_the_same_batches(run: Programs, warehouse: Warehouse, batch: Batches) -> None:
-    messages: list[Message] = [schema()]
-    for n in range(8):
-        messages += [batch(rows(2 * n, 2), batch_id=f"batch-{n}"), state(n)]
-    states = at_once(run, [messages, messages, messages], **ONE_EACH)
-    assert [sent[-1] for sent in states] == [7, 7, 7]
+    messages = some_batches(batch, 8)
+    told = at_once(run, [messages, messages, messages], **ONE_EACH)
+    assert [sent[-1] for sent in told] == [7, 7, 7]
     assert warehouse.table() == rows(0, 16)
     assert warehouse.one("SELECT COUNT(*) AS n, COUNT(DISTINCT batch_id) AS distinct_n FROM {_sdc_batches}") == (8, 8)
 

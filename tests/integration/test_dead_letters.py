@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from singer_lines import COLUMNS, Batches, Message, record, rows, schema, state
+from singer_lines import COLUMNS, Batches, Message, record, rows, schema, state, states
 from warehouses import Warehouse
 
 from singer_arrow.batch.rejects import TooManyRejectedError
@@ -36,10 +36,6 @@ def rejected(warehouse: Warehouse) -> list[dict[str, Any]]:
 
 def places(warehouse: Warehouse) -> list[tuple[str | None, int]]:
     return [(row["batch_id"], row["position"]) for row in rejected(warehouse)]
-
-
-def states(capsys: pytest.CaptureFixture[str]) -> list[int]:
-    return [json.loads(line)["n"] for line in capsys.readouterr().out.splitlines()]
 
 
 def mixed(batch: Batches, file_format: str, first: int, bad: set[int], count: int, **options: Any) -> Message:
@@ -89,7 +85,7 @@ def test_good_rows_are_loaded_and_bad_ones_put_aside_once(
     assert f"no number {position}" in first["reason"]
     counts = target.tally("rows").counts()
     assert (counts["rows"], counts["rejected"]) == (len(good), 6)
-    assert states(capsys)[-1] == 3
+    assert states(capsys.readouterr().out)[-1] == 3
     assert f"Stream 'rows': row {position} of {run[1]['manifest'][0]}, column 'id'" in caplog.text
     assert "Stream 'rows': 6 rows are not loaded; they stand in table _sdc_rejected" in caplog.text
     warehouse.load(run, load_method=method, **DEAD)
@@ -128,7 +124,7 @@ def test_records_that_are_bad_are_told_by_the_lines_of_their_messages(
     ]
     assert {"name": "no key"} in [r["record"] for r in rejected(warehouse)]
     assert (target.tally("rows").counts()["rejected"], target.tally("rows").counts()["rows"]) == (3, 2)
-    assert states(capsys) == [1]
+    assert states(capsys.readouterr().out) == [1]
 
 
 def test_records_that_are_changed_by_stream_maps(warehouse: Warehouse, batch: Batches) -> None:
@@ -153,7 +149,7 @@ def test_all_rows_may_be_bad(warehouse: Warehouse, batch: Batches, capsys: pytes
     warehouse.load(run, **DEAD)
     assert warehouse.table() == []
     assert len(rejected(warehouse)) == 3
-    assert states(capsys) == [1]
+    assert states(capsys.readouterr().out) == [1]
 
 
 def test_without_bad_rows_there_is_no_such_table(warehouse: Warehouse, batch: Batches) -> None:
@@ -170,7 +166,7 @@ def test_one_bad_row_more_than_may_be_ends_the_run(
         warehouse.load(run, max_bad_rows=2, **DEAD)
     assert warehouse.table() == []
     assert "_sdc_rejected" not in warehouse.tables()
-    assert states(capsys) == []
+    assert states(capsys.readouterr().out) == []
     warehouse.load(run, max_bad_rows=3, **DEAD)
     assert places(warehouse) == [("a", 1), ("a", 4), ("a", 7)]
 

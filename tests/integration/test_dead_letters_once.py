@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from singer_lines import Batches, Message, lines, schema, state
+from singer_lines import Batches, Message, lines, schema, state, states
 from waiting import wait_until
 from warehouses import Warehouse
 
@@ -44,10 +43,6 @@ def check(warehouse: Warehouse, batches: int = 3) -> None:
     assert [row["id"] for row in warehouse.table()] == GOOD[: 2 * batches]
     found = warehouse.query("SELECT batch_id, position FROM {_sdc_rejected} ORDER BY batch_id")
     assert [tuple(row.values()) for row in found] == [(f"b-{number}", 2) for number in range(batches)]
-
-
-def states(text: str) -> list[int]:
-    return [json.loads(line)["n"] for line in text.splitlines()]
 
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, is_it: Callable[..., bool], *, after: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from singer_lines import Batches, Message, lines, rows, schema, state
+from singer_lines import Batches, Message, lines, rows, schema, state, states
 from waiting import wait_until
 from warehouses import Warehouse
 
@@ -116,7 +115,7 @@ class Fed:
         self.process.stdin.flush()
 
     def states(self) -> list[int]:
-        return [json.loads(line)["n"] for line in self._out.read_text().splitlines()]
+        return states(self._out.read_text())
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)

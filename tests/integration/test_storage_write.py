@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
@@ -12,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from singer_lines import Batches, Message, load, record, rows, schema, state
+from singer_lines import Batches, lines, load, record, rows, schema, some_batches, state, states
 from waiting import wait_until
 
 from local_cloud import Cloud
@@ -48,30 +47,18 @@ def load_jobs(bq: Any, dataset: str) -> int:
     return sum(j.job_type == "load" and j.destination.dataset_id == dataset for j in bq.list_jobs())
 
 
-def some(batch: Batches, count: int = 3) -> list[Message]:
-    """A run of several batches of two rows, with ids as of tap-s3-files, and a record."""
-    run: list[Message] = [schema()]
-    for n in range(count):
-        run += [batch(rows(2 * n, 2), batch_id=f"batch-{n}"), state(n)]
-    return run
-
-
-def states(capsys: pytest.CaptureFixture[str]) -> list[int]:
-    return [json.loads(line)["n"] for line in capsys.readouterr().out.splitlines()]
-
-
 def test_batches_and_records_arrive_without_a_load_job(
     config: Config, batch: Batches, table: Any, bq: Any, dataset: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     jsonl = batch([{"id": 20, "name": "é"}], file_format="jsonl")
-    messages = [*some(batch), record(id=10, name="x"), record(id=11, name=None), jsonl, state(9)]
+    messages = [*some_batches(batch, 3), record(id=10, name="x"), record(id=11, name=None), jsonl, state(9)]
     counts = load(messages, config).tally("rows").counts()
     found = [*rows(0, 6), {"id": 10, "name": "x"}, {"id": 11, "name": None}, {"id": 20, "name": "é"}]
     assert table() == found
     assert load_jobs(bq, dataset) == counts["load_jobs"] == 0
     assert counts["write_streams"] >= 1
     assert counts["rows"] == 9
-    assert states(capsys)[-1] == 9
+    assert states(capsys.readouterr().out)[-1] == 9
     again = load(messages, config).tally("rows").counts()
     assert again["skipped"] == 3
     assert [r["id"] for r in table()] == [*range(6), 10, 10, 11, 11, 20, 20]
@@ -247,7 +234,7 @@ def test_what_passes_is_met_with_another_try(
 ) -> None:
     monkeypatch.setattr(arrow_rows.in_requests, "__defaults__", (1_000,))  # many requests
     fail_writes(*({"match": dataset, **fault} for fault in faults))
-    load([*some(batch), batch(rows(6, 200), batch_id="large"), record(id=206, name="x")], config)
+    load([*some_batches(batch, 3), batch(rows(6, 200), batch_id="large"), record(id=206, name="x")], config)
     assert [r["id"] for r in table()] == list(range(207))
     assert [f["fired"] for f in cloud.write_faults()] == [f["times"] for f in faults]
 
@@ -294,10 +281,10 @@ def test_what_does_not_pass_is_said_in_one_line(
     monkeypatch.setattr(connection, "DEADLINE_SECONDS", 0.1)
     fail_writes({"match": dataset, **fault})
     with pytest.raises(error, match=words) as caught:
-        load(some(batch), config)
+        load(some_batches(batch, 3), config)
     assert "\n" not in str(caught.value)
     assert "projects/" not in str(caught.value)
-    assert states(capsys) == []
+    assert states(capsys.readouterr().out) == []
 
 
 def test_a_table_that_is_dropped_meanwhile(
@@ -307,7 +294,7 @@ def test_a_table_that_is_dropped_meanwhile(
     load([schema()], config)
     fail_writes({"call": "append", "match": dataset, "status": "NOT_FOUND", "code": "TABLE_NOT_FOUND"})
     with pytest.raises(LoadError, match="TABLE_NOT_FOUND.*the table was changed during this run"):
-        load(some(batch), config)
+        load(some_batches(batch, 3), config)
 
 
 # Records
@@ -322,13 +309,13 @@ def test_records_arrive_while_the_tap_goes_on(run: Programs, bq: Any, dataset: s
         for n in range(2):
             messages = [record("clocks", at="01:02:03"), record(id=n, name="x"), state(n)]
             messages = messages if n else [schema(), clocks, *messages]
-            process.stdin.write("".join(json.dumps(m) + "\n" for m in messages).encode())
+            process.stdin.write(lines(messages).encode())
             process.stdin.flush()
             wait_until(partial(_has_more_than, n, bq, dataset), 50)  # with max_batch_age_seconds of 60
     finally:
         out, said = process.communicate(timeout=60)
     assert process.returncode == 0, said.decode()
-    assert [json.loads(line)["n"] for line in out.splitlines()][-1] == 1
+    assert states(out)[-1] == 1
     assert load_jobs(bq, dataset) == 1  # of clocks, whose rows are gathered as ever
 
 

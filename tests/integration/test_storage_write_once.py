@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from singer_lines import Batches, Message, lines, load, record, rows, schema, state
+from singer_lines import Batches, Message, lines, load, record, some_batches
 from waiting import wait_until
 
 from local_cloud import Cloud
@@ -61,14 +61,6 @@ def start(run: Programs) -> Iterator[Start]:
         process.communicate(timeout=60)
 
 
-def some(batch: Batches, count: int = 3) -> list[Message]:
-    """A run of several batches of two rows, with ids as of tap-s3-files."""
-    run: list[Message] = [schema()]
-    for n in range(count):
-        run += [batch(rows(2 * n, 2), batch_id=f"batch-{n}"), state(n)]
-    return run
-
-
 def entries(bq: Any, dataset: str) -> list[Any]:
     return list(bq.query(f"SELECT * FROM `{dataset}._sdc_batches` ORDER BY started_at, batch_id").result())
 
@@ -86,7 +78,7 @@ STEPS: dict[str, dict[str, Any]] = {
 def test_killed_at_each_step(
     step: str, start: Start, config: Config, batch: Batches, ids: Any, dataset: str, cloud: Cloud, fail_writes: Fail
 ) -> None:
-    run = some(batch)
+    run = some_batches(batch, 3)
     fail_writes({"match": dataset, "delay_s": 2, "times": 1, **STEPS[step]})
     victim = start(run)
     wait_until(lambda: cloud.write_faults()[0]["fired"], 60)
@@ -104,7 +96,7 @@ def test_killed_at_each_step(
 def test_a_paused_twin_that_wakes_loads_nothing_again(
     start: Start, config: Config, batch: Batches, ids: Any, dataset: str, cloud: Cloud, fail_writes: Fail
 ) -> None:
-    run = some(batch)
+    run = some_batches(batch, 3)
     fail_writes({"call": "finalize", "match": dataset, "delay_s": 0.5, "times": 1})
     twin = start(run)
     wait_until(lambda: cloud.write_faults()[0]["fired"], 60)
@@ -120,7 +112,7 @@ def test_a_paused_twin_that_wakes_loads_nothing_again(
 
 
 def test_a_twin_whose_claim_is_too_late(config: Config, batch: Batches, ids: Any, bq: Any, dataset: str) -> None:
-    run = some(batch, 1)
+    run = some_batches(batch, 1)
     load(run, config | {"load_via": "load_job"})
     client = BigQuery(Settings.from_config(config))
     job_id = "target_bigquery_test_" + os.urandom(8).hex()
@@ -140,7 +132,7 @@ def test_a_twin_whose_claim_is_too_late(config: Config, batch: Batches, ids: Any
 
 
 def test_two_targets_at_once(start: Start, batch: Batches, ids: Any) -> None:
-    run = some(batch, 8)
+    run = some_batches(batch, 8)
     twins = [start(run) for _ in range(2)]
     said = [twin.communicate(timeout=120)[1].decode() for twin in twins]
     assert [twin.returncode for twin in twins] == [0, 0], "\n".join(said)[-6000:]
@@ -150,7 +142,7 @@ def test_two_targets_at_once(start: Start, batch: Batches, ids: Any) -> None:
 def test_what_was_committed_is_written_down(
     config: Config, batch: Batches, ids: Any, bq: Any, dataset: str, cloud: Cloud, fail_writes: Fail
 ) -> None:
-    run = some(batch)
+    run = some_batches(batch, 3)
     load(run, config)
     found = entries(bq, dataset)
     settled = [e for e in found if e["job_id"].endswith(":committed")]
@@ -167,14 +159,14 @@ def test_a_run_that_fails_writes_down_what_it_committed(
 ) -> None:
     fail_writes({"call": "create", "match": dataset, "status": "INVALID_ARGUMENT", "skip": 1})
     with pytest.raises(LoadError, match="INVALID_ARGUMENT"):
-        load([*some(batch, 1), record(id=9, name="x")], config | {"max_parallel_loads": 1})
+        load([*some_batches(batch, 1), record(id=9, name="x")], config | {"max_parallel_loads": 1})
     assert [e["batch_id"] for e in entries(bq, dataset) if e["job_id"].endswith(":committed")] == ["batch-0"]
 
 
 def test_a_forgotten_write_stream_that_nobody_wrote_down(
     config: Config, batch: Batches, ids: Any, bq: Any, dataset: str, fail_writes: Fail
 ) -> None:
-    run = some(batch, 2)
+    run = some_batches(batch, 2)
     for part in (run[:3], run):
         load(part, config)
     bq.query(f"DELETE FROM `{dataset}._sdc_batches` WHERE ENDS_WITH(job_id, ':committed')").result()
@@ -192,7 +184,7 @@ def test_a_forgotten_write_stream_that_nobody_wrote_down(
 
 
 def test_a_table_that_was_emptied_fills_again(config: Config, batch: Batches, ids: Any, bq: Any, dataset: str) -> None:
-    run = some(batch)
+    run = some_batches(batch, 3)
     for clean_up in ("TRUNCATE TABLE", "DROP TABLE"):
         load(run, config)
         assert ids() == list(range(6))

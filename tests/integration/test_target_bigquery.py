@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
@@ -12,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from singer_lines import COLUMNS, Batches, activate, load, record, rows, schema, state
+from singer_lines import COLUMNS, Batches, activate, load, record, rows, schema, state, states
 
 from local_cloud import Cloud
 from singer_arrow.errors import ConfigError, DataError, NotFoundError, SchemaError
@@ -42,10 +41,6 @@ def table(bq: Any, dataset: str) -> Callable[..., list[dict[str, Any]]]:
         return [dict(r) for r in bq.query(f"SELECT * FROM `{dataset}.{name}` ORDER BY {order}").result()]
 
     return read
-
-
-def states(capsys: pytest.CaptureFixture[str]) -> list[int]:
-    return [json.loads(line)["n"] for line in capsys.readouterr().out.splitlines()]
 
 
 # Formats and types
@@ -249,7 +244,7 @@ def test_records_and_batches_of_several_streams_interleaved(
         ]
     load(lines, config)
     assert table("a") == table("b") == rows(0, 20)
-    assert states(capsys)[-1] == 16
+    assert states(capsys.readouterr().out)[-1] == 16
 
 
 def test_batches_are_gathered_into_few_jobs(config: Config, batch: Batches, table: Any, bq: Any, dataset: str) -> None:
@@ -268,7 +263,7 @@ def test_state_is_throttled(config: Config, batch: Batches, capsys: pytest.Captu
     for n in range(20):
         lines += [batch(rows(n, 1)), state(n)]
     load(lines, config | {"max_batch_mb": 0.001})
-    sent = states(capsys)
+    sent = states(capsys.readouterr().out)
     assert sent[-1] == 19
     assert len(sent) <= 4
 
@@ -406,7 +401,7 @@ def test_upsert_refuses_a_null_key(config: Config, batch: Batches, capsys: pytes
     message = batch([{"id": 1, "name": "a"}, {"id": None, "name": "b"}])
     with pytest.raises(DataError, match=r"1\.parquet, row \d, column 'id': a key property is null"):
         load([schema(), message, state(1)], config | {"load_method": "upsert"})
-    assert states(capsys) == []
+    assert states(capsys.readouterr().out) == []
 
 
 def test_upsert_refuses_a_key_that_cannot_be_compared(config: Config, batch: Batches) -> None:
@@ -421,19 +416,19 @@ def test_overwrite_replaces_all_at_once_at_the_end(
     config["load_method"] = "overwrite"
     load([schema(), batch(rows(0, 3)), state(1), batch(rows(3, 2)), state(2)], config)
     assert table() == rows(0, 5)
-    assert states(capsys) == [2]
+    assert states(capsys.readouterr().out) == [2]
     load([schema(), batch(rows(10, 2)), record(id=12, name="name 12"), state(3)], config)
     assert table() == rows(10, 3)
     load([schema(), state(4)], config)
     assert table() == rows(10, 3)
-    assert states(capsys) == [3, 4]
+    assert states(capsys.readouterr().out) == [3, 4]
     with pytest.raises(NotFoundError):
         load([schema(), batch(rows(20, 2)), state(5), missing(), state(6)], config)
     assert table() == rows(10, 3)
-    assert states(capsys) == []
+    assert states(capsys.readouterr().out) == []
     load([schema(), activate(7), state(7)], config)
     assert table() == []
-    assert states(capsys) == [7]
+    assert states(capsys.readouterr().out) == [7]
 
 
 def missing(stream: str = "rows") -> dict[str, Any]:
@@ -491,7 +486,7 @@ def test_a_missing_file(config: Config, batch: Batches, capsys: pytest.CaptureFi
     lines = [schema(), batch(rows(0, 2)), state(1), missing(), state(2)]
     with pytest.raises(NotFoundError, match=r"file:///nowhere/gone\.parquet.*a batch file of the manifest is missing"):
         load(lines, config)
-    assert 2 not in states(capsys)
+    assert 2 not in states(capsys.readouterr().out)
 
 
 def test_a_table_of_other_types(config: Config, batch: Batches, bq: Any, dataset: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -13,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from singer_lines import Batches, Message, lines, load, record, rows, schema, state
+from singer_lines import Batches, Message, lines, load, record, rows, schema, some_batches, state, states
 from waiting import wait_until
 
 from local_cloud import Cloud
@@ -45,18 +44,6 @@ def ids(bq: Any, dataset: str) -> Callable[[], list[int]]:
     return lambda: [r["id"] for r in bq.query(f"SELECT id FROM `{dataset}.rows` ORDER BY id").result()]
 
 
-def some(batch: Batches, count: int = 6) -> list[Message]:
-    """A run of several batches of two rows, with ids as of tap-s3-files."""
-    run: list[Message] = [schema()]
-    for n in range(count):
-        run += [batch(rows(2 * n, 2), batch_id=f"batch-{n}"), state(n)]
-    return run
-
-
-def states(capsys: pytest.CaptureFixture[str]) -> list[int]:
-    return [json.loads(line)["n"] for line in capsys.readouterr().out.splitlines()]
-
-
 ONE_EACH = {"max_batch_mb": 0.000001}  # many load jobs
 
 
@@ -66,7 +53,7 @@ ONE_EACH = {"max_batch_mb": 0.000001}  # many load jobs
 def test_a_replay_grouped_otherwise_loads_nothing_twice(
     config: Config, batch: Batches, ids: Any, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = some(batch)
+    run = some_batches(batch)
     load(run, config)
     assert ids() == list(range(12))
     for size, part in ((0.001, run), (512, run), (512, run[:7]), (512, [run[0], *run[5:]])):
@@ -79,11 +66,11 @@ def test_a_replay_grouped_otherwise_loads_nothing_twice(
         assert counts["load_jobs"] == 0
     assert "batch batch-5 was loaded at 20" in caplog.text
     assert "to load it again set replay: load" in caplog.text
-    assert states(capsys)[-1] == 5
+    assert states(capsys.readouterr().out)[-1] == 5
 
 
 def test_what_is_new_in_a_replay_is_loaded(config: Config, batch: Batches, ids: Any) -> None:
-    run = some(batch)
+    run = some_batches(batch)
     load(run[:5], config | ONE_EACH)
     target = load(run, config)
     assert ids() == list(range(12))
@@ -97,7 +84,7 @@ def test_a_batch_that_comes_twice_in_one_run_is_loaded_once(config: Config, batc
 
 
 def test_replay_load_loads_again(config: Config, batch: Batches, ids: Any) -> None:
-    run = some(batch, 2)
+    run = some_batches(batch, 2)
     load(run, config)
     load(run, config | {"replay": "load"})
     assert ids() == sorted([*range(4)] * 2)
@@ -124,7 +111,7 @@ def test_other_taps_and_records_are_loaded_as_often_as_they_come(config: Config,
 def test_after_a_clean_up_everything_is_loaded_again(
     clean_up: str, config: Config, batch: Batches, ids: Any, bq: Any, dataset: str
 ) -> None:
-    run = some(batch)
+    run = some_batches(batch)
     load(run, config)
     time.sleep(0.01)
     bq.query(clean_up.format(t=f"{dataset}.rows")).result()
@@ -140,7 +127,7 @@ def test_after_a_clean_up_everything_is_loaded_again(
 def test_an_emptied_table_is_noticed_whatever_comes_first(
     first: str, config: Config, batch: Batches, ids: Any, bq: Any, dataset: str
 ) -> None:
-    run = some(batch, 2)
+    run = some_batches(batch, 2)
     load(run, config)
     bq.query(f"TRUNCATE TABLE `{dataset}.rows`").result()
     load([schema(), record(id=100, name="x") if first == "record" else batch(rows(100, 1))], config)
@@ -151,7 +138,7 @@ def test_an_emptied_table_is_noticed_whatever_comes_first(
 def test_rows_deleted_one_by_one_are_not_missed(
     config: Config, batch: Batches, ids: Any, bq: Any, dataset: str
 ) -> None:
-    run = some(batch, 2)
+    run = some_batches(batch, 2)
     load(run, config)
     bq.query(f"DELETE FROM `{dataset}.rows` WHERE id = 1").result()
     load(run, config)
@@ -159,7 +146,7 @@ def test_rows_deleted_one_by_one_are_not_missed(
 
 
 def test_entries_count_for_their_own_table(config: Config, batch: Batches, ids: Any, bq: Any, dataset: str) -> None:
-    run = some(batch, 2)
+    run = some_batches(batch, 2)
     load([schema()], config | {"table_prefix": "other_"})  # it exists before the batches are loaded elsewhere
     load(run, config)
     load(run, config | {"table_prefix": "other_"})
@@ -186,7 +173,7 @@ class Running:
 
     def end(self) -> tuple[int, list[int], str]:
         out, err = self.process.communicate(timeout=60)
-        return self.process.returncode, [json.loads(line)["n"] for line in out.decode().splitlines()], err.decode()
+        return self.process.returncode, states(out.decode()), err.decode()
 
     def kill(self) -> None:
         self.process.kill()
@@ -225,7 +212,7 @@ def load_jobs(bq: Any, dataset: str) -> list[Any]:
 def test_killed_between_the_ledger_and_the_job(
     start: Any, config: Config, batch: Batches, ids: Any, bq: Any, dataset: str, bq_faults: FaultProxy
 ) -> None:
-    run = some(batch)
+    run = some_batches(batch)
     bq_faults.set({"match": UPLOAD, "action": "reset", "delay_ms": 60_000})
     victim = start(run, TARGET_BIGQUERY_API_ENDPOINT=bq_faults.url)
     victim.close()
@@ -242,7 +229,7 @@ def test_killed_while_the_job_runs(
     start: Any, config: Config, batch: Batches, ids: Any, bq: Any, dataset: str, fail_jobs: Any, caplog: Any
 ) -> None:
     caplog.set_level("INFO")
-    run = some(batch)
+    run = some_batches(batch)
     fail_jobs({"job": "load", "match": dataset, "delay_s": 8})
     victim = start(run)
     victim.close()
@@ -257,7 +244,7 @@ def test_killed_while_the_job_runs(
 def test_killed_while_a_job_runs_that_fails_later(
     start: Any, config: Config, batch: Batches, ids: Any, bq: Any, dataset: str, fail_jobs: Any
 ) -> None:
-    run = some(batch)
+    run = some_batches(batch)
     fail_jobs({"job": "load", "match": dataset, "delay_s": 2, "reason": "invalid", "times": 1})
     victim = start(run)
     victim.close()
@@ -271,7 +258,7 @@ def test_killed_while_a_job_runs_that_fails_later(
 def test_killed_between_the_job_and_its_state(
     start: Any, config: Config, batch: Batches, ids: Any, bq: Any, dataset: str, bq_faults: FaultProxy
 ) -> None:
-    run = some(batch)
+    run = some_batches(batch)
     bq_faults.set({"match": UPLOAD, "action": "stall", "keep": 0})
     victim = start(run, TARGET_BIGQUERY_API_ENDPOINT=bq_faults.url)
     victim.close()
@@ -287,7 +274,7 @@ def test_killed_between_the_job_and_its_state(
 def test_a_paused_twin_that_wakes_loads_nothing_again(
     start: Any, config: Config, batch: Batches, ids: Any, bq: Any, dataset: str, bq_faults: FaultProxy
 ) -> None:
-    run = some(batch)
+    run = some_batches(batch)
     bq_faults.set({"match": UPLOAD, "delay_ms": 1500, "action": "reset", "times": 1})
     twin = start(run, TARGET_BIGQUERY_API_ENDPOINT=bq_faults.url)
     twin.close()
@@ -304,7 +291,7 @@ def test_a_paused_twin_that_wakes_loads_nothing_again(
 
 
 def test_two_targets_at_once(start: Any, batch: Batches, ids: Any, run: Programs) -> None:
-    messages = some(batch, 10)
+    messages = some_batches(batch, 10)
     twins = [start(messages, ONE_EACH) for _ in range(3)]
     for twin in twins:
         twin.close()
@@ -330,7 +317,7 @@ def test_two_targets_at_once_that_change_the_table(start: Any, batch: Batches, b
 def test_sigterm_ends_with_the_state_that_is_safe(
     start: Any, config: Config, batch: Batches, ids: Any, bq: Any, dataset: str
 ) -> None:
-    run = some(batch, 2)
+    run = some_batches(batch, 2)
     running = start([*run, record(id=99, name="x"), state(99)], {"max_batch_age_seconds": 0.2})
     wait_until(lambda: len(entries(bq, dataset)) == 2)
     wait_until(lambda: [j for j in load_jobs(bq, dataset) if j.state == "DONE"])
@@ -368,7 +355,7 @@ def test_transient_failures_are_met_with_another_try(
     fault: dict[str, Any], config: Config, batch: Batches, ids: Any, bq_faults: FaultProxy
 ) -> None:
     bq_faults.set(fault)
-    run = some(batch, 3)
+    run = some_batches(batch, 3)
     for _ in range(2):
         load(run, config | ONE_EACH | {"api_endpoint": bq_faults.url})
     assert ids() == list(range(6))
@@ -382,7 +369,7 @@ def test_jobs_that_fail_for_a_while_run_again_under_new_ids(
         {"job": "load", "match": dataset, "reason": "backendError", "times": 2},
         {"job": "query", "match": f"INSERT INTO.*{dataset}", "reason": "rateLimitExceeded", "times": 1},
     )
-    run = some(batch, 2)
+    run = some_batches(batch, 2)
     load(run, config)
     assert ids() == list(range(4))
     assert len(load_jobs(bq, dataset)) == 3
@@ -423,10 +410,10 @@ def test_a_quota_that_is_used_up_ends_the_run_at_once(
         fail_jobs({"job": "load", "match": dataset, "reason": "quotaExceeded", "message": said})
     started = time.monotonic()
     with pytest.raises(LoadError, match=rf"quotaExceeded: {said}.*Wait until the quota is back") as caught:
-        load(some(batch, 2), config | {"api_endpoint": bq_faults.url})
+        load(some_batches(batch, 2), config | {"api_endpoint": bq_faults.url})
     assert time.monotonic() - started < 20
     assert "\n" not in str(caught.value)
-    assert states(capsys) == []
+    assert states(capsys.readouterr().out) == []
 
 
 def test_a_load_that_is_refused_says_why_and_no_state_passes_it(
@@ -434,12 +421,12 @@ def test_a_load_that_is_refused_says_why_and_no_state_passes_it(
 ) -> None:
     reason = "Error while reading data, error message: row 3: bad"
     fail_jobs({"job": "load", "match": dataset, "reason": "invalid", "message": reason, "skip": 2})
-    messages = some(batch, 20)
+    messages = some_batches(batch, 20)
     ran = run("target-bigquery", stdin=lines(messages), config=["ENV", ONE_EACH | {"max_parallel_loads": 1}])
     assert ran.code == 1
     assert "Traceback" not in ran.stderr
     assert f"Loading into table local.{dataset}.rows: invalid: {reason}" in ran.stderr.splitlines()[-1]
-    sent = [json.loads(line)["n"] for line in ran.stdout.splitlines()]
+    sent = states(ran.stdout)
     assert max(sent, default=-1) < 19
     fail_jobs()
     loaded = ids()
@@ -454,20 +441,20 @@ def test_a_service_that_stays_away_is_one_line(
     monkeypatch.setattr(connection, "DEADLINE_SECONDS", 2.0)
     bq_faults.set({"match": "", "action": "error", "status": 503, "code": "backendError"})
     with pytest.raises(ServiceError, match="Reading dataset .*tried again in vain") as caught:
-        load(some(batch, 1), config | {"api_endpoint": bq_faults.url})
+        load(some_batches(batch, 1), config | {"api_endpoint": bq_faults.url})
     assert "\n" not in str(caught.value)
     with pytest.raises(ServiceError, match="could not be reached"):
-        load(some(batch, 1), config | {"api_endpoint": "http://127.0.0.1:9"})
+        load(some_batches(batch, 1), config | {"api_endpoint": "http://127.0.0.1:9"})
 
 
 def test_credentials_that_are_refused_are_one_line(config: Config, batch: Batches, bq_faults: FaultProxy) -> None:
     refused = {"match": "", "action": "error", "status": 403, "code": "accessDenied", "message": "Access Denied: x"}
     bq_faults.set(refused)
     with pytest.raises(CredentialsError, match="Access Denied: x; check the credentials and the roles"):
-        load(some(batch, 1), config | {"api_endpoint": bq_faults.url})
+        load(some_batches(batch, 1), config | {"api_endpoint": bq_faults.url})
     bq_faults.set(refused | {"status": 401, "code": "authError"})
     with pytest.raises(CredentialsError, match="wants credentials, and none are set for this api_endpoint"):
-        load(some(batch, 1), config | {"api_endpoint": bq_faults.url})
+        load(some_batches(batch, 1), config | {"api_endpoint": bq_faults.url})
 
 
 def test_no_process_is_left(run: Programs, batch: Batches) -> None:

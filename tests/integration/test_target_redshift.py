@@ -11,15 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from redshift_lines import Loads
-from singer_lines import record, rows, schema, state
+from singer_lines import record, rows, schema, state, states
 
 from local_cloud import Cloud
 from singer_arrow.storage import Storage
-
-
-def states(capsys: pytest.CaptureFixture[str]) -> list[int]:
-    return [json.loads(line)["n"] for line in capsys.readouterr().out.splitlines()]
-
 
 # Formats and types
 
@@ -42,7 +37,7 @@ def test_everything_loads_alike(
     assert redshift.table() == rows(0, 7)
     assert redshift.columns() == {"id": "BIGINT", "name": "VARCHAR(256)"}
     assert (counts["batches"], counts["files"], counts["records"], counts["rows"]) == (2, 2, 1, 7)
-    assert states(capsys) == [1]
+    assert states(capsys.readouterr().out) == [1]
     assert redshift.ledger() == ({} if method == "overwrite" else {"a": 3})
     assert redshift.staging_tables() == []
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
 import pytest
 from redshift_lines import Loads
-from singer_lines import Message, record, rows, schema, state
+from singer_lines import record, rows, schema, some_batches, state, states
 
 from target_redshift import sql
 from target_redshift.connection import Session
@@ -16,24 +15,12 @@ from target_redshift.connection import Session
 ONE_EACH = {"max_batch_mb": 0.000001}  # many loads
 
 
-def some(redshift: Loads, count: int = 6, **options: Any) -> list[Message]:
-    """A run of several batches of two rows, with ids as of tap-s3-files."""
-    run: list[Message] = [schema()]
-    for n in range(count):
-        run += [redshift.batch(rows(2 * n, 2), batch_id=f"batch-{n}", **options), state(n)]
-    return run
-
-
-def states(capsys: pytest.CaptureFixture[str]) -> list[int]:
-    return [json.loads(line)["n"] for line in capsys.readouterr().out.splitlines()]
-
-
 @pytest.mark.parametrize("method", ["append-only", "upsert"])
 @pytest.mark.parametrize("where", ["s3", "local"])
 def test_a_replay_grouped_otherwise_loads_nothing_twice(
     method: str, where: str, redshift: Loads, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = some(redshift, where=where)
+    run = some_batches(redshift.batch, where=where)
     redshift.run(run, load_method=method)
     assert redshift.ids() == list(range(12))
     for size, part in ((0.001, run), (512, run), (512, run[:7]), (512, [run[0], *run[5:]])):
@@ -45,12 +32,12 @@ def test_a_replay_grouped_otherwise_loads_nothing_twice(
         assert "load_jobs" not in counts
     assert "batch batch-5 was loaded at 20" in caplog.text
     assert "to load it again set replay: load" in caplog.text
-    assert states(capsys)[-1] == 5
+    assert states(capsys.readouterr().out)[-1] == 5
     assert redshift.ledger() == {f"batch-{n}": 2 for n in range(6)}
 
 
 def test_what_is_new_in_a_replay_is_loaded(redshift: Loads) -> None:
-    run = some(redshift)
+    run = some_batches(redshift.batch)
     redshift.run(run[:5], **ONE_EACH)
     counts = redshift.run(run)
     assert redshift.ids() == list(range(12))
@@ -64,7 +51,7 @@ def test_a_batch_that_comes_twice_in_one_run_is_loaded_once(redshift: Loads) -> 
 
 
 def test_replay_load_loads_again(redshift: Loads) -> None:
-    run = some(redshift, 2)
+    run = some_batches(redshift.batch, 2)
     redshift.run(run)
     redshift.run(run, replay="load")
     assert redshift.ids() == sorted([*range(4)] * 2)
@@ -90,7 +77,7 @@ def test_other_taps_and_records_are_loaded_as_often_as_they_come(redshift: Loads
     ],
 )
 def test_after_a_clean_up_everything_is_loaded_again(clean_up: str, redshift: Loads) -> None:
-    run = some(redshift)
+    run = some_batches(redshift.batch)
     redshift.run(run)
     time.sleep(0.01)
     for text in clean_up.split(";"):
@@ -104,7 +91,7 @@ def test_after_a_clean_up_everything_is_loaded_again(clean_up: str, redshift: Lo
 
 
 def test_rows_deleted_one_by_one_are_not_missed(redshift: Loads) -> None:
-    run = some(redshift)
+    run = some_batches(redshift.batch)
     redshift.run(run)
     redshift.sql("DELETE FROM {rows} WHERE id < 5")
     redshift.run(run)
@@ -115,7 +102,7 @@ def test_another_run_that_loads_a_batch_meanwhile(
     redshift: Loads, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A twin commits half of a group after this run has looked at the ledger, and before it publishes."""
-    run = some(redshift)
+    run = some_batches(redshift.batch)
     execute = Session.execute
     twin: list[bool] = []
 
@@ -151,7 +138,7 @@ def test_the_ledger_is_locked_first_and_data_commits_with_it(redshift: Loads, mo
         return execute(self, text, *args, **options)
 
     monkeypatch.setattr(Session, "execute", noting)
-    redshift.run(some(redshift, 1))
+    redshift.run(some_batches(redshift.batch, 1))
     load = said[len(said) - said[::-1].index(sql.BEGIN) - 1 :]
     words = [text.split()[0] for text in load[: load.index(sql.COMMIT) + 1]]
     assert words == ["BEGIN", "LOCK", "SELECT", "INSERT", "INSERT", "COMMIT"]

@@ -52,6 +52,19 @@ def rows(first: int, count: int) -> list[dict[str, Any]]:
     return [{"id": n, "name": f"name {n}"} for n in range(first, first + count)]
 
 
+def some_batches(batch: Callable[..., Message], count: int = 6, first: int = 0, **options: Any) -> list[Message]:
+    """A run of several batches of two rows, with ids as of tap-s3-files, each with a STATE behind it."""
+    run = [schema()]
+    for n in range(first, first + count):
+        run += [batch(rows(2 * n, 2), batch_id=f"batch-{n}", **options), state(n)]
+    return run
+
+
+def states(text: str) -> list[int]:
+    """The numbers of the STATEs that a target wrote."""
+    return [json.loads(line)["n"] for line in text.splitlines()]
+
+
 class Batches:
     """Writes batch files into a folder, and gives their messages."""
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from remembering_target import RememberingSink, RememberingTarget
+from singer_lines import states
 
 from singer_arrow.errors import DataError
 from singer_arrow.reading import text
@@ -87,10 +88,6 @@ class Run:
         return [row["id"] for row in self.rows.get(stream, [])]
 
 
-def states(capsys: pytest.CaptureFixture[str]) -> list[int]:
-    return [json.loads(text)["n"] for text in capsys.readouterr().out.splitlines()]
-
-
 BAD = {
     "null": (b"null\n", "Line 5 of the input", "null"),
     "blank": (b"\n", "Line 5 of the input", "blank"),
@@ -151,7 +148,7 @@ def test_a_bad_line_is_told_and_what_stands_before_it_is_loaded(case: str, capsy
     assert re.search(where, said)
     assert re.search(why, said)
     assert ran.ids() == [1, 2]
-    assert states(capsys) == [1]
+    assert states(capsys.readouterr().out) == [1]
 
 
 GOOD = {
@@ -177,14 +174,14 @@ def test_what_json_schema_accepts_is_accepted(case: str, capsys: pytest.CaptureF
     assert ran.ids() == [1, 9, 2]
     found = ran.rows["s"][1]
     assert {name: str(found[name]) if name == "at" else found[name] for name in values} == values
-    assert states(capsys) == [1]
+    assert states(capsys.readouterr().out) == [1]
 
 
 def test_a_line_that_is_cut_off(capsys: pytest.CaptureFixture[str]) -> None:
     ran = Run([schema(), record(1), state(1), record(2)[:-9]])
     assert re.search("Line 4 .*JSON", str(ran.error))
     assert ran.ids() == [1]
-    assert states(capsys) == [1]
+    assert states(capsys.readouterr().out) == [1]
     assert Run([schema(), record(1), record(2)[:-1]]).ids() == [1, 2]
 
 
@@ -199,7 +196,7 @@ def test_a_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     ran = Run([schema(), record(1), record(2, t=fits), state(1), record(3, t=long), record(4)])
     assert re.search("Line 5 of the input.* is longer than 3 MiB", str(ran.error))
     assert ran.ids() == [1, 2]
-    assert states(capsys) == [1]
+    assert states(capsys.readouterr().out) == [1]
 
 
 def test_the_first_bad_line_counts_whatever_stream_it_is_of(capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,7 +204,7 @@ def test_the_first_bad_line_counts_whatever_stream_it_is_of(capsys: pytest.Captu
     ran = Run([*lines, state(2), record(3), raw(b'"id": "y"'), record(2, "t"), b"null\n"])
     assert re.search("Line 7 .*'t', column 'id': 'x'", str(ran.error))
     assert (ran.ids(), ran.ids("t")) == ([1, 2], [1])
-    assert states(capsys) == [1]
+    assert states(capsys.readouterr().out) == [1]
 
 
 @pytest.mark.parametrize("block_bytes", [1, 300, 1 << 20])
@@ -223,7 +220,7 @@ def test_order_is_kept_over_interleaved_streams(
     ran = Run(lines)
     assert ran.ids() == list(range(50))
     assert ran.ids("t") == [i for n in range(50) for i in (n, 100 + n)]
-    assert states(capsys)[-1] == 49
+    assert states(capsys.readouterr().out)[-1] == 49
 
 
 def test_records_before_a_changed_schema_use_the_old_one() -> None:
@@ -241,7 +238,7 @@ def test_two_streams_of_one_table_lose_nothing(changed: bool, capsys: pytest.Cap
     ran = Run([*first, schema(), schema("t"), *order], stream_maps={"s": {"__alias__": "t"}})
     assert ran.error is None
     assert sorted(ran.ids("t")) == [*([1] if changed else []), 2, 3, 4, 5, 6]  # loads run side by side
-    assert states(capsys)[-1] == 3
+    assert states(capsys.readouterr().out)[-1] == 3
 
 
 def test_a_version_is_activated_at_its_place() -> None:
@@ -296,7 +293,7 @@ def test_records_of_a_slow_tap_do_not_wait_for_more(capsys: pytest.CaptureFixtur
         deadline, told = time.monotonic() + 20, list[int]()
         while not told and time.monotonic() < deadline:
             time.sleep(0.05)
-            told = states(capsys)
+            told = states(capsys.readouterr().out)
         os.write(writer, record(2)[20:])
         os.close(writer)
         reading.join(20)

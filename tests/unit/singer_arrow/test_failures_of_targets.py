@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from remembering_target import RememberingSink, RememberingTarget
+from singer_lines import states
 
 from singer_arrow.errors import DataError
 from singer_arrow.schema import from_json_schema
@@ -74,10 +75,6 @@ def source(*lines: bytes) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BytesIO(b"".join(lines)), encoding="utf-8")
 
 
-def states(capsys: pytest.CaptureFixture[str]) -> list[int]:
-    return [json.loads(text)["n"] for text in capsys.readouterr().out.splitlines()]
-
-
 def loaded() -> list[int]:
     return [row["id"] for lane in RememberingSink.lanes for part in lane.loaded_items for row in part.rows]
 
@@ -100,14 +97,14 @@ def test_nothing_is_taken_after_the_ticker_has_found_a_bad_line(capsys: pytest.C
     lines = [schema(), record(1), state(1), record("x"), record(2), state(2), record(3), state(3), record(4), state(4)]
     error = failure(Overtaken(config={}), *lines)
     assert "Line 4 " in str(error)
-    assert states(capsys) == [1]
+    assert states(capsys.readouterr().out) == [1]
     assert loaded() == [1]
 
 
 def test_the_first_bad_line_is_told_though_another_ends_the_reading(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [schema(), record(1), state(1), record("x"), state(2), b"null\n", state(3)]
     assert "Line 4 " in str(failure(RememberingTarget(config={}), *lines))
-    assert states(capsys) == [1]
+    assert states(capsys.readouterr().out) == [1]
 
 
 def test_records_that_are_all_bad_wait_no_longer_than_others() -> None:
@@ -139,7 +136,7 @@ def test_no_state_passes_a_file_that_the_ticker_could_not_end(
     monkeypatch.setattr(ArrowFile, "close", close)
     error = failure(Overtaken(config={}), schema(), record(1), state(1), record(3), state(3), record(4), state(4))
     assert isinstance(error, OSError)
-    assert states(capsys) == []
+    assert states(capsys.readouterr().out) == []
     assert loaded() == []
 
 
@@ -157,7 +154,7 @@ def test_no_state_passes_records_that_could_not_be_handed_over(
     monkeypatch.setattr(RememberingSink, "take_records", take_records)
     found = failure(Overtaken(config={}), schema(), record(1), state(1), record(3), state(3), record(4), state(4))
     assert found is error
-    assert states(capsys) == []
+    assert states(capsys.readouterr().out) == []
     assert 1 not in loaded()
 
 
@@ -176,7 +173,7 @@ def test_the_ticker_leaves_alone_what_a_signal_broke_off(
     target.abandon(caught.value)
     target.close()
     assert loaded() == []
-    assert states(capsys) == []
+    assert states(capsys.readouterr().out) == []
 
 
 class Failing:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from singer_lines import states
 from singer_sdk import Target
 from singer_sdk.io_base import SingerReader
 from singer_sdk.mapper import PluginMapper, RemoveRecordTransform, SameRecordTransform
@@ -137,10 +138,6 @@ def run(messages: Sequence[dict[str, Any]], *, end: bool = True, **config: Any) 
     return target
 
 
-def out(capsys: pytest.CaptureFixture[str]) -> list[int]:
-    return [json.loads(line)["n"] for line in capsys.readouterr().out.splitlines()]
-
-
 @pytest.mark.parametrize(
     ("owner", "names"),
     [
@@ -192,22 +189,22 @@ def test_the_metadata_columns_are_the_sdks() -> None:
 def test_records_and_batches_keep_their_order(capsys: pytest.CaptureFixture[str]) -> None:
     run([schema(), record(1), record(2), batch("a"), record(3), batch("b"), batch("c"), state(1)])
     assert MemorySink.lanes["s"].loaded == [[{"id": 1}, {"id": 2}], "a", [{"id": 3}], "b", "c"]
-    assert out(capsys) == [1]
+    assert states(capsys.readouterr().out) == [1]
 
 
 def test_state_leaves_in_the_middle_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     target = run([schema(), batch("a"), state(1)], end=False)
-    assert out(capsys) == []
+    assert states(capsys.readouterr().out) == []
     target.loads.wait()
-    assert out(capsys) == [1]
+    assert states(capsys.readouterr().out) == [1]
     target.process_endofpipe()
-    assert out(capsys) == []
+    assert states(capsys.readouterr().out) == []
 
 
 def test_no_state_after_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(DataError, match="refused"):
         run([schema(), batch("a"), state(1), batch("bad"), state(2)])
-    assert out(capsys) == []
+    assert states(capsys.readouterr().out) == []
 
 
 def test_a_new_schema_waits_for_what_came_before(capsys: pytest.CaptureFixture[str]) -> None:
@@ -228,17 +225,17 @@ def test_a_new_schema_waits_for_what_came_before(capsys: pytest.CaptureFixture[s
     finally:
         MemorySink.open_lane = original  # type: ignore[method-assign]
     assert seen == [None, [[{"id": 1}], "a"]]
-    assert out(capsys) == [1]
+    assert states(capsys.readouterr().out) == [1]
 
 
 def test_a_deferred_lane_holds_state_back(capsys: pytest.CaptureFixture[str]) -> None:
     target = run([schema(), batch("a"), state(1)], end=False, deferred=True)
     target.loads.wait()
     target.checkpoints.flush()
-    assert out(capsys) == []
+    assert states(capsys.readouterr().out) == []
     target.process_endofpipe()
     assert MemorySink.lanes["s"].loaded == ["a", "finished"]
-    assert out(capsys) == [1]
+    assert states(capsys.readouterr().out) == [1]
 
 
 def test_versions_are_kept_when_they_are_used() -> None:
@@ -347,7 +344,7 @@ def test_a_signal_ends_the_run_with_the_state_that_is_safe(
     target.abandon()
     assert 1.5 < time.monotonic() - started < 8
     MemorySink.lanes["t"].gate.set()
-    assert out(capsys) == [1]
+    assert states(capsys.readouterr().out) == [1]
 
 
 def test_temporary_files_are_gone_with_the_target() -> None:
@@ -372,5 +369,5 @@ def test_old_records_are_handed_over_without_another_message(capsys: pytest.Capt
         time.sleep(0.02)
     assert MemorySink.lanes["s"].loaded == ["a", [{"id": 1}]]
     time.sleep(0.1)
-    assert out(capsys) == [1]
+    assert states(capsys.readouterr().out) == [1]
     target.process_endofpipe()
