@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import re
 import threading
 import time
 from collections.abc import Callable
@@ -11,15 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from fastapi import Request
-from fastapi.responses import JSONResponse
 from local_bigquery import errors
-from local_bigquery.app import app
 from local_bigquery.jobs import query, runner
 
 from local_cloud.bigquery.server import avro
+from local_cloud.bigquery.server.faults import Faults
 
-PATH = "/local-cloud/job-faults"
 # HTTP statuses of reasons that only the real service has.
 REASONS = {
     "quotaExceeded": (403, "PERMISSION_DENIED"),
@@ -32,27 +28,23 @@ REASONS = {
     "tableUnavailable": (400, "INVALID_ARGUMENT"),
     "resourcesExceeded": (400, "RESOURCE_EXHAUSTED"),
 }
-KEYS = {"job", "match", "holds", "reason", "message", "delay_s", "skip", "times"}
-_lock = threading.Lock()
-_faults: list[dict[str, Any]] = []
+_faults = Faults(
+    "/local-cloud/job-faults",
+    {"job", "holds", "reason", "message"},
+    lambda fault: fault.get("reason", "invalid") in errors.STATUSES,
+)
 
 
 def _suffer(job: str, subject: str, holds: Callable[[str], bool] = lambda _: False) -> None:
     """Wait or fail as the first fault says that concerns this job."""
-    for fault in _faults:
-        if fault.get("job", job) != job or not re.search(fault.get("match", ""), subject):
-            continue
-        if "holds" in fault and not holds(fault["holds"]):
-            continue
-        with _lock:
-            fault["matched"] += 1
-            if fault["matched"] <= fault.get("skip", 0) or fault["fired"] >= fault.get("times", fault["fired"] + 1):
-                continue
-            fault["fired"] += 1
+
+    def concerns(fault: dict[str, Any]) -> bool:
+        return fault.get("job", job) == job and ("holds" not in fault or holds(fault["holds"]))
+
+    if fault := _faults.firing(subject, concerns):
         time.sleep(fault.get("delay_s", 0))
         if reason := fault.get("reason"):
             raise errors.BigQueryError(reason, fault.get("message", f"made to fail: {reason}"))
-        return
 
 
 def _mend_handlers() -> None:
@@ -107,24 +99,9 @@ def _mend_submission() -> None:
     runner.submit = submit_once
 
 
-def _add_control() -> None:
-    async def replace(request: Request) -> JSONResponse:
-        given = await request.json()
-        for fault in given:
-            unknown = set(fault) - KEYS
-            if unknown or fault.get("reason", "invalid") not in errors.STATUSES:
-                return JSONResponse({"error": f"cannot understand the fault {fault}"}, status_code=400)
-        with _lock:
-            _faults[:] = [fault | {"matched": 0, "fired": 0} for fault in given]
-        return JSONResponse(_faults)
-
-    app.add_api_route(PATH, replace, methods=["PUT"])
-    app.add_api_route(PATH, lambda: _faults, methods=["GET"])
-
-
 def mend() -> None:
     """Replace the parts of the server that start jobs."""
     errors.STATUSES.update(REASONS)
     _mend_handlers()
     _mend_submission()
-    _add_control()
+    _faults.add_control()

@@ -22,7 +22,7 @@ from local_bigquery.jobs import load
 from local_bigquery.models import JobConfigurationLoad
 
 from local_cloud.bigquery.server import arrow_rows
-from local_cloud.bigquery.server.write_faults import CODES, Refusal, add_control, suffering
+from local_cloud.bigquery.server.write_faults import CODES, FAULTS, Refusal, suffering
 
 MOST_BYTES = 10_000_000
 """https://cloud.google.com/bigquery/quotas#write-api-limits"""
@@ -206,7 +206,7 @@ def mend() -> None:
     }.items():
         _originals[name] = getattr(write, name)
         setattr(write, name, function)
-    add_control()
+    FAULTS.add_control()
 
 
 def start(host: str) -> int:
