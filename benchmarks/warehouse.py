@@ -1,6 +1,7 @@
 """What arrived in the local BigQuery, and when: asked of BigQuery itself, not of the connector."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,16 @@ from benchmarks.harness import BenchmarkError, Measured
 
 COLUMNS = (("converted_s", "converted s"), ("load_s", "BigQuery s"), ("jobs", "load jobs"))
 """Columns for cases that load: see `loaded`."""
+
+
+def arrived(cloud: Any, table: str, rows: int) -> Callable[[Path, Measured], Facts]:
+    """Insists on the number of rows, and drops the dataset."""
+
+    def facts(folder: Path, measured: Measured) -> Facts:
+        with _asked(cloud, folder, table, rows):
+            return {"rows": rows, "rows_per_s": rows / measured.wall}
+
+    return facts
 
 
 def loaded(cloud: Any, table: str, rows: int) -> Callable[[Path, Measured], Facts]:
@@ -22,17 +33,12 @@ def loaded(cloud: Any, table: str, rows: int) -> Callable[[Path, Measured], Fact
     """
 
     def facts(folder: Path, measured: Measured) -> Facts:
-        dataset, client = dataset_of(folder), cloud.bigquery_client()
-        try:
-            (found,) = next(iter(client.query_and_wait(f"SELECT COUNT(*) FROM `{dataset}.{table}`")))
-            jobs = [job for job in _load_jobs(client) if job.destination.dataset_id == dataset]
-            client.delete_dataset(dataset, delete_contents=True)
-        finally:
-            client.close()
+        with _asked(cloud, folder, table, rows) as client:
+            jobs = [job for job in _load_jobs(client) if job.destination.dataset_id == dataset_of(folder)]
         if not jobs:
             raise BenchmarkError("the rows arrived without a load job")
         return {
-            "rows": expect(rows, found),
+            "rows": rows,
             "rows_per_s": rows / measured.wall,
             "bytes": sum(job.input_file_bytes or 0 for job in jobs),
             "jobs": len(jobs),
@@ -41,6 +47,19 @@ def loaded(cloud: Any, table: str, rows: int) -> Callable[[Path, Measured], Fact
         }
 
     return facts
+
+
+@contextmanager
+def _asked(cloud: Any, folder: Path, table: str, rows: int) -> Iterator[Any]:
+    """A client of a warehouse that holds the rows that are due; afterwards the dataset is dropped."""
+    dataset, client = dataset_of(folder), cloud.bigquery_client()
+    try:
+        (found,) = next(iter(client.query_and_wait(f"SELECT COUNT(*) FROM `{dataset}.{table}`")))
+        expect(rows, found)
+        yield client
+        client.delete_dataset(dataset, delete_contents=True)
+    finally:
+        client.close()
 
 
 def _load_jobs(client: Any) -> list[Any]:

@@ -8,7 +8,6 @@ some tens of milliseconds, and a request no network; on the real ones a job take
 number.
 """
 
-import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.case import Case, Contender, Goal
-from benchmarks.cases.loads import STREAM, schema
 from benchmarks.connectors import dataset_of, target
-from benchmarks.generators import taxi
+from benchmarks.generators import taxi, trip_batches
+from benchmarks.generators.trip_batches import STREAM, batch
 from benchmarks.harness import Command
 from benchmarks.warehouse import COLUMNS, loaded
 from benchmarks.workbench import Workbench, program
@@ -82,15 +81,9 @@ def _write(folder: Path, rows: int) -> None:
 
 def _stdin(bench: Workbench, place: str, batches: Sequence[tuple[Path, str]], rows: int) -> Path:
     path = bench.data / f"coalescing-{rows}-{place}.singer"
-    path.write_text(_messages(batches, rows))
+    named = [
+        batch(url, batch_id=f"batch-{number}", row_count=rows, byte_count=file.stat().st_size)
+        for number, (file, url) in enumerate(batches, 1)
+    ]
+    path.write_text(trip_batches.messages(named))
     return path
-
-
-def _messages(batches: Sequence[tuple[Path, str]], rows: int) -> str:
-    lines: list[dict[str, Any]] = [schema()]
-    for number, (path, url) in enumerate(batches, 1):
-        encoding = {"format": "parquet", "compression": "zstd"}
-        counts = {"batch_id": f"batch-{number}", "row_count": rows, "byte_count": path.stat().st_size}
-        lines.append({"type": "BATCH", "stream": STREAM, "encoding": encoding, "manifest": [url], **counts})
-        lines.append({"type": "STATE", "value": {"bookmarks": {STREAM: {"done": number}}}})
-    return "".join(json.dumps(line) + "\n" for line in lines)

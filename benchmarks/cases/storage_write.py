@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.case import Case, Contender, Facts, Goal
-from benchmarks.cases.loads import FILES, SEED, STREAM, schema
-from benchmarks.connectors import dataset_of, expect, target
-from benchmarks.generators import taxi
+from benchmarks.connectors import target
+from benchmarks.generators import trip_batches
+from benchmarks.generators.trip_batches import FILES, STREAM, batch
 from benchmarks.harness import Command, Measured
 from benchmarks.programs.trickle import STREAM as TRICKLE
+from benchmarks.warehouse import arrived
 from benchmarks.workbench import Workbench, program
 
 ROWS = 50_000
@@ -32,10 +33,11 @@ def build(bench: Workbench) -> Case:
     """The same batches, both ways."""
     rows = bench.rows(ROWS)
     cloud = bench.cloud("bigquery")
-    files = bench.made(f"trips-{FILES}-of-{rows}", lambda path: _write(path, rows))
+    files = bench.made(f"trips-{FILES}-of-{rows}", lambda path: trip_batches.write(path, rows))
     messages = bench.data / f"{files.name}-no-ids.singer"
-    messages.write_text(_messages(sorted(files.iterdir())))
-    facts = _arrived(cloud, STREAM, rows * FILES)
+    batches = [batch(path.absolute().as_uri()) for path in sorted(files.iterdir())]
+    messages.write_text(trip_batches.messages(batches, states=False))
+    facts = arrived(cloud, STREAM, rows * FILES)
 
     def ours(config: dict[str, Any]) -> Callable[[Path], list[Command]]:
         return lambda folder: [target(bench, folder, config, messages)]
@@ -54,7 +56,7 @@ def build(bench: Workbench) -> Case:
 def build_latency(bench: Workbench) -> Case:
     """The same records, both ways."""
     cloud = bench.cloud("bigquery")
-    count = _arrived(cloud, TRICKLE, RECORDS + 1)
+    count = arrived(cloud, TRICKLE, RECORDS + 1)
 
     def ours(config: dict[str, Any]) -> Callable[[Path], list[Command]]:
         def commands(folder: Path) -> list[Command]:
@@ -80,33 +82,3 @@ def build_latency(bench: Workbench) -> Case:
         rounds=3,
         picture="median_s",
     )
-
-
-def _arrived(cloud: Any, table: str, rows: int) -> Callable[[Path, Measured], Facts]:
-    """Insists on the number of rows, and drops the dataset."""
-
-    def facts(folder: Path, measured: Measured) -> Facts:
-        dataset, client = dataset_of(folder), cloud.bigquery_client()
-        try:
-            (found,) = next(iter(client.query_and_wait(f"SELECT COUNT(*) FROM `{dataset}.{table}`")))
-            client.delete_dataset(dataset, delete_contents=True)
-        finally:
-            client.close()
-        return {"rows": expect(rows, found), "rows_per_s": rows / measured.wall}
-
-    return facts
-
-
-def _write(folder: Path, rows: int) -> None:
-    folder.mkdir()
-    for number in range(FILES):
-        taxi.write_parquet(folder / f"{number:03d}.parquet", rows, seed=SEED + number)
-
-
-def _messages(files: list[Path]) -> str:
-    encoding = {"format": "parquet", "compression": "zstd"}
-    batches = [
-        {"type": "BATCH", "stream": STREAM, "encoding": encoding, "manifest": [file.absolute().as_uri()]}
-        for file in files
-    ]
-    return "".join(json.dumps(line) + "\n" for line in [schema(), *batches])
