@@ -8,20 +8,14 @@ Storage, and some remove batch files once the STATE behind them is out, so that 
 
 from __future__ import annotations
 
-import io
-import json
 import random
-import subprocess
 import time
-import uuid
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from killed_pipeline import LARGE_KEY, Pipeline, put_objects
 from warehouses import Warehouse
 
 from local_cloud.programs import Programs
@@ -68,80 +62,7 @@ CLEANED = {"target": {1, 3, 6, 7, 8}, "tap": {0, 2, 3, 6, 9}}
 @pytest.fixture(scope="module")
 def source(s3: Any) -> str:
     """A bucket of many small objects, shared by the tests, which only read it."""
-    name = f"kill-{uuid.uuid4().hex[:12]}"
-    s3.create_bucket(Bucket=name)
-
-    def upload(number: int) -> None:
-        first = number * ROWS_EACH
-        lines = "".join(f"{i},text of row {i},{i / 4}\n" for i in range(first, first + ROWS_EACH))
-        s3.put_object(Bucket=name, Key=f"in/{number:05d}.csv", Body=f"id,name,score\n{lines}".encode())
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(upload, range(OBJECTS)))
-    s3.put_object(Bucket=name, Key="in/large.parquet", Body=large(range(FIRST_OF_LARGE, FIRST_OF_LARGE + LARGE)))
-    return name
-
-
-def large(ids: range) -> bytes:
-    """A file of many row groups, of which each is a batch."""
-    columns = {"id": ids, "name": [f"text of row {i}" for i in ids], "score": [i / 4 for i in ids]}
-    out = io.BytesIO()
-    pq.write_table(pa.table(columns), out, row_group_size=300)
-    return out.getvalue()
-
-
-class Pipeline:
-    """`tap-s3-files | target-...`, as a shell starts it, with the last STATE kept as Meltano keeps it."""
-
-    def __init__(
-        self, run: Programs, warehouse: Warehouse, source: str, stage: str, folder: Path, **settings: Any
-    ) -> None:
-        self._run, self._program = run, warehouse.program
-        self._out = folder / "target-stdout"
-        size = SIZES[warehouse.name]
-        keys = [*(f"{k}.csv" for k in size.keys), "large.parquet"]
-        self._tap = {
-            "streams": [{"name": "rows", "path": [f"s3://{source}/in/{k}" for k in keys]}],
-            "batch_config": {
-                "encoding": {"format": "parquet"},
-                "storage": {"root": f"s3://{stage}/batches"},
-                "target_file_mb": size.file_mb,
-            },
-        }
-        self._target = {"max_batch_age_seconds": 0.3, "max_batch_mb": size.group_mb, **settings}
-        self.state: dict[str, Any] | None = None
-
-    def start(self, *, state: bool) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
-        known = {"state": self.state} if state and self.state else {}
-        tap = self._popen(self._run.command("tap-s3-files", config=self._tap, **known), stdin=subprocess.DEVNULL)
-        command = self._run.command(self._program, config=["ENV", self._target])
-        with self._out.open("wb") as out:
-            target = self._popen(command, stdin=tap.stdout, stdout=out)
-        assert tap.stdout is not None
-        tap.stdout.close()  # so that the tap learns of the target's death
-        return tap, target
-
-    def _popen(self, command: list[str], **streams: Any) -> subprocess.Popen[bytes]:
-        streams = {"stdout": subprocess.PIPE, **streams}
-        return subprocess.Popen(command, stderr=subprocess.PIPE, env=self._run.env, **streams)
-
-    def end(self, tap: subprocess.Popen[bytes], target: subprocess.Popen[bytes]) -> tuple[str, str]:
-        """Wait for both; what they said on stderr. The last STATE that came out is kept."""
-        with ThreadPoolExecutor(2) as pool:
-            said = list(pool.map(lambda p: p.stderr.read().decode(errors="replace"), (tap, target)))
-        tap.wait(60)
-        target.wait(60)
-        tap.stderr.close()
-        target.stderr.close()
-        for line in self._out.read_text().splitlines(keepends=True):
-            if line.endswith("\n"):
-                self.state = json.loads(line)
-        return said[0], said[1]
-
-    def run_to_the_end(self, *, state: bool) -> None:
-        tap, target = self.start(state=state)
-        said = self.end(tap, target)
-        assert (tap.returncode, target.returncode) == (0, 0), "\n".join(said)[-8000:]
+    return put_objects(s3, OBJECTS, ROWS_EACH, range(FIRST_OF_LARGE, FIRST_OF_LARGE + LARGE))
 
 
 def exact(warehouse: Warehouse) -> tuple[int, int, int]:
@@ -161,13 +82,15 @@ def test_kill_and_rerun(
 ) -> None:
     chance = random.Random(f"{victim}-{moment}")
     state = moment % 2 == 0  # every other rerun has lost its STATE too
-    settings: dict[str, Any] = {}
+    size = SIZES[warehouse.name]
+    settings: dict[str, Any] = {"max_batch_mb": size.group_mb}
     if moment in STAGED and warehouse.name == "bigquery":
         settings["gcs_stage"] = f"gs://{gcs_bucket.name}/stage"
     if moment in CLEANED[victim]:
         settings |= {"clean_up_batch_files": True, "manifest_roots": [f"s3://{bucket}/batches"]}
-    pipeline = Pipeline(run, warehouse, source, bucket, tmp_path, **settings)
-    size = SIZES[warehouse.name]
+    keys = [*(f"{k}.csv" for k in size.keys), LARGE_KEY]
+    streams = [{"name": "rows", "path": [f"s3://{source}/in/{key}" for key in keys]}]
+    pipeline = Pipeline(run, warehouse.program, streams, bucket, tmp_path, file_mb=size.file_mb, target=settings)
     expected = (len(size.ids), len(size.ids), sum(size.ids))
 
     tap, target = pipeline.start(state=state)

@@ -1,0 +1,109 @@
+"""`tap-s3-files | target-...` of which either part may be killed, and the objects that it reads."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from local_cloud.programs import Programs
+
+LARGE_KEY = "large.parquet"
+
+
+def put_objects(s3: Any, count: int, rows_each: int, large: range) -> str:
+    """The name of a bucket of many small CSV files, and of a large file with the ids of `large`.
+
+    Row `i` has the id `i` and the score `i / 4`. The large file has many row groups, of which each is a batch.
+    """
+    name = f"kill-{uuid.uuid4().hex[:12]}"
+    s3.create_bucket(Bucket=name)
+
+    def upload(number: int) -> None:
+        first = number * rows_each
+        lines = "".join(f"{i},text of row {i},{i / 4}\n" for i in range(first, first + rows_each))
+        s3.put_object(Bucket=name, Key=f"in/{number:05d}.csv", Body=f"id,name,score\n{lines}".encode())
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(upload, range(count)))
+    columns = {"id": large, "name": [f"text of row {i}" for i in large], "score": [i / 4 for i in large]}
+    out = io.BytesIO()
+    pq.write_table(pa.table(columns), out, row_group_size=300)
+    s3.put_object(Bucket=name, Key=f"in/{LARGE_KEY}", Body=out.getvalue())
+    return name
+
+
+class Pipeline:
+    """Both as a shell starts them, with the last STATE kept as Meltano keeps it.
+
+    Args:
+        run: runs them.
+        program: the target.
+        streams: settings of the tap besides the batch files.
+        stage: the bucket of the batch files.
+        folder: where the target's output is kept.
+        file_mb: size of a batch file.
+        target: settings of the target.
+        more: more settings of the tap.
+    """
+
+    def __init__(
+        self,
+        run: Programs,
+        program: str,
+        streams: list[dict[str, Any]],
+        stage: str,
+        folder: Path,
+        *,
+        file_mb: float,
+        target: dict[str, Any],
+        **more: Any,
+    ) -> None:
+        self._run, self._program = run, program
+        self._out = folder / "target-stdout"
+        storage = {"root": f"s3://{stage}/batches"}
+        batches = {"encoding": {"format": "parquet"}, "storage": storage, "target_file_mb": file_mb}
+        self._tap = {"streams": streams, "batch_config": batches, **more}
+        self._target = {"max_batch_age_seconds": 0.3, **target}
+        self.state: dict[str, Any] | None = None
+
+    def start(self, *, state: bool) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
+        """The tap, from the last STATE or without one, and the target behind it."""
+        known = {"state": self.state} if state and self.state else {}
+        tap = self._popen(self._run.command("tap-s3-files", config=self._tap, **known), stdin=subprocess.DEVNULL)
+        command = self._run.command(self._program, config=["ENV", self._target])
+        with self._out.open("wb") as out:
+            target = self._popen(command, stdin=tap.stdout, stdout=out)
+        assert tap.stdout is not None
+        tap.stdout.close()  # so that the tap learns of the target's death
+        return tap, target
+
+    def _popen(self, command: list[str], **streams: Any) -> subprocess.Popen[bytes]:
+        streams = {"stdout": subprocess.PIPE, **streams}
+        return subprocess.Popen(command, stderr=subprocess.PIPE, env=self._run.env, **streams)
+
+    def end(self, tap: subprocess.Popen[bytes], target: subprocess.Popen[bytes]) -> tuple[str, str]:
+        """Wait for both; what they said on stderr. The last STATE that came out is kept."""
+        with ThreadPoolExecutor(2) as pool:
+            said = list(pool.map(lambda p: p.stderr.read().decode(errors="replace"), (tap, target)))
+        for process in (tap, target):
+            process.wait(60)
+            assert process.stderr is not None
+            process.stderr.close()
+        for line in self._out.read_text().splitlines(keepends=True):
+            if line.endswith("\n"):
+                self.state = json.loads(line)
+        return said[0], said[1]
+
+    def run_to_the_end(self, *, state: bool) -> None:
+        """Both must end well."""
+        tap, target = self.start(state=state)
+        said = self.end(tap, target)
+        assert (tap.returncode, target.returncode) == (0, 0), "\n".join(said)[-8000:]
