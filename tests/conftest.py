@@ -45,6 +45,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture
+def temporary(tmp_path: Path) -> Path:
+    """An empty folder for temporary files, beside what a test itself puts into `tmp_path`."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    return folder
+
+
 @pytest.fixture(scope="session")
 def cloud() -> Iterator[Cloud]:
     """S3, SQS, BigQuery and Redshift on loopback, until the last test of this process."""

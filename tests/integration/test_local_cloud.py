@@ -4,11 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from running import family_of, linux, running
+from waiting import wait_until
 
 from local_cloud import LocalCloudError
 from local_cloud.process import Service
@@ -17,14 +18,6 @@ LOCAL_CLOUD = Path(sys.executable).with_name("local-cloud")
 PATIENCE = 30.0
 
 Start = Callable[..., "subprocess.Popen[str]"]
-
-
-@pytest.fixture
-def temporary(tmp_path: Path) -> Path:
-    """Where the started processes put their temporary files."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    return folder
 
 
 @pytest.fixture
@@ -57,32 +50,8 @@ def run(start: Start, *command: str) -> tuple[int, str, str]:
     return process.returncode, stdout, stderr
 
 
-def until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-
-
-def parents() -> dict[int, int]:
-    """Every running process with its parent."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
-            except OSError:
-                continue
-            if state != "Z":
-                found[int(entry.name)] = int(parent)
-    return found
-
-
 def descendants(pid: int) -> set[int]:
-    known, family = parents(), {pid}
-    while more := {child for child, parent in known.items() if parent in family} - family:
-        family |= more
-    return family - {pid}
+    return family_of(pid) - {pid}
 
 
 def listening(pids: set[int]) -> set[str]:
@@ -100,9 +69,6 @@ def listening(pids: set[int]) -> set[str]:
             if cells[3] == "0A" and cells[9] in sockets:
                 addresses.add(cells[1].split(":")[0])
     return addresses
-
-
-linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +113,7 @@ def test_faults_that_cannot_be_understood(start: Start, tmp_path: Path) -> None:
 def test_what_the_command_leaves_running_ends_with_it(start: Start) -> None:
     code, stdout, _ = run(start, "sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!")
     assert code == 0
-    assert int(stdout) not in parents()
+    assert int(stdout) not in running()
 
 
 @linux
@@ -160,7 +126,7 @@ def test_a_signal_reaches_the_command_and_all_ends(start: Start, temporary: Path
     assert len(family) >= 4  # S3, the guard, two sleeps
     process.send_signal(number)
     assert process.wait(PATIENCE) == 128 + number
-    assert not family & set(parents())
+    assert not family & set(running())
     assert not list(temporary.iterdir())
 
 
@@ -177,7 +143,7 @@ def test_up_prints_the_environment_and_ends_on_a_signal(start: Start, temporary:
     assert "unset AWS_PROFILE\n" in stdout
     exported = subprocess.run(["sh", "-c", stdout + "env"], capture_output=True, text=True, check=True).stdout
     assert "AWS_SECRET_ACCESS_KEY=testtesttest\n" in exported
-    assert not family & set(parents())
+    assert not family & set(running())
     assert not list(temporary.iterdir())
 
 
@@ -186,25 +152,27 @@ def test_up_prints_the_environment_and_ends_on_a_signal(start: Start, temporary:
 def test_kill_9_leaves_no_process_port_or_file(start: Start, temporary: Path, action: str) -> None:
     command = ["--", "sh", "-c", "sleep 1000 & sleep 1000 & sleep 1000"] if action == "run" else []
     process = start(action, "--latency-ms", "1", *command)
-    until(lambda: len(descendants(process.pid)) >= (7 if action == "run" else 2), "not all processes started")
+    wait_until(
+        lambda: len(descendants(process.pid)) >= (7 if action == "run" else 2), or_else="not all processes started"
+    )
     if action == "up":
         assert process.stderr is not None
         process.stderr.readline()
     family = descendants(process.pid)
     assert listening(family) == {"0100007F"}  # 127.0.0.1 and nothing else
     process.kill()
-    until(lambda: not family & set(parents()), "processes outlive local-cloud")
-    until(lambda: not list(temporary.iterdir()), "files outlive local-cloud")
+    wait_until(lambda: not family & set(running()), or_else="processes outlive local-cloud")
+    wait_until(lambda: not list(temporary.iterdir()), or_else="files outlive local-cloud")
 
 
 @linux
 def test_kill_9_while_services_start(start: Start, temporary: Path) -> None:
     process = start("run", "--", "true")
-    until(lambda: descendants(process.pid), "no service was started")
+    wait_until(lambda: descendants(process.pid), or_else="no service was started")
     family = descendants(process.pid)
     process.kill()
-    until(lambda: not family & set(parents()), "processes outlive local-cloud")
-    until(lambda: not list(temporary.iterdir()), "files outlive local-cloud")
+    wait_until(lambda: not family & set(running()), or_else="processes outlive local-cloud")
+    wait_until(lambda: not list(temporary.iterdir()), or_else="files outlive local-cloud")
 
 
 @linux

@@ -4,15 +4,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from running import family_of, linux, running
+from waiting import wait_until
 
 from local_cloud import Cloud
 
-PATIENCE = 30.0
 UP = """
 import sys
 from local_cloud import Cloud
@@ -20,45 +20,6 @@ with Cloud(["redshift"]) as cloud:
     print(cloud.services["redshift"].pid, flush=True)
     sys.stdin.read()
 """
-
-linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-
-
-def running() -> dict[int, tuple[int, str]]:
-    """Every running process with its parent and its command."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
-                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except OSError:
-                continue
-            if state != "Z":
-                found[int(entry.name)] = (int(parent), command)
-    return found
-
-
-def family_of(pid: int) -> set[int]:
-    """A process and all that it started."""
-    known, family = running(), {pid}
-    while more := {child for child, (parent, _) in known.items() if parent in family} - family:
-        family |= more
-    return family
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-
-
-@pytest.fixture
-def temporary(tmp_path: Path) -> Path:
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    return folder
 
 
 @pytest.fixture
@@ -94,14 +55,14 @@ def test_kill_9_leaves_no_process_and_no_file(owner: "subprocess.Popen[str]", te
     assert len(homes) == 1
     if victim == "owner":
         owner.kill()
-        until(lambda: not family & set(running()), "processes outlive local-cloud")
-        until(lambda: not list(temporary.iterdir()), "files outlive local-cloud")
+        wait_until(lambda: not family & set(running()), or_else="processes outlive local-cloud")
+        wait_until(lambda: not list(temporary.iterdir()), or_else="files outlive local-cloud")
     else:
         os.kill(server, signal.SIGKILL)
-        until(lambda: not postgres & set(running()), "PostgreSQL outlives its server")
+        wait_until(lambda: not postgres & set(running()), or_else="PostgreSQL outlives its server")
         owner.communicate("")
-        until(lambda: not list(temporary.iterdir()), "files outlive local-cloud")
-    until(lambda: not any(home.exists() for home in homes), "PostgreSQL's folder is left")
+        wait_until(lambda: not list(temporary.iterdir()), or_else="files outlive local-cloud")
+    wait_until(lambda: not any(home.exists() for home in homes), or_else="PostgreSQL's folder is left")
 
 
 @linux
@@ -111,7 +72,7 @@ def test_kill_9_while_it_starts(owner: "subprocess.Popen[str]", temporary: Path,
         known = running()
         return [pid for pid in family_of(owner.pid) if "/initdb -D" in known.get(pid, (0, ""))[1]]
 
-    until(initdb, "PostgreSQL was not begun")
+    wait_until(initdb, or_else="PostgreSQL was not begun")
     family = family_of(owner.pid)
     homes = homes_of(family)
     assert homes
@@ -121,9 +82,9 @@ def test_kill_9_while_it_starts(owner: "subprocess.Popen[str]", temporary: Path,
         [server] = [pid for pid in family if "local_cloud.redshift.server" in running().get(pid, (0, ""))[1]]
         os.kill(server, signal.SIGKILL)
         owner.communicate("")
-    until(lambda: not family & set(running()), "processes outlive local-cloud")
-    until(lambda: not list(temporary.iterdir()), "files outlive local-cloud")
-    until(lambda: not any(home.exists() for home in homes), "PostgreSQL's folder is left")
+    wait_until(lambda: not family & set(running()), or_else="processes outlive local-cloud")
+    wait_until(lambda: not list(temporary.iterdir()), or_else="files outlive local-cloud")
+    wait_until(lambda: not any(home.exists() for home in homes), or_else="PostgreSQL's folder is left")
 
 
 def test_tables_are_kept_in_a_directory(tmp_path: Path) -> None:

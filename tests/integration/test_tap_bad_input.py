@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from said import error_of
 
 from local_cloud import Cloud
 from local_cloud.programs import Programs, Ran
@@ -36,15 +37,6 @@ class Source:
 @pytest.fixture
 def source(s3: Any, bucket: str, tap: Programs) -> Source:
     return Source(s3, bucket, tap)
-
-
-def error_of(ran: Ran) -> str:
-    """The one line that a failed run says."""
-    assert ran.code == 1, ran.stderr
-    assert "Traceback" not in ran.stderr
-    errors = [line for line in ran.stderr.splitlines() if "| ERROR " in line or " | " not in line]
-    assert len(errors) == 1, ran.stderr
-    return errors[0].split(" | ", 3)[-1]
 
 
 def parquet(**columns: Any) -> bytes:

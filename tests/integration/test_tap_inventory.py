@@ -14,6 +14,7 @@ from urllib.parse import quote_plus
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from said import error_of
 
 from local_cloud import Cloud
 from local_cloud.programs import Programs, Ran
@@ -117,14 +118,6 @@ def source(cloud: Cloud, s3: Any, bucket: str, tmp_path: Path) -> Source:
 
 def ids(ran: Ran) -> list[int]:
     return sorted(m["record"]["id"] for m in ran.check().of_type("RECORD"))
-
-
-def error_of(ran: Ran) -> str:
-    assert ran.code == 1, ran.stderr
-    assert "Traceback" not in ran.stderr
-    errors = [line for line in ran.stderr.splitlines() if "| ERROR " in line or " | " not in line]
-    assert len(errors) == 1, ran.stderr
-    return errors[0].split(" | ", 3)[-1]
 
 
 @pytest.mark.parametrize("kind", ["CSV", "Parquet"])

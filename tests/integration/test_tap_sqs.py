@@ -14,6 +14,7 @@ from urllib.parse import quote_plus
 
 import pyarrow.parquet as pq
 import pytest
+from said import error_of
 from waiting import wait_until
 
 from local_cloud import Cloud
@@ -113,15 +114,6 @@ def state_of(ran: Ran) -> dict[str, Any]:
 
 def said(ran: Ran, words: str) -> list[str]:
     return [line for line in ran.stderr.splitlines() if words in line]
-
-
-def error_of(ran: Ran) -> str:
-    """The one line that a failed run says."""
-    assert ran.code == 1, ran.stderr
-    assert "Traceback" not in ran.stderr
-    errors = [line for line in ran.stderr.splitlines() if "| ERROR " in line or " | " not in line]
-    assert len(errors) == 1, ran.stderr
-    return errors[0].split(" | ", 3)[-1]
 
 
 # From S3 to messages of the tap --------------------------------------------------------------------------------------

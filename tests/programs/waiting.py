@@ -11,11 +11,11 @@ import pytest
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], seconds: float = 30) -> T:
-    """What the condition gives once that is true; the test fails where it never is."""
+def wait_until(condition: Callable[[], T], seconds: float = 30, or_else: str = "it did not happen in time") -> T:
+    """What the condition gives once that is true; the test fails, in these words, where it never is."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if found := condition():
             return found
         time.sleep(0.02)
-    pytest.fail("it did not happen in time")
+    pytest.fail(or_else)

@@ -28,13 +28,6 @@ NESTED = pa.schema([pa.field("id", pa.int64()), pa.field("l", pa.list_(pa.int64(
 
 
 @pytest.fixture
-def temporary(tmp_path: Path) -> Path:
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def files(temporary: Path) -> Iterator[Files]:
     numbers = iter(range(1000))
     processes = Processes(1)

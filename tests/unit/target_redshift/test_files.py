@@ -48,13 +48,6 @@ def storage() -> InMemory:
 
 
 @pytest.fixture
-def temporary(tmp_path: Path) -> Path:
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def files(storage: InMemory, temporary: Path) -> Files:
     return made(storage, temporary)
 
