@@ -13,7 +13,6 @@ from google.api_core.exceptions import GoogleAPICallError
 from google.cloud import bigquery
 from singer_lines import Batches, activate, load, rows, schema, state
 
-from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
 from singer_arrow.errors import LoadError, ServiceError
 from singer_arrow.singer.retries import pauses
@@ -26,14 +25,6 @@ Config = dict[str, Any]
 MB = 1 << 20
 KEY = "projects/p/locations/us/keyRings/r/cryptoKeys/k"
 RESERVATION = "projects/admin/locations/eu/reservations/loads"
-
-
-@pytest.fixture
-def config(cloud: Cloud, dataset: str) -> Config:
-    """Settings for the local BigQuery."""
-    env = cloud.environ()
-    endpoint = env["TARGET_BIGQUERY_API_ENDPOINT"]
-    return {"project": env["TARGET_BIGQUERY_PROJECT"], "dataset": dataset, "api_endpoint": endpoint}
 
 
 def jobs_of(bq: Any, dataset: str) -> list[Any]:

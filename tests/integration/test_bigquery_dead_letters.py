@@ -8,26 +8,17 @@ from typing import Any
 import pytest
 from singer_lines import Batches, load, record, rows, schema, state
 
-from local_cloud import Cloud
-
 METHODS = pytest.mark.parametrize("method", ["append-only", "upsert"])
 
 
 @pytest.fixture(params=["storage_write", "gcs_stage"])
-def config(request: pytest.FixtureRequest, cloud: Cloud, dataset: str) -> dict[str, Any]:
+def config(request: pytest.FixtureRequest, config: dict[str, Any]) -> dict[str, Any]:
     """Settings for the local BigQuery, for one way and then the other."""
-    env = cloud.environ()
-    common = {
-        "project": env["TARGET_BIGQUERY_PROJECT"],
-        "dataset": dataset,
-        "api_endpoint": env["TARGET_BIGQUERY_API_ENDPOINT"],
-        "on_bad_row": "dead_letter",
-    }
+    way = {"load_via": "storage_write"}
     if request.param == "gcs_stage":
         bucket: Path = request.getfixturevalue("gcs_bucket")
-        return common | {"gcs_stage": f"gs://{bucket.name}/stage"}
-    endpoint = env["TARGET_BIGQUERY_STORAGE_WRITE_ENDPOINT"]
-    return common | {"load_via": "storage_write", "storage_write_endpoint": endpoint}
+        way = {"gcs_stage": f"gs://{bucket.name}/stage"}
+    return config | way | {"on_bad_row": "dead_letter"}
 
 
 @METHODS

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from bigquery_traces import load_jobs
 from singer_lines import Batches, Message, lines, load, record, rows, schema, state
 from waiting import wait_until
 
@@ -31,23 +32,9 @@ Config = dict[str, Any]
 
 
 @pytest.fixture
-def config(cloud: Cloud, dataset: str, gcs_bucket: Path) -> Config:
+def config(config: Config, gcs_bucket: Path) -> Config:
     """Settings for the local BigQuery."""
-    env = cloud.environ()
-    endpoint = env["TARGET_BIGQUERY_API_ENDPOINT"]
-    stage = f"gs://{gcs_bucket.name}/stage"
-    return {
-        "project": env["TARGET_BIGQUERY_PROJECT"],
-        "dataset": dataset,
-        "api_endpoint": endpoint,
-        "gcs_stage": stage,
-    }
-
-
-@pytest.fixture
-def ids(bq: Any, dataset: str) -> Callable[[], list[int]]:
-    """The ids in the table, in order."""
-    return lambda: [r["id"] for r in bq.query(f"SELECT id FROM `{dataset}.rows` ORDER BY id").result()]
+    return config | {"gcs_stage": f"gs://{gcs_bucket.name}/stage"}
 
 
 @pytest.fixture
@@ -55,8 +42,7 @@ def jobs(bq: Any, dataset: str) -> Callable[[], list[Any]]:
     """The load jobs of this test."""
 
     def found() -> list[Any]:
-        ours = [j for j in bq.list_jobs() if j.job_type == "load" and j.destination.dataset_id == dataset]
-        return [bq.get_job(j.job_id) for j in ours]
+        return [bq.get_job(j.job_id) for j in load_jobs(bq, dataset)]
 
     return found
 

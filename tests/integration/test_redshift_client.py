@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from local_settings import of_redshift
 
 from local_cloud import Cloud
 from singer_arrow.errors import ConfigError, CredentialsError, LoadError, NotFoundError, SchemaError, ServiceError
@@ -32,19 +33,9 @@ Connect = Callable[..., Redshift]
 def connect(cloud: Cloud, schema: str) -> Iterator[Connect]:
     """Opens clients with settings of one's own; faults that a test sets end with it."""
     clients: list[Redshift] = []
-    environ, service = cloud.environ(), cloud.services["redshift"].facts
 
     def connect(**settings: Any) -> Redshift:
-        config = {
-            "host": service["host"],
-            "port": service["port"],
-            "user": environ["TARGET_REDSHIFT_USER"],
-            "password": environ["TARGET_REDSHIFT_PASSWORD"],
-            "dbname": service["dbname"],
-            "ssl": False,
-            "default_target_schema": schema,
-            "s3_stage": "s3://stage/redshift",
-        }
+        config = of_redshift(cloud, default_target_schema=schema, s3_stage="s3://stage/redshift")
         clients.append(Redshift(Settings.from_config(config | settings)))
         return clients[-1]
 

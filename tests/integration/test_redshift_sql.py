@@ -5,20 +5,18 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import gzip
-import importlib.util
 import io
 import json
-import sys
 import uuid
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import redshift_sql as docs
+from local_settings import of_redshift
 
 from local_cloud import Cloud
 from singer_arrow.singer.variants import mark
@@ -30,19 +28,6 @@ from target_redshift.connection import Session
 from target_redshift.sql import NULL_TEXT
 from target_redshift.staging import StagingColumn, upload_columns
 
-
-def _docs() -> ModuleType:
-    file = Path(__file__).parents[2] / "docs" / "redshift_sql.py"
-    spec = importlib.util.spec_from_file_location("redshift_sql", file)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["redshift_sql"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-docs = _docs()
 AT = dt.datetime(2024, 2, 29, 12, 30, 15, 123456, tzinfo=dt.UTC)
 ROW: dict[str, Any] = {
     "Order ID": 2**62,
@@ -89,22 +74,7 @@ class Scenario:
 
 @pytest.fixture
 def client(cloud: Cloud, schema: str, s3: Any) -> Iterator[Redshift]:
-    service = cloud.services["redshift"].facts
-    environ = cloud.environ()
-    client = Redshift(
-        Settings.from_config(
-            {
-                "host": service["host"],
-                "port": service["port"],
-                "user": environ["TARGET_REDSHIFT_USER"],
-                "password": environ["TARGET_REDSHIFT_PASSWORD"],
-                "dbname": service["dbname"],
-                "ssl": False,
-                "default_target_schema": schema,
-                "s3_stage": environ["TARGET_REDSHIFT_S3_STAGE"],
-            }
-        )
-    )
+    client = Redshift(Settings.from_config(of_redshift(cloud, default_target_schema=schema)))
     yield client
     client.close()
 

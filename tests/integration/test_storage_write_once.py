@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from bigquery_traces import entries
 from singer_lines import Batches, Message, lines, load, record, some_batches
 from waiting import wait_until
 
@@ -26,17 +27,9 @@ STREAMED = {"load_via": "storage_write"}
 
 
 @pytest.fixture
-def config(cloud: Cloud, dataset: str) -> Config:
+def config(config: Config) -> Config:
     """Settings for the local BigQuery, by the Storage Write API."""
-    env = cloud.environ()
-    names = ("project", "api_endpoint", "storage_write_endpoint")
-    return STREAMED | {"dataset": dataset} | {name: env[f"TARGET_BIGQUERY_{name.upper()}"] for name in names}
-
-
-@pytest.fixture
-def ids(bq: Any, dataset: str) -> Callable[[], list[int]]:
-    """The ids in the table, in order."""
-    return lambda: [r["id"] for r in bq.query(f"SELECT id FROM `{dataset}.rows` ORDER BY id").result()]
+    return config | STREAMED
 
 
 @pytest.fixture
@@ -59,10 +52,6 @@ def start(run: Programs) -> Iterator[Start]:
             os.kill(process.pid, signal.SIGCONT)
             process.kill()
         process.communicate(timeout=60)
-
-
-def entries(bq: Any, dataset: str) -> list[Any]:
-    return list(bq.query(f"SELECT * FROM `{dataset}._sdc_batches` ORDER BY started_at, batch_id").result())
 
 
 STEPS: dict[str, dict[str, Any]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from bigquery_traces import load_jobs
 from singer_lines import COLUMNS, Batches, activate, load, record, rows, schema, state, states
 
 from local_cloud import Cloud
@@ -18,29 +18,6 @@ from singer_arrow.errors import ConfigError, DataError, NotFoundError, SchemaErr
 from singer_arrow.formats import WRITABLE
 
 Config = dict[str, Any]
-
-
-@pytest.fixture
-def config(cloud: Cloud, dataset: str) -> Config:
-    """Settings for the local BigQuery."""
-    env = cloud.environ()
-    endpoint = env["TARGET_BIGQUERY_API_ENDPOINT"]
-    return {"project": env["TARGET_BIGQUERY_PROJECT"], "dataset": dataset, "api_endpoint": endpoint}
-
-
-@pytest.fixture
-def batch(tmp_path: Path) -> Batches:
-    return Batches(tmp_path)
-
-
-@pytest.fixture
-def table(bq: Any, dataset: str) -> Callable[..., list[dict[str, Any]]]:
-    """Reads a table, in order of its first column."""
-
-    def read(name: str = "rows", order: str = "id") -> list[dict[str, Any]]:
-        return [dict(r) for r in bq.query(f"SELECT * FROM `{dataset}.{name}` ORDER BY {order}").result()]
-
-    return read
 
 
 # Formats and types
@@ -59,7 +36,7 @@ def test_every_format_loads_alike(
     ]
     load(lines, config | {"load_format": load_format})
     assert table() == rows(0, 6)
-    (job,) = [j for j in bq.list_jobs() if j.job_type == "load" and j.destination.dataset_id == dataset]
+    (job,) = load_jobs(bq, dataset)
     wanted = {"auto": "PARQUET", "jsonl": "NEWLINE_DELIMITED_JSON"}
     assert job.source_format == wanted.get(load_format, load_format.upper())
 
@@ -254,8 +231,7 @@ def test_batches_are_gathered_into_few_jobs(config: Config, batch: Batches, tabl
         **{"batches": 30, "records": 0, "files": 30, "load_jobs": 1, "rows": 30, "skipped": 0},
         "bytes": target.tally("rows").counts()["bytes"],
     }
-    jobs = [j for j in bq.list_jobs() if j.job_type == "load" and j.destination.dataset_id == dataset]
-    assert len(jobs) == 1
+    assert len(load_jobs(bq, dataset)) == 1
 
 
 def test_state_is_throttled(config: Config, batch: Batches, capsys: pytest.CaptureFixture[str]) -> None:

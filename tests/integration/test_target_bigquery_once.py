@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from bigquery_traces import entries, load_jobs
 from singer_lines import Batches, Message, lines, load, record, rows, schema, some_batches, state, states
 from waiting import wait_until
 
-from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
 from local_cloud.programs import Programs
 from singer_arrow.errors import CredentialsError, LoadError, ServiceError
@@ -23,25 +23,6 @@ from target_bigquery import connection
 
 Config = dict[str, Any]
 UPLOAD = "^(POST|PUT) /upload/"
-
-
-@pytest.fixture
-def config(cloud: Cloud, dataset: str) -> Config:
-    """Settings for the local BigQuery."""
-    env = cloud.environ()
-    endpoint = env["TARGET_BIGQUERY_API_ENDPOINT"]
-    return {"project": env["TARGET_BIGQUERY_PROJECT"], "dataset": dataset, "api_endpoint": endpoint}
-
-
-@pytest.fixture
-def batch(tmp_path: Path) -> Batches:
-    return Batches(tmp_path)
-
-
-@pytest.fixture
-def ids(bq: Any, dataset: str) -> Callable[[], list[int]]:
-    """The ids in the table, in order."""
-    return lambda: [r["id"] for r in bq.query(f"SELECT id FROM `{dataset}.rows` ORDER BY id").result()]
 
 
 ONE_EACH = {"max_batch_mb": 0.000001}  # many load jobs
@@ -194,19 +175,6 @@ def start(run: Programs) -> Iterator[Callable[..., Running]]:
         if running.process.poll() is None:
             os.kill(running.process.pid, signal.SIGCONT)
             running.kill()
-
-
-def entries(bq: Any, dataset: str) -> list[Any]:
-    from google.api_core.exceptions import NotFound
-
-    try:
-        return list(bq.query(f"SELECT * FROM `{dataset}._sdc_batches` ORDER BY started_at").result())
-    except NotFound:
-        return []
-
-
-def load_jobs(bq: Any, dataset: str) -> list[Any]:
-    return [j for j in bq.list_jobs() if j.job_type == "load" and j.destination.dataset_id == dataset]
 
 
 def test_killed_between_the_ledger_and_the_job(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
+
+from singer_lines import lines, record, state, states
 
 from local_cloud.programs import Programs
 
@@ -20,38 +21,30 @@ def schema(**properties: Any) -> dict[str, Any]:
     }
 
 
-def record(**values: Any) -> dict[str, Any]:
-    return {"type": "RECORD", "stream": "rows", "record": values}
-
-
-def table(bq: Any, dataset: str) -> list[dict[str, Any]]:
-    return [dict(r) for r in bq.query(f"SELECT * FROM `{dataset}.rows` ORDER BY id").result()]
-
-
-def test_a_field_of_a_record_is_added_in_the_middle(run: Programs, bq: Any, dataset: str) -> None:
+def test_a_field_of_a_record_is_added_in_the_middle(run: Programs, table: Any) -> None:
     nested: dict[str, Any] = {"type": ["null", "object"], "properties": {"a": INTEGER}}
     wider = {**nested, "properties": {"a": INTEGER, "b": INTEGER}}
     messages = [schema(n=nested), record(id=1, n={"a": 1}), schema(n=wider), record(id=2, n={"a": 1, "b": 2})]
-    lines = "".join(json.dumps(m) + "\n" for m in [*messages, {"type": "STATE", "value": {"n": 1}}])
-    ran = run("target-bigquery", config=["ENV", {"load_method": "overwrite"}], stdin=lines).check()
-    assert json.loads(ran.stdout) == {"n": 1}
-    assert table(bq, dataset) == [{"id": 1, "n": {"a": 1, "b": None}}, {"id": 2, "n": {"a": 1, "b": 2}}]
+    sent = lines([*messages, state(1)])
+    ran = run("target-bigquery", config=["ENV", {"load_method": "overwrite"}], stdin=sent).check()
+    assert states(ran.stdout) == [1]
+    assert table() == [{"id": 1, "n": {"a": 1, "b": None}}, {"id": 2, "n": {"a": 1, "b": 2}}]
 
 
-def test_the_state_leaves_although_the_sdk_drains_in_the_middle(run: Programs, bq: Any, dataset: str) -> None:
+def test_the_state_leaves_although_the_sdk_drains_in_the_middle(run: Programs, table: Any) -> None:
     config = {"load_method": "overwrite", "max_batch_age_seconds": 0.5}
     target = run.start("target-bigquery", config=["ENV", config])
     assert target.stdin
 
     def send(*messages: dict[str, Any]) -> None:
         assert target.stdin
-        target.stdin.write("".join(json.dumps(m) + "\n" for m in messages).encode())
+        target.stdin.write(lines(messages).encode())
         target.stdin.flush()
 
     send(schema(), record(id=1), schema(a=INTEGER), record(id=2, a=2))
     time.sleep(3)  # the records are old now, and the next one makes the SDK drain all sinks and drop former ones
-    send(record(id=3), record(id=4), {"type": "STATE", "value": {"n": 1}})
+    send(record(id=3), record(id=4), state(1))
     out, errors = target.communicate(timeout=60)
     assert target.returncode == 0, errors.decode()
-    assert json.loads(out) == {"n": 1}
-    assert [r["id"] for r in table(bq, dataset)] == [1, 2, 3, 4]
+    assert states(out) == [1]
+    assert [r["id"] for r in table()] == [1, 2, 3, 4]

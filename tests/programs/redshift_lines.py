@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import local_settings
 import pyarrow as pa
-from singer_lines import COLUMNS, Message, load
+from singer_lines import COLUMNS, Message, batch_of, counted, load
 
 from local_cloud import Cloud
 from singer_arrow.formats import WRITABLE
@@ -55,15 +56,8 @@ class RedshiftBatches:
         if where == "s3":
             self._s3.upload_file(str(path), self._bucket, f"batches/{path.name}")
             url = f"s3://{self._bucket}/batches/{path.name}"
-        message: Message = {
-            "type": "BATCH",
-            "stream": stream,
-            "encoding": {"format": file_format},
-            "manifest": [url],
-        }
-        if batch_id is not None:
-            message |= {"batch_id": batch_id, "row_count": len(content), "byte_count": size}
-        return message if version is None else message | {"version": version}
+        message = batch_of(url, file_format, stream, version=version)
+        return message if batch_id is None else message | counted(batch_id, len(content), size)
 
 
 class Loads:
@@ -75,9 +69,7 @@ class Loads:
     """
 
     def __init__(self, cloud: Cloud, connection: Any, schema: str, batch: RedshiftBatches) -> None:
-        texts = ("host", "user", "password", "dbname", "s3_stage")
-        self.config: dict[str, Any] = {name: cloud.env[f"TARGET_REDSHIFT_{name.upper()}"] for name in texts}
-        self.config |= {"port": int(cloud.env["TARGET_REDSHIFT_PORT"]), "ssl": False, "default_target_schema": schema}
+        self.config = local_settings.of_redshift(cloud, default_target_schema=schema)
         self.batch, self.schema = batch, schema
         self._connection = connection
 

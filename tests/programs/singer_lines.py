@@ -60,9 +60,20 @@ def some_batches(batch: Callable[..., Message], count: int = 6, first: int = 0, 
     return run
 
 
-def states(text: str) -> list[int]:
+def states(text: str | bytes) -> list[int]:
     """The numbers of the STATEs that a target wrote."""
     return [json.loads(line)["n"] for line in text.splitlines()]
+
+
+def batch_of(url: str, file_format: str, stream: str = "rows", *, version: int | None = None) -> Message:
+    """A BATCH of one file, as of any tap."""
+    message = {"type": "BATCH", "stream": stream, "encoding": {"format": file_format}, "manifest": [url]}
+    return message if version is None else message | {"version": version}
+
+
+def counted(batch_id: str, rows: int, size: int) -> Message:
+    """What a BATCH of tap-s3-files says besides."""
+    return {"batch_id": batch_id, "row_count": rows, "byte_count": size}
 
 
 class Batches:
@@ -91,15 +102,8 @@ class Batches:
             WRITABLE["parquet"].write(batches, arrow, path)
         else:
             path.write_bytes(gzip.compress("".join(json.dumps(r) + "\n" for r in content).encode()))
-        message: Message = {
-            "type": "BATCH",
-            "stream": stream,
-            "encoding": {"format": file_format},
-            "manifest": [path.as_uri()],
-        }
-        if batch_id is not None:
-            message |= {"batch_id": batch_id, "row_count": len(content), "byte_count": path.stat().st_size}
-        return message if version is None else message | {"version": version}
+        message = batch_of(path.as_uri(), file_format, stream, version=version)
+        return message if batch_id is None else message | counted(batch_id, len(content), path.stat().st_size)
 
 
 def load(

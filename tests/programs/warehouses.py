@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import local_settings
 from singer_lines import Message, load
 
 from local_cloud import Cloud
@@ -96,8 +97,7 @@ class BigQuery(Warehouse):
     target = TargetBigQuery
 
     def __init__(self, cloud: Cloud, client: Any, schema: str) -> None:
-        names = ("project", "api_endpoint", "storage_write_endpoint")
-        super().__init__(schema, {name: cloud.env[f"TARGET_BIGQUERY_{name.upper()}"] for name in names})
+        super().__init__(schema, local_settings.of_bigquery(cloud))
         self._client = client
 
     def run(self, text: str) -> list[Row]:
@@ -130,9 +130,7 @@ class Redshift(Warehouse):
     target = TargetRedshift
 
     def __init__(self, cloud: Cloud, connection: Any, schema: str) -> None:
-        texts = ("host", "user", "password", "dbname", "s3_stage")
-        config: dict[str, Any] = {name: cloud.env[f"TARGET_REDSHIFT_{name.upper()}"] for name in texts}
-        super().__init__(schema, config | {"port": int(cloud.env["TARGET_REDSHIFT_PORT"]), "ssl": False})
+        super().__init__(schema, local_settings.of_redshift(cloud))
         self._connection = connection
 
     def run(self, text: str) -> list[Row]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import re
 import subprocess
@@ -10,10 +9,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+import redshift_sql as docs
 from redshift_connector.core import convert_paramstyle
 from redshift_rules import broken_rules, parts, skeleton
 
@@ -23,19 +22,6 @@ from target_redshift.sql import Access
 from target_redshift.types import Column
 
 ROOT = Path(__file__).parents[3]
-
-
-def _docs() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("redshift_sql", ROOT / "docs" / "redshift_sql.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["redshift_sql"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-docs = _docs()
 HOSTILE = {
     "double quote": 'a"; DROP TABLE "x"; --',
     "single quote": "a'; DROP TABLE x; --",

@@ -1,0 +1,20 @@
+"""What loads leave in BigQuery besides the rows: jobs, and entries of the ledger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.api_core.exceptions import NotFound
+
+
+def load_jobs(bq: Any, dataset: str) -> list[Any]:
+    """The load jobs into a dataset, the newest first."""
+    return [j for j in bq.list_jobs() if j.job_type == "load" and j.destination.dataset_id == dataset]
+
+
+def entries(bq: Any, dataset: str) -> list[Any]:
+    """The rows of the ledger, the oldest first; none where there is no ledger yet."""
+    try:
+        return list(bq.query(f"SELECT * FROM `{dataset}._sdc_batches` ORDER BY started_at, batch_id").result())
+    except NotFound:
+        return []

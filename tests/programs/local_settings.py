@@ -1,0 +1,22 @@
+"""Settings with which a target in this process loads into the local cloud."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from local_cloud import Cloud
+
+Config = dict[str, Any]
+
+
+def of_bigquery(cloud: Cloud, **more: Any) -> Config:
+    """Settings of target-bigquery, and these."""
+    names = ("project", "api_endpoint", "storage_write_endpoint")
+    return {name: cloud.env[f"TARGET_BIGQUERY_{name.upper()}"] for name in names} | more
+
+
+def of_redshift(cloud: Cloud, **more: Any) -> Config:
+    """Settings of target-redshift, and these."""
+    names = ("host", "user", "password", "dbname", "s3_stage")
+    texts = {name: cloud.env[f"TARGET_REDSHIFT_{name.upper()}"] for name in names}
+    return {**texts, "port": int(cloud.env["TARGET_REDSHIFT_PORT"]), "ssl": False} | more
