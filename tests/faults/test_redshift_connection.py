@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from local_settings import ONE_EACH
 from singer_lines import Batches, lines, record, rows, schema, some_batches, state
 from waiting import wait_until
 from warehouses import Redshift, Warehouse
@@ -20,7 +21,6 @@ from target_redshift.load import lane
 from target_redshift.target import TargetRedshift
 
 ONLY = pytest.mark.parametrize("warehouse", ["redshift"], indirect=True)
-ONE_EACH = {"max_batch_mb": 0.000001}  # many loads
 APPEND = "INSERT INTO (?!.*_sdc_batches)"
 LEDGER = "INSERT INTO .*_sdc_batches"
 

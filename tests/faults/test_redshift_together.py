@@ -7,13 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from local_settings import ONE_EACH
 from singer_lines import Batches, Message, lines, rows, schema, some_batches, state, states
 from warehouses import Warehouse
 
 from local_cloud.programs import Programs
 
 pytestmark = pytest.mark.parametrize("warehouse", ["redshift"], indirect=True)
-ONE_EACH = {"max_batch_mb": 0.000001}  # many loads
 
 
 def at_once(

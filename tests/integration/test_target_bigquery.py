@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from bigquery_traces import load_jobs
-from singer_lines import COLUMNS, Batches, activate, load, record, rows, schema, state, states
+from singer_lines import Batches, batch_of, load, record, rows, schema, state, states
 
 from local_cloud import Cloud
-from singer_arrow.errors import ConfigError, DataError, NotFoundError, SchemaError
+from singer_arrow.errors import NotFoundError
 from singer_arrow.formats import WRITABLE
 
 Config = dict[str, Any]
@@ -244,85 +244,6 @@ def test_state_is_throttled(config: Config, batch: Batches, capsys: pytest.Captu
     assert len(sent) <= 4
 
 
-def test_new_columns_are_added_also_within_records(config: Config, batch: Batches, table: Any, bq: Any) -> None:
-    first = pa.schema([("id", pa.int64()), ("s", pa.struct([("a", pa.int64())]))])
-    second = pa.schema(
-        [("id", pa.int64()), ("s", pa.struct([("b", pa.string()), ("a", pa.int64())])), ("new", pa.bool_())]
-    )
-    load(
-        [
-            schema(columns=first),
-            batch([{"id": 1, "s": {"a": 1}}], columns=first),
-            schema(columns=second),
-            batch([{"id": 2, "s": {"a": 2, "b": "x"}, "new": True}], columns=second),
-            schema(columns=first),
-            batch([{"id": 3, "s": {"a": 3}}], columns=first),
-        ],
-        config,
-    )
-    assert table() == [
-        {"id": 1, "s": {"a": 1, "b": None}, "new": None},
-        {"id": 2, "s": {"a": 2, "b": "x"}, "new": True},
-        {"id": 3, "s": {"a": 3, "b": None}, "new": None},
-    ]
-
-
-def test_names_that_would_collide_do_not(config: Config, batch: Batches, table: Any, bq: Any) -> None:
-    columns = pa.schema(
-        [
-            ("id", pa.int64()),
-            ("a b", pa.int64()),
-            ("a_b", pa.int64()),
-            ("Ä", pa.int64()),
-            ("_partitiontime", pa.int64()),
-        ]
-    )
-    content = [{"id": 1, "a b": 2, "a_b": 3, "Ä": 4, "_partitiontime": 5}]
-    for _ in range(2):
-        load(
-            [
-                schema("a-b", columns),
-                schema("a_b"),
-                batch(content, stream="a-b", columns=columns),
-                batch(rows(7, 1), stream="a_b"),
-            ],
-            config,
-        )
-    names = {t.table_id for t in bq.list_tables(config["dataset"])} - {"_sdc_batches"}
-    (other,) = names - {"a_b"}
-    assert other.startswith("a_b_")
-    got = table("a_b")
-    assert len(got) == 2
-    assert sorted(got[0].values()) == [1, 2, 3, 4, 5]
-    assert got[0]["a_b"] == 3
-    assert table(other) == rows(7, 1) * 2
-
-
-def test_tables_get_their_layout(config: Config, batch: Batches, bq: Any) -> None:
-    columns = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("kind", pa.string())])
-    layout = {
-        "partition_by": {"ev*": "at:month"},
-        "cluster_by": ["kind", "id"],
-        "labels": {"team": "data"},
-        "table_prefix": "raw_",
-    }
-    content = [{"id": 1, "at": datetime(2026, 1, 1, tzinfo=UTC), "kind": "x"}]
-    lines = [
-        schema("events", columns),
-        batch(content, stream="events", columns=columns),
-        schema("other"),
-        batch(rows(0, 1), stream="other"),
-    ]
-    for method in ("append-only", "upsert", "overwrite"):
-        load(lines, config | layout | {"load_method": method, "hard_delete": True})
-        events = bq.get_table(f"{config['dataset']}.raw_events")
-        assert (events.time_partitioning.type_, events.time_partitioning.field) == ("MONTH", "at")
-        assert events.clustering_fields == ["kind", "id"]
-        assert events.labels["team"] == "data"
-        assert events.expires is None
-    assert bq.get_table(f"{config['dataset']}.raw_other").clustering_fields == ["id"]
-
-
 def test_record_metadata(config: Config, batch: Batches, table: Any) -> None:
     before = datetime.now(UTC)
     lines = [schema(), batch(rows(0, 2), version=5), record(id=2, name="x", version=6)]
@@ -339,205 +260,14 @@ def test_record_metadata(config: Config, batch: Batches, table: Any) -> None:
     assert [r["id"] for r in got] == [0, 1, 2]
 
 
-# Load methods
-
-
-@pytest.mark.parametrize("file_format", ["parquet", "jsonl"])
-def test_upsert_keeps_the_last_of_each_key(
-    file_format: str, config: Config, batch: Batches, table: Any, bq: Any
-) -> None:
-    def named(number: int, name: str) -> dict[str, Any]:
-        return {"id": number, "name": name}
-
-    lines = [
-        schema(),
-        batch([named(1, "a"), named(2, "a"), named(1, "b")], file_format=file_format),
-        batch([named(2, "c"), named(3, "a")], file_format=file_format),
-        record(id=3, name="d"),
-        record(id=1, name="e"),
-        batch([named(4, "f")], file_format=file_format),
-        state(1),
-    ]
-    expected = [named(1, "e"), named(2, "c"), named(3, "d"), named(4, "f")]
-    for size in (512, 0.001):  # one group, and a group for each item
-        load(lines, config | {"load_method": "upsert", "max_batch_mb": size})
-        assert table() == expected
-    assert {t.table_id for t in bq.list_tables(config["dataset"])} == {"rows"}
-
-
-def test_upsert_without_a_key_appends(
-    config: Config, batch: Batches, table: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    load([schema(keys=()), batch(rows(0, 2)), batch(rows(0, 2))], config | {"load_method": "upsert"})
-    assert len(table()) == 4
-    assert "no key_properties" in caplog.text
-
-
-def test_upsert_refuses_a_null_key(config: Config, batch: Batches, capsys: pytest.CaptureFixture[str]) -> None:
-    message = batch([{"id": 1, "name": "a"}, {"id": None, "name": "b"}])
-    with pytest.raises(DataError, match=r"1\.parquet, row \d, column 'id': a key property is null"):
-        load([schema(), message, state(1)], config | {"load_method": "upsert"})
-    assert states(capsys.readouterr().out) == []
-
-
-def test_upsert_refuses_a_key_that_cannot_be_compared(config: Config, batch: Batches) -> None:
-    columns = pa.schema([("id", pa.list_(pa.int64()))])
-    with pytest.raises(SchemaError, match="Key property 'id' of stream 'rows' is ARRAY<INTEGER>"):
-        load([schema(columns=columns)], config | {"load_method": "upsert"})
-
-
-def test_overwrite_replaces_all_at_once_at_the_end(
-    config: Config, batch: Batches, table: Any, capsys: pytest.CaptureFixture[str], bq: Any
-) -> None:
-    config["load_method"] = "overwrite"
-    load([schema(), batch(rows(0, 3)), state(1), batch(rows(3, 2)), state(2)], config)
-    assert table() == rows(0, 5)
-    assert states(capsys.readouterr().out) == [2]
-    load([schema(), batch(rows(10, 2)), record(id=12, name="name 12"), state(3)], config)
-    assert table() == rows(10, 3)
-    load([schema(), state(4)], config)
-    assert table() == rows(10, 3)
-    assert states(capsys.readouterr().out) == [3, 4]
-    with pytest.raises(NotFoundError):
-        load([schema(), batch(rows(20, 2)), state(5), missing(), state(6)], config)
-    assert table() == rows(10, 3)
-    assert states(capsys.readouterr().out) == []
-    load([schema(), activate(7), state(7)], config)
-    assert table() == []
-    assert states(capsys.readouterr().out) == [7]
-
-
-def missing(stream: str = "rows") -> dict[str, Any]:
-    url = "file:///nowhere/gone.parquet"
-    return {"type": "BATCH", "stream": stream, "encoding": {"format": "parquet"}, "manifest": [url]}
-
-
-def test_overwrite_follows_a_schema_that_changes(config: Config, batch: Batches, table: Any) -> None:
-    wider = COLUMNS.append(pa.field("more", pa.bool_()))
-    content = [{"id": 9, "name": "x", "more": True}]
-    lines = [schema(), batch(rows(0, 1)), schema(columns=wider), batch(content, columns=wider)]
-    load(lines, config | {"load_method": "overwrite"})
-    assert table() == [{"id": 0, "name": "name 0", "more": None}, *content]
-
-
-def test_batches_are_loaded_again_after_overwrite(config: Config, batch: Batches, table: Any) -> None:
-    first = [schema(), batch(rows(0, 2), batch_id="a")]
-    load(first, config)
-    load([schema(), batch(rows(5, 1), batch_id="b")], config | {"load_method": "overwrite"})
-    assert table() == rows(5, 1)
-    load(first, config)
-    assert table() == [*rows(0, 2), *rows(5, 1)]
-    load(first, config)
-    assert table() == [*rows(0, 2), *rows(5, 1)]
-
-
-@pytest.mark.parametrize("method", ["append-only", "upsert"])
-def test_activate_version_hard(method: str, config: Config, batch: Batches, table: Any) -> None:
-    config |= {"hard_delete": True, "load_method": method}
-    load([schema(), batch(rows(0, 2), version=1), record(id=2, name="name 2", version=1), activate(1)], config)
-    assert [r["id"] for r in table()] == [0, 1, 2]
-    lines = [schema(), record(id=5, name="x", version=2), batch(rows(6, 1), version=2), activate(2)]
-    load([*lines, batch(rows(7, 1), version=2)], config)
-    assert [(r["id"], r["_sdc_table_version"]) for r in table()] == [(5, 2), (6, 2), (7, 2)]
-
-
-def test_activate_version_soft(config: Config, batch: Batches, table: Any) -> None:
-    config |= {"add_record_metadata": True}
-    load([schema(), batch(rows(0, 2), version=1), activate(1), batch(rows(5, 1), version=2), activate(2)], config)
-    assert [(r["id"], r["_sdc_deleted_at"] is None) for r in table()] == [(0, False), (1, False), (5, True)]
-
-
-def test_activate_version_without_versions_is_said(
-    config: Config, batch: Batches, table: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    load([schema(), batch(rows(0, 2), version=1), activate(2)], config)
-    assert table() == rows(0, 2)
-    assert "set add_record_metadata or hard_delete" in caplog.text
-
-
-# Bad input: one line each, and nothing half done
+# Files that are missing, and none that are left
 
 
 def test_a_missing_file(config: Config, batch: Batches, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [schema(), batch(rows(0, 2)), state(1), missing(), state(2)]
+    lines = [schema(), batch(rows(0, 2)), state(1), batch_of("file:///nowhere/gone.parquet", "parquet"), state(2)]
     with pytest.raises(NotFoundError, match=r"file:///nowhere/gone\.parquet.*a batch file of the manifest is missing"):
         load(lines, config)
     assert 2 not in states(capsys.readouterr().out)
-
-
-def test_a_table_of_other_types(config: Config, batch: Batches, bq: Any, dataset: str) -> None:
-    bq.create_dataset(dataset)
-    bq.query(f"CREATE TABLE `{dataset}.rows` (id STRING, name STRING)").result()
-    words = r"Table .*\.rows: Column 'id' is of type STRING in the table, and INTEGER in the stream's SCHEMA"
-    with pytest.raises(SchemaError, match=words):
-        load([schema(), batch(rows(0, 2))], config)
-    assert bq.get_table(f"{dataset}.rows").num_rows == 0  # a key has no variant
-
-
-def test_a_table_that_requires_what_the_stream_lacks(config: Config, batch: Batches, bq: Any, dataset: str) -> None:
-    bq.create_dataset(dataset)
-    bq.query(f"CREATE TABLE `{dataset}.rows` (id INT64 NOT NULL, must STRING NOT NULL)").result()
-    with pytest.raises(SchemaError, match="requires column 'must', which stream 'rows' does not have"):
-        load([schema(), batch(rows(0, 2))], config | {"on_drift": "fail"})
-    load([schema(), batch(rows(0, 2))], config)
-    assert [(f.name, f.mode) for f in bq.get_table(f"{dataset}.rows").schema][:2] == [
-        ("id", "REQUIRED"),
-        ("must", "NULLABLE"),
-    ]
-
-
-def test_what_is_no_table(config: Config, bq: Any, dataset: str) -> None:
-    bq.create_dataset(dataset)
-    bq.query(f"CREATE VIEW `{dataset}.rows` AS SELECT 1 AS id").result()
-    with pytest.raises(SchemaError, match=r"\.rows is no table but of the kind VIEW, into which nothing can be loaded"):
-        load([schema()], config)
-
-
-def test_a_table_that_requires_a_filter_takes_further_runs(
-    config: Config, batch: Batches, bq: Any, dataset: str
-) -> None:
-    bq.create_dataset(dataset)
-    layout = "PARTITION BY day OPTIONS (require_partition_filter = TRUE)"
-    bq.query(f"CREATE TABLE `{dataset}.rows` (id INT64, name STRING, day DATE) {layout}").result()
-    for number in range(2):
-        load([schema(), batch(rows(number, 1), batch_id=f"{number}"), state(1)], config)
-    found = bq.query(f"SELECT id FROM `{dataset}.rows` WHERE day IS NULL ORDER BY id").result()
-    assert [r["id"] for r in found] == [0, 1]
-
-
-def test_a_table_that_fits_is_used_as_it_is(config: Config, batch: Batches, bq: Any, dataset: str, table: Any) -> None:
-    bq.create_dataset(dataset)
-    bq.query(f"CREATE TABLE `{dataset}.rows` (own STRING, ID NUMERIC NOT NULL)").result()
-    for method in ("append-only", "upsert"):
-        load([schema(), batch(rows(0, 2))], config | {"load_method": method})
-    assert table(order="id") == [{"own": None, "ID": Decimal(n), "name": f"name {n}"} for n in range(2)]
-
-
-def test_a_dataset_elsewhere(config: Config, batch: Batches, bq: Any, dataset: str) -> None:
-    from google.cloud import bigquery
-
-    made = bigquery.Dataset(f"{config['project']}.{dataset}")
-    made.location = "EU"
-    bq.create_dataset(made)
-    with pytest.raises(ConfigError, match="is in EU, and setting 'location' says us-east1"):
-        load([schema(), batch(rows(0, 2))], config | {"location": "us-east1"})
-    assert list(bq.list_tables(dataset)) == []
-    load([schema(), batch(rows(0, 2), batch_id="a")], config)  # jobs run where the dataset is
-    load([schema(), batch(rows(0, 2), batch_id="a")], config | {"location": "eu", "load_method": "upsert"})
-    assert bq.get_table(f"{dataset}.rows").num_rows == 2
-
-
-def test_a_new_dataset_is_where_it_should_be(config: Config, batch: Batches, bq: Any, dataset: str) -> None:
-    load([schema(), batch(rows(0, 2), batch_id="a")], config | {"location": "europe-west3"})
-    assert bq.get_dataset(dataset).location == "europe-west3"
-
-
-def test_partitions_by_what_cannot_be(config: Config) -> None:
-    with pytest.raises(ConfigError, match="'name' of stream 'rows', which is STRING, not DATE, TIMESTAMP or DATETIME"):
-        load([schema()], config | {"partition_by": "name"})
-    with pytest.raises(ConfigError, match="column 'gone', which stream 'rows' does not have"):
-        load([schema()], config | {"partition_by": {"rows": "gone"}})
-    load([schema()], config | {"partition_by": "gone"})
 
 
 def test_temporary_files_are_gone(

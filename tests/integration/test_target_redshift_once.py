@@ -6,13 +6,12 @@ import time
 from typing import Any
 
 import pytest
+from local_settings import ONE_EACH
 from redshift_lines import Loads
 from singer_lines import record, rows, schema, some_batches, state, states
 
 from target_redshift import sql
 from target_redshift.connection import Session
-
-ONE_EACH = {"max_batch_mb": 0.000001}  # many loads
 
 
 @pytest.mark.parametrize("method", ["append-only", "upsert"])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from local_settings import ONE_EACH
 from redshift_lines import Loads
 from singer_lines import Message, activate, record, rows, schema, state
 
@@ -15,7 +16,6 @@ from target_redshift.connection import Session
 
 UPSERT = {"load_method": "upsert"}
 OVERWRITE = {"load_method": "overwrite"}
-ONE_EACH = {"max_batch_mb": 0.000001}  # many loads
 
 
 def named(redshift: Loads) -> dict[int, str]:

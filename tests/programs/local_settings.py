@@ -7,6 +7,8 @@ from typing import Any
 from local_cloud import Cloud
 
 Config = dict[str, Any]
+ONE_EACH = {"max_batch_mb": 0.000001}
+"""A load for each batch."""
 
 
 def of_bigquery(cloud: Cloud, **more: Any) -> Config:

@@ -1,0 +1,205 @@
+"""Exactly once though target-bigquery is killed at named moments, paused, or not alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from bigquery_traces import entries, load_jobs
+from local_settings import ONE_EACH
+from singer_lines import Batches, Message, lines, load, record, schema, some_batches, state, states
+from waiting import wait_until
+
+from local_cloud.faults.client import FaultProxy
+from local_cloud.programs import Programs
+
+Config = dict[str, Any]
+UPLOAD = "^(POST|PUT) /upload/"
+
+
+class Running:
+    """The target as a process, fed through a pipe that stays open."""
+
+    def __init__(self, run: Programs, messages: list[Message], config: Config, **env: str) -> None:
+        self.process = run.start("target-bigquery", config=["ENV", config], env=env)
+        assert self.process.stdin is not None
+        self.process.stdin.write(lines(messages).encode())
+        self.process.stdin.flush()
+
+    def close(self) -> None:
+        """Say that no further message comes."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.stdin = None
+
+    def end(self) -> tuple[int, list[int], str]:
+        out, err = self.process.communicate(timeout=60)
+        return self.process.returncode, states(out.decode()), err.decode()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate(timeout=60)
+
+
+@pytest.fixture
+def start(run: Programs) -> Iterator[Callable[..., Running]]:
+    """Starts targets, and ends those that a test leaves behind."""
+    started: list[Running] = []
+
+    def begin(messages: list[Message], config: Config | None = None, **env: str) -> Running:
+        started.append(Running(run, messages, config or {}, **env))
+        return started[-1]
+
+    yield begin
+    for running in started:
+        if running.process.poll() is None:
+            os.kill(running.process.pid, signal.SIGCONT)
+            running.kill()
+
+
+def test_killed_between_the_ledger_and_the_job(
+    start: Any, config: Config, batch: Batches, ids: Any, bq: Any, dataset: str, bq_faults: FaultProxy
+) -> None:
+    run = some_batches(batch)
+    bq_faults.set({"match": UPLOAD, "action": "reset", "delay_ms": 60_000})
+    victim = start(run, TARGET_BIGQUERY_API_ENDPOINT=bq_faults.url)
+    victim.close()
+    wait_until(lambda: len(entries(bq, dataset)) == 6)
+    victim.process.kill()
+    job_id = entries(bq, dataset)[0]["job_id"]
+    load(run, config)
+    assert ids() == list(range(12))
+    assert bq.get_job(job_id).job_type == "query"  # taken, so that nobody else can have it
+    assert len(load_jobs(bq, dataset)) == 1
+
+
+def test_killed_while_the_job_runs(
+    start: Any, config: Config, batch: Batches, ids: Any, bq: Any, dataset: str, fail_jobs: Any, caplog: Any
+) -> None:
+    caplog.set_level("INFO")
+    run = some_batches(batch)
+    fail_jobs({"job": "load", "match": dataset, "delay_s": 8})
+    victim = start(run)
+    victim.close()
+    wait_until(lambda: [j for j in load_jobs(bq, dataset) if j.state == "RUNNING"])
+    victim.kill()
+    load(run, config)
+    assert ids() == list(range(12))
+    assert "is still loading; waiting for it" in caplog.text
+    assert len(load_jobs(bq, dataset)) == 1
+
+
+def test_killed_while_a_job_runs_that_fails_later(
+    start: Any, config: Config, batch: Batches, ids: Any, bq: Any, dataset: str, fail_jobs: Any
+) -> None:
+    run = some_batches(batch)
+    fail_jobs({"job": "load", "match": dataset, "delay_s": 2, "reason": "invalid", "times": 1})
+    victim = start(run)
+    victim.close()
+    wait_until(lambda: [j for j in load_jobs(bq, dataset) if j.state == "RUNNING"])
+    victim.kill()
+    load(run, config)
+    assert ids() == list(range(12))
+    assert len(load_jobs(bq, dataset)) == 2
+
+
+def test_killed_between_the_job_and_its_state(
+    start: Any, config: Config, batch: Batches, ids: Any, bq: Any, dataset: str, bq_faults: FaultProxy
+) -> None:
+    run = some_batches(batch)
+    bq_faults.set({"match": UPLOAD, "action": "stall", "keep": 0})
+    victim = start(run, TARGET_BIGQUERY_API_ENDPOINT=bq_faults.url)
+    victim.close()
+    wait_until(lambda: [j for j in load_jobs(bq, dataset) if j.state == "DONE"])
+    victim.process.kill()
+    out, _ = victim.process.communicate(timeout=60)
+    assert out == b""
+    target = load(run, config)
+    assert ids() == list(range(12))
+    assert target.tally("rows").counts()["skipped"] == 6
+
+
+def test_a_paused_twin_that_wakes_loads_nothing_again(
+    start: Any, config: Config, batch: Batches, ids: Any, bq: Any, dataset: str, bq_faults: FaultProxy
+) -> None:
+    run = some_batches(batch)
+    bq_faults.set({"match": UPLOAD, "delay_ms": 1500, "action": "reset", "times": 1})
+    twin = start(run, TARGET_BIGQUERY_API_ENDPOINT=bq_faults.url)
+    twin.close()
+    wait_until(lambda: len(entries(bq, dataset)) == 6)
+    os.kill(twin.process.pid, signal.SIGSTOP)
+    load(run, config)
+    assert ids() == list(range(12))
+    time.sleep(1.5)
+    os.kill(twin.process.pid, signal.SIGCONT)
+    code, sent, said = twin.end()
+    assert (code, sent[-1:]) == (0, [5]), said
+    assert ids() == list(range(12))
+    assert "was loaded just now by another run" in said
+
+
+def test_two_targets_at_once(start: Any, batch: Batches, ids: Any, run: Programs) -> None:
+    messages = some_batches(batch, 10)
+    twins = [start(messages, ONE_EACH) for _ in range(3)]
+    for twin in twins:
+        twin.close()
+    ends = [twin.end() for twin in twins]
+    assert [code for code, _, _ in ends] == [0, 0, 0], "\n".join(said for _, _, said in ends)[-6000:]
+    assert ids() == list(range(20))
+
+
+def test_two_targets_at_once_that_change_the_table(start: Any, batch: Batches, bq: Any, dataset: str) -> None:
+    twins = []
+    for n in range(3):
+        columns = pa.schema([("id", pa.int64()), *((f"c{n}_{i}", pa.string()) for i in range(3))])
+        content = [{"id": n, **{f"c{n}_{i}": "x" for i in range(3)}}]
+        twins.append(start([schema(columns=columns), batch(content, columns=columns, batch_id=f"b{n}")]))
+    for twin in twins:
+        twin.close()
+    ends = [twin.end() for twin in twins]
+    assert [code for code, _, _ in ends] == [0, 0, 0], "\n".join(said for _, _, said in ends)[-6000:]
+    table = bq.get_table(f"{dataset}.rows")
+    assert (len(table.schema), table.num_rows) == (10, 3)
+
+
+def test_sigterm_ends_with_the_state_that_is_safe(
+    start: Any, config: Config, batch: Batches, ids: Any, bq: Any, dataset: str
+) -> None:
+    run = some_batches(batch, 2)
+    running = start([*run, record(id=99, name="x"), state(99)], {"max_batch_age_seconds": 0.2})
+    wait_until(lambda: len(entries(bq, dataset)) == 2)
+    wait_until(lambda: [j for j in load_jobs(bq, dataset) if j.state == "DONE"])
+    os.kill(running.process.pid, signal.SIGTERM)
+    code, sent, said = running.end()
+    assert code == 128 + signal.SIGTERM, said
+    assert set(sent) <= {0, 1, 99}
+    assert "Traceback" not in said
+    load(run, config)
+    assert [i for i in ids() if i < 99] == list(range(4))
+    if 99 in sent:
+        assert 99 in ids()
+
+
+def test_no_process_is_left(run: Programs, batch: Batches) -> None:
+    """Also when the target is killed while its own processes write nested rows."""
+    columns = pa.schema([("id", pa.int64()), ("l", pa.list_(pa.string()))])
+    content = [{"id": n, "l": [f"{n} {i}" for i in range(20)]} for n in range(50_000)]
+    message = batch(content, columns=columns, file_format="jsonl")
+    running = Running(run, [schema(columns=columns), message], {}, TARGET_BIGQUERY_LOAD_FORMAT="avro")
+    process = running.process
+
+    def children() -> list[str]:
+        found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False)
+        return found.stdout.split()
+
+    born = wait_until(children)
+    process.kill()
+    process.communicate(timeout=60)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in born), 15)
