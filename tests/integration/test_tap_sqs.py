@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import signal
 import time
@@ -10,135 +9,47 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote_plus
 
-import pyarrow.parquet as pq
 import pytest
+from queue_source import TYPES, QueueSource, said
 from said import error_of
+from tap_source import state_of
 from waiting import wait_until
 
 from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
-from local_cloud.programs import Programs, Ran
-from local_cloud.s3 import setup
-
-WAIT = 1
-"""Seconds after which an empty queue ends a run."""
-
-
-class Source:
-    """A bucket whose events go to a queue, and a configuration of the tap that reads what the queue tells of."""
-
-    def __init__(self, cloud: Cloud, s3: Any, sqs: Any, bucket: str, folder: Path) -> None:
-        self.s3, self.sqs, self.bucket = s3, sqs, bucket
-        self.tap = Programs(cloud.environ(), folder)
-        self.queue = setup.connect_queue(cloud.s3_url, bucket, f"queue-{uuid.uuid4().hex}")
-
-    def csv(self, key: str, first: int, rows: int = 10) -> None:
-        body = "id,name\n" + "".join(f"{n},name {n}\n" for n in range(first, first + rows))
-        self.s3.put_object(Bucket=self.bucket, Key=key, Body=body.encode())
-
-    def send(self, *bodies: str | dict[str, Any]) -> None:
-        for body in bodies:
-            text = body if isinstance(body, str) else json.dumps(body)
-            self.sqs.send_message(QueueUrl=self.queue, MessageBody=text)
-
-    def event(self, *keys: str, name: str = "ObjectCreated:Put", encode: bool = True) -> dict[str, Any]:
-        def record(key: str) -> dict[str, Any]:
-            coded = quote_plus(key, safe="/") if encode else key
-            told = {"bucket": {"name": self.bucket}, "object": {"key": coded, "size": 1, "eTag": "0"}}
-            return {"eventSource": "aws:s3", "eventName": name, "s3": told}
-
-        return {"Records": [record(key) for key in keys]}
-
-    def event_bridge(self, key: str, kind: str = "Object Created") -> dict[str, Any]:
-        detail = {"version": "0", "bucket": {"name": self.bucket}, "object": {"key": key, "size": 1, "etag": "0"}}
-        return {"version": "0", "source": "aws.s3", "detail-type": kind, "detail": detail}
-
-    def quiet(self) -> None:
-        """Let no object tell of itself any more, and empty the queue."""
-        self.s3.put_bucket_notification_configuration(Bucket=self.bucket, NotificationConfiguration={})
-        self.sqs.purge_queue(QueueUrl=self.queue)
-
-    def in_queue(self) -> tuple[int, int]:
-        """Messages that can be seen, and those that are invisible for now."""
-        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-        found = self.sqs.get_queue_attributes(QueueUrl=self.queue, AttributeNames=names)["Attributes"]
-        return int(found[names[0]]), int(found[names[1]])
-
-    def config(self, *, batches: bool = True, stream: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-        replication = {"method": "sqs", "queue_url": self.queue, "max_wait_seconds": WAIT, **more.pop("sqs", {})}
-        batch = {"encoding": {"format": "parquet"}, "storage": {"root": f"s3://{self.bucket}/stage"}}
-        streams = [{"name": "rows", "path": f"s3://{self.bucket}/in/**/*.csv", "schema": TYPES, **(stream or {})}]
-        kind = {"batch_config": batch} if batches else {"plan_root": f"s3://{self.bucket}/stage"}
-        return {"streams": streams, "replication": replication, "metadata_columns": False, **kind, **more}
-
-    def run(self, config: dict[str, Any] | None = None, **options: Any) -> Ran:
-        return self.tap("tap-s3-files", config=config or self.config(), **options).check()
-
-    def rows(self, ran: Ran, stream: str = "rows") -> list[int]:
-        """The ids that messages of a stream hold, in order."""
-        found = [m["record"]["id"] for m in ran.of_type("RECORD") if m["stream"] == stream]
-        for message in ran.of_type("BATCH"):
-            if message["stream"] == stream:
-                found += self.ids(message)
-        return sorted(found)
-
-    def ids(self, message: dict[str, Any]) -> list[int]:
-        found: list[int] = []
-        for url in message["manifest"]:
-            key = url.removeprefix(f"s3://{self.bucket}/")
-            body = self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read()
-            found += pq.read_table(io.BytesIO(body)).column("id").to_pylist()
-        return found
-
-    def plans(self, stream: str = "rows") -> list[str]:
-        found = self.s3.list_objects_v2(Bucket=self.bucket, Prefix=f"stage/_plans/{stream}/").get("Contents", [])
-        return [o["Key"].rpartition("/")[2] for o in found]
-
-
-TYPES = {"id": "integer", "name": "string"}
 
 
 @pytest.fixture
-def source(cloud: Cloud, s3: Any, sqs: Any, bucket: str, tmp_path: Path) -> Iterator[Source]:
-    made = Source(cloud, s3, sqs, bucket, tmp_path)
+def source(cloud: Cloud, s3: Any, sqs: Any, bucket: str, tmp_path: Path) -> Iterator[QueueSource]:
+    made = QueueSource(cloud, s3, sqs, bucket, tmp_path)
     yield made
     sqs.delete_queue(QueueUrl=made.queue)
-
-
-def state_of(ran: Ran) -> dict[str, Any]:
-    state: dict[str, Any] = ran.of_type("STATE")[-1]["value"]
-    return state
-
-
-def said(ran: Ran, words: str) -> list[str]:
-    return [line for line in ran.stderr.splitlines() if words in line]
 
 
 # From S3 to messages of the tap --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("batches", [True, False])
-def test_what_the_queue_tells_of_is_read_once_and_the_queue_is_empty_then(batches: bool, source: Source) -> None:
+def test_what_the_queue_tells_of_is_read_once_and_the_queue_is_empty_then(batches: bool, source: QueueSource) -> None:
     config = source.config(batches=batches)
     for n in range(5):
         source.csv(f"in/{n}.csv", n * 10)
     first = source.run(config)
-    assert source.rows(first) == list(range(50))
+    assert source.ids(first) == list(range(50))
     assert source.in_queue()[1] == 0
     source.csv("in/x y/ä+%20.csv", 50)
     source.csv("in/0.csv", 100)  # overwritten
     second = source.run(config, state=state_of(first))
-    assert source.rows(second) == [*range(50, 60), *range(100, 110)]
+    assert source.ids(second) == [*range(50, 60), *range(100, 110)]
     third = source.run(config, state=state_of(second))
-    assert source.rows(third) == []
+    assert source.ids(third) == []
     assert state_of(third) == state_of(second)
     state = state_of(third)["bookmarks"]["rows"]
     assert (state["segment"], state["done"], state["ahead"]) == (2, 0, [])
 
 
-def test_the_same_messages_come_again_from_the_plan_when_the_state_is_lost(source: Source) -> None:
+def test_the_same_messages_come_again_from_the_plan_when_the_state_is_lost(source: QueueSource) -> None:
     for n in range(3):
         source.csv(f"in/{n}.csv", n * 10)
     first = source.run()
@@ -146,25 +57,25 @@ def test_the_same_messages_come_again_from_the_plan_when_the_state_is_lost(sourc
     second = source.run()  # without STATE
     ids = [m["batch_id"] for m in first.of_type("BATCH")]
     assert [m["batch_id"] for m in second.of_type("BATCH")][: len(ids)] == ids
-    assert source.rows(second) == list(range(40))
+    assert source.ids(second) == list(range(40))
     third = source.run(state=state_of(first))
-    assert source.rows(third) == list(range(30, 40))
+    assert source.ids(third) == list(range(30, 40))
     fourth = source.run(state=state_of(third))
-    assert source.rows(fourth) == []
+    assert source.ids(fourth) == []
     assert source.plans() == ["history.json"]
 
 
-def test_segments_beyond_the_state_are_followed_whatever_the_settings_are_now(source: Source) -> None:
+def test_segments_beyond_the_state_are_followed_whatever_the_settings_are_now(source: QueueSource) -> None:
     source.csv("in/a.csv", 0)
     source.run()
     elsewhere = source.config(stream={"path": f"s3://{source.bucket}/other/*"}, start_date="2100-01-01")
-    assert source.rows(source.run(elsewhere)) == list(range(10))
+    assert source.ids(source.run(elsewhere)) == list(range(10))
 
 
 # What messages look like ---------------------------------------------------------------------------------------------
 
 
-def test_every_shape_of_event_is_understood(source: Source) -> None:
+def test_every_shape_of_event_is_understood(source: QueueSource) -> None:
     source.quiet()
     keys = ["in/a b.csv", "in/ä+%20.csv", "in/line%0Abreak.csv", "in/d/e.csv", "in/f.csv", "in/g h+i.csv", "in/j k.csv"]
     for n, key in enumerate(keys):
@@ -179,11 +90,11 @@ def test_every_shape_of_event_is_understood(source: Source) -> None:
         {"Type": "Notification", "Message": json.dumps({"Service": "Amazon S3", "Event": "s3:TestEvent"})},
     )
     ran = source.run()
-    assert source.rows(ran) == list(range(70))
+    assert source.ids(ran) == list(range(70))
     assert source.in_queue() == (0, 0)
 
 
-def test_named_groups_of_a_path_tell_of_what_the_queue_names(source: Source) -> None:
+def test_named_groups_of_a_path_tell_of_what_the_queue_names(source: QueueSource) -> None:
     for key in ("in/de/1.csv", "in/f r/2.csv", "in/3.csv", "in/de/below/4.csv"):
         source.csv(key, 0, rows=1)
     config = source.config(batches=False, stream={"path": f"s3://{source.bucket}/in/{{shop:*}}/{{day:?}}.csv"})
@@ -191,19 +102,19 @@ def test_named_groups_of_a_path_tell_of_what_the_queue_names(source: Source) -> 
     assert sorted((r["shop"], r["day"]) for r in rows) == [("de", 1), ("f r", 2)]
 
 
-def test_duplicates_and_another_order_change_nothing(source: Source) -> None:
+def test_duplicates_and_another_order_change_nothing(source: QueueSource) -> None:
     source.quiet()
     for n in range(4):
         source.csv(f"in/{n}.csv", n * 10)
     source.send(*(source.event(f"in/{n}.csv") for n in (3, 1, 1, 0)), source.event("in/2.csv", "in/2.csv", "in/3.csv"))
     first = source.run()
-    assert source.rows(first) == list(range(40))
+    assert source.ids(first) == list(range(40))
     assert said(first, "3 were known already")
     source.send(source.event("in/1.csv"))
-    assert source.rows(source.run(state=state_of(first))) == []
+    assert source.ids(source.run(state=state_of(first))) == []
     source.send(source.event("in/1.csv"))
     again = source.run(state=state_of(first))  # by now the segment is removed, and remembered
-    assert source.rows(again) == []
+    assert source.ids(again) == []
     assert source.plans() == ["history.json"]
     assert source.in_queue() == (0, 0)
 
@@ -212,18 +123,20 @@ def test_duplicates_and_another_order_change_nothing(source: Source) -> None:
     "body",
     ["no JSON", "[]", "5", '"x"', "{}", '{"Records": 5}', '{"Records": [{"eventName": "ObjectCreated:Put"}]}', '{"a":'],
 )
-def test_a_message_that_is_no_event_is_left_to_the_dead_letter_queue_and_counted(body: str, source: Source) -> None:
+def test_a_message_that_is_no_event_is_left_to_the_dead_letter_queue_and_counted(
+    body: str, source: QueueSource
+) -> None:
     source.quiet()
     source.csv("in/a.csv", 0)
     source.send(body, source.event("in/a.csv"))
     ran = source.run()
-    assert source.rows(ran) == list(range(10))
+    assert source.ids(ran) == list(range(10))
     assert said(ran, "was left to the dead-letter queue: it is no event of S3")
     assert said(ran, "1 could not be read and were left to the dead-letter queue")
     assert source.in_queue() == (1, 0)
 
 
-def test_a_poisonous_message_ends_in_the_dead_letter_queue(source: Source) -> None:
+def test_a_poisonous_message_ends_in_the_dead_letter_queue(source: QueueSource) -> None:
     source.quiet()
     dead = source.sqs.create_queue(QueueName=f"dead-{uuid.uuid4().hex}")["QueueUrl"]
     arn = source.sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
@@ -238,13 +151,13 @@ def test_a_poisonous_message_ends_in_the_dead_letter_queue(source: Source) -> No
     source.sqs.delete_queue(QueueUrl=dead)
 
 
-def test_events_of_other_objects_stay_in_the_queue_unless_they_may_go(source: Source) -> None:
+def test_events_of_other_objects_stay_in_the_queue_unless_they_may_go(source: QueueSource) -> None:
     source.csv("in/a.csv", 0)
     source.csv("elsewhere/b.csv", 10)
     source.s3.delete_object(Bucket=source.bucket, Key="none")
     source.send(source.event("in/gone.csv", name="ObjectRemoved:Delete"), source.event_bridge("in/x", "Object Deleted"))
     ran = source.run()
-    assert source.rows(ran) == list(range(10))
+    assert source.ids(ran) == list(range(10))
     assert said(ran, "messages were of no stream of this run and were left in the queue")
     visible, invisible = source.in_queue()
     assert (visible > 0, invisible) == (True, 0)  # others see them at once
@@ -254,21 +167,21 @@ def test_events_of_other_objects_stay_in_the_queue_unless_they_may_go(source: So
     assert [b for b in bodies if "elsewhere" in json.dumps(b)] == []
 
 
-def test_an_object_outside_the_dates_stays_in_the_queue(source: Source) -> None:
+def test_an_object_outside_the_dates_stays_in_the_queue(source: QueueSource) -> None:
     source.quiet()
     source.csv("in/a.csv", 0)
     source.send(source.event("in/a.csv"))
     early = source.run(source.config(end_date="2020-01-01"))
-    assert source.rows(early) == []
+    assert source.ids(early) == []
     assert source.in_queue() == (1, 0)
-    assert source.rows(source.run(state=state_of(early))) == list(range(10))
+    assert source.ids(source.run(state=state_of(early))) == list(range(10))
 
 
-def test_an_object_that_is_gone_is_said_and_its_message_deleted(source: Source) -> None:
+def test_an_object_that_is_gone_is_said_and_its_message_deleted(source: QueueSource) -> None:
     source.quiet()
     source.send(source.event("in/gone.csv"), source.event("in/folder/"), source.event("in/folder/.csv/"))
     ran = source.run(source.config(stream={"path": f"s3://{source.bucket}/in/"}))
-    assert source.rows(ran) == []
+    assert source.ids(ran) == []
     assert len(said(ran, "is gone since the queue told of it")) == 1
     assert source.in_queue() == (0, 0)
 
@@ -276,19 +189,19 @@ def test_an_object_that_is_gone_is_said_and_its_message_deleted(source: Source) 
 # One queue, several streams ------------------------------------------------------------------------------------------
 
 
-def two_streams(source: Source, **more: Any) -> dict[str, Any]:
+def two_streams(source: QueueSource, **more: Any) -> dict[str, Any]:
     config = source.config(**more)
     config["streams"].append({"name": "more", "path": f"s3://{source.bucket}/more/*", "schema": TYPES})
     return config
 
 
-def test_several_streams_share_a_queue(source: Source) -> None:
+def test_several_streams_share_a_queue(source: QueueSource) -> None:
     source.csv("in/a.csv", 0)
     source.csv("more/b.csv", 10)
     both = two_streams(source)
     both["streams"].append({"name": "all", "path": f"s3://{source.bucket}/{{in,more}}/*", "schema": TYPES})
     ran = source.run(both)
-    assert [source.rows(ran, name) for name in ("rows", "more", "all")] == [
+    assert [source.ids(ran, name) for name in ("rows", "more", "all")] == [
         list(range(10)),
         list(range(10, 20)),
         list(range(20)),
@@ -298,7 +211,7 @@ def test_several_streams_share_a_queue(source: Source) -> None:
     assert again.of_type("BATCH") == []
 
 
-def test_events_of_a_stream_that_is_not_selected_are_never_deleted(source: Source) -> None:
+def test_events_of_a_stream_that_is_not_selected_are_never_deleted(source: QueueSource) -> None:
     config = two_streams(source, sqs={"unmatched_events": "delete"})
     source.csv("in/a.csv", 0)
     source.csv("more/b.csv", 10)
@@ -307,22 +220,22 @@ def test_events_of_a_stream_that_is_not_selected_are_never_deleted(source: Sourc
         for place in entry["metadata"]:
             place["metadata"]["selected"] = entry["stream"] == "rows"
     ran = source.run(config, catalog=catalog)
-    assert source.rows(ran) == list(range(10))
-    assert source.rows(source.run(config, state=state_of(ran)), "more") == list(range(10, 20))
+    assert source.ids(ran) == list(range(10))
+    assert source.ids(source.run(config, state=state_of(ran)), "more") == list(range(10, 20))
 
 
-def test_a_stream_without_objects_yet_is_read_when_they_come(source: Source) -> None:
+def test_a_stream_without_objects_yet_is_read_when_they_come(source: QueueSource) -> None:
     config = source.config(stream={"schema": {}})
     empty = source.run(config)
     assert said(empty, "is left out of this run: no object matches its path")
     source.csv("in/a.csv", 0)
-    assert source.rows(source.run(config)) == list(range(10))
+    assert source.ids(source.run(config)) == list(range(10))
 
 
 # When things go wrong ------------------------------------------------------------------------------------------------
 
 
-def test_no_message_goes_before_its_segment_is_durable(source: Source, s3_faults: FaultProxy) -> None:
+def test_no_message_goes_before_its_segment_is_durable(source: QueueSource, s3_faults: FaultProxy) -> None:
     for n in range(3):
         source.csv(f"in/{n}.csv", n * 10)
     s3_faults.set({"match": "^PUT .*_plans", "action": "error", "status": 403, "code": "AccessDenied"})
@@ -331,10 +244,10 @@ def test_no_message_goes_before_its_segment_is_durable(source: Source, s3_faults
     assert [r for r in s3_faults.requests("PUT") if "_plans" in r["path"]], ran.stderr
     assert sum(source.in_queue()) >= 3
     time.sleep(3)  # until they are visible again
-    assert source.rows(source.run()) == list(range(30))
+    assert source.ids(source.run()) == list(range(30))
 
 
-def test_messages_that_could_not_be_deleted_bring_nothing_twice(source: Source, s3_faults: FaultProxy) -> None:
+def test_messages_that_could_not_be_deleted_bring_nothing_twice(source: QueueSource, s3_faults: FaultProxy) -> None:
     source.quiet()
     for n in range(3):
         source.csv(f"in/{n}.csv", n * 10)
@@ -347,7 +260,7 @@ def test_messages_that_could_not_be_deleted_bring_nothing_twice(source: Source, 
     assert seen[0]["type"] == "SCHEMA"
     source.send(*(source.event(f"in/{n}.csv") for n in range(3)))  # as if they had come again
     ran = source.run()
-    assert source.rows(ran) == list(range(30))
+    assert source.ids(ran) == list(range(30))
     assert source.in_queue()[0] == 0
 
 
@@ -355,7 +268,9 @@ def through(proxy: FaultProxy) -> dict[str, str]:
     return {"AWS_ENDPOINT_URL": proxy.url}
 
 
-def test_a_heartbeat_keeps_messages_invisible_while_they_are_planned(source: Source, s3_faults: FaultProxy) -> None:
+def test_a_heartbeat_keeps_messages_invisible_while_they_are_planned(
+    source: QueueSource, s3_faults: FaultProxy
+) -> None:
     source.quiet()
     source.csv("in/a.csv", 0)
     source.send(source.event("in/a.csv"))
@@ -371,7 +286,7 @@ def test_a_heartbeat_keeps_messages_invisible_while_they_are_planned(source: Sou
     assert source.in_queue() == (0, 0)
 
 
-def test_segments_that_are_gone_are_said(source: Source) -> None:
+def test_segments_that_are_gone_are_said(source: QueueSource) -> None:
     source.csv("in/a.csv", 0)
     first = source.run()
     source.s3.delete_object(Bucket=source.bucket, Key="stage/_plans/rows/000000.json")
@@ -379,24 +294,24 @@ def test_segments_that_are_gone_are_said(source: Source) -> None:
     ran = source.run(state=state)
     assert said(ran, "Segments 0 to 0, which the STATE has not passed, are gone")
     source.csv("in/b.csv", 10)
-    assert source.rows(source.run(state=state)) == list(range(10, 20))
+    assert source.ids(source.run(state=state)) == list(range(10, 20))
     assert state_of(first)["bookmarks"]["rows"]["segment"] == 1
 
 
-def test_a_full_table_is_listed_and_a_test_run_takes_no_message(source: Source) -> None:
+def test_a_full_table_is_listed_and_a_test_run_takes_no_message(source: QueueSource) -> None:
     source.csv("in/a.csv", 0)
     config = source.config()
     catalog = json.loads(source.run(config, discover=True).stdout)
     catalog["streams"][0]["replication_method"] = "FULL_TABLE"
     catalog["streams"][0]["metadata"][0]["metadata"]["selected"] = True
-    assert source.rows(source.run(config, catalog=catalog)) == list(range(10))
+    assert source.ids(source.run(config, catalog=catalog)) == list(range(10))
     before = source.in_queue()
     ran = source.tap("tap-s3-files", "--test", config=config).check()
     assert ran.of_type("RECORD")
     assert source.in_queue() == before
 
 
-def test_a_plan_takes_no_message_and_says_how_many_wait(source: Source) -> None:
+def test_a_plan_takes_no_message_and_says_how_many_wait(source: QueueSource) -> None:
     source.quiet()
     source.csv("in/a.csv", 0)
     source.send(source.event("in/a.csv"))
@@ -418,28 +333,28 @@ def test_a_plan_takes_no_message_and_says_how_many_wait(source: Source) -> None:
         ),
     ],
 )
-def test_a_queue_that_is_not_named(change: dict[str, Any], words: str, source: Source) -> None:
+def test_a_queue_that_is_not_named(change: dict[str, Any], words: str, source: QueueSource) -> None:
     assert words in error_of(source.tap("tap-s3-files", config=source.config(sqs=change)))
 
 
-def test_a_queue_that_does_not_exist(source: Source) -> None:
+def test_a_queue_that_does_not_exist(source: QueueSource) -> None:
     config = source.config(sqs={"queue_url": source.queue + "-none"})
     assert f"The queue {source.queue}-none does not exist" in error_of(source.tap("tap-s3-files", config=config))
 
 
-def test_a_queue_that_cannot_be_reached(source: Source) -> None:
+def test_a_queue_that_cannot_be_reached(source: QueueSource) -> None:
     config = source.config(sqs={"queue_url": "http://127.0.0.1:9/1/q"})
     assert "http://127.0.0.1:9/1/q: the queue did not answer" in error_of(source.tap("tap-s3-files", config=config))
 
 
-def test_a_queue_that_may_not_be_read(source: Source, s3_faults: FaultProxy) -> None:
+def test_a_queue_that_may_not_be_read(source: QueueSource, s3_faults: FaultProxy) -> None:
     s3_faults.set({"match": "^POST", "action": "error", "status": 403, "code": "AccessDenied"})
     url = s3_faults.url + source.queue.partition("127.0.0.1")[2].partition("/")[2].join(("/", ""))
     line = error_of(source.tap("tap-s3-files", config=source.config(sqs={"queue_url": url})))
     assert "access is denied" in line
 
 
-def test_records_need_a_place_for_the_plan(source: Source) -> None:
+def test_records_need_a_place_for_the_plan(source: QueueSource) -> None:
     config = source.config(batches=False)
     del config["plan_root"]
     line = error_of(source.tap("tap-s3-files", config=config))

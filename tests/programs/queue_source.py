@@ -1,0 +1,77 @@
+"""Objects that a queue tells of, and the tap over them."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote_plus
+
+from tap_source import Source
+
+from local_cloud import Cloud
+from local_cloud.programs import Programs, Ran
+from local_cloud.s3 import setup
+
+WAIT = 1
+"""Seconds after which an empty queue ends a run."""
+
+
+class QueueSource(Source):
+    """A bucket whose events go to a queue, and a configuration of the tap that reads what the queue tells of."""
+
+    def __init__(self, cloud: Cloud, s3: Any, sqs: Any, bucket: str, folder: Path) -> None:
+        super().__init__(s3, bucket, Programs(cloud.environ(), folder))
+        self.sqs = sqs
+        self.queue = setup.connect_queue(cloud.s3_url, bucket, f"queue-{uuid.uuid4().hex}")
+
+    def send(self, *bodies: str | dict[str, Any]) -> None:
+        for body in bodies:
+            text = body if isinstance(body, str) else json.dumps(body)
+            self.sqs.send_message(QueueUrl=self.queue, MessageBody=text)
+
+    def event(self, *keys: str, name: str = "ObjectCreated:Put", encode: bool = True) -> dict[str, Any]:
+        def record(key: str) -> dict[str, Any]:
+            coded = quote_plus(key, safe="/") if encode else key
+            told = {"bucket": {"name": self.bucket}, "object": {"key": coded, "size": 1, "eTag": "0"}}
+            return {"eventSource": "aws:s3", "eventName": name, "s3": told}
+
+        return {"Records": [record(key) for key in keys]}
+
+    def event_bridge(self, key: str, kind: str = "Object Created") -> dict[str, Any]:
+        detail = {"version": "0", "bucket": {"name": self.bucket}, "object": {"key": key, "size": 1, "etag": "0"}}
+        return {"version": "0", "source": "aws.s3", "detail-type": kind, "detail": detail}
+
+    def quiet(self) -> None:
+        """Let no object tell of itself any more, and empty the queue."""
+        self.s3.put_bucket_notification_configuration(Bucket=self.bucket, NotificationConfiguration={})
+        self.sqs.purge_queue(QueueUrl=self.queue)
+
+    def in_queue(self) -> tuple[int, int]:
+        """Messages that can be seen, and those that are invisible for now."""
+        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        found = self.sqs.get_queue_attributes(QueueUrl=self.queue, AttributeNames=names)["Attributes"]
+        return int(found[names[0]]), int(found[names[1]])
+
+    def config(self, *, batches: bool = True, stream: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+        replication = {"method": "sqs", "queue_url": self.queue, "max_wait_seconds": WAIT, **more.pop("sqs", {})}
+        batch = {"encoding": {"format": "parquet"}, "storage": {"root": f"s3://{self.bucket}/stage"}}
+        streams = [{"name": "rows", "path": f"s3://{self.bucket}/in/**/*.csv", "schema": TYPES, **(stream or {})}]
+        kind = {"batch_config": batch} if batches else {"plan_root": f"s3://{self.bucket}/stage"}
+        return {"streams": streams, "replication": replication, "metadata_columns": False, **kind, **more}
+
+    def ids(self, ran: Ran, stream: str = "rows") -> list[int]:
+        """The ids that messages of a stream hold, in order."""
+        return sorted(row["id"] for row in self.rows(ran, stream))
+
+    def plans(self, stream: str = "rows") -> list[str]:
+        found = self.s3.list_objects_v2(Bucket=self.bucket, Prefix=f"stage/_plans/{stream}/").get("Contents", [])
+        return [o["Key"].rpartition("/")[2] for o in found]
+
+
+TYPES = {"id": "integer", "name": "string"}
+
+
+def said(ran: Ran, words: str) -> list[str]:
+    return [line for line in ran.stderr.splitlines() if words in line]
