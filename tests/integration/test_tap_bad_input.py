@@ -12,19 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from said import error_of
+from tap_source import TapBucket
 
 from local_cloud import Cloud
 from local_cloud.programs import Programs, Ran
 
 
-class Source:
+class Source(TapBucket):
     """A bucket, and the tap over what is put there."""
-
-    def __init__(self, s3: Any, bucket: str, tap: Programs) -> None:
-        self.s3, self.bucket, self.tap = s3, bucket, tap
-
-    def put(self, key: str, body: str | bytes) -> None:
-        self.s3.put_object(Bucket=self.bucket, Key=key, Body=body.encode() if isinstance(body, str) else body)
 
     def run(self, *, env: dict[str, str] | None = None, batches: bool = True, **more: Any) -> Ran:
         options = {k: more.pop(k) for k in ("state", "catalog", "discover") if k in more}

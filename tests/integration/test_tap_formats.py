@@ -10,16 +10,15 @@ import json
 import lzma
 import zipfile
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather, orc
+from tap_source import TapBucket
 from workbooks import Error, ods, xlsx
 
-from local_cloud import Cloud
 from local_cloud.programs import Programs, Ran
 
 TABLE = pa.table({"id": range(1, 5001), "name": [f"née {n}" for n in range(1, 5001)]})
@@ -34,14 +33,8 @@ sys.exit(code)
 """Runs a command; a small process does, because what it starts begins with a peak of what it has itself."""
 
 
-class Source:
+class Source(TapBucket):
     """A bucket, and the tap over what is put there."""
-
-    def __init__(self, s3: Any, bucket: str, tap: Programs) -> None:
-        self.s3, self.bucket, self.tap = s3, bucket, tap
-
-    def put(self, key: str, body: bytes) -> None:
-        self.s3.put_object(Bucket=self.bucket, Key=key, Body=body)
 
     def run(self, *, batches: bool = False, discover: bool = False, **stream: Any) -> Ran:
         """Run the tap over the folder `in`, without metadata columns."""
@@ -72,8 +65,8 @@ class Source:
 
 
 @pytest.fixture
-def source(cloud: Cloud, s3: Any, bucket: str, tmp_path: Path) -> Source:
-    return Source(s3, bucket, Programs(cloud.environ(), tmp_path))
+def source(s3: Any, bucket: str, tap: Programs) -> Source:
+    return Source(s3, bucket, tap)
 
 
 def as_orc(table: pa.Table) -> bytes:

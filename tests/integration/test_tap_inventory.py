@@ -7,7 +7,6 @@ import gzip
 import io
 import json
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus
 
@@ -15,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from said import error_of
+from tap_source import TapBucket
 
-from local_cloud import Cloud
 from local_cloud.programs import Programs, Ran
 
 CSV_COLUMNS = ["Bucket", "Key", "VersionId", "IsLatest", "IsDeleteMarker", "Size", "LastModifiedDate", "ETag"]
@@ -25,15 +24,8 @@ PARQUET = """message s3.inventory { required binary bucket (UTF8); required bina
  optional int64 last_modified_date (TIMESTAMP(MILLIS,true)); optional binary e_tag (UTF8); }"""
 
 
-class Source:
+class Source(TapBucket):
     """A bucket, its inventory, and the tap over what that tells of."""
-
-    def __init__(self, cloud: Cloud, s3: Any, bucket: str, folder: Path) -> None:
-        self.s3, self.bucket = s3, bucket
-        self.tap = Programs(cloud.environ(), folder)
-
-    def put(self, key: str, body: bytes | str) -> None:
-        self.s3.put_object(Bucket=self.bucket, Key=key, Body=body.encode() if isinstance(body, str) else body)
 
     def told(self) -> list[dict[str, Any]]:
         """The rows of an inventory of what is in the bucket."""
@@ -112,8 +104,8 @@ def parquet_file(rows: list[dict[str, Any]]) -> bytes:
 
 
 @pytest.fixture
-def source(cloud: Cloud, s3: Any, bucket: str, tmp_path: Path) -> Source:
-    return Source(cloud, s3, bucket, tmp_path)
+def source(s3: Any, bucket: str, tap: Programs) -> Source:
+    return Source(s3, bucket, tap)
 
 
 def ids(ran: Ran) -> list[int]:

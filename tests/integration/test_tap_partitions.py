@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import io
 import json
-from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from tap_source import TapBucket
 
-from local_cloud import Cloud
 from local_cloud.programs import Programs, Ran
 
 
-class Source:
+class Source(TapBucket):
     """A bucket, and the tap over what is put there."""
-
-    def __init__(self, cloud: Cloud, s3: Any, bucket: str, folder: Path) -> None:
-        self.s3, self.bucket = s3, bucket
-        self.tap = Programs(cloud.environ(), folder)
-
-    def put(self, key: str, body: str) -> None:
-        self.s3.put_object(Bucket=self.bucket, Key=key, Body=body.encode())
 
     def run(self, *, stream: dict[str, Any] | None = None, batches: bool = False, **more: Any) -> Ran:
         options = {k: more.pop(k) for k in ("catalog", "discover") if k in more}
@@ -45,8 +37,8 @@ class Source:
 
 
 @pytest.fixture
-def source(cloud: Cloud, s3: Any, bucket: str, tmp_path: Path) -> Source:
-    made = Source(cloud, s3, bucket, tmp_path)
+def source(s3: Any, bucket: str, tap: Programs) -> Source:
+    made = Source(s3, bucket, tap)
     made.put("in/year=2024/month=05/day=2024-05-01/a.csv", "id\n1\n2\n")
     made.put("in/year=2023/month=12/day=__HIVE_DEFAULT_PARTITION__/b c.csv", "id\n3\n")
     return made

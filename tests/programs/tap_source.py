@@ -13,14 +13,18 @@ import pyarrow.parquet as pq
 from local_cloud.programs import Programs, Ran
 
 
-class Source:
-    """A bucket with CSV objects, and a configuration of the tap that reads them."""
+class TapBucket:
+    """A bucket, and the tap over what is put there."""
 
     def __init__(self, s3: Any, bucket: str, tap: Programs) -> None:
         self.s3, self.bucket, self.tap = s3, bucket, tap
 
     def put(self, key: str, body: str | bytes) -> None:
         self.s3.put_object(Bucket=self.bucket, Key=key, Body=body.encode() if isinstance(body, str) else body)
+
+
+class Source(TapBucket):
+    """A bucket with CSV objects, and a configuration of the tap that reads them."""
 
     def csv(self, key: str, first: int, rows: int = 10) -> None:
         self.put(key, "id,name\n" + "".join(f"{n},name {n}\n" for n in range(first, first + rows)))
