@@ -1,15 +1,20 @@
 """Fixtures of the integration tests."""
 
-from collections.abc import Callable
+import io
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import local_settings
 import pytest
-from redshift_lines import Loads, RedshiftBatches
+from google.cloud import bigquery
+from redshift_lines import Loads, Open, RedshiftBatches
 
 from local_cloud import Cloud
 from local_cloud.programs import Programs
+from target_redshift import migrate
+from target_redshift.client import Redshift
+from target_redshift.config import Settings
 
 
 @pytest.fixture
@@ -41,6 +46,27 @@ def ids(bq: Any, dataset: str) -> Callable[[], list[int]]:
 
 
 @pytest.fixture
+def here(bq: Any, dataset: str) -> str:
+    """The dataset of this test in BigQuery, which exists."""
+    bq.create_dataset(dataset)
+    return dataset
+
+
+@pytest.fixture
+def load_bytes(bq: Any, here: str) -> Callable[..., Any]:
+    """Loads bytes into a table of BigQuery by the public client, and returns the finished job."""
+
+    def run(table: str, source_format: str, data: bytes, *, job: dict[str, Any] | None = None, **config: Any) -> Any:
+        settings = bigquery.LoadJobConfig(source_format=source_format, **config)
+        started = bq.load_table_from_file(
+            io.BytesIO(data), f"{here}.{table}", job_config=settings, size=len(data), **(job or {})
+        )
+        return started.result()
+
+    return run
+
+
+@pytest.fixture
 def redshift(
     cloud: Cloud, rs: Any, schema: str, s3: Any, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Loads:
@@ -49,3 +75,27 @@ def redshift(
         if name.startswith("AWS_"):
             monkeypatch.setenv(name, value)
     return Loads(cloud, rs, schema, RedshiftBatches(s3, bucket, tmp_path))
+
+
+@pytest.fixture
+def open_client(cloud: Cloud, schema: str) -> Iterator[Open]:
+    """Opens clients of target-redshift with settings of one's own; faults that a test sets end with it."""
+    clients: list[Redshift] = []
+
+    def begin(**settings: Any) -> Redshift:
+        config = local_settings.of_redshift(cloud, default_target_schema=schema, s3_stage="s3://stage/redshift")
+        clients.append(Redshift(Settings.from_config(config | settings)))
+        return clients[-1]
+
+    yield begin
+    cloud.redshift_faults()
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def client(open_client: Open) -> Redshift:
+    """A client of target-redshift whose schema and ledger are there."""
+    client = open_client()
+    migrate.prepare_schema(client)
+    return client

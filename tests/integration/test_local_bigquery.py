@@ -1,9 +1,7 @@
 """The local BigQuery does what BigQuery does, or says that it cannot; by the client that everyone uses."""
 
 import datetime as dt
-import gzip
 import io
-import json
 import threading
 import uuid
 from collections.abc import Callable
@@ -13,199 +11,32 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from bigquery_files import Load, avro, parquet, rows
 from google.api_core.exceptions import BadRequest, Conflict, Forbidden, GoogleAPICallError, NotFound
 from google.cloud import bigquery
 
 from local_cloud import Cloud, LocalCloudError
 from local_cloud.faults.client import FaultProxy
 
-NOW = dt.datetime(2024, 2, 29, 12, 0, 0, 123456, tzinfo=dt.UTC)
-Load = Callable[..., Any]
 
-
-@pytest.fixture
-def here(bq: Any, dataset: str) -> str:
-    """This test's dataset, which exists."""
-    bq.create_dataset(dataset)
-    return dataset
-
-
-@pytest.fixture
-def load(bq: Any, here: str) -> Load:
-    """Loads bytes into a table of this test's dataset and returns the finished job."""
-
-    def run(table: str, source_format: str, data: bytes, *, job: dict[str, Any] | None = None, **config: Any) -> Any:
-        settings = bigquery.LoadJobConfig(source_format=source_format, **config)
-        started = bq.load_table_from_file(
-            io.BytesIO(data), f"{here}.{table}", job_config=settings, size=len(data), **(job or {})
-        )
-        return started.result()
-
-    return run
-
-
-def parquet(**columns: Any) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(pa.table(columns), sink)
-    return sink.getvalue()
-
-
-def avro(rows: list[dict[str, Any]], *fields: tuple[str, Any], codec: str = "deflate") -> bytes:
-    schema = {"type": "record", "name": "r", "fields": [{"name": n, "type": ["null", t]} for n, t in fields]}
-    sink = io.BytesIO()
-    fastavro.writer(sink, schema, rows, codec=codec)
-    return sink.getvalue()
-
-
-def ndjson(*rows: dict[str, Any]) -> bytes:
-    return "".join(json.dumps(row) + "\n" for row in rows).encode()
-
-
-def rows(bq: Any, table: str) -> list[dict[str, Any]]:
-    return [dict(row) for row in bq.query_and_wait(f"SELECT * FROM {table} ORDER BY 1")]
-
-
-def types(bq: Any, table: str) -> dict[str, str]:
-    return {field.name: field.field_type for field in bq.get_table(table).schema}
-
-
-def test_parquet_types(bq: Any, here: str, load: Load) -> None:
-    options = bigquery.ParquetOptions()  # type: ignore[no-untyped-call] # google.cloud types its API in part
-    options.enable_list_inference = True
-    data = parquet(
-        i=[1, None],
-        s=["", None],
-        b=[b"\x00\xff", None],
-        n=pa.array([Decimal("1.10"), None], pa.decimal128(10, 2)),
-        at=pa.array([NOW, None], pa.timestamp("us", "UTC")),
-        d=[NOW.date(), None],
-        items=[[1, 2], None],
-        inner=[{"x": 1}, None],
-    )
-    load("t", "PARQUET", data, parquet_options=options)
-    table = bq.get_table(f"{here}.t")
-    assert table.num_rows == 2
-    assert types(bq, f"{here}.t") == {
-        "i": "INTEGER", "s": "STRING", "b": "BYTES", "n": "NUMERIC", "at": "TIMESTAMP", "d": "DATE",
-        "items": "INTEGER", "inner": "RECORD",
-    }  # fmt: skip
-    full = {
-        "i": 1,
-        "s": "",
-        "b": b"\x00\xff",
-        "n": Decimal("1.1"),
-        "at": NOW,
-        "d": NOW.date(),
-        "items": [1, 2],
-        "inner": {"x": 1},
-    }
-    assert rows(bq, f"{here}.t")[1] == full
-
-
-@pytest.mark.parametrize("large", [False, True])
-def test_avro_types(bq: Any, here: str, load: Load, large: bool) -> None:
-    fields = [
-        ("i", "long"),
-        ("s", "string"),
-        ("b", "bytes"),
-        ("at", {"type": "long", "logicalType": "timestamp-micros"}),
-        ("d", {"type": "int", "logicalType": "date"}),
-        ("j", {"type": "string", "sqlType": "JSON"}),
-    ]
-    row = {"i": 1, "s": "", "b": b"\x00", "at": NOW, "d": NOW.date(), "j": '{"a": [1]}'}
-    if large:  # read by polars instead of fastavro
-        fields.append(("text", "string"))
-        data = avro([row | {"i": n, "text": uuid.uuid4().hex * 40} for n in range(2_000)], *fields, codec="null")
-        assert len(data) > 1_000_000
-    else:
-        fields.append(("n", {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}))
-        data = avro([row | {"n": Decimal("1.10")}, {}], *fields)
-    load("t", "AVRO", data, use_avro_logical_types=True)
-    found = types(bq, f"{here}.t")
-    assert [found[name] for name in ("at", "d", "j", "b")] == ["TIMESTAMP", "DATE", "JSON", "BYTES"]
-    last = rows(bq, f"{here}.t")[1]
-    assert (last["at"], last["d"], last["b"], last["j"], last["s"]) == (NOW, NOW.date(), b"\x00", {"a": [1]}, "")
-    assert bq.get_table(f"{here}.t").num_rows == (2_000 if large else 2)
-
-
-def test_avro_without_logical_types_is_numbers(bq: Any, here: str, load: Load) -> None:
-    load("t", "AVRO", avro([{"at": NOW}], ("at", {"type": "long", "logicalType": "timestamp-micros"})))
-    assert types(bq, f"{here}.t") == {"at": "INTEGER"}
-
-
-@pytest.mark.parametrize("compress", [bytes, gzip.compress])
-def test_json_lines(bq: Any, here: str, load: Load, compress: Callable[[bytes], bytes]) -> None:
-    bq.query_and_wait(f"CREATE TABLE {here}.t (i INT64, n NUMERIC, at TIMESTAMP, b BYTES, j JSON, s STRING)")
-    row = {
-        "i": "9007199254740993",
-        "n": "1.10",
-        "at": "2024-02-29T12:00:00.123456Z",
-        "b": "AP8=",
-        "j": {"k": 1},
-        "s": "",
-    }
-    load("t", "NEWLINE_DELIMITED_JSON", compress(ndjson(row, {"i": 0})))
-    expected = {"i": 2**53 + 1, "n": Decimal("1.1"), "at": NOW, "b": b"\x00\xff", "j": {"k": 1}, "s": ""}
-    assert rows(bq, f"{here}.t")[1] == expected
-
-
-def test_json_lines_with_unknown_fields(bq: Any, here: str, load: Load) -> None:
-    bq.query_and_wait(f"CREATE TABLE {here}.t (a INT64)")
-    with pytest.raises(BadRequest, match="No such field: z"):
-        load("t", "NEWLINE_DELIMITED_JSON", ndjson({"a": 1, "z": 2}))
-    load("t", "NEWLINE_DELIMITED_JSON", ndjson({"a": 1, "z": 2}), ignore_unknown_values=True)
-    with pytest.raises(GoogleAPICallError, match="key A is spelled otherwise"):
-        load("t", "NEWLINE_DELIMITED_JSON", ndjson({"A": 1}))
-    with pytest.raises(BadRequest, match="No schema specified"):
-        load("other", "NEWLINE_DELIMITED_JSON", ndjson({"a": 1}))
-    assert rows(bq, f"{here}.t") == [{"a": 1}]
-
-
-def test_json_lines_with_unknown_fields_within(bq: Any, here: str, load: Load) -> None:
-    bq.query_and_wait(f"CREATE TABLE {here}.t (s STRUCT<x INT64>, l ARRAY<STRUCT<y STRING, z STRUCT<q INT64>>>)")
-    good = {"s": {"x": 1}, "l": [{"y": "a"}, {"y": "b", "z": {"q": 2}}]}
-    load("t", "NEWLINE_DELIMITED_JSON", ndjson(good, {"s": None}, {"l": []}))
-    for bad, name in (({"s": {"w": 1}}, "s.w"), ({"l": [{}, {"z": {"r": 1}}]}, "l.z.r")):
-        with pytest.raises(BadRequest, match=f"No such field: {name}"):
-            load("t", "NEWLINE_DELIMITED_JSON", ndjson(good, bad))
-    assert bq.get_table(f"{here}.t").num_rows == 3
-
-
-def test_what_a_parquet_file_may_not_hold(load: Load) -> None:
-    with pytest.raises(GoogleAPICallError, match="enableListInference"):
-        load("t", "PARQUET", parquet(a=[[1]]))
-    with pytest.raises(GoogleAPICallError, match="map"):
-        load("t", "PARQUET", parquet(a=pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))))
-    with pytest.raises(BadRequest, match="BIGNUMERIC"):
-        load("t", "PARQUET", parquet(a=pa.array([Decimal("1.123456789012")], pa.decimal128(38, 12))))
-    with pytest.raises(BadRequest, match="Duplicate field names"):
-        load("t", "PARQUET", parquet(a=[1], A=[2]))
-    with pytest.raises(BadRequest, match="Invalid field name"):
-        load("t", "PARQUET", parquet(**{"a.b": [1]}))
-    with pytest.raises(BadRequest, match="JSON"):
-        load("t", "PARQUET", parquet(a=["{}"]), schema=[bigquery.SchemaField("a", "JSON")])
-
-
-def test_appending_other_types_is_refused(bq: Any, here: str, load: Load) -> None:
+def test_appending_other_types_is_refused(bq: Any, here: str, load_bytes: Load) -> None:
     bq.query_and_wait(f"CREATE TABLE {here}.t (a STRING, j JSON, r INT64 NOT NULL)")
     with pytest.raises(BadRequest, match="Field a has changed type from STRING to INTEGER"):
-        load("t", "PARQUET", parquet(a=[1]))
+        load_bytes("t", "PARQUET", parquet(a=[1]))
     with pytest.raises(BadRequest, match="Field j has changed type from JSON to STRING"):
-        load("t", "AVRO", avro([{"j": "{}"}], ("j", "string")))
+        load_bytes("t", "AVRO", avro([{"j": "{}"}], ("j", "string")))
     with pytest.raises(BadRequest, match="Field r has changed mode from REQUIRED to NULLABLE"):
-        load("t", "PARQUET", parquet(r=[1]))
+        load_bytes("t", "PARQUET", parquet(r=[1]))
     with pytest.raises(BadRequest, match="Cannot add fields"):
-        load("t", "AVRO", avro([{"b": 1}], ("b", "long")))
+        load_bytes("t", "AVRO", avro([{"b": 1}], ("b", "long")))
     assert bq.get_table(f"{here}.t").num_rows == 0
 
 
-def test_columns_are_added_where_that_is_allowed(bq: Any, here: str, load: Load) -> None:
-    load("t", "PARQUET", parquet(a=[1]))
-    load("t", "PARQUET", parquet(b=["x"], a=[2]), schema_update_options=["ALLOW_FIELD_ADDITION"])
+def test_columns_are_added_where_that_is_allowed(bq: Any, here: str, load_bytes: Load) -> None:
+    load_bytes("t", "PARQUET", parquet(a=[1]))
+    load_bytes("t", "PARQUET", parquet(b=["x"], a=[2]), schema_update_options=["ALLOW_FIELD_ADDITION"])
     bq.query_and_wait(f"ALTER TABLE {here}.t ADD COLUMN IF NOT EXISTS c JSON, ADD COLUMN d DATE")
     assert rows(bq, f"{here}.t") == [
         {"a": 1, "b": None, "c": None, "d": None},
@@ -213,7 +44,7 @@ def test_columns_are_added_where_that_is_allowed(bq: Any, here: str, load: Load)
     ]
 
 
-def test_types_of_columns_are_changed_where_values_are_coerced(bq: Any, here: str, load: Load) -> None:
+def test_types_of_columns_are_changed_where_values_are_coerced(bq: Any, here: str, load_bytes: Load) -> None:
     bq.query_and_wait(f"CREATE TABLE {here}.t (a INT64 NOT NULL, d DATE, n NUMERIC) PARTITION BY d CLUSTER BY a")
     bq.query_and_wait(f"INSERT INTO {here}.t VALUES ({2**63 - 1}, '2024-02-29', 1.5)")
     created = bq.get_table(f"{here}.t").created
@@ -228,18 +59,18 @@ def test_types_of_columns_are_changed_where_values_are_coerced(bq: Any, here: st
         with pytest.raises(BadRequest, match=r"existing column type \(\w+\) is assignable to the new type"):
             bq.query_and_wait(f"ALTER TABLE {here}.t ALTER COLUMN {change}")
     with pytest.raises(BadRequest, match="Field a has changed type from NUMERIC to INTEGER"):
-        load("t", "PARQUET", parquet(a=[1]), schema=[bigquery.SchemaField("a", "INTEGER", "REQUIRED")])
+        load_bytes("t", "PARQUET", parquet(a=[1]), schema=[bigquery.SchemaField("a", "INTEGER", "REQUIRED")])
 
 
-def test_fields_are_added_within_columns(bq: Any, here: str, load: Load) -> None:
+def test_fields_are_added_within_columns(bq: Any, here: str, load_bytes: Load) -> None:
     options = bigquery.ParquetOptions()  # type: ignore[no-untyped-call] # google.cloud types its API in part
     options.enable_list_inference = True
-    load("t", "PARQUET", parquet(s=[{"x": 1}], l=[[{"y": "a"}]]), parquet_options=options)
+    load_bytes("t", "PARQUET", parquet(s=[{"x": 1}], l=[[{"y": "a"}]]), parquet_options=options)
     more = parquet(l=[[{"z": 2.5, "y": "b"}]], s=[{"x": 2, "w": "new"}])
     with pytest.raises(BadRequest, match=r"Cannot add fields \(field: (l\.z|s\.w)\)"):
-        load("t", "PARQUET", more, parquet_options=options)
-    load("t", "PARQUET", more, parquet_options=options, schema_update_options=["ALLOW_FIELD_ADDITION"])
-    load("t", "PARQUET", parquet(s=[{"x": 3}]))  # what is absent is null
+        load_bytes("t", "PARQUET", more, parquet_options=options)
+    load_bytes("t", "PARQUET", more, parquet_options=options, schema_update_options=["ALLOW_FIELD_ADDITION"])
+    load_bytes("t", "PARQUET", parquet(s=[{"x": 3}]))  # what is absent is null
     table = bq.get_table(f"{here}.t")
     schema = [field.to_api_repr() for field in table.schema]
     schema[0]["fields"].append({"name": "v", "type": "DATE"})
@@ -253,17 +84,17 @@ def test_fields_are_added_within_columns(bq: Any, here: str, load: Load) -> None
     ]
 
 
-def test_required_columns_are_relaxed_where_that_is_allowed(bq: Any, here: str, load: Load) -> None:
+def test_required_columns_are_relaxed_where_that_is_allowed(bq: Any, here: str, load_bytes: Load) -> None:
     bq.query_and_wait(f"CREATE TABLE {here}.t (a INT64 NOT NULL)")
-    load("t", "PARQUET", parquet(a=[1, None]), schema_update_options=["ALLOW_FIELD_RELAXATION"])
+    load_bytes("t", "PARQUET", parquet(a=[1, None]), schema_update_options=["ALLOW_FIELD_RELAXATION"])
     assert bq.get_table(f"{here}.t").schema[0].mode == "NULLABLE"
 
 
-def test_changes_at_once_wait_for_each_other(bq: Any, here: str, load: Load) -> None:
+def test_changes_at_once_wait_for_each_other(bq: Any, here: str, load_bytes: Load) -> None:
     def change(number: int) -> None:
         bq.query_and_wait(f"CREATE TABLE IF NOT EXISTS {here}.t (a INT64)")
         bq.query_and_wait(f"ALTER TABLE {here}.t ADD COLUMN IF NOT EXISTS b{number % 2} STRING")
-        load("t", "PARQUET", parquet(a=[number]))
+        load_bytes("t", "PARQUET", parquet(a=[number]))
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(change, range(6)))
@@ -272,13 +103,13 @@ def test_changes_at_once_wait_for_each_other(bq: Any, here: str, load: Load) -> 
     assert {field.name for field in table.schema} == {"a", "b0", "b1"}
 
 
-def test_a_job_id_is_taken_once(bq: Any, here: str, load: Load) -> None:
+def test_a_job_id_is_taken_once(bq: Any, here: str, load_bytes: Load) -> None:
     name = str(uuid.uuid4())
     outcomes: list[type[BaseException] | None] = []
 
     def insert() -> None:
         try:
-            load("t", "PARQUET", parquet(a=[1]), job={"job_id": name})
+            load_bytes("t", "PARQUET", parquet(a=[1]), job={"job_id": name})
             outcomes.append(None)
         except Conflict as error:
             outcomes.append(type(error))
@@ -295,45 +126,45 @@ def test_a_job_id_is_taken_once(bq: Any, here: str, load: Load) -> None:
     assert bq.get_table(f"{here}.t").num_rows == 1
 
 
-def test_row_counts_are_exact(bq: Any, here: str, load: Load) -> None:
-    load("t", "PARQUET", parquet(a=[1, 2, 3]))
+def test_row_counts_are_exact(bq: Any, here: str, load_bytes: Load) -> None:
+    load_bytes("t", "PARQUET", parquet(a=[1, 2, 3]))
     bq.query_and_wait(f"DELETE FROM {here}.t WHERE a = 1")
     assert bq.get_table(f"{here}.t").num_rows == 2
     bq.query_and_wait(f"TRUNCATE TABLE {here}.t")
     assert bq.get_table(f"{here}.t").num_rows == 0
 
 
-def test_the_time_of_creation_stays_until_the_table_is_made_anew(bq: Any, here: str, load: Load) -> None:
-    load("t", "PARQUET", parquet(a=[1]))
+def test_the_time_of_creation_stays_until_the_table_is_made_anew(bq: Any, here: str, load_bytes: Load) -> None:
+    load_bytes("t", "PARQUET", parquet(a=[1]))
     bq.copy_table(f"{here}.t", f"{here}.copy").result()
     before = {name: bq.get_table(f"{here}.{name}").created for name in ("t", "copy")}
-    load("t", "PARQUET", parquet(a=[1]))
+    load_bytes("t", "PARQUET", parquet(a=[1]))
     assert {name: bq.get_table(f"{here}.{name}").created for name in ("t", "copy")} == before
     assert bq.get_table(f"{here}.t").modified > before["t"]
     bq.delete_table(f"{here}.t")
-    load("t", "PARQUET", parquet(a=[1]))
+    load_bytes("t", "PARQUET", parquet(a=[1]))
     assert bq.get_table(f"{here}.t").created > before["t"]
 
 
-def test_copies_take_the_place_of_a_table(bq: Any, here: str, load: Load) -> None:
-    load("old", "PARQUET", parquet(a=[1]))
-    load("new", "PARQUET", parquet(a=["x", "y"], b=[1, 2]))
+def test_copies_take_the_place_of_a_table(bq: Any, here: str, load_bytes: Load) -> None:
+    load_bytes("old", "PARQUET", parquet(a=[1]))
+    load_bytes("new", "PARQUET", parquet(a=["x", "y"], b=[1, 2]))
     swap = bigquery.CopyJobConfig(write_disposition="WRITE_TRUNCATE")
     bq.copy_table(f"{here}.new", f"{here}.old", job_config=swap).result()
     assert rows(bq, f"{here}.old") == [{"a": "x", "b": 1}, {"a": "y", "b": 2}]
 
 
-def test_partitioning_and_clustering_must_agree(bq: Any, here: str, load: Load) -> None:
-    at = pa.array([NOW], pa.timestamp("us", "UTC"))
+def test_partitioning_and_clustering_must_agree(bq: Any, here: str, load_bytes: Load) -> None:
+    at = pa.array([dt.datetime(2024, 2, 29, tzinfo=dt.UTC)], pa.timestamp("us", "UTC"))
     layout = {"clustering_fields": ["a"], "time_partitioning": bigquery.TimePartitioning(field="at")}
-    load("t", "PARQUET", parquet(a=[1], at=at), **layout)
-    load("t", "PARQUET", parquet(a=[1], at=at))
-    load("plain", "PARQUET", parquet(a=[1], at=at))
+    load_bytes("t", "PARQUET", parquet(a=[1], at=at), **layout)
+    load_bytes("t", "PARQUET", parquet(a=[1], at=at))
+    load_bytes("plain", "PARQUET", parquet(a=[1], at=at))
     table = bq.get_table(f"{here}.t")
     assert table.clustering_fields == ["a"]
     assert (table.time_partitioning.field, table.time_partitioning.type_) == ("at", "DAY")
     with pytest.raises(BadRequest, match="Incompatible table partitioning specification"):
-        load("t", "PARQUET", parquet(a=[1], at=at), clustering_fields=["at"])
+        load_bytes("t", "PARQUET", parquet(a=[1], at=at), clustering_fields=["at"])
     swap = bigquery.CopyJobConfig(write_disposition="WRITE_TRUNCATE")
     with pytest.raises(BadRequest, match="Incompatible table partitioning specification"):
         bq.copy_table(f"{here}.plain", f"{here}.t", job_config=swap).result()
@@ -345,10 +176,10 @@ def test_partitioning_and_clustering_must_agree(bq: Any, here: str, load: Load) 
     bq.copy_table(f"{here}.t", f"{here}.copy").result()
     assert bq.get_table(f"{here}.copy").clustering_fields == ["a"]
     with pytest.raises(GoogleAPICallError, match=r"partition t\$20240229"):
-        load("t$20240229", "PARQUET", parquet(a=[1], at=at), write_disposition="WRITE_TRUNCATE")
+        load_bytes("t$20240229", "PARQUET", parquet(a=[1], at=at), write_disposition="WRITE_TRUNCATE")
 
 
-def test_jobs_run_where_their_dataset_is(bq: Any, here: str, load: Load) -> None:
+def test_jobs_run_where_their_dataset_is(bq: Any, here: str, load_bytes: Load) -> None:
     elsewhere = bigquery.Dataset(f"{bq.project}.{here}_eu")
     elsewhere.location = "EU"
     bq.create_dataset(elsewhere)
@@ -386,8 +217,8 @@ def test_merge(bq: Any, here: str) -> None:
     assert rows(bq, f"{here}.t") == [{"k": 1, "v": "a"}, {"k": 2, "v": "c"}, {"k": 3, "v": None}]
 
 
-def test_labels_and_expiration(bq: Any, here: str, load: Load) -> None:
-    job = load("t", "PARQUET", parquet(a=[1]), labels={"stream": "orders"})
+def test_labels_and_expiration(bq: Any, here: str, load_bytes: Load) -> None:
+    job = load_bytes("t", "PARQUET", parquet(a=[1]), labels={"stream": "orders"})
     table = bq.get_table(f"{here}.t")
     table.labels, table.expires = {"team": "x"}, dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
     bq.update_table(table, ["labels", "expires"])
@@ -401,14 +232,14 @@ def test_labels_and_expiration(bq: Any, here: str, load: Load) -> None:
         bq.get_table(table)
 
 
-def test_jobs_fail_on_request(bq: Any, here: str, load: Load, fail_jobs: Callable[..., Any]) -> None:
+def test_jobs_fail_on_request(bq: Any, here: str, load_bytes: Load, fail_jobs: Callable[..., Any]) -> None:
     fail_jobs(
         {"job": "load", "match": f"{here}.t$", "reason": "quotaExceeded", "message": "Quota exceeded", "times": 1}
     )
-    load("other", "PARQUET", parquet(a=[1]))
+    load_bytes("other", "PARQUET", parquet(a=[1]))
     with pytest.raises(Forbidden, match="Quota exceeded"):
-        load("t", "PARQUET", parquet(a=[1]))
-    load("t", "PARQUET", parquet(a=[1]))
+        load_bytes("t", "PARQUET", parquet(a=[1]))
+    load_bytes("t", "PARQUET", parquet(a=[1]))
     assert bq.get_table(f"{here}.t").num_rows == 1
     with pytest.raises(LocalCloudError, match="cannot understand the fault"):
         fail_jobs({"reason": "moonPhase"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,18 @@ from local_cloud import Cloud
 from singer_arrow.formats import WRITABLE
 from singer_arrow.schema import from_json_schema
 from singer_arrow.singer.names import STAGING
+from target_redshift.client import Redshift
 from target_redshift.ledger import MARK
 from target_redshift.target import TargetRedshift
 from target_redshift.types import existing
+
+ORDERS = pa.schema([("id", pa.int64()), ("note", pa.string()), ("at", pa.timestamp("us", "UTC"))])
+Open = Callable[..., Redshift]
+
+
+def rows(client: Redshift, table: str) -> list[Any]:
+    """The rows of a table, in order of its first column."""
+    return client.query(f"SELECT * FROM {client.quoted(table)} ORDER BY 1", what="test").rows
 
 
 class RedshiftBatches:

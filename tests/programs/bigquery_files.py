@@ -1,0 +1,39 @@
+"""Files for load jobs of BigQuery, and what its client says of the tables that came of them."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+Load = Callable[..., Any]
+
+
+def parquet(**columns: Any) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns), sink)
+    return sink.getvalue()
+
+
+def avro(rows: list[dict[str, Any]], *fields: tuple[str, Any], codec: str = "deflate") -> bytes:
+    schema = {"type": "record", "name": "r", "fields": [{"name": n, "type": ["null", t]} for n, t in fields]}
+    sink = io.BytesIO()
+    fastavro.writer(sink, schema, rows, codec=codec)
+    return sink.getvalue()
+
+
+def ndjson(*rows: dict[str, Any]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def rows(bq: Any, table: str) -> list[dict[str, Any]]:
+    return [dict(row) for row in bq.query_and_wait(f"SELECT * FROM {table} ORDER BY 1")]
+
+
+def types(bq: Any, table: str) -> dict[str, str]:
+    return {field.name: field.field_type for field in bq.get_table(table).schema}
