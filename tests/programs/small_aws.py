@@ -12,12 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import md5
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Self
 from urllib.parse import parse_qs, parse_qsl, quote_plus, unquote, urlsplit
 from xml.sax.saxutils import escape
 
 from small_network import Serving
+
+from local_cloud.loopback import LoopbackServer
 
 BUCKET = "shop"
 CHANGED = datetime(2024, 5, 1, tzinfo=UTC)
@@ -61,7 +63,7 @@ class SmallAws(Serving):
     asked: list[dict[str, str]] = field(default_factory=list)
 
     def __enter__(self) -> Self:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"aws": self}))
+        self._server = LoopbackServer(type("Handler", (_Handler,), {"aws": self}))
         if self.tls:
             self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
         return super().__enter__()

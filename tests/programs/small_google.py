@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from small_network import Serving
+
+from local_cloud.loopback import LoopbackServer
 
 FOR_AN_HOUR = {"token_type": "Bearer", "expires_in": 3600}
 
@@ -29,9 +31,8 @@ class SmallGoogle(Serving):
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"google": self}))
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._server = LoopbackServer(type("Handler", (_Handler,), {"google": self}))
+        self.url = self._server.url
         self.acting_as = f"{self.url}/v1/projects/-/serviceAccounts/{{}}:generateAccessToken"
 
     def key(self) -> dict[str, Any]:

@@ -7,14 +7,16 @@ import socket
 import ssl
 import threading
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from socketserver import BaseServer, StreamRequestHandler, ThreadingTCPServer
+from socketserver import BaseServer
 from typing import Self
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+
+from local_cloud.loopback import LoopbackServer
 
 
 class Serving:
@@ -38,21 +40,16 @@ class Tunnel(Serving):
 
     def __init__(self, port: int) -> None:
         self.asked: list[str] = []
-        self._server = ThreadingTCPServer(
-            ("127.0.0.1", 0), type("Handler", (_Connect,), {"tunnel": self, "port": port})
-        )
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._server = LoopbackServer(type("Handler", (_Connect,), {"tunnel": self, "port": port}))
+        self.url = self._server.url
 
 
-class _Connect(StreamRequestHandler):
+class _Connect(BaseHTTPRequestHandler):
     tunnel: Tunnel
     port: int
 
-    def handle(self) -> None:
-        self.tunnel.asked.append(self.rfile.readline().decode().strip())
-        while self.rfile.readline().strip():
-            pass
+    def do_CONNECT(self) -> None:
+        self.tunnel.asked.append(self.requestline)
         with socket.create_connection(("127.0.0.1", self.port)) as far:
             self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             back = threading.Thread(target=_copy, args=(far, self.connection), daemon=True)
@@ -119,8 +116,8 @@ class Recorder(Serving):
     def __init__(self, upstream: str) -> None:
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         handler = type("Handler", (_Forward,), {"recorder": self, "upstream": upstream.removeprefix("http://")})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._server = LoopbackServer(handler)
+        self.url = self._server.url
 
 
 class _Forward(BaseHTTPRequestHandler):

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +22,7 @@ from benchmarks.case import Contender
 from benchmarks.harness import Command, measure
 from benchmarks.s3 import LocalS3, counted, serving_s3
 
+from local_cloud.loopback import LoopbackServer
 from local_cloud.process import Service
 
 BODY = bytes(range(256)) * 20_000
@@ -117,10 +118,9 @@ class Upstream(BaseHTTPRequestHandler):
 @pytest.fixture
 def near(tmp_path: Path) -> Iterator[str]:
     """host:port of the latency in front of that server."""
-    upstream = ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
-    upstream.daemon_threads = True
+    upstream = LoopbackServer(Upstream)
     threading.Thread(target=upstream.serve_forever, daemon=True).start()
-    command = [sys.executable, "-m", "benchmarks.services.latency", f"127.0.0.1:{upstream.server_address[1]}"]
+    command = [sys.executable, "-m", "benchmarks.services.latency", f"127.0.0.1:{upstream.server_port}"]
     service = Service("latency", command, log=tmp_path / "log")
     yield urlsplit(str(service.facts["url"])).netloc
     service.stop()

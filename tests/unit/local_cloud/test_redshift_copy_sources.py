@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from local_cloud.loopback import LoopbackServer
 from local_cloud.redshift.copy import Column, Credentials, RedshiftError, S3Objects, parse, text
 from local_cloud.redshift.copy.pieces import Load
 from local_cloud.redshift.copy.slices import assign
@@ -132,9 +133,9 @@ def test_an_object_that_breaks_off() -> None:
         def log_message(self, *_: object) -> None:
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Breaking) as server:
+    with LoopbackServer(Breaking) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        environ = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}"}
+        environ = {"AWS_ENDPOINT_URL": server.url}
         reach = S3Objects(Credentials((), "key", "secret"), None, environ)
         with reach.opened("s3://bucket/key") as stream, pytest.raises(RedshiftError, match="S3CurlException"):
             stream.read()

@@ -7,12 +7,13 @@ import re
 import threading
 from collections.abc import Iterator
 from email.utils import format_datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
 from local_cloud.gcs.objects import Objects, StorageError, Stored
+from local_cloud.loopback import LoopbackServer
 
 _KEPT = re.compile(r"x-goog-meta-|x-goog-custom-time$|content-type$")
 _PAGE = 1000
@@ -177,10 +178,9 @@ def _xml(name: str, inner: str) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?><{name}>{inner}</{name}>'
 
 
-def start(objects: Objects) -> ThreadingHTTPServer:
+def start(objects: Objects) -> LoopbackServer:
     """Serve them from a thread, until the server is shut down or the process ends."""
     handler = type("Handler", (_Handler,), {"objects": objects})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
+    server = LoopbackServer(handler)
     threading.Thread(target=server.serve_forever, name="gcs", daemon=True).start()
     return server

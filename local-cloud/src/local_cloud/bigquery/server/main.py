@@ -67,6 +67,6 @@ def main() -> None:
     grpc_port = writes.start("127.0.0.1")
     listening = socket.create_server(("127.0.0.1", 0))
     facts = {"url": f"http://127.0.0.1:{listening.getsockname()[1]}", "grpc": f"127.0.0.1:{grpc_port}"}
-    facts |= {"gcs": f"http://127.0.0.1:{gcs_server.start(objects).server_port}", "gcs_folder": str(objects.folder)}
+    facts |= {"gcs": gcs_server.start(objects).url, "gcs_folder": str(objects.folder)}
     config = uvicorn.Config(app, log_level="warning", access_log=False)
     _Server(config, lambda: ready.say(facts)).run(sockets=[listening])
