@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from redshift_client import Client, Lost, Open, opener
 from singer_lines import Batches
 from warehouses import WAREHOUSES, Warehouse
@@ -21,9 +21,10 @@ from local_cloud.s3 import setup
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles what it imports
 
-# A machine that does much else takes its time for the first example, which imports half of Arrow.
-settings.register_profile("quick", deadline=None, max_examples=50)
-settings.register_profile("deep", deadline=None, max_examples=1000)
+# A machine that does much else takes its time, and the first example imports half of Arrow.
+patient: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("quick", max_examples=50, **patient)
+settings.register_profile("deep", max_examples=1000, **patient)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 _temporary = pytest.StashKey[str]()

@@ -12,6 +12,7 @@ from redshift_lines import Loads, Open, RedshiftBatches
 
 from local_cloud import Cloud
 from local_cloud.programs import Programs
+from singer_arrow.singer.retries import Waiting
 from target_redshift import migrate
 from target_redshift.client import Redshift
 from target_redshift.config import Settings
@@ -64,6 +65,12 @@ def load_bytes(bq: Any, here: str) -> Callable[..., Any]:
         return started.result()
 
     return run
+
+
+@pytest.fixture
+def tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails the test when a target in this process tries something again."""
+    monkeypatch.setattr(Waiting, "before_again", lambda _, __, why: pytest.fail(f"tried again: {why}"))
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import socket
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from redshift_lines import Open, rows
+from waiting import wait_until
 
 from local_cloud import Cloud
 from singer_arrow.errors import ConfigError, CredentialsError, LoadError, NotFoundError, ServiceError
@@ -31,17 +31,16 @@ class TestLogin:
             ({"ssl": True}, ConfigError, "ssl: false"),
         ],
     )
+    @pytest.mark.usefixtures("tried_once")
     def test_what_is_wrong_is_said_at_once(self, open_client: Open, given: Any, kind: type, said: str) -> None:
-        began = time.monotonic()
         with pytest.raises(kind, match=said) as caught:
             open_client(**given).now()
-        assert time.monotonic() - began < 5
         assert "hush" not in str(caught.value)
         assert "\n" not in str(caught.value)
 
     def test_what_listens_is_no_redshift(self, open_client: Open, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(connection, "LOGIN_SECONDS", 0.5)
-        with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(ServiceError, match="Opening to"):
+        with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(ServiceError, match="Connecting to"):
             open_client(port=silent.getsockname()[1]).now()
 
     def test_statements_may_take_longer_than_the_log_in(
@@ -135,25 +134,21 @@ def test_close_ends_sessions_in_use(open_client: Open) -> None:
     busy = stack.enter_context(client.session())
     ids = [idle.id, busy.id]
 
-    def count() -> int:
-        text = f"SELECT COUNT(*) FROM pg_stat_activity WHERE pid IN ({ids[0]}, {ids[1]})"
+    def count(state: str = "%") -> int:
+        pids = f"({ids[0]}, {ids[1]})"
+        text = f"SELECT COUNT(*) FROM pg_stat_activity WHERE pid IN {pids} AND state LIKE '{state}'"
         return int(watcher.query(text, what="Looking for sessions").value)
 
     assert count() == 2
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(busy.execute, "SELECT pg_sleep(5)", what="Waiting")
-        time.sleep(0.3)
-        began = time.monotonic()
+        waiting = pool.submit(busy.execute, "SELECT pg_sleep(60)", what="Waiting")
+        wait_until(lambda: count("active") == 1)
         client.close()
         with pytest.raises(SessionLostError):
             waiting.result()
-        assert time.monotonic() - began < 3
     stack.close()
     assert idle.broken
-    end = time.monotonic() + 10
-    while count() and time.monotonic() < end:
-        time.sleep(0.1)
-    assert count() == 0
+    wait_until(lambda: count() == 0)
 
 
 def test_load_errors_are_those_of_one_copy(client: Redshift, cloud: Cloud, s3: Any, bucket: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -173,11 +172,10 @@ class TestIam:
         with pytest.raises(CredentialsError, match="password authentication failed.*check user, password or iam"):
             client(secured, iam=IAM).now()
 
+    @pytest.mark.usefixtures("tried_once")
     def test_there_is_no_such_cluster(self, secured: Cloud, aws: Any) -> None:
-        began = time.monotonic()
         with pytest.raises(NotFoundError, match="zz not found.*check iam.cluster_identifier"):
             client(secured, iam=IAM | {"cluster_identifier": "zz"}).now()
-        assert time.monotonic() - began < 10
 
     def test_there_is_no_such_role(self, secured: Cloud, aws: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("AWS_ACCESS_KEY_ID")

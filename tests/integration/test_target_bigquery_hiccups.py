@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pyarrow as pa
@@ -79,6 +78,7 @@ def test_a_table_that_somebody_else_changes_meanwhile_is_looked_at_again(
 
 
 @pytest.mark.parametrize("where", ["request", "job"])
+@pytest.mark.usefixtures("tried_once")
 def test_a_quota_that_is_used_up_ends_the_run_at_once(
     where: str,
     config: Config,
@@ -93,10 +93,8 @@ def test_a_quota_that_is_used_up_ends_the_run_at_once(
         bq_faults.set({"match": UPLOAD, "action": "error", "status": 403, "code": "quotaExceeded", "message": said})
     else:
         fail_jobs({"job": "load", "match": dataset, "reason": "quotaExceeded", "message": said})
-    started = time.monotonic()
     with pytest.raises(LoadError, match=rf"quotaExceeded: {said}.*Wait until the quota is back") as caught:
         load(some_batches(batch, 2), config | {"api_endpoint": bq_faults.url})
-    assert time.monotonic() - started < 20
     assert "\n" not in str(caught.value)
     assert states(capsys.readouterr().out) == []
 

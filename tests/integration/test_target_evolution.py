@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -12,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from singer_lines import Batches, Message, lines, record, schema, state
+from waiting import wait_until
 from warehouses import Warehouse
 
 from local_cloud.programs import Programs
@@ -199,17 +199,12 @@ def test_killed_between_the_change_and_the_load(run: Programs, warehouse: Wareho
     assert process.stdin
     process.stdin.write(lines([schema(columns=WORDS), rest[0]]).encode())
     process.stdin.flush()
-    _wait_for_column(warehouse, "n__string")
+    wait_until(lambda: "n__string" in warehouse.columns("rows"))
     process.send_signal(signal.SIGKILL)
     assert process.communicate()[0] == b""
     for _ in range(2):
         warehouse.load([schema(columns=WORDS), *rest])
         assert [(r["id"], r["n"], r["n__string"]) for r in warehouse.table()] == [(0, 7, None), (1, None, "x")]
-
-
-def _wait_for_column(warehouse: Warehouse, name: str) -> None:
-    while name not in warehouse.columns("rows"):
-        time.sleep(0.05)
 
 
 def _at_once(run: Programs, program: str, inputs: Sequence[list[Message]]) -> list[tuple[int, str]]:

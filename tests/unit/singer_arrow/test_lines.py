@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -105,12 +104,10 @@ def test_who_waits_is_interrupted() -> None:
 
     with pipe(write) as source:
         threading.Timer(0.3, interrupt).start()
-        started = time.monotonic()
         with closing(some.of(source)) as read:
             assert next(read) == b"one\n"
             with pytest.raises(ValueError, match="first"):
                 next(read)
-        assert 0.2 < time.monotonic() - started < 5
         ended.set()
 
 
@@ -137,9 +134,7 @@ def test_a_target_ends_when_a_load_fails_while_nothing_comes() -> None:
         assert running.stdout.readline() == '{"n":1}\n'
         running.stdin.write(lines(batch("bad"), STATE))
         running.stdin.flush()
-        started = time.monotonic()
-        assert running.wait(timeout=20) == 1
-        assert time.monotonic() - started < 10
+        assert running.wait(timeout=60) == 1
         said = running.stderr.read()
         assert "Traceback" not in said
         assert said.splitlines()[-1].endswith("The warehouse refused bad")
