@@ -13,7 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from bigquery_files import Load, avro, parquet, rows
+from bigquery_files import Load, avro, rows
+from file_bytes import parquet_of
 from google.api_core.exceptions import BadRequest, Conflict, Forbidden, GoogleAPICallError, NotFound
 from google.cloud import bigquery
 
@@ -24,19 +25,19 @@ from local_cloud.faults.client import FaultProxy
 def test_appending_other_types_is_refused(bq: Any, here: str, load_bytes: Load) -> None:
     bq.query_and_wait(f"CREATE TABLE {here}.t (a STRING, j JSON, r INT64 NOT NULL)")
     with pytest.raises(BadRequest, match="Field a has changed type from STRING to INTEGER"):
-        load_bytes("t", "PARQUET", parquet(a=[1]))
+        load_bytes("t", "PARQUET", parquet_of(a=[1]))
     with pytest.raises(BadRequest, match="Field j has changed type from JSON to STRING"):
         load_bytes("t", "AVRO", avro([{"j": "{}"}], ("j", "string")))
     with pytest.raises(BadRequest, match="Field r has changed mode from REQUIRED to NULLABLE"):
-        load_bytes("t", "PARQUET", parquet(r=[1]))
+        load_bytes("t", "PARQUET", parquet_of(r=[1]))
     with pytest.raises(BadRequest, match="Cannot add fields"):
         load_bytes("t", "AVRO", avro([{"b": 1}], ("b", "long")))
     assert bq.get_table(f"{here}.t").num_rows == 0
 
 
 def test_columns_are_added_where_that_is_allowed(bq: Any, here: str, load_bytes: Load) -> None:
-    load_bytes("t", "PARQUET", parquet(a=[1]))
-    load_bytes("t", "PARQUET", parquet(b=["x"], a=[2]), schema_update_options=["ALLOW_FIELD_ADDITION"])
+    load_bytes("t", "PARQUET", parquet_of(a=[1]))
+    load_bytes("t", "PARQUET", parquet_of(b=["x"], a=[2]), schema_update_options=["ALLOW_FIELD_ADDITION"])
     bq.query_and_wait(f"ALTER TABLE {here}.t ADD COLUMN IF NOT EXISTS c JSON, ADD COLUMN d DATE")
     assert rows(bq, f"{here}.t") == [
         {"a": 1, "b": None, "c": None, "d": None},
@@ -59,18 +60,18 @@ def test_types_of_columns_are_changed_where_values_are_coerced(bq: Any, here: st
         with pytest.raises(BadRequest, match=r"existing column type \(\w+\) is assignable to the new type"):
             bq.query_and_wait(f"ALTER TABLE {here}.t ALTER COLUMN {change}")
     with pytest.raises(BadRequest, match="Field a has changed type from NUMERIC to INTEGER"):
-        load_bytes("t", "PARQUET", parquet(a=[1]), schema=[bigquery.SchemaField("a", "INTEGER", "REQUIRED")])
+        load_bytes("t", "PARQUET", parquet_of(a=[1]), schema=[bigquery.SchemaField("a", "INTEGER", "REQUIRED")])
 
 
 def test_fields_are_added_within_columns(bq: Any, here: str, load_bytes: Load) -> None:
     options = bigquery.ParquetOptions()  # type: ignore[no-untyped-call] # google.cloud types its API in part
     options.enable_list_inference = True
-    load_bytes("t", "PARQUET", parquet(s=[{"x": 1}], l=[[{"y": "a"}]]), parquet_options=options)
-    more = parquet(l=[[{"z": 2.5, "y": "b"}]], s=[{"x": 2, "w": "new"}])
+    load_bytes("t", "PARQUET", parquet_of(s=[{"x": 1}], l=[[{"y": "a"}]]), parquet_options=options)
+    more = parquet_of(l=[[{"z": 2.5, "y": "b"}]], s=[{"x": 2, "w": "new"}])
     with pytest.raises(BadRequest, match=r"Cannot add fields \(field: (l\.z|s\.w)\)"):
         load_bytes("t", "PARQUET", more, parquet_options=options)
     load_bytes("t", "PARQUET", more, parquet_options=options, schema_update_options=["ALLOW_FIELD_ADDITION"])
-    load_bytes("t", "PARQUET", parquet(s=[{"x": 3}]))  # what is absent is null
+    load_bytes("t", "PARQUET", parquet_of(s=[{"x": 3}]))  # what is absent is null
     table = bq.get_table(f"{here}.t")
     schema = [field.to_api_repr() for field in table.schema]
     schema[0]["fields"].append({"name": "v", "type": "DATE"})
@@ -86,7 +87,7 @@ def test_fields_are_added_within_columns(bq: Any, here: str, load_bytes: Load) -
 
 def test_required_columns_are_relaxed_where_that_is_allowed(bq: Any, here: str, load_bytes: Load) -> None:
     bq.query_and_wait(f"CREATE TABLE {here}.t (a INT64 NOT NULL)")
-    load_bytes("t", "PARQUET", parquet(a=[1, None]), schema_update_options=["ALLOW_FIELD_RELAXATION"])
+    load_bytes("t", "PARQUET", parquet_of(a=[1, None]), schema_update_options=["ALLOW_FIELD_RELAXATION"])
     assert bq.get_table(f"{here}.t").schema[0].mode == "NULLABLE"
 
 
@@ -94,7 +95,7 @@ def test_changes_at_once_wait_for_each_other(bq: Any, here: str, load_bytes: Loa
     def change(number: int) -> None:
         bq.query_and_wait(f"CREATE TABLE IF NOT EXISTS {here}.t (a INT64)")
         bq.query_and_wait(f"ALTER TABLE {here}.t ADD COLUMN IF NOT EXISTS b{number % 2} STRING")
-        load_bytes("t", "PARQUET", parquet(a=[number]))
+        load_bytes("t", "PARQUET", parquet_of(a=[number]))
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(change, range(6)))
@@ -109,7 +110,7 @@ def test_a_job_id_is_taken_once(bq: Any, here: str, load_bytes: Load) -> None:
 
     def insert() -> None:
         try:
-            load_bytes("t", "PARQUET", parquet(a=[1]), job={"job_id": name})
+            load_bytes("t", "PARQUET", parquet_of(a=[1]), job={"job_id": name})
             outcomes.append(None)
         except Conflict as error:
             outcomes.append(type(error))
@@ -127,7 +128,7 @@ def test_a_job_id_is_taken_once(bq: Any, here: str, load_bytes: Load) -> None:
 
 
 def test_row_counts_are_exact(bq: Any, here: str, load_bytes: Load) -> None:
-    load_bytes("t", "PARQUET", parquet(a=[1, 2, 3]))
+    load_bytes("t", "PARQUET", parquet_of(a=[1, 2, 3]))
     bq.query_and_wait(f"DELETE FROM {here}.t WHERE a = 1")
     assert bq.get_table(f"{here}.t").num_rows == 2
     bq.query_and_wait(f"TRUNCATE TABLE {here}.t")
@@ -135,20 +136,20 @@ def test_row_counts_are_exact(bq: Any, here: str, load_bytes: Load) -> None:
 
 
 def test_the_time_of_creation_stays_until_the_table_is_made_anew(bq: Any, here: str, load_bytes: Load) -> None:
-    load_bytes("t", "PARQUET", parquet(a=[1]))
+    load_bytes("t", "PARQUET", parquet_of(a=[1]))
     bq.copy_table(f"{here}.t", f"{here}.copy").result()
     before = {name: bq.get_table(f"{here}.{name}").created for name in ("t", "copy")}
-    load_bytes("t", "PARQUET", parquet(a=[1]))
+    load_bytes("t", "PARQUET", parquet_of(a=[1]))
     assert {name: bq.get_table(f"{here}.{name}").created for name in ("t", "copy")} == before
     assert bq.get_table(f"{here}.t").modified > before["t"]
     bq.delete_table(f"{here}.t")
-    load_bytes("t", "PARQUET", parquet(a=[1]))
+    load_bytes("t", "PARQUET", parquet_of(a=[1]))
     assert bq.get_table(f"{here}.t").created > before["t"]
 
 
 def test_copies_take_the_place_of_a_table(bq: Any, here: str, load_bytes: Load) -> None:
-    load_bytes("old", "PARQUET", parquet(a=[1]))
-    load_bytes("new", "PARQUET", parquet(a=["x", "y"], b=[1, 2]))
+    load_bytes("old", "PARQUET", parquet_of(a=[1]))
+    load_bytes("new", "PARQUET", parquet_of(a=["x", "y"], b=[1, 2]))
     swap = bigquery.CopyJobConfig(write_disposition="WRITE_TRUNCATE")
     bq.copy_table(f"{here}.new", f"{here}.old", job_config=swap).result()
     assert rows(bq, f"{here}.old") == [{"a": "x", "b": 1}, {"a": "y", "b": 2}]
@@ -157,14 +158,14 @@ def test_copies_take_the_place_of_a_table(bq: Any, here: str, load_bytes: Load) 
 def test_partitioning_and_clustering_must_agree(bq: Any, here: str, load_bytes: Load) -> None:
     at = pa.array([dt.datetime(2024, 2, 29, tzinfo=dt.UTC)], pa.timestamp("us", "UTC"))
     layout = {"clustering_fields": ["a"], "time_partitioning": bigquery.TimePartitioning(field="at")}
-    load_bytes("t", "PARQUET", parquet(a=[1], at=at), **layout)
-    load_bytes("t", "PARQUET", parquet(a=[1], at=at))
-    load_bytes("plain", "PARQUET", parquet(a=[1], at=at))
+    load_bytes("t", "PARQUET", parquet_of(a=[1], at=at), **layout)
+    load_bytes("t", "PARQUET", parquet_of(a=[1], at=at))
+    load_bytes("plain", "PARQUET", parquet_of(a=[1], at=at))
     table = bq.get_table(f"{here}.t")
     assert table.clustering_fields == ["a"]
     assert (table.time_partitioning.field, table.time_partitioning.type_) == ("at", "DAY")
     with pytest.raises(BadRequest, match="Incompatible table partitioning specification"):
-        load_bytes("t", "PARQUET", parquet(a=[1], at=at), clustering_fields=["at"])
+        load_bytes("t", "PARQUET", parquet_of(a=[1], at=at), clustering_fields=["at"])
     swap = bigquery.CopyJobConfig(write_disposition="WRITE_TRUNCATE")
     with pytest.raises(BadRequest, match="Incompatible table partitioning specification"):
         bq.copy_table(f"{here}.plain", f"{here}.t", job_config=swap).result()
@@ -176,7 +177,7 @@ def test_partitioning_and_clustering_must_agree(bq: Any, here: str, load_bytes: 
     bq.copy_table(f"{here}.t", f"{here}.copy").result()
     assert bq.get_table(f"{here}.copy").clustering_fields == ["a"]
     with pytest.raises(GoogleAPICallError, match=r"partition t\$20240229"):
-        load_bytes("t$20240229", "PARQUET", parquet(a=[1], at=at), write_disposition="WRITE_TRUNCATE")
+        load_bytes("t$20240229", "PARQUET", parquet_of(a=[1], at=at), write_disposition="WRITE_TRUNCATE")
 
 
 def test_jobs_run_where_their_dataset_is(bq: Any, here: str, load_bytes: Load) -> None:
@@ -184,7 +185,7 @@ def test_jobs_run_where_their_dataset_is(bq: Any, here: str, load_bytes: Load) -
     elsewhere.location = "EU"
     bq.create_dataset(elsewhere)
     try:
-        data = io.BytesIO(parquet(a=[1]))
+        data = io.BytesIO(parquet_of(a=[1]))
         config = bigquery.LoadJobConfig(source_format="PARQUET")
         target = f"{here}_eu.t"
         with pytest.raises(NotFound, match="was not found in location US"):
@@ -218,7 +219,7 @@ def test_merge(bq: Any, here: str) -> None:
 
 
 def test_labels_and_expiration(bq: Any, here: str, load_bytes: Load) -> None:
-    job = load_bytes("t", "PARQUET", parquet(a=[1]), labels={"stream": "orders"})
+    job = load_bytes("t", "PARQUET", parquet_of(a=[1]), labels={"stream": "orders"})
     table = bq.get_table(f"{here}.t")
     table.labels, table.expires = {"team": "x"}, dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
     bq.update_table(table, ["labels", "expires"])
@@ -236,10 +237,10 @@ def test_jobs_fail_on_request(bq: Any, here: str, load_bytes: Load, fail_jobs: C
     fail_jobs(
         {"job": "load", "match": f"{here}.t$", "reason": "quotaExceeded", "message": "Quota exceeded", "times": 1}
     )
-    load_bytes("other", "PARQUET", parquet(a=[1]))
+    load_bytes("other", "PARQUET", parquet_of(a=[1]))
     with pytest.raises(Forbidden, match="Quota exceeded"):
-        load_bytes("t", "PARQUET", parquet(a=[1]))
-    load_bytes("t", "PARQUET", parquet(a=[1]))
+        load_bytes("t", "PARQUET", parquet_of(a=[1]))
+    load_bytes("t", "PARQUET", parquet_of(a=[1]))
     assert bq.get_table(f"{here}.t").num_rows == 1
     with pytest.raises(LocalCloudError, match="cannot understand the fault"):
         fail_jobs({"reason": "moonPhase"})
@@ -248,7 +249,7 @@ def test_jobs_fail_on_request(bq: Any, here: str, load_bytes: Load, fail_jobs: C
 def test_jobs_are_slow_on_request(bq: Any, here: str, fail_jobs: Callable[..., Any]) -> None:
     fail_jobs({"job": "load", "match": here, "delay_s": 2.5})
     config = bigquery.LoadJobConfig(source_format="PARQUET")
-    job = bq.load_table_from_file(io.BytesIO(parquet(a=[1])), f"{here}.t", job_config=config)
+    job = bq.load_table_from_file(io.BytesIO(parquet_of(a=[1])), f"{here}.t", job_config=config)
     assert bq.get_job(job.job_id).state == "RUNNING"
     assert job.result().output_rows == 1
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from bigquery_files import Load, avro, ndjson, parquet, rows, types
+from bigquery_files import Load, avro, ndjson, rows, types
+from file_bytes import parquet_of
 from google.api_core.exceptions import BadRequest, GoogleAPICallError
 from google.cloud import bigquery
 
@@ -19,7 +20,7 @@ NOW = dt.datetime(2024, 2, 29, 12, 0, 0, 123456, tzinfo=dt.UTC)
 def test_parquet_types(bq: Any, here: str, load_bytes: Load) -> None:
     options = bigquery.ParquetOptions()  # type: ignore[no-untyped-call] # google.cloud types its API in part
     options.enable_list_inference = True
-    data = parquet(
+    data = parquet_of(
         i=[1, None],
         s=["", None],
         b=[b"\x00\xff", None],
@@ -120,14 +121,14 @@ def test_json_lines_with_unknown_fields_within(bq: Any, here: str, load_bytes: L
 
 def test_what_a_parquet_file_may_not_hold(load_bytes: Load) -> None:
     with pytest.raises(GoogleAPICallError, match="enableListInference"):
-        load_bytes("t", "PARQUET", parquet(a=[[1]]))
+        load_bytes("t", "PARQUET", parquet_of(a=[[1]]))
     with pytest.raises(GoogleAPICallError, match="map"):
-        load_bytes("t", "PARQUET", parquet(a=pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))))
+        load_bytes("t", "PARQUET", parquet_of(a=pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))))
     with pytest.raises(BadRequest, match="BIGNUMERIC"):
-        load_bytes("t", "PARQUET", parquet(a=pa.array([Decimal("1.123456789012")], pa.decimal128(38, 12))))
+        load_bytes("t", "PARQUET", parquet_of(a=pa.array([Decimal("1.123456789012")], pa.decimal128(38, 12))))
     with pytest.raises(BadRequest, match="Duplicate field names"):
-        load_bytes("t", "PARQUET", parquet(a=[1], A=[2]))
+        load_bytes("t", "PARQUET", parquet_of(a=[1], A=[2]))
     with pytest.raises(BadRequest, match="Invalid field name"):
-        load_bytes("t", "PARQUET", parquet(**{"a.b": [1]}))
+        load_bytes("t", "PARQUET", parquet_of(**{"a.b": [1]}))
     with pytest.raises(BadRequest, match="JSON"):
-        load_bytes("t", "PARQUET", parquet(a=["{}"]), schema=[bigquery.SchemaField("a", "JSON")])
+        load_bytes("t", "PARQUET", parquet_of(a=["{}"]), schema=[bigquery.SchemaField("a", "JSON")])

@@ -3,15 +3,14 @@
 import datetime
 import decimal
 import gzip
-import io
 import json
 from collections.abc import Callable
 from typing import Any
 
 import psycopg
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from file_bytes import parquet
 
 Copy = Callable[..., None]
 ROLE = "IAM_ROLE 'arn:aws:iam::123456789012:role/reader'"
@@ -51,12 +50,6 @@ def manifest(put: Callable[[str, bytes], str]) -> Callable[..., str]:
     return _manifest
 
 
-def _parquet(table: pa.Table) -> bytes:
-    out = io.BytesIO()
-    pq.write_table(table, out, compression="zstd")
-    return out.getvalue()
-
-
 def _every_type() -> pa.Table:
     return pa.table(
         {
@@ -88,7 +81,7 @@ def _every_type() -> pa.Table:
 
 
 def test_parquet_arrives_exactly(rs: Any, table: str, put: Any, manifest: Any) -> None:
-    data = _parquet(_every_type())
+    data = parquet(_every_type(), compression="zstd")
     listed = manifest((put("data/1.parquet", data), len(data)), (put("data/2.parquet", data), len(data)))
     rs.execute(f"COPY {table} FROM '{listed}' {ROLE} FORMAT AS PARQUET MANIFEST SERIALIZETOJSON STATUPDATE OFF")
     assert rs.execute("SELECT pg_last_copy_count()").fetchone() == (6,)
@@ -183,8 +176,10 @@ def test_wrong_records_are_told(rs: Any, small: str, put: Any) -> None:
 
 
 def test_a_wrong_file_leaves_nothing_of_the_ones_before(rs: Any, small: str, put: Any, manifest: Any) -> None:
-    good = _parquet(pa.table({"n": pa.array(range(100_000), pa.int32()), "s": pa.array(["x"] * 100_000)}))
-    wrong = _parquet(pa.table({"n": pa.array([1]), "s": pa.array(["x"])}))
+    good = parquet(
+        pa.table({"n": pa.array(range(100_000), pa.int32()), "s": pa.array(["x"] * 100_000)}), compression="zstd"
+    )
+    wrong = parquet(pa.table({"n": pa.array([1]), "s": pa.array(["x"])}), compression="zstd")
     listed = manifest((put("1.parquet", good), len(good)), (put("2.parquet", wrong), len(wrong)))
     with pytest.raises(psycopg.Error, match="incompatible Parquet schema"):
         rs.execute(f"COPY {small} FROM '{listed}' {ROLE} FORMAT PARQUET MANIFEST")
@@ -202,7 +197,7 @@ def test_a_wrong_file_leaves_nothing_of_the_ones_before(rs: Any, small: str, put
 def test_what_is_missing_is_said_before_anything_is_read(
     rs: Any, small: str, put: Any, manifest: Any, bucket: str
 ) -> None:
-    data = _parquet(pa.table({"n": pa.array([1], pa.int32()), "s": pa.array(["x"])}))
+    data = parquet(pa.table({"n": pa.array([1], pa.int32()), "s": pa.array(["x"])}), compression="zstd")
     url = put("1.parquet", data)
     with pytest.raises(psycopg.Error, match="NoSuchKey"):
         rs.execute(f"COPY {small} FROM '{manifest((url, len(data)), (url + 'x', 9))}' {ROLE} FORMAT PARQUET MANIFEST")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from file_bytes import parquet_of
 from said import error_of
 from tap_source import TapBucket
 
@@ -32,12 +30,6 @@ class Source(TapBucket):
 @pytest.fixture
 def source(s3: Any, bucket: str, tap: Programs) -> Source:
     return Source(s3, bucket, tap)
-
-
-def parquet(**columns: Any) -> bytes:
-    out = io.BytesIO()
-    pq.write_table(pa.table(columns), out)
-    return out.getvalue()
 
 
 # Access -------------------------------------------------------------------------------------------------------------
@@ -156,7 +148,7 @@ def good_then(source: Source, key: str, body: str | bytes, **stream: Any) -> tup
         "csv": "id,name\n1,a\n",
         "csv.gz": gzip.compress(b"id,name\n1,a\n"),
         "jsonl": '{"id": 1, "name": "a"}\n',
-        "parquet": parquet(id=[1], name=["a"]),
+        "parquet": parquet_of(id=[1], name=["a"]),
     }
     source.put(f"in/0-good.{suffix}", good[suffix])
     catalog = json.loads(source.run(discover=True, stream=stream).check().stdout)
@@ -182,9 +174,9 @@ BIG = b"id,name\n" + b"".join(b"%d,some text that is not too short %d\n" % (n, n
         ("bad.jsonl", '{"id": 1}\n{"id": \n', ["line 2"]),
         ("bad.jsonl", '{"id": 1}\n{"id": "x"}\n', ["line 2", "column 'id'", "expected an integer"]),
         ("bad.jsonl", '{"id": 1}\n{"name": "a", "id": 99999999999999999999}\n', ["line 2", "column 'id'"]),
-        ("bad.parquet", parquet(id=[1], name=["a"])[:-20], ["footer"]),
+        ("bad.parquet", parquet_of(id=[1], name=["a"])[:-20], ["footer"]),
         ("bad.parquet", b"PAR1" + b"x" * 500 + b"\x10\x00\x00\x00PAR1", ["footer"]),
-        ("bad.parquet", parquet(id=["x"], name=["a"]), ["row group 0", "column 'id'", "'x'", "integer"]),
+        ("bad.parquet", parquet_of(id=["x"], name=["a"]), ["row group 0", "column 'id'", "'x'", "integer"]),
         ("bad.parquet", "id,name\n1,a\n", ["Parquet"]),
     ],
     ids=lambda v: v if isinstance(v, str) and len(v) < 12 else "",

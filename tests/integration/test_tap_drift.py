@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from file_bytes import parquet_of
 from warehouses import Warehouse
 
 from local_cloud.programs import Programs, Ran
@@ -42,17 +40,11 @@ def source(s3: Any, bucket: str, run: Programs) -> Source:
     return Source(s3, bucket, run)
 
 
-def parquet(**columns: Any) -> bytes:
-    out = io.BytesIO()
-    pq.write_table(pa.table(columns), out)
-    return out.getvalue()
-
-
 def test_new_columns_and_bad_rows_arrive(source: Source, warehouse: Warehouse) -> None:
     """The schema is that of the newest file; the older ones have another column and a broken line."""
     source.put("1.csv", "id,more\n1,1.5\n2,\n")
     source.put("2.jsonl", '{"id": 3, "n": 6}\n{"id": 4, "n"\n')
-    source.put("3.parquet", parquet(id=[5], n=[7]))
+    source.put("3.parquet", parquet_of(id=[5], n=[7]))
     ran = source.run({"on_bad_row": "rescue"})
     assert {tuple(m["schema"]["properties"]) for m in ran.of_type("SCHEMA")} >= {("id", "n", "_sdc_rescued")}
     warehouse.load(ran.messages)
@@ -76,7 +68,7 @@ def test_objects_that_are_batch_files_already_are_loaded_where_they_are(
     rows = [{"id": n, "name": f"née {n}"} for n in range(50)]
     for number, some in enumerate((rows[:20], rows[20:])):
         lines = "".join(json.dumps(r) + "\n" for r in some)
-        table = parquet(id=[r["id"] for r in some], name=[r["name"] for r in some])
+        table = parquet_of(id=[r["id"] for r in some], name=[r["name"] for r in some])
         source.put(
             f"{number}.{kind}" + ".gz" * (kind == "jsonl"),
             table if kind == "parquet" else gzip.compress(lines.encode()),

@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
+import file_bytes
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -140,9 +141,7 @@ def column(values: list[Any], t: pa.DataType) -> pa.Array:
 
 
 def parquet(rows: list[Row], types: Types) -> bytes:
-    out = io.BytesIO()
-    pq.write_table(pa.table({name: column([r.get(name) for r in rows], t) for name, t in types.items()}), out)
-    return out.getvalue()
+    return file_bytes.parquet(pa.table({name: column([r.get(name) for r in rows], t) for name, t in types.items()}))
 
 
 @pytest.mark.parametrize("mode", MODES)

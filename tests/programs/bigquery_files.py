@@ -8,16 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import fastavro
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 Load = Callable[..., Any]
-
-
-def parquet(**columns: Any) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(pa.table(columns), sink)
-    return sink.getvalue()
 
 
 def avro(rows: list[dict[str, Any]], *fields: tuple[str, Any], codec: str = "deflate") -> bytes:

@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 from typing import Any
 
-import fastavro
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from pyarrow import orc
+from file_bytes import WRITERS
 
 from singer_arrow.errors import DataError, DriftError
 from singer_arrow.formats import FORMATS, RESCUED, Course, ReadOptions
-from singer_arrow.formats.avro_schema import to_avro_schema
 from singer_arrow.schema import json_field
 
 RESCUE = json_field(RESCUED)
 NAMES = ["a.parquet", "a.arrow", "a.avro", "a.orc"]
 each = pytest.mark.parametrize("name", NAMES)
-
-
-def written(table: pa.Table, name: str, **options: Any) -> bytes:
-    out = io.BytesIO()
-    match name[2:]:
-        case "parquet":
-            pq.write_table(table, out, **options)
-        case "arrow":
-            with pa.ipc.new_file(out, table.schema) as writer:
-                writer.write_table(table)
-        case "avro":
-            fastavro.writer(out, to_avro_schema(table.schema), table.to_pylist())
-        case "orc":
-            sink = pa.BufferOutputStream()
-            orc.write_table(table, sink)
-            return bytes(sink.getvalue())
-    return out.getvalue()
 
 
 class Reading:
@@ -46,7 +25,7 @@ class Reading:
     def __init__(self, objects: Any, name: str, table: pa.Table, schema: pa.Schema, **options: Any) -> None:
         self.course, self.rows, self.error = Course(), list[dict[str, Any]](), None
         known = options.pop("known", frozenset(schema.names))
-        reader = objects.reader(written(table, name, **options.pop("file", {})), name)
+        reader = objects.reader(WRITERS[name[2:]](table, **options.pop("file", {})), name)
         batches = FORMATS[name[2:]].read(reader, schema, ReadOptions(known=known, **options), self.course)
         try:
             for batch in batches:
@@ -263,11 +242,11 @@ def test_all_kinds_of_values_are_rescued_as_json(objects: Any) -> None:
 def test_the_rest_of_a_course_has_the_same_rescues(objects: Any, name: str) -> None:
     schema, options = pa.schema([*INTEGERS, RESCUE]), ReadOptions(on_bad_row="rescue", batch_rows=2)
     first, places, course = [], [], Course()
-    for batch in FORMATS[name[2:]].read(objects.reader(written(BAD, name), name), schema, options, course):
+    for batch in FORMATS[name[2:]].read(objects.reader(WRITERS[name[2:]](BAD), name), schema, options, course):
         first.append(batch)
         places.append(course.place)
     for i, place in enumerate(places):
-        reader = objects.reader(written(BAD, name), name)
+        reader = objects.reader(WRITERS[name[2:]](BAD), name)
         rest = FORMATS[name[2:]].read(reader, schema, options, Course(place=place))
         assert list(rest) == first[i + 1 :]
 

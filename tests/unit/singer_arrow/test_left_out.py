@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
 from typing import Any
 
-import fastavro
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from pyarrow import orc
+from file_bytes import WRITERS
 
 from singer_arrow.errors import DataError, DriftError
 from singer_arrow.formats import FORMATS, RESCUED, Course, ReadOptions
 from singer_arrow.formats import jsonl_careful as careful
-from singer_arrow.formats.avro_schema import to_avro_schema
 from singer_arrow.formats.drift import without
 from singer_arrow.schema import is_json, json_field, merge_schemas
 
@@ -70,20 +66,7 @@ def written(name: str, rows: list[dict[str, Any]], file: pa.Schema) -> bytes:
     if name == "list.json":
         return json.dumps(rows).encode()
     table = pa.Table.from_pylist([{**r, "m": list(r["m"].items())} for r in rows], file)
-    out = io.BytesIO()
-    match name[2:]:
-        case "parquet":
-            pq.write_table(table, out)
-        case "arrow":
-            with pa.ipc.new_file(out, table.schema) as writer:
-                writer.write_table(table)
-        case "avro":
-            fastavro.writer(out, to_avro_schema(table.schema), rows)
-        case "orc":
-            sink = pa.BufferOutputStream()
-            orc.write_table(table, sink)
-            return bytes(sink.getvalue())
-    return out.getvalue()
+    return WRITERS[name[2:]](table)
 
 
 class Reading:

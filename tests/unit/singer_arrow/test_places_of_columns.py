@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyarrow import orc
+from file_bytes import avro, ipc, orc, parquet
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS, Course, Place, ReadOptions, detect_format
-from singer_arrow.formats.avro_schema import to_avro_schema
 from singer_arrow.reading.budget import Budget
 from singer_arrow.reading.objects import ObjectReader
 
@@ -42,41 +40,15 @@ def steps(reader: ObjectReader, kind: str, schema: pa.Schema, place: Place | Non
     return [Step(batch, course.place) for batch in found]
 
 
-def parquet(table: pa.Table, **options: Any) -> bytes:
-    out = io.BytesIO()
-    pq.write_table(table, out, **options)
-    return out.getvalue()
-
-
-def ipc(table: pa.Table, rows: int, new: Any = pa.ipc.new_file) -> bytes:
-    out = io.BytesIO()
-    with new(out, table.schema) as writer:
-        writer.write_table(table, rows)
-    return out.getvalue()
-
-
-def avro(table: pa.Table, codec: str = "null", interval: int = 700) -> bytes:
-    out = io.BytesIO()
-    header = {**to_avro_schema(table.schema), "name": "row"}
-    fastavro.writer(out, header, table.to_pylist(), codec, sync_interval=interval)
-    return out.getvalue()
-
-
-def stripes(table: pa.Table) -> bytes:
-    out = pa.BufferOutputStream()
-    orc.write_table(table, out, batch_size=64, stripe_size=1000)
-    return bytes(out.getvalue())
-
-
 FLAT = TABLE.select(["n", "t"])
 FILES = {
     **{f"{rows}.parquet": (TABLE, parquet(TABLE, row_group_size=rows)) for rows in (64, 300, ROWS)},
     "a.arrow": (TABLE, ipc(TABLE, 300)),
     "a.arrows": (TABLE, ipc(TABLE, 64, pa.ipc.new_stream)),
-    "a.avro": (TABLE, avro(TABLE)),
-    "flat.avro": (FLAT, avro(FLAT, "deflate")),
-    "a.avro.gz": (FLAT, gzip.compress(avro(FLAT))),
-    "a.orc": (TABLE, stripes(TABLE)),
+    "a.avro": (TABLE, avro(TABLE, sync_interval=700)),
+    "flat.avro": (FLAT, avro(FLAT, "deflate", sync_interval=700)),
+    "a.avro.gz": (FLAT, gzip.compress(avro(FLAT, sync_interval=700))),
+    "a.orc": (TABLE, orc(TABLE, batch_size=64, stripe_size=1000)),
 }
 
 
@@ -124,7 +96,7 @@ def test_blocks_before_the_place_are_not_fetched(objects: Any, monkeypatch: Any)
     monkeypatch.setattr("singer_arrow.formats.avro._GROUP_BYTES", 500_000)
     monkeypatch.setattr("singer_arrow.reading.objects.SMALL_OBJECT", 100_000)
     table = pa.table({"t": [f"{i * 7919:0100}" for i in range(40_000)]})
-    data = avro(table, interval=20_000)
+    data = avro(table, sync_interval=20_000)
     first = steps(objects.reader(data, "a.avro", listed=True), "avro", table.schema)
     place = first[3].place
     assert place is not None

@@ -11,10 +11,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import file_bytes
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyarrow import orc
 from workbooks import xlsx
 
 from singer_arrow.batch.message import Batch
@@ -383,7 +383,7 @@ def test_where_files_end_depends_neither_on_timing_nor_on_where_a_reading_begins
 
 
 def _file(name: str, rows: int) -> bytes:
-    table, out = pa.table({"a": range(rows), "b": range(rows)}), pa.BufferOutputStream()
+    table = pa.table({"a": range(rows), "b": range(rows)})
     if name.endswith(".avro"):
         import polars as pl
 
@@ -396,11 +396,8 @@ def _file(name: str, rows: int) -> bytes:
     if name.endswith(".fixed_width"):
         return "".join(f"{n:8}{n:8}\n" for n in range(rows)).encode()
     if name.endswith(".orc"):
-        orc.write_table(table, out, batch_size=1024, stripe_size=1000)
-    else:
-        with pa.ipc.new_file(out, table.schema) as writer:
-            writer.write_table(table, 1_000)
-    return bytes(out.getvalue())
+        return file_bytes.orc(table, batch_size=1024, stripe_size=1000)
+    return file_bytes.ipc(table, 1_000)
 
 
 @pytest.mark.parametrize("name", ["a.avro", "a.arrow", "a.orc", "a.xlsx", "a.fixed_width"])
