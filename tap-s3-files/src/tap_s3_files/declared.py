@@ -21,15 +21,15 @@ def _text(name: str, description: str, **more: Any) -> th.Property[str]:
 _CSV = th.ObjectType(
     _text(
         "delimiter",
-        "What parts the values of a line; by default a tab in `.tsv` and `.tab`, `|` in `.psv`, else what the head of "
-        "each file tells: a comma, a semicolon, a tab or `|`.",
+        "What separates the values of a line; by default a tab in `.tsv` and `.tab`, `|` in `.psv`, otherwise "
+        "detected at the beginning of each file: a comma, a semicolon, a tab or `|`.",
     ),
-    _text("quote", "What quotes a value. Empty: nothing does.", default='"'),
-    _text("escape", "What escapes a quote inside a quoted value; by default quotes are doubled."),
+    _text("quote", "Character that quotes a value. Empty: none.", default='"'),
+    _text("escape", "Character that escapes a quote inside a quoted value; by default quotes are doubled."),
     _text(
         "encoding",
-        "Encoding of the text, by Python's names. Where it is UTF-8, files that begin with the byte order mark of "
-        "UTF-16 or UTF-32 are read as that.",
+        "Encoding of the text, by its Python name. With UTF-8, files that begin with the byte order mark of UTF-16 "
+        "or UTF-32 are read as that.",
         default="utf-8",
     ),
     th.Property("header", th.BooleanType, default=True, description="Whether the first line names the columns."),
@@ -50,21 +50,21 @@ _STREAM = th.ObjectType(
         th.CustomType({"type": ["string", "array"], "items": {"type": "string"}}),
         required=True,
         description=(
-            "Which objects: a URL with wildcards (`*`, `**`, `?`, `[abc]`, `{a,b}`), or a list of such. "
+            "Which objects: a URL with wildcards (`*`, `**`, `?`, `[abc]`, `{a,b}`), or a list of such URLs. "
             "`s3://`, `gs://`, `az://`, or a local path. A path that ends with `/` means all objects below it. "
             "`{date:%Y/%m/%d}` stands for the dates from `start_date` to `end_date`. `{country:*}` is a wildcard "
-            "with a name: what stands in its place becomes a column `country`."
+            "with a name: what it matches becomes a column `country`."
         ),
     ),
     _text(
         "format",
-        "Format of the objects; `auto`: told by each object's name.",
+        "Format of the objects; `auto`: from each object's name.",
         allowed_values=["auto", *FORMATS],
         default="auto",
     ),
     _text(
         "compression",
-        "Compression of the objects; `auto`: told by their first bytes and their names.",
+        "Compression of the objects; `auto`: from their first bytes and names.",
         allowed_values=["auto", *CODECS],
         default="auto",
     ),
@@ -73,7 +73,7 @@ _STREAM = th.ObjectType(
         "schema",
         th.ObjectType(additional_properties=th.StringType),
         description=(
-            "Types of columns, where the inferred ones are not wanted: string, integer, number, boolean, date, time, "
+            "Types of columns, overriding the inferred ones: string, integer, number, boolean, date, time, "
             "timestamp, decimal(p,s), binary, json, or an Arrow type such as int32, uint64, float32."
         ),
     ),
@@ -82,7 +82,8 @@ _STREAM = th.ObjectType(
         "csv",
         _CSV,
         description=(
-            "How CSV files are written; what of it lines, columns of fixed width and workbooks have holds for them too."
+            "How CSV files are written. Options that make sense for lines, fixed-width files and workbooks apply to "
+            "them too."
         ),
     ),
     th.Property(
@@ -90,11 +91,16 @@ _STREAM = th.ObjectType(
         th.ArrayType(
             th.ObjectType(
                 _text("name", "Name of the column.", required=True),
-                th.Property("start", th.IntegerType(minimum=1), required=True, description="Its first character."),
-                th.Property("width", th.IntegerType(minimum=1), required=True, description="How many it has."),
+                th.Property(
+                    "start",
+                    th.IntegerType(minimum=1),
+                    required=True,
+                    description="Its first character, counted from 1.",
+                ),
+                th.Property("width", th.IntegerType(minimum=1), required=True, description="Its number of characters."),
             )
         ),
-        description="Where the columns of files of fixed width stand on each line, in characters; the first is 1.",
+        description="Positions of the columns on each line of fixed-width files, in characters.",
     ),
     th.Property(
         "excel",
@@ -105,19 +111,19 @@ _STREAM = th.ObjectType(
                 description="Which sheet: its name, or its number from 1; by default the first.",
             )
         ),
-        description="What is read of workbooks.",
+        description="How workbooks are read.",
     ),
     _text(
         "on_bad_row",
-        "What happens to a row that cannot be read, or that holds a value which does not fit its column: `fail` ends "
-        "the run and names file, line and column; `skip` leaves it out and counts it; `rescue` keeps it with what does "
-        "not fit in the column `_sdc_rescued`.",
+        "What to do with a row that cannot be read, or with a value that does not fit its column: `fail` ends the "
+        "run and names file, line and column; `skip` leaves the row out and counts it; `rescue` keeps it, with what "
+        "does not fit in the column `_sdc_rescued`.",
         allowed_values=["fail", "skip", "rescue"],
         default="fail",
     ),
     _text(
         "on_drift",
-        "What happens when a file has columns that the schema lacks, or other types: `evolve` sends a wider SCHEMA "
+        "What to do if a file has columns that the schema lacks, or other types: `evolve` sends a wider SCHEMA "
         "before its rows; `fail` ends the run and names file, column and both types; `rescue` puts what does not fit "
         "into the column `_sdc_rescued`.",
         allowed_values=["evolve", "fail", "rescue"],
@@ -125,7 +131,7 @@ _STREAM = th.ObjectType(
     ),
     _text(
         "archived",
-        "What happens to objects in an archive (GLACIER, DEEP_ARCHIVE) that were not restored: `fail` ends the run, "
+        "What to do with archived objects (GLACIER, DEEP_ARCHIVE) that were not restored: `fail` ends the run, "
         "`skip` leaves them out for good.",
         allowed_values=["fail", "skip"],
         default="fail",
@@ -135,8 +141,8 @@ _STREAM = th.ObjectType(
         th.BooleanType,
         default=False,
         description=(
-            "Add a column for each folder such as `year=2024` in the keys: an integer, a date or text, if `schema` "
-            "does not say another type."
+            "Add a column for each folder such as `year=2024` in the keys: an integer, a date or text, unless "
+            "`schema` sets another type."
         ),
     ),
 )
@@ -148,34 +154,37 @@ _BATCH = th.ObjectType(
             _text("format", "Format of batch files.", allowed_values=[*BATCH_COMPRESSIONS], required=True),
             _text(
                 "compression",
-                "Of batch files: `zstd` (default), `snappy`, `gzip` or `none` for parquet, `gzip` or `none` for jsonl.",
+                "Compression of batch files: `zstd` (default), `snappy`, `gzip` or `none` for parquet, `gzip` "
+                "(default) or `none` for jsonl.",
                 allowed_values=["zstd", "snappy", "gzip", "none"],
             ),
         ),
         required=True,
-        description="What batch files are.",
+        description="Format of batch files.",
     ),
     th.Property(
         "storage",
         th.ObjectType(
-            _text("root", "URL below which batch files are: `s3://`, `gs://`, `az://`, `file://`.", required=True),
-            _text("prefix", "Text that the names of batch files begin with."),
+            _text(
+                "root", "URL below which batch files are written: `s3://`, `gs://`, `az://`, `file://`.", required=True
+            ),
+            _text("prefix", "Prefix of the names of batch files."),
         ),
         required=True,
-        description="Where batch files are.",
+        description="Where batch files are written.",
     ),
     th.Property(
         "target_file_mb",
         th.NumberType(exclusive_minimum=0),
-        description="About how many megabytes a batch file holds.",
+        description="Roughly how many megabytes a batch file holds; see the operations guide for how they are counted.",
         default=128,
     ),
 )
 
 CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
-    th.Property("streams", th.ArrayType(_STREAM), required=True, description="The streams, each from its own objects."),
+    th.Property("streams", th.ArrayType(_STREAM), required=True, description="The streams, each with its own objects."),
     th.Property(
-        "start_date", th.DateTimeType, description="Only objects changed at this time or later. No zone means UTC."
+        "start_date", th.DateTimeType, description="Only objects changed at this time or later. Without a zone: UTC."
     ),
     th.Property("end_date", th.DateTimeType, description="Only objects changed before this time."),
     th.Property(
@@ -183,8 +192,8 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
         th.ObjectType(
             _text(
                 "method",
-                "How new objects are found. `polling`: by listing. `sqs`: by the events that S3 sends to a queue. "
-                "`inventory`: in the lists that S3 Inventory writes.",
+                "How new objects are found. `polling`: by listing. `sqs`: from the events that S3 sends to a queue. "
+                "`inventory`: from the lists that S3 Inventory writes.",
                 allowed_values=["polling", "sqs", "inventory"],
                 default="polling",
             ),
@@ -192,8 +201,9 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
                 "overlap_minutes",
                 th.NumberType(minimum=0),
                 description=(
-                    "For polling and inventory: how many minutes after its time of last change an object may appear in "
-                    "listings and still be read; by default 10, for inventory 2880. Needs a plan root: `plan_root`."
+                    "For polling and inventory: how many minutes after its time of last change an object may appear "
+                    "in listings and still be read; by default 10, for inventory 2880. Requires a plan root: "
+                    "`plan_root`."
                 ),
             ),
             th.Property(
@@ -201,14 +211,14 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
                 th.BooleanType,
                 default=False,
                 description=(
-                    "For polling: keys of later objects come after those of earlier ones, as with dates in them, "
-                    "and none is overwritten. A listing then begins where the last run ended."
+                    "For polling: a promise that keys of later objects sort after those of earlier ones, as with "
+                    "dates in them, and that none is overwritten. A listing then begins where the last run ended."
                 ),
             ),
             _text(
                 "manifest_url",
-                "For inventory: URL of a `manifest.json` of S3 Inventory, or of the folder of an inventory's "
-                "configuration, which ends with `/`: then the newest one below it counts.",
+                "For inventory: URL of a `manifest.json` of S3 Inventory, or of the folder of an inventory "
+                "configuration, ending with `/`: then the newest one below it is used.",
             ),
             _text("queue_url", "For sqs: URL of the queue."),
             th.Property(
@@ -216,40 +226,42 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
                 th.IntegerType(minimum=3, maximum=43200),
                 default=300,
                 description=(
-                    "For sqs: seconds after which a message comes again if this process has died; while it lives, it "
-                    "keeps the messages that it works on invisible."
+                    "For sqs: seconds after which a message comes again if this process has died; while it runs, it "
+                    "keeps the messages it works on invisible."
                 ),
             ),
             th.Property(
                 "max_wait_seconds",
                 th.NumberType(minimum=0),
                 default=20,
-                description="For sqs: the run ends when the queue was dry for so many seconds.",
+                description="For sqs: the run ends when the queue has been empty for this many seconds.",
             ),
             _text(
                 "unmatched_events",
-                "For sqs: what happens to messages that name no object of a stream: `keep` leaves them in the queue, "
-                "others may need them; `delete` deletes them, for a queue that nobody else reads.",
+                "For sqs: what to do with messages that name no object of a stream: `keep` leaves them in the queue "
+                "for others; `delete` deletes them, for a queue that nobody else reads.",
                 allowed_values=["keep", "delete"],
                 default="keep",
             ),
         ),
-        description="How the tap learns of new objects.",
+        description="How the tap finds new objects.",
     ),
     th.Property(
         "batch_config",
         _BATCH,
-        description="BATCH messages: format and place of the batch files. Without it RECORD messages are sent.",
+        description="Send BATCH messages: format and place of the batch files. Without it, RECORD messages are sent.",
     ),
-    _text("plan_root", "URL below which the plans of unfinished runs are kept; by default the batch storage's root."),
+    _text(
+        "plan_root", "URL below which the plans of unfinished runs are kept; by default the root of the batch storage."
+    ),
     th.Property(
         "passthrough",
         th.BooleanType,
         default=False,
         description=(
-            "Put objects that are batch files already into manifests as they are, without reading their rows: Parquet "
-            "with the columns and types of SCHEMA, or JSON Lines with gzip. The target must be able to read them where "
-            "they are. Others are converted, and the log says why; metadata_columns must be false."
+            "Put objects that already are batch files into manifests as they are, without reading their rows: "
+            "Parquet with the columns and types of SCHEMA, or gzip JSON Lines. The target must be able to read them "
+            "where they are. Other objects are converted, and the log says why; metadata_columns must be false."
         ),
     ),
     th.Property(
@@ -265,15 +277,15 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
     th.Property(
         "max_workers",
         th.IntegerType(minimum=1),
-        description="Objects converted at once. Default: as many as there are cores, at least 2.",
+        description="Objects converted at the same time. Default: the number of cores, at least 2.",
     ),
     th.Property(
         "memory_limit_mb",
         th.IntegerType(minimum=64),
         default=512,
         description=(
-            "Megabytes of data in memory, of all objects that are being converted: fetched, decoded, or gathered for a "
-            "row group. The process takes up to 250 more."
+            "Megabytes of data in memory, for all objects that are being converted: fetched, decoded, or gathered "
+            "for a row group. The process takes up to 250 more."
         ),
     ),
     th.Property(
@@ -282,17 +294,17 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
         default=False,
         description="Send ACTIVATE_VERSION for streams that the catalog replicates as FULL_TABLE.",
     ),
-    _text("executor", "Where objects are converted. Only `threads` is available yet.", default="threads"),
+    _text("executor", "Where objects are converted. Only `threads` is available so far.", default="threads"),
     th.Property(
         "schema_sample_files",
         th.IntegerType(minimum=1),
         default=5,
-        description="How many objects of a stream, newest and oldest, its schema is inferred from.",
+        description="From how many objects of a stream, newest and oldest, its schema is inferred.",
     ),
     th.Property(
         "schema_sample_mb",
         th.NumberType(exclusive_minimum=0),
         default=1,
-        description="Megabytes of each of them that are looked at, where the format has no schema of its own.",
+        description="How many megabytes of each of them are sampled, for formats without a schema of their own.",
     ),
 ).to_dict()

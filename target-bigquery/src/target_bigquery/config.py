@@ -35,17 +35,18 @@ _MEMBER = re.compile(r"(?:user|group|serviceAccount|domain|principal|principalSe
 
 
 SETTINGS: dict[str, Any] = {
-    "project": {"type": "string", "minLength": 1, "description": "Google Cloud project that holds the dataset."},
+    "project": {"type": "string", "minLength": 1, "description": "Google Cloud project of the dataset."},
     "dataset": text("Dataset to load into; created if it does not exist. Required, here or as default_target_schema."),
-    "default_target_schema": text("The same as dataset, under the name that Meltano fills in by itself."),
-    "location": text("Location of the dataset, such as EU or us-east1; an existing dataset must be there."),
-    "credentials_path": text("File of Google credentials. Without any, application default credentials are used."),
-    "credentials_json": secret("Google credentials as JSON, instead of a file.", "object"),
+    "default_target_schema": text("The same as dataset, under the name that Meltano sets by itself."),
+    "location": text("Location of the dataset, such as EU or us-east1; an existing dataset must already be there."),
+    "credentials_path": text("File with Google credentials. By default, application default credentials are used."),
+    "credentials_json": secret("Google credentials as JSON instead of a file.", "object"),
     "impersonate_service_account": text("E-mail address of a service account to act as."),
-    "api_endpoint": text("URL of the BigQuery API; outside googleapis.com only credentials that are set are sent."),
+    "api_endpoint": text("URL of the BigQuery API; outside googleapis.com only explicitly set credentials are sent."),
     "load_method": LOADS["load_method"],
     "load_format": choice(
-        "What load jobs get: auto is Parquet, and Avro for tables with JSON columns, which Parquet cannot fill.",
+        "Format of uploads for load jobs: auto is Parquet, or Avro for tables with JSON columns, which Parquet "
+        "cannot fill.",
         "auto",
         "auto",
         "parquet",
@@ -53,25 +54,25 @@ SETTINGS: dict[str, Any] = {
         "jsonl",
     ),
     "load_via": choice(
-        "How rows get there: load_job by files, which costs nothing; storage_write by the Storage Write API, which "
-        "counts no load jobs, and has rows of RECORD messages in the table within seconds (append-only).",
+        "How rows are loaded: load_job uses files, which is free; storage_write uses the Storage Write API, which "
+        "needs no load jobs, and puts the rows of RECORD messages into the table within seconds (append-only).",
         LOAD_JOB,
         LOAD_JOB,
         STORAGE_WRITE,
     ),
     "storage_write_endpoint": text(
-        "Address of the Storage Write API, where it is not Google's own: host:port, or http://host:port without TLS."
+        "Address of the Storage Write API, if not Google's own: host:port, or http://host:port without TLS."
     ),
     "gcs_stage": text(
-        "gs://bucket/prefix, where the dataset is: files are put there first, and one load job takes all that "
-        "max_batch_mb and max_batch_age_seconds gather, large files too. Parquet files that are on Google Cloud "
-        "Storage already are loaded where they are."
+        "gs://bucket/prefix in the dataset's location: files are put there first, and one load job takes everything "
+        "that max_batch_mb and max_batch_age_seconds gather, large files too. Parquet files already on Google Cloud "
+        "Storage are loaded where they are."
     ),
-    "max_parallel_loads": {**LOADS["max_parallel_loads"], "description": "Load jobs that run at once."},
+    "max_parallel_loads": {**LOADS["max_parallel_loads"], "description": "Load jobs that run at the same time."},
     "max_batch_age_seconds": {
         **LOADS["max_batch_age_seconds"],
-        "description": "BATCH messages of one stream are gathered into one load job for at most so long. "
-        "BigQuery allows 1,500 load jobs a table and day: one a minute.",
+        "description": "BATCH messages of a stream are gathered into one load job for at most this long. BigQuery "
+        "allows 1,500 load jobs per table and day: one a minute.",
     },
     "max_batch_mb": LOADS["max_batch_mb"],
     "hard_delete": LOADS["hard_delete"],
@@ -83,15 +84,15 @@ SETTINGS: dict[str, Any] = {
     "max_bad_rows": LOADS["max_bad_rows"],
     "partition_by": text_by_stream(
         "Column by which new tables are partitioned, as `column` or `column:unit` (hour, day, month, year); or an "
-        "object from streams (also patterns: `events_*`) to columns."
+        "object from streams (or patterns: `events_*`) to columns."
     ),
     "cluster_by": names_by_stream(
-        "Up to four columns by which new tables are clustered; or an object from streams to such lists."
+        "Up to four columns by which new tables are clustered; or an object from streams (or patterns) to such lists."
     ),
     "keys_stay_in_partition": flag_by_stream(
-        "For upsert: the value of the column by which a table is partitioned never changes for a key, so a MERGE reads "
-        "only the partitions of the rows that come, also where that column is no key. Where it does change, the row is "
-        "in the table twice from then on. Or an object from streams (also patterns) to true and false."
+        "For upsert: a promise that the value of the partitioning column never changes for a key, so that a MERGE "
+        "reads only the partitions of the arriving rows even if that column is not a key. If it does change, the row "
+        "is in the table twice from then on. Or an object from streams (or patterns) to true and false."
     ),
     "nested": choice(
         "What nested objects and lists become: record makes RECORD and REPEATED columns, json makes JSON columns.",
@@ -101,7 +102,7 @@ SETTINGS: dict[str, Any] = {
     ),
     "labels": {
         "type": ["object", "null"],
-        "description": "Labels for the tables and jobs that are created.",
+        "description": "Labels of the tables and jobs that are created.",
         "additionalProperties": {"type": "string"},
     },
     "kms_key": text(
@@ -115,11 +116,13 @@ SETTINGS: dict[str, Any] = {
     **PLACES,
     "grants": {
         "type": ["object", "null"],
-        "description": "Who may use new tables: an object from roles (`roles/bigquery.dataViewer`, ...) to lists of "
-        "`user:E-MAIL`, `group:E-MAIL`, `serviceAccount:E-MAIL` or `domain:NAME`.",
+        "description": "Who gets roles on new tables: an object from roles (`roles/bigquery.dataViewer`, ...) to "
+        "lists of `user:E-MAIL`, `group:E-MAIL`, `serviceAccount:E-MAIL` or `domain:NAME`.",
         "additionalProperties": {"type": "array", "items": {"type": "string", "minLength": 1}},
     },
-    "bytes_billed_limit": number("Most bytes that one query job may bill; one that would exceed it fails.", minimum=1),
+    "bytes_billed_limit": number(
+        "Most bytes that one query job may bill; a query that would exceed it fails.", minimum=1
+    ),
 }
 
 

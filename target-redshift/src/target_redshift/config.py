@@ -36,57 +36,57 @@ _CREDENTIALS = ("profile", "access_key_id", "secret_access_key", "session_token"
 _ROLES = re.compile(r"default|arn:aws[a-z-]*:iam::\d{12}:role/[\w+=.@/-]+", re.ASCII | re.IGNORECASE)
 
 SETTINGS: dict[str, Any] = {
-    "host": text("Host of the cluster or workgroup. With iam it may be left out."),
+    "host": text("Host of the cluster or workgroup. Optional with iam."),
     "port": {
         **number("Port of the cluster or workgroup.", PORT, minimum=1),
         "maximum": 65535,
     },
     "dbname": {"type": "string", "minLength": 1, "description": "Database to load into."},
-    "user": text("User of the database. With iam it may be left out."),
-    "password": secret("Password of the user."),
+    "user": text("Database user. Optional with iam."),
+    "password": secret("Password of the database user."),
     "iam": {
         "type": ["object", "null"],
-        "description": "Log in with temporary credentials that AWS gives, instead of a user and a password.",
+        "description": "Log in with temporary credentials from AWS instead of a user and password.",
         "properties": {
-            "cluster_identifier": text("Name of a provisioned cluster; it needs db_user."),
+            "cluster_identifier": text("Name of a provisioned cluster; requires db_user."),
             "workgroup": text("Name of a serverless workgroup."),
             "region": text("Region of the cluster or workgroup."),
-            "db_user": text("User of the database, for a provisioned cluster."),
+            "db_user": text("Database user, for a provisioned cluster."),
             **{name: AWS["properties"][name] for name in _CREDENTIALS},
         },
     },
-    "ssl": flag("Encrypt the connection, and check who is at its other end.", default=True),
+    "ssl": flag("Encrypt the connection, and check the server's certificate.", default=True),
     "sslmode": {
         "type": ["string", "null"],
         "enum": ["verify-ca", "verify-full", None],
-        "description": "What is checked of who is there: verify-ca that its certificate is trusted, verify-full also "
-        "that it is one for host. Not set: verify-full, but a name that differs is only warned of.",
+        "description": "How the server's certificate is checked: verify-ca requires that it is trusted, verify-full "
+        "also that it is for host. Not set: verify-full, but a name that differs is only a warning.",
     },
-    "query_group": text("Query group of all statements, by which workload management finds their queue."),
+    "query_group": text("Query group of all statements, by which workload management chooses their queue."),
     "default_target_schema": text("Schema to load into; created if it does not exist. Required."),
     "s3_stage": text(
-        "s3://bucket/prefix where manifests, and files that are not on S3 yet, are put for COPY, in the region of the "
-        "cluster. Required."
+        "s3://bucket/prefix for manifests, and for files that are not on S3 yet; in the cluster's region. Required."
     ),
     "aws": AWS,
     "copy_role_arn": text(
-        "Role with which Redshift reads S3, or several with commas: each assumes the next; or default. "
-        "Without it, COPY gets temporary credentials of aws."
+        "Role with which Redshift reads S3; or several, separated by commas, each assuming the next; or default. "
+        "Without it, COPY gets temporary credentials from aws."
     ),
     "load_method": LOADS["load_method"],
     "load_format": choice(
-        "What is uploaded for COPY; auto means Parquet. Files on S3 that COPY takes as they are need no upload.",
+        "Format of uploads for COPY; auto means Parquet. Files on S3 that COPY can load as they are need no upload.",
         "auto",
         "auto",
         *FORMATS,
     ),
     "slices": number(
-        "Slices of the cluster: uploads have a multiple of it. Asked from the cluster if not set.", minimum=1
+        "Slices of the cluster: the number of uploaded files is a multiple of it. Queried from the cluster if not set.",
+        minimum=1,
     ),
-    "max_parallel_loads": {**LOADS["max_parallel_loads"], "description": "COPYs that run at once."},
+    "max_parallel_loads": {**LOADS["max_parallel_loads"], "description": "COPYs that run at the same time."},
     "max_batch_age_seconds": {
         **LOADS["max_batch_age_seconds"],
-        "description": "BATCH messages of one stream are gathered into one COPY for at most so long.",
+        "description": "BATCH messages of a stream are gathered into one COPY for at most this long.",
     },
     "max_batch_mb": LOADS["max_batch_mb"],
     "hard_delete": LOADS["hard_delete"],
@@ -99,42 +99,43 @@ SETTINGS: dict[str, Any] = {
     **PLACES,
     "dist_key": {
         "type": ["string", "object", "null"],
-        "description": "Column by which rows of new tables are spread over the slices; or an object from streams (also "
-        "patterns: `events_*`) to columns.",
+        "description": "Column by which the rows of new tables are distributed over the slices; or an object from "
+        "streams (or patterns: `events_*`) to columns.",
         "additionalProperties": {"type": "string"},
     },
     "sort_keys": {
         "type": ["array", "object", "null"],
-        "description": "Columns by which rows of new tables are sorted; or an object from streams to such lists.",
+        "description": "Columns by which the rows of new tables are sorted; or an object from streams (or patterns) "
+        "to such lists.",
         "items": {"type": "string"},
         "additionalProperties": {"type": "array", "items": {"type": "string"}},
     },
     "varchar_max": {
         **number(
-            "Most bytes that a VARCHAR column may grow to; what becomes of longer texts, long_text says.",
+            "Most bytes that a VARCHAR column may grow to; for longer texts see long_text.",
             MAX_VARCHAR,
             minimum=1,
         ),
         "maximum": MAX_VARCHAR,
     },
     "long_text": choice(
-        "What becomes of texts with more bytes: fail ends the run and says where the text is; rescue puts them whole "
-        "into the SUPER column `_sdc_long_text` of their row; super makes new columns of text SUPER, and Parquet files "
-        "with text are then converted. SUPER takes up to 4 MB, but more than 65,535 bytes of a text only if the "
-        "cluster's enable_large_strings_opt_in is on. A key that is too long is always an error.",
+        "What to do with texts that are too long for VARCHAR: fail ends the run and says where the text is; rescue "
+        "puts them whole into the SUPER column `_sdc_long_text` of their row; super makes new text columns SUPER, "
+        "and Parquet files with text are then converted. SUPER takes up to 4 MB, but more than 65,535 bytes of one "
+        "text only if the cluster's enable_large_strings_opt_in is on. A key that is too long is always an error.",
         FAIL,
         *CHOICES,
     ),
     "nul_text": choice(
-        "What becomes of NUL characters in text, which Redshift does not take: replace puts the symbol \u2400 in their "
-        "place, remove takes them out, both say so; fail ends the run.",
+        "What to do with NUL characters in text, which Redshift does not accept: replace puts the symbol \u2400 in "
+        "their place, remove removes them, both say so; fail ends the run.",
         nuls.REPLACE,
         *nuls.CHOICES,
     ),
     "grants": {
         "type": ["object", "null"],
-        "description": "Who may use new tables: an object from privileges (select, insert, ...) to lists of users, "
-        "`group:name`, `role:name` or `public`.",
+        "description": "Who gets privileges on new tables: an object from privileges (select, insert, ...) to lists "
+        "of users, `group:name`, `role:name` or `public`.",
         "additionalProperties": {"type": "array", "items": {"type": "string", "minLength": 1}},
     },
 }

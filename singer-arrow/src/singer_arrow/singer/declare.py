@@ -83,17 +83,25 @@ LOADS: dict[str, dict[str, Any]] = {
         UPSERT,
         OVERWRITE,
     ),
-    "max_parallel_loads": number("Loads that run at once.", 4, minimum=1),
+    "max_parallel_loads": number("Loads that run at the same time.", 4, minimum=1),
     "max_batch_age_seconds": number(
-        "BATCH messages of one stream are gathered into one load for at most so long.", 60, minimum=0, whole=False
+        "BATCH messages of a stream are gathered into one load for at most this long.", 60, minimum=0, whole=False
     ),
-    "max_batch_mb": {**number("And until they weigh so much.", 512, minimum=0, whole=False), "exclusiveMinimum": 0},
+    "max_batch_mb": {
+        **number(
+            "BATCH messages of a stream are gathered into one load until they are this large.",
+            512,
+            minimum=0,
+            whole=False,
+        ),
+        "exclusiveMinimum": 0,
+    },
     "hard_delete": flag(
-        "ACTIVATE_VERSION deletes rows of older versions, instead of filling in _sdc_deleted_at; and upsert deletes "
-        "the row of a key that comes with a value in _sdc_deleted_at, instead of keeping it with that."
+        "ACTIVATE_VERSION deletes rows of older versions instead of setting _sdc_deleted_at, and upsert deletes the "
+        "row of a key that arrives with a value in _sdc_deleted_at instead of keeping it."
     ),
     "replay": choice(
-        "What is done with a batch that was loaded before: skip leaves it out and says so, load loads it again.",
+        "What to do with a batch that was loaded before: skip leaves it out and says so, load loads it again.",
         "skip",
         "skip",
         "load",
@@ -102,31 +110,32 @@ LOADS: dict[str, dict[str, Any]] = {
         "type": ["array", "null"],
         "items": {"type": "string", "minLength": 1},
         "default": [],
-        "description": "Buckets and folders, such as `s3://bucket/folder` or `/local/folder`, below which all files of "
-        "BATCH messages must be; others are refused, whatever `..` or links lead to them. Empty: they may be anywhere.",
+        "description": "Buckets and folders, such as `s3://bucket/folder` or `/local/folder`, that all files of "
+        "BATCH messages must be in; others are refused, even if reached through `..` or links. Empty: they may "
+        "be anywhere.",
     },
     "clean_up_batch_files": flag(
-        "Remove the files of BATCH messages once their rows are loaded and the STATE behind them is out. Needs "
-        "manifest_roots, which says where they may be; objects that the tap passes through stay."
+        "Remove the files of BATCH messages once their rows are loaded and the STATE behind them is out. Requires "
+        "manifest_roots, which says where they may be; objects that the tap passes through are kept."
     ),
     "on_drift": choice(
-        "What is done where a property's values do not fit the column that the table has, and it cannot be widened: "
-        "evolve puts them into a second column, `name__type`; fail ends the run before anything is loaded. Columns are "
-        "added and widened in both cases. A key is always an error.",
+        "What to do if a property's values do not fit the table's column, and it cannot be widened: evolve puts them "
+        "into a second column, `name__type`; fail ends the run before anything is loaded. Columns are added and "
+        "widened in both cases. For a key it is always an error.",
         EVOLVE,
         *CHOICES,
     ),
     "on_bad_row": choice(
-        "What is done with a row that cannot be loaded, because a value does not fit the SCHEMA, or the warehouse "
-        "refuses it: fail ends the run and says which row it is; dead_letter loads the other rows, puts it with the "
-        "reason into the table `_sdc_rejected`, and says so.",
+        "What to do with a row that cannot be loaded because a value does not fit the SCHEMA, or because the "
+        "warehouse refuses it: fail ends the run and names the row; dead_letter loads the other rows, puts this one "
+        "with the reason into the table `_sdc_rejected`, and says so.",
         "fail",
         "fail",
         DEAD_LETTER,
     ),
     "max_bad_rows": number(
-        "With on_bad_row: dead_letter, so many rows of a BATCH message (or of the RECORD messages that are read into "
-        "one file; with overwrite, of a whole stream) may be bad; one more ends the run.",
+        "With on_bad_row: dead_letter, how many rows may be bad per BATCH message (per file that RECORD messages are "
+        "gathered in; with overwrite, per stream); one more ends the run.",
         1000,
         minimum=1,
     ),
@@ -134,12 +143,12 @@ LOADS: dict[str, dict[str, Any]] = {
 """The settings of every target that loads in the background; `LoadSettings` holds them."""
 
 PLACES: dict[str, dict[str, Any]] = {
-    "table_prefix": text("Text put before each table's name."),
+    "table_prefix": text("Prefix of each table's name."),
     "tables": {
         "type": ["object", "null"],
-        "description": "Where streams go that have a table of another name, or in another schema: an object from "
-        "streams (also patterns: `events_*`) to `table`, `schema.table` or, with `*` for the stream's own name, "
-        "`schema.*`. Schemas are created where there are none; table_prefix is not added.",
+        "description": "Other tables or schemas for some streams: an object from streams (or patterns: `events_*`) "
+        "to `table`, `schema.table` or, with `*` for the stream's own name, `schema.*`. Schemas are created if "
+        "missing; table_prefix is not added.",
         "additionalProperties": {"type": "string", "minLength": 1},
     },
 }
@@ -217,12 +226,12 @@ class LoadSettings:
 
 AWS: dict[str, Any] = {
     "type": ["object", "null"],
-    "description": "How S3 is reached; by default as the AWS command line does.",
+    "description": "How S3 is accessed; by default as the AWS command line does.",
     "properties": {
         "profile": text("Profile in `~/.aws/config`."),
-        "region": text("Region; found by itself when not set."),
-        "endpoint_url": text("Another S3 than Amazon's."),
-        "access_key_id": secret("Access key; by default the AWS chain finds credentials."),
+        "region": text("Region; detected if not set."),
+        "endpoint_url": text("URL of another S3 than Amazon's."),
+        "access_key_id": secret("Access key; by default AWS's default chain finds credentials."),
         "secret_access_key": secret("Secret of the access key."),
         "session_token": secret("Session token of temporary credentials."),
         "role_arn": text("Role to assume."),
@@ -231,8 +240,9 @@ AWS: dict[str, Any] = {
         "anonymous": {"type": ["boolean", "null"], "description": "Read public buckets without credentials."},
         "requester_pays": {"type": ["boolean", "null"], "description": "Pay for requests to requester-pays buckets."},
         "sse_customer_key": secret(
-            "Key of objects that are encrypted with a key of yours (SSE-C), base64 of its 32 bytes. They are read with "
-            "it; other objects are read as they are, and nothing is written with it."
+            "Your own key (SSE-C) that objects are encrypted with, base64 of its 32 bytes. They are read with it; "
+            "other "
+            "objects are read as they are, and nothing is written with it."
         ),
     },
 }
