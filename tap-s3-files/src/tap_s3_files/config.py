@@ -136,6 +136,9 @@ class Settings:
         _refuse_later(config, "")
         streams = tuple(_stream(s, number) for number, s in enumerate(config.get("streams", ())))
         names = [s.name for s in streams]
+        if not names:
+            msg = "Setting 'streams' is empty; give it at least one stream, with a name and a path"
+            raise ConfigError(msg)
         if twice := next((n for n in names if names.count(n) > 1), None):
             msg = f"Setting 'streams' has two streams named {twice!r}; give each a name of its own"
             raise ConfigError(msg)

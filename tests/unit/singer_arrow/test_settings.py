@@ -86,10 +86,11 @@ def test_a_secret_is_never_repeated(secret: object) -> None:
     [
         ("s3cret", "config is no JSON"),
         (b"\xff", "config is no JSON"),
+        ('{"a": 1}'.encode("utf-16"), "config is no JSON: it is not text in UTF-8"),
         ("[" * 100_000, "config is no JSON"),
         ('["s3cret"]', "config must hold a JSON object"),
     ],
-    ids=["text", "bytes", "deep", "list"],
+    ids=["text", "bytes", "UTF-16", "deep", "list"],
 )
 def test_what_is_no_json_object_is_one_line_that_holds_nothing_of_it(text: str | bytes, words: str) -> None:
     with pytest.raises(ConfigError, match=words) as caught:

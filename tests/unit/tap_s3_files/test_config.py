@@ -158,6 +158,7 @@ def test_the_default_compression(kind: str, compression: str) -> None:
             "'replication.method' is sqs, which tells of objects on S3 alone; gs://b/* needs polling",
         ),
         ({"streams": [STREAM, STREAM]}, "two streams named 'a'"),
+        ({"streams": []}, "'streams' is empty"),
         ({"streams": [{"name": "", "path": "x"}]}, "must not be empty"),
         ({"streams": [{"name": "a", "path": []}]}, "must not be empty"),
         ({"streams": [{**STREAM, "columns": []}]}, "'streams[0].columns' is empty"),
@@ -189,6 +190,8 @@ def test_what_makes_no_sense_is_told(config: dict[str, Any], words: str) -> None
         ({"streams": [STREAM], "max_worker": 1}, "Setting 'max_worker' does not exist; did you mean 'max_workers'?"),
         ({"streams": [{"name": "a"}]}, "Setting 'streams[0]' lacks 'path'"),
         ({}, "The settings lack 'streams'"),
+        ({"streams": ["s3://b/*.csv"]}, "Setting 'streams[0]' must be an object, it is text"),
+        ({"streams": [STREAM], "batch_config": "s3://b"}, "Setting 'batch_config' must be an object, it is text"),
         ({"streams": [{**STREAM, "format": "xml"}]}, "Setting 'streams[0].format' is 'xml', it must be one of"),
         ({"streams": [STREAM], "max_workers": 0}, "Setting 'max_workers' is not valid: 0 is less than"),
         (

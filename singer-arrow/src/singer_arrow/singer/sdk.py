@@ -16,6 +16,7 @@ from singer_sdk.configuration._dict_config import parse_environment_config
 from singer_sdk.exceptions import ConfigValidationError
 from singer_sdk.helpers._classproperty import classproperty
 from singer_sdk.plugin_base import JSONSchemaValidator, PluginBase
+from singer_sdk.typing import DEFAULT_JSONSCHEMA_VALIDATOR
 
 from singer_arrow.errors import one_line
 from singer_arrow.singer.settings import json_file, problems
@@ -95,7 +96,11 @@ def checked_settings(plugin: PluginBase, *, raise_errors: bool) -> list[str]:
     plugin.append_builtin_config(schema)
     config = plugin._config  # the validator fills in defaults
     _drop_nulls(config, schema)  # and fails on null where an object with defaults is due
-    found = problems(config, schema, list(JSONSchemaValidator(schema).iter_errors(config)))
+    try:
+        errors = list(JSONSchemaValidator(schema).iter_errors(config))
+    except AttributeError:  # it fills defaults also into what is no object
+        errors = list(DEFAULT_JSONSCHEMA_VALIDATOR(schema).iter_errors(config))
+    found = problems(config, schema, errors)
     if found and raise_errors:
         raise ConfigValidationError(_SUMMARY, errors=found, schema=schema)
     return found

@@ -46,7 +46,10 @@ def json_object(text: str | bytes, what: str) -> dict[str, Any]:
         ConfigError: It is none.
     """
     try:
-        given = json.loads(text)
+        given = json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        msg = f"{what} is no JSON: it is not text in UTF-8; save it as that"
+        raise ConfigError(msg) from None
     except (ValueError, RecursionError) as error:
         msg = f"{what} is no JSON: {error}"
         raise ConfigError(msg) from None
