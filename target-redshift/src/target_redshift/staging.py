@@ -11,7 +11,7 @@ columns, in the file's order and types; what the table's columns need is done by
 | float, double | REAL, DOUBLE PRECISION | them |
 | decimal128(p, s) | DECIMAL(p, s) | it, or a wider one |
 | bool, date32 | BOOLEAN, DATE | them |
-| timestamp in ms or us | TIMESTAMP | TIMESTAMPTZ, by AT TIME ZONE 'UTC' |
+| timestamp in ms or us | TIMESTAMP | TIMESTAMPTZ, by AT TIME ZONE 'UTC'; TIMESTAMP |
 | text | VARCHAR(65535) | VARCHAR; TIME by a cast; SUPER by JSON_PARSE |
 | binary | VARBYTE | it |
 | struct, list | SUPER, by SERIALIZETOJSON | it |
@@ -131,7 +131,13 @@ def constant_columns(columns: Sequence[Column], constants: Mapping[str, Any]) ->
         constants: Values by property: texts, numbers, and times in UTC.
     """
     given = {c.source: c for c in columns if constants.get(c.source) is not None}
-    return [StagingColumn(c.name, ddl_type(c), c, Change.CAST, str(constants[source])) for source, c in given.items()]
+    return [_constant(c, str(constants[source])) for source, c in given.items()]
+
+
+def _constant(column: Column, text: str) -> StagingColumn:
+    if column.kind == "TIMESTAMP":
+        return StagingColumn(column.name, "TIMESTAMPTZ", column, Change.UTC, text)
+    return StagingColumn(column.name, ddl_type(column), column, Change.CAST, text)
 
 
 def ignores_case(columns: Sequence[StagingColumn]) -> bool:
@@ -210,6 +216,8 @@ def _from_text(column: Column, file_format: str) -> StagingColumn:
     match column.kind:
         case "TIME":
             return StagingColumn(column.name, "VARCHAR(32)", column, Change.CAST)
+        case "TIMESTAMP":  # the text has a zone
+            return StagingColumn(column.name, "TIMESTAMPTZ", column, Change.UTC)
         case "VARBYTE":  # as digits, COPY would take none of them for null
             return StagingColumn(column.name, TEXT, column, Change.BASE64)
         case "SUPER" if file_format == "csv":
@@ -231,7 +239,8 @@ def _staged(t: pa.DataType, column: Column | None, name: str) -> StagingColumn |
             return None if column.is_quoted else StagingColumn(name, made, column, Change.JSON)
         return StagingColumn(name, made, column) if column.kind == "VARCHAR" else None
     if made == "TIMESTAMP":
-        return StagingColumn(name, made, column, Change.UTC) if column.kind == "TIMESTAMPTZ" else None
+        changes = {"TIMESTAMPTZ": Change.UTC, "TIMESTAMP": Change.NONE}
+        return StagingColumn(name, made, column, changes[column.kind]) if column.kind in changes else None
     if made in (BYTES, "SUPER"):
         return StagingColumn(name, made, column) if made.startswith(column.kind) else None
     if made == ddl_type(column):

@@ -85,6 +85,7 @@ _ARROW: dict[str, pa.DataType] = {
     "BOOLEAN": pa.bool_(),
     "DATE": pa.date32(),
     "TIME": TIME,
+    "TIMESTAMP": TIMESTAMP,
     "TIMESTAMPTZ": TIMESTAMP,
     "VARCHAR": pa.string(),
     "VARBYTE": pa.binary(),
@@ -97,7 +98,8 @@ _WIDER: dict[str, tuple[str, ...]] = {
     "INTEGER": ("BIGINT", "DOUBLE PRECISION"),
     "REAL": ("DOUBLE PRECISION",),
     "SUPER": ("VARCHAR",),
-    "DATE": ("TIMESTAMPTZ",),
+    "DATE": ("TIMESTAMPTZ", "TIMESTAMP"),
+    "TIMESTAMPTZ": ("TIMESTAMP",),  # in UTC, as other targets fill the tables that they make
 }
 """Columns of other types that hold every value of a type; `_holds` adds what depends on digits."""
 _ROOMIEST = {"SMALLINT": "BIGINT", "INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION"}
@@ -332,7 +334,7 @@ def fitted(column: Column, field: pa.Field, have: Existing) -> Column:
     sized = replace(column, kind=have.kind, length=have.length, precision=have.precision, scale=have.scale)
     if column.kind == "SUPER" and have.kind == "VARCHAR":
         sized = replace(sized, becomes_text=True)
-    if column.kind == "DATE" and have.kind == "TIMESTAMPTZ":
+    if column.kind == "DATE" and have.kind in _WIDER["DATE"]:
         sized = replace(sized, is_day=True)
     if have.kind == "DECIMAL" and have.precision is not None:
         sized = replace(sized, arrow=pa.decimal128(have.precision, have.scale or 0))

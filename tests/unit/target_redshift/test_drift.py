@@ -36,6 +36,9 @@ def variant(name: str, data_type: str, of: str = "a") -> Existing:
         ("timestamp without time zone", pa.null(), ("a", "TIMESTAMP")),
         ("character(10)", pa.null(), ("a", "CHAR(10)")),
         ("timestamp with time zone", pa.date32(), ("a", "TIMESTAMPTZ")),
+        ("timestamp without time zone", pa.timestamp("ns", "UTC"), ("a", "TIMESTAMP")),
+        ("timestamp without time zone", pa.date32(), ("a", "TIMESTAMP")),
+        ("time with time zone", pa.time64("us"), ("a__time", "TIME")),
     ],
     ids=str,
 )
@@ -101,12 +104,12 @@ def test_marks_are_read_from_comments() -> None:
 
 def test_what_is_always_null_is_not_staged_in_a_type_that_nothing_becomes() -> None:
     schema = pa.schema([("id", pa.int64()), ("a", pa.null())])
-    table = [existing("id", "bigint"), existing("a", "timestamp without time zone")]
+    table = [existing("id", "bigint"), existing("a", "time with time zone")]
     columns = columns_of(schema, table, drift=EVOLVES)
     assert read_schema(columns, schema).field("a").type == pa.null()
     staged = upload_columns(columns, "parquet")
     assert [c.column for c in staged] == [columns[0], None]
-    assert 'SELECT "id", CAST(NULL AS TIMESTAMP)' in sql.insert('"t"', '"s"', staged, columns)
+    assert 'SELECT "id", CAST(NULL AS TIMETZ)' in sql.insert('"t"', '"s"', staged, columns)
     assert isinstance(jsonl_columns(columns), Unfit)
     batch = pa.record_batch({"id": [1], "a": pa.nulls(1)})
     (made,) = Conversion(columns, schema).batches([batch], "f")

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.schema import json_field
+from target_redshift import sql
 from target_redshift.drift import columns_of
 from target_redshift.staging import (
     ORDER,
@@ -13,6 +14,7 @@ from target_redshift.staging import (
     Change,
     StagingColumn,
     Unfit,
+    constant_columns,
     has_nested,
     ignores_case,
     jsonl_columns,
@@ -209,6 +211,22 @@ class TestJsonLines:
 
     def test_keys_that_collide_but_for_case(self) -> None:
         assert isinstance(jsonl_columns(columns_of(pa.schema([("ID", pa.int64()), ("id", pa.int64())]))), Unfit)
+
+
+def test_columns_of_timestamps_without_a_zone_hold_utc() -> None:
+    table = [existing("at", "timestamp without time zone")]
+    columns = columns_of(pa.schema([("at", UTC)]), table)
+    as_it_is, text = staging_columns(pa.schema([("at", UTC)]), columns), jsonl_columns(columns)
+    constant = constant_columns(columns, {"at": "2024-05-01 10:00:00+00:00"})
+    made = [c for c in (as_it_is, text, constant) if not isinstance(c, Unfit)]
+    found = [sql.insert('"t"', '"s"', c, columns).partition("SELECT ")[2] for c in made]
+    assert found == [
+        '"at" FROM "s"',
+        '"at" AT TIME ZONE \'UTC\' FROM "s"',
+        "CAST('2024-05-01 10:00:00+00:00' AS TIMESTAMPTZ) AT TIME ZONE 'UTC' FROM \"s\"",
+    ]
+    assert [(c.type, c.change) for c in upload_columns(columns, "parquet")] == [("TIMESTAMP", Change.NONE)]
+    assert [(c.type, c.change) for c in upload_columns(columns, "csv")] == [("TIMESTAMPTZ", Change.UTC)]
 
 
 class TestUploads:

@@ -135,9 +135,11 @@ def test_what_the_catalog_says(
         (STRUCT, "super", pa.string()),
         (pa.null(), "bigint", pa.int64()),
         (pa.null(), "timestamp with time zone", UTC),
-        (pa.null(), "timestamp without time zone", pa.string()),
+        (pa.null(), "time with time zone", pa.string()),
         (pa.null(), "geometry", pa.string()),
         (pa.timestamp("ns", "UTC"), "timestamp with time zone", UTC),
+        (UTC, "timestamp without time zone", UTC),
+        (pa.date32(), "timestamp without time zone", UTC),
     ],
 )
 def test_values_that_fit_a_tables_own_column(arrow: pa.DataType, data_type: str, uploaded: pa.DataType) -> None:
@@ -160,8 +162,8 @@ def test_values_that_fit_a_tables_own_column(arrow: pa.DataType, data_type: str,
         (pa.string(), "bigint"),
         (pa.string(), "character(10)"),
         (pa.bool_(), "character varying(10)"),
-        (UTC, "timestamp without time zone"),
-        (pa.date32(), "timestamp without time zone"),
+        (UTC, "date"),
+        (pa.time64("us"), "time with time zone"),
     ],
 )
 def test_values_that_do_not_fit(arrow: pa.DataType, data_type: str) -> None:

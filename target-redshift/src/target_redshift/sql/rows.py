@@ -183,6 +183,8 @@ def _changed(staged: StagingColumn, column: Column) -> str:
     match staged.change:
         case Change.CAST:
             return f"CAST({value} AS {ddl_type(column)})"
+        case Change.UTC if staged.constant is not None:
+            return f"CAST({value} AS {staged.type}) AT TIME ZONE 'UTC'"
         case Change.UTC:
             return f"{value} AT TIME ZONE 'UTC'"
         case Change.JSON:
