@@ -22,6 +22,7 @@ mapped to these at one boundary each: `storage` for object stores, a target's `c
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -39,6 +40,14 @@ def one_line(text: str) -> str:
     """
     text = _SIGNATURE.sub(r"\1***", _PASSWORD.sub("***@", text)) if "://" in text else text
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+_OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE)
+
+
+def is_of_disk(error: BaseException) -> bool:
+    """Whether the local disk is full or read-only, or the machine allows no more or no larger files."""
+    return isinstance(error, OSError) and error.errno in _OF_DISK
 
 
 class SingerArrowError(Exception):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 from singer_arrow import s3
 from singer_arrow.aws import AwsOptions
-from singer_arrow.errors import DataError, NotFoundError, ServiceError
+from singer_arrow.errors import ConfigError, DataError, NotFoundError, ServiceError
 from singer_arrow.kept import Kept
 from singer_arrow.pace import always, persist
 from singer_arrow.storage_errors import changed, is_not_encrypted, line, mapped
@@ -314,7 +314,12 @@ class Storage:
 
     def _make_folder(self, url: Url) -> None:
         if url.scheme == "file":
-            url.local_path().parent.mkdir(parents=True, exist_ok=True)
+            folder = url.local_path().parent
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                msg = f"{url} cannot be written: folder {folder}: {error.strerror}; name another place, or allow it"
+                raise ConfigError(msg) from None
 
     def _ask(self, url: Url, act: Callable[[ObjectStore], _Answer], *, persistent: bool = True) -> _Answer:
         """What is answered of an object: of one that is not encrypted with the customer's key, without that key.

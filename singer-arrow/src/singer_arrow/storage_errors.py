@@ -18,6 +18,7 @@ from singer_arrow.errors import (
     ObjectChangedError,
     ServiceError,
     SingerArrowError,
+    is_of_disk,
 )
 from singer_arrow.urls import Url
 
@@ -61,6 +62,8 @@ def mapped(url: Url, *, pinned: bool = False) -> Iterator[None]:
     except PermissionError as error:  # local disks, and obstore's own of the same base
         raise _other(url, str(error), pinned=pinned, denied=True) from None
     except (oe.BaseError, OSError, ParseError) as error:
+        if is_of_disk(error):
+            raise
         raise _other(url, str(error), pinned=pinned) from None
     except Exception as error:
         ours = _of_botocore(url, error, pinned=pinned) if "botocore.exceptions" in sys.modules else None

@@ -1,5 +1,6 @@
 """What fails ends as one line and exit code 1; a bug keeps its traceback; --version imports nothing."""
 
+import errno
 import logging
 import subprocess
 import sys
@@ -37,6 +38,13 @@ def run(error: Exception) -> int:
 def test_an_expected_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(DataError("it is\nno number", url="s3://b/a.csv", line=3)) == 1
     assert capsys.readouterr() == ("", "tap-x: s3://b/a.csv, line 3: it is no number\n")
+
+
+def test_a_full_disk_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(OSError(errno.ENOSPC, "No space left on device", "/tmp/x")) == 1
+    line = capsys.readouterr().err
+    assert line.startswith("tap-x: This machine refuses a file: No space left on device (/tmp/x); make room")
+    assert line.count("\n") == 1
 
 
 def test_each_problem_of_the_settings_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:

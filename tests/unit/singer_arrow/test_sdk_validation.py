@@ -49,6 +49,11 @@ def test_checks_are_the_sdks(prop: dict[str, Any], value: Any, good: bool) -> No
         assert caught.value.column == "a"
 
 
+def test_of_a_long_value_it_is_told_what_is_wrong_with_it() -> None:
+    with pytest.raises(BadRowError, match=r"^'x{59}\.\.\. \(100002 characters\) is not of type 'integer'$"):
+        check_record({"a": "x" * 100_000}, validator({"properties": {"a": {"type": "integer"}}}))
+
+
 def test_a_number_without_a_fraction_is_an_integer() -> None:
     check_record({"a": Decimal("1.0")}, validator({"properties": {"a": {"type": "integer"}}}))
 

@@ -33,6 +33,12 @@ def test_put_get_list_delete(root: Url) -> None:
     assert not storage.exists(url)
 
 
+def test_a_place_that_takes_no_folder_is_told(root: Url) -> None:
+    Storage().put(root.join("file"), b"")
+    with pytest.raises(ConfigError, match=r"x\.txt cannot be written: folder .*file: .*; name another place"):
+        Storage().put(root.join("file", "x.txt"), b"")
+
+
 def test_a_pinned_read_never_mixes_versions(root: Url) -> None:
     storage, url = Storage(), root.join("x")
     storage.put(url, b"first")

@@ -78,7 +78,11 @@ def check_record(record: Mapping[str, Any], against: Validator) -> None:
         reason = f"it cannot be checked against the SCHEMA ({type(failed).__name__})"
         raise BadRowError(reason) from None
     if error is not None:
-        message = error.message if len(error.message) <= _LONGEST else f"{error.message[:_LONGEST]}..."
+        message = error.message
+        if len(message) > _LONGEST:  # its value is long: what is wrong with it comes after that
+            told = message.removeprefix(repr(error.instance))
+            message = f"{shorten(error.instance)}{told}" if told != message else message
+            message = message if len(message) <= _LONGEST else f"{message[:_LONGEST]}..."
         raise BadRowError(message, str(error.path[0]) if error.path else None)
 
 
