@@ -6,9 +6,11 @@ is each folder of one in which many objects were met: a bucket of millions is li
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
 
@@ -17,12 +19,15 @@ from singer_arrow.urls import Url
 from tap_s3_files.listing import Listing
 from tap_s3_files.objects import Part, parts, wanted
 
+logger = logging.getLogger("tap-s3-files")
 AT_ONCE = 16
 """Places that are listed at once."""
 MANY = 5_000
 """Objects after which the folders of a place are listed apart."""
 FOLDERS = 64
 """Folders that are looked for then; what comes after them is one more place."""
+LINE_SECONDS = 30.0
+"""Between lines that say how many objects were met."""
 _BLOCK = 1_000
 _LAST = "\U0010ffff"
 """Comes after every other character of a key."""
@@ -69,12 +74,21 @@ class _Lister:
                         self._take(number, [part.exact])
                     else:
                         self._submit(pool, _Place(number, part.prefix, self._start_of(part)))
-                while self._waiting:  # each adds those that it finds before it ends
-                    self._waiting.pop().result()
+                self._wait()
             except BaseException:
                 self._failed.set()
                 raise
         return self._listing
+
+    def _wait(self) -> None:
+        """Wait for all places, and say from time to time how far it is."""
+        told = time.monotonic()
+        while self._waiting:  # each adds those that it finds before it ends
+            place = self._waiting.pop()
+            while not wait([place], max(0.0, told + LINE_SECONDS - time.monotonic())).done:
+                logger.info("Listing %s: %s objects so far", self._parts[0].prefix, f"{len(self._listing):,}")
+                told = time.monotonic()
+            place.result()
 
     def _start_of(self, part: Part) -> str:
         known = self._begin

@@ -16,6 +16,7 @@ from singer_arrow.threads import every
 from singer_arrow.urls import Url
 
 SECONDS_BETWEEN_LINES = 5.0
+MOST_SECONDS_BETWEEN_LINES = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +105,23 @@ class Progress:
 
     @contextmanager
     def told(self, tell: Callable[[str], None]) -> Iterator[None]:
-        """Tell a line every few seconds while the block runs, if something has changed."""
-        last = self._counts
+        """Tell a line every few seconds while the block runs, less often later on, if something has changed."""
+        last, due = self._counts, 0.0
 
         def look() -> None:
-            nonlocal last
-            if self._counts != last:
-                last = self._counts
+            nonlocal last, due
+            if self._counts != last and self.seconds >= due:
+                last, due = self._counts, self.seconds + pause_after(self.seconds)
                 tell(self.line())
 
         self._started = time.monotonic()
         with every(SECONDS_BETWEEN_LINES, look, name="progress"):
             yield
+
+
+def pause_after(seconds: float) -> float:
+    """Seconds without a line after one of a stream that has taken so many."""
+    return min(MOST_SECONDS_BETWEEN_LINES, seconds / 10)
 
 
 class CountedStorage(Storage):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -103,3 +104,22 @@ def test_an_error_of_one_place_ends_it() -> None:
     bucket = Bucket([f"in/{day}/{n}" for day in "abcdef" for n in range(9)], fail="in/c/4")
     with pytest.raises(ServiceError, match="busy"):
         listed(bucket, urls("in/**"))
+
+
+def test_how_far_a_long_listing_is_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(lister, "LINE_SECONDS", 0.01)
+    told = threading.Event()
+
+    class Slow(Bucket):
+        def list(self, prefix: Url, *, after: str = "") -> Iterator[ObjectInfo]:
+            yield from super().list(prefix, after=after)
+            told.wait(10)
+
+    class Heard(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            told.set()
+
+    caplog.set_level("INFO", "tap-s3-files")
+    monkeypatch.setattr(lister.logger, "handlers", [Heard()])
+    assert listed(Slow(["a/1", "a/2"]), urls("a/*")) == ["a/1", "a/2"]
+    assert "Listing s3://b/a/: 2 objects so far" in caplog.text

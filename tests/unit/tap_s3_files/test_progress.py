@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tap_s3_files import progress as module
-from tap_s3_files.progress import Counts, Progress
+from tap_s3_files.progress import Counts, Progress, pause_after
 
 
 def test_counts_of_several_threads_add_up() -> None:
@@ -42,3 +42,7 @@ def test_it_is_told_while_work_goes_on_and_something_changes(monkeypatch: pytest
     progress.add(Counts(rows_read=1))
     time.sleep(0.03)
     assert len(lines) == count
+
+
+def test_lines_come_less_often_in_long_runs() -> None:
+    assert [pause_after(s) for s in (0, 120, 600, 36_000)] == [0, 12, 60, 60]

@@ -216,6 +216,11 @@ class Loads:
             self._on_error(error)
 
     @property
+    def running(self) -> int:
+        """How many loads run."""
+        return self._running
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing more begins."""
         return self._stopped or self._error is not None

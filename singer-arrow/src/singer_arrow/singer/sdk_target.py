@@ -368,8 +368,9 @@ class LoadTarget(CheckedPlugin, Target):
                 self.messages.release()
 
     def report_progress(self) -> None:
-        """One line for each stream that has something to show."""
-        self.tallies.say_progress(self.logger)
+        """Lines of streams in which something happened; where nothing did, how many loads are waited for."""
+        if not self.tallies.say_progress(self.logger) and (running := self.loads.running):
+            self.logger.info("Progress: waiting for %d loads", running)
 
 
 def _put_aside(sinks: Sequence[Sink], url: str, skipped: Skipped) -> None:

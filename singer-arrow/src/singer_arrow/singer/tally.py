@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from singer_sdk import metrics
 
 from singer_arrow.singer.names import REJECTED
 
+_MOST_LINES = 10
+"""Streams that have a line of progress of their own; of more there is one for all."""
 _RARE = ("nul_characters", "long_texts", "write_streams", "rejected")
 
 
@@ -69,9 +73,7 @@ class Tally:
 
     def line(self) -> str:
         """The closing line: `flights: batches=12 records=0 files=12 load_jobs=1 rows=... seconds=4.2`."""
-        return " ".join(
-            [f"{self.stream}:", *(f"{k}={v}" for k, v in self.counts().items()), f"seconds={self.seconds:.1f}"]
-        )
+        return _line(self.stream, self.counts(), self.seconds)
 
 
 class Tallies:
@@ -79,6 +81,7 @@ class Tallies:
 
     def __init__(self) -> None:
         self._of: dict[str, Tally] = {}
+        self._said: dict[str, Mapping[str, int]] = {}
 
     def __len__(self) -> int:
         return len(self._of)
@@ -87,10 +90,18 @@ class Tallies:
         """The counts of a stream; only where messages are read."""
         return self._of.setdefault(stream, Tally(stream))
 
-    def say_progress(self, logger: logging.Logger) -> None:
-        """One line for each stream; from any thread."""
-        for tally in list(self._of.values()):
-            logger.info("Progress: %s", tally.line())
+    def say_progress(self, logger: logging.Logger) -> bool:
+        """A line for each stream whose counts have changed since; of many streams one for all. From one thread.
+
+        Returns:
+            Whether there was any.
+        """
+        changed = [t for t in list(self._of.values()) if t.counts() != self._said.get(t.stream)]
+        self._said.update((t.stream, t.counts()) for t in changed)
+        lines = [total(changed)] if len(changed) > _MOST_LINES else [t.line() for t in changed]
+        for line in lines:
+            logger.info("Progress: %s", line)
+        return bool(lines)
 
     def report(self, logger: logging.Logger, metrics_logger: logging.Logger) -> None:
         """The closing line of each stream, and its counts as a metric of the SDK."""
@@ -103,3 +114,15 @@ class Tallies:
                 )
             tags = {"stream": tally.stream, **counts, "seconds": round(tally.seconds, 3)}
             metrics.log(metrics_logger, metrics.Point("counter", metrics.Metric.BATCH_COUNT, counts["batches"], tags))
+
+
+def total(tallies: Sequence[Tally]) -> str:
+    """The counts of several streams together, as `Tally.line` writes them."""
+    counts = Counter[str]()
+    for tally in tallies:
+        counts.update(tally.counts())
+    return _line(f"{len(tallies)} streams", counts, max(t.seconds for t in tallies))
+
+
+def _line(what: str, counts: Mapping[str, int], seconds: float) -> str:
+    return " ".join([f"{what}:", *(f"{k}={v}" for k, v in counts.items()), f"seconds={seconds:.1f}"])
