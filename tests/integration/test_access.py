@@ -157,6 +157,18 @@ def test_without_any(server: SmallAws) -> None:
         read(server, role_arn="arn:aws:iam::2:role/reader")
 
 
+def test_a_role_that_cannot_be_had_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    role = {"access_key_id": "mine", "secret_access_key": "s", "role_arn": "arn:aws:iam::2:role/reader"}
+    give = aws.credentials(AwsOptions.from_config(role))
+    with pytest.raises(CredentialsError, match="AWS credentials could not be had: "):
+        give()
+    assert not caplog.records  # botocore has a traceback for it
+
+
 # Credentials that expire ----------------------------------------------------------------------------------------------
 
 

@@ -90,8 +90,7 @@ def test_tables_and_states_are_as_the_model_says(method: str, places: Any, tmp_p
         deletes, runs = story
         event(deletes)
         warehouse: Warehouse = places()
-        known = method == "append-only" or (method, warehouse.name) == ("upsert", "redshift")
-        model = Model(method, deletes, skips_known=known, batch=Batches(tmp_path))
+        model = Model(method, deletes, skips_known=method == "append-only", batch=Batches(tmp_path))
         own = {"add_record_metadata": deletes == SOFT, "hard_delete": deletes == "hard", "load_method": method}
         try:
             for schemas, operations in runs:

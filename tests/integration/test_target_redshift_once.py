@@ -14,18 +14,17 @@ from target_redshift import sql
 from target_redshift.connection import Session
 
 
-@pytest.mark.parametrize("method", ["append-only", "upsert"])
 @pytest.mark.parametrize("where", ["s3", "local"])
 def test_a_replay_grouped_otherwise_loads_nothing_twice(
-    method: str, where: str, redshift: Loads, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    where: str, redshift: Loads, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = some_batches(redshift.batch, where=where)
-    redshift.run(run, load_method=method)
+    redshift.run(run)
     assert redshift.ids() == list(range(12))
     for size, part in ((0.001, run), (512, run), (512, run[:7]), (512, [run[0], *run[5:]])):
         caplog.clear()
         caplog.set_level("INFO")
-        counts = redshift.run(part, max_batch_mb=size, load_method=method)
+        counts = redshift.run(part, max_batch_mb=size)
         assert redshift.ids() == list(range(12))
         assert counts["skipped"] == counts["batches"] == sum(m["type"] == "BATCH" for m in part)
         assert "load_jobs" not in counts
@@ -56,6 +55,18 @@ def test_replay_load_loads_again(redshift: Loads) -> None:
     assert redshift.ids() == sorted([*range(4)] * 2)
     redshift.run(run)
     assert len(redshift.ids()) == 8
+
+
+def test_an_upsert_merges_a_batch_again_because_later_ones_replaced_its_rows(redshift: Loads) -> None:
+    first, second = (redshift.batch([{"id": 1, "name": n}], batch_id=n) for n in "ab")
+    between = record(id=1, name="record")
+    for run, name in (([first, second], "b"), ([first], "a"), ([first, between, second], "b"), ([second, first], "a")):
+        for _ in range(2):
+            redshift.run([schema(), *run], load_method="upsert")
+            assert redshift.sql("SELECT id, name FROM {rows}") == [(1, name)]
+    assert redshift.ledger() == {"a": 1, "b": 1}
+    redshift.run([schema(), first, second])  # append-only knows them
+    assert redshift.ids() == [1]
 
 
 def test_other_taps_and_records_are_loaded_as_often_as_they_come(redshift: Loads) -> None:

@@ -244,6 +244,18 @@ def test_a_column_that_redshift_does_not_widen_is_explained(kept: str, redshift:
     assert redshift.table() == [row(1, "short")]
 
 
+def test_views_are_in_the_way_of_what_they_show(redshift: Loads) -> None:
+    redshift.run([schema(), redshift.batch([row(1, "short")])])
+    redshift.sql("CREATE VIEW {others} AS SELECT * FROM {rows}")
+    with pytest.raises(LoadError, match=r"Widening column 'name' .*; drop the views that show the column, and create"):
+        redshift.run([schema(), redshift.batch([row(2, "x" * 300)])])
+    with pytest.raises(
+        SchemaError, match=r"\.others is a view, and rows go into tables; rename it, or give the stream"
+    ):
+        redshift.run([schema("others"), redshift.batch([row(3, "short")], stream="others")])
+    assert redshift.table() == [row(1, "short")]
+
+
 def test_upsert_needs_a_column_for_the_order_of_rows(redshift: Loads) -> None:
     def run(count: int, method: str) -> None:
         columns = pa.schema([(f"c{n}", pa.bool_()) for n in range(count)])

@@ -6,6 +6,7 @@ import base64
 import binascii
 import logging
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ SESSION_NAME = "singer-arrow"
 DEFAULT_REGION = "us-east-1"
 _REFRESH = timedelta(minutes=10)  # botocore renews expiring credentials itself; asking it again is cheap
 _KEY_BYTES = 32
+_ROLE = re.compile(r"arn:[\w-]+:iam::\d+:role/[\w+=,.@/-]+", re.ASCII)
 _BUNDLES = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
 
 
@@ -48,7 +50,7 @@ class AwsOptions:
         """Read the setting `aws`.
 
         Raises:
-            ConfigError: A name is unknown, half of a key pair is missing, or a key is no key.
+            ConfigError: A name is unknown, half of a key pair is missing, or a key or a role is none.
         """
         config = {k: v for k, v in (config or {}).items() if v is not None}
         known = [f.name for f in fields(cls)]
@@ -57,6 +59,9 @@ class AwsOptions:
             raise ConfigError(msg)
         if ("access_key_id" in config) != ("secret_access_key" in config):
             msg = "Settings aws.access_key_id and aws.secret_access_key belong together; give both or neither"
+            raise ConfigError(msg)
+        if config.get("role_arn") and not _ROLE.fullmatch(config["role_arn"]):
+            msg = f"Setting aws.role_arn is {config['role_arn']!r}; a role reads arn:aws:iam::123456789012:role/name"
             raise ConfigError(msg)
         for name in ("external_id", "role_session_name"):
             if name in config and "role_arn" not in config:
@@ -130,7 +135,8 @@ def session(options: AwsOptions) -> Session:
     from botocore.credentials import CredentialResolver
     from botocore.exceptions import ProfileNotFound
 
-    logging.getLogger("botocore.credentials").setLevel(logging.WARNING)  # it tells each time where it found them
+    # It tells each time where it found them, and of those that it cannot renew by a traceback.
+    logging.getLogger("botocore.credentials").setLevel(logging.ERROR)
     own = Session(options.profile, options.region)
     if options.access_key_id:
         own.core.set_credentials(options.access_key_id, options.secret_access_key, options.session_token)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from datetime import datetime
 
-from singer_arrow.errors import SingerArrowError
+from singer_arrow.errors import SchemaError, SingerArrowError
 from singer_arrow.singer.variants import may_be_variant
 from target_redshift import answers, sql
 from target_redshift.answers import BadValue, Table
@@ -13,6 +13,7 @@ from target_redshift.connection import Connection, Session
 from target_redshift.names import RULES
 
 logger = logging.getLogger("target-redshift")
+_TABLE = "r"
 UNKNOWN_SLICES = 4
 """How many slices a cluster is taken to have that does not tell; a multiple of it serves most."""
 
@@ -34,15 +35,23 @@ class Redshift(Connection):
         return bool(self.query(sql.SCHEMA_EXISTS, [self.settings.schema], what=what).rows)
 
     def table(self, name: str) -> Table | None:
-        """A table; None if there is none."""
+        """A table; None if there is none.
+
+        Raises:
+            SchemaError: There is a view of that name.
+        """
         key, what = [self.settings.schema, name], f"Reading table {self.path(name)}"
         found = self.query(sql.TABLE, key, what=what).rows
         if not found:
             return None
+        created, comment, kind = found[0]
+        if kind != _TABLE:
+            hint = "rename it, or give the stream another table by the setting tables"
+            msg = f"{self.path(name)} is a view, and rows go into tables; {hint}"
+            raise SchemaError(msg)
         columns = tuple(answers.existing(row) for row in self.query(sql.COLUMNS, key, what=what).rows)
         if any(may_be_variant(c.name, RULES) for c in columns):
             columns = answers.with_variants(columns, self.query(sql.COLUMN_COMMENTS, key, what=what).rows)
-        created, comment = found[0]
         return Table(name, columns, created, comment)
 
     def commented(self, table: str) -> frozenset[str]:

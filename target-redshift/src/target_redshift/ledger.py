@@ -53,11 +53,15 @@ class StreamLedger:
 
     def loaded(self, batch_id: str) -> datetime | None:
         """When the batch was loaded into the table as it is now, in UTC; None if it was not."""
+        when = self.tidy().get(batch_id)
+        return when if when or self._has_all else self._client.retried(lambda: self._ask(batch_id))
+
+    def tidy(self) -> Mapping[str, datetime]:
+        """The newest entries, after those that count no more were removed, once a run."""
         with self._lock:
             if self._entries is None:
                 self._entries = self._client.retried(self._open)
-            when = self._entries.get(batch_id)
-        return when if when or self._has_all else self._client.retried(lambda: self._ask(batch_id))
+            return self._entries
 
     def lock(self, session: Session) -> None:
         """Wait for whoever is publishing in this schema; the first statement of a transaction that publishes."""

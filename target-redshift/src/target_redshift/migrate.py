@@ -30,6 +30,7 @@ _FIXED = (
     "Redshift widens no column that has a default, is a key, or is encoded as BYTEDICT, RUNLENGTH, TEXT255 or TEXT32K: "
     "change its encoding by ALTER TABLE, or create the table anew with a wider column"
 )
+_SHOWN = "drop the views that show the column, and create them again afterwards, best WITH NO SCHEMA BINDING"
 """Why Redshift refuses to widen a column for good, and what to do."""
 
 
@@ -158,7 +159,7 @@ def widen(client: Redshift, destination: Destination, needed: Mapping[str, int])
                 client.query(sql.widen_column(client.quoted(destination.name), name, wider), what=what)
             except LoadError as error:
                 if _length(client, destination.name, name) < length:  # else somebody else was faster
-                    msg = f"{error}; {_FIXED}"
+                    msg = f"{error}; {_SHOWN if 'used by a view' in str(error) else _FIXED}"
                     raise RefusedDataError(msg) from None
             destination.lengths[name] = wider
 

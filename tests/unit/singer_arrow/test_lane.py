@@ -72,6 +72,15 @@ def test_it_is_loaded_again_on_purpose() -> None:
     assert not some.leaves_out_loaded
 
 
+def test_it_is_loaded_again_where_later_rows_may_have_replaced_its_own() -> None:
+    class Merges(KnowsOne):
+        merges = True
+
+    some = Merges(lane().way)
+    assert some.prepare(item("known")).ready
+    assert not some.leaves_out_loaded
+
+
 def test_errors_of_batch_files_name_the_file() -> None:
     with pytest.raises(DataError, match=r"^s3://b/bad, line 17, column 'n': the number 2 is too large\. Or set on_bad"):
         lane().prepare(item(urls=("s3://b/bad",)))

@@ -187,3 +187,12 @@ def of_text(number: str, t: pa.DataType) -> Any:
         return from_text(pa.array([number]), t)[0].as_py()
     except BadValueError:
         return REFUSED
+
+
+def test_decimals_become_text_without_an_exponent() -> None:
+    some = [Decimal("1E-10"), Decimal("0E-10"), None, Decimal("-123.4567890123"), Decimal("-0.0000100000")]
+    plain = ["0.0000000001", "0.0000000000", None, "-123.4567890123", "-0.0000100000"]
+    for made in (pa.decimal128(38, 10), pa.decimal256(76, 10)):
+        assert fit(pa.array(some, made), pa.field("n", pa.string())).to_pylist() == plain
+    whole = pa.array([Decimal("12E2"), Decimal("-9E38")], pa.decimal256(60, -2))
+    assert fit(whole, pa.field("n", pa.string())).to_pylist() == ["1200", f"-9{'0' * 38}"]

@@ -84,6 +84,7 @@ def test_a_scheme_that_cannot_be_listed() -> None:
         ({"external_id": "x"}, "aws.external_id is for a role"),
         ({"role_session_name": "x"}, "aws.role_session_name is for a role"),
         ({"sse_customer_key": "x"}, "the base64 text of 32 bytes"),
+        ({"role_arn": "reader"}, "aws.role_arn is 'reader'; a role reads arn:aws:iam"),
     ],
 )
 def test_aws_settings(config: dict[str, str], reason: str) -> None:

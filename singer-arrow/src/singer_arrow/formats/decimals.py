@@ -1,4 +1,4 @@
-"""Text and decimals -> decimals, exactly. Pure.
+"""Text and decimals -> decimals, and back to text, exactly. Pure.
 
 Arrow's casts scale decimals without a look at their overflow, and so make other numbers of some; those go another way.
 """
@@ -42,6 +42,15 @@ def decimals_of_decimals(column: pa.Array, t: pa.DataType) -> pa.Array:
     if digits <= _MOST_WIDE:
         return column.cast(pa.decimal256(digits, t.scale)).cast(t)
     return decimals_of_text(column.cast(pa.string()), t)
+
+
+def texts_of_decimals(column: pa.Array) -> pa.Array:
+    """Decimals as text, each with all digits of its type after the point: Arrow writes small ones with an exponent."""
+    texts = column.cast(pa.string())
+    short = pc.fill_null(pc.match_substring(texts, "E"), False)
+    if not pc.any(short).as_py():
+        return texts
+    return pc.replace_with_mask(texts, short, pa.array([f"{v:f}" for v in column.filter(short).to_pylist()]))
 
 
 def _are_short(column: pa.Array, most: int) -> bool:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.formats.decimals import decimals_of_decimals
+from singer_arrow.formats.decimals import decimals_of_decimals, texts_of_decimals
 from singer_arrow.formats.json_values import as_json, is_list, json_texts
 from singer_arrow.formats.sound import is_sound
 from singer_arrow.formats.values import BadValueError, describe, from_text, value_of
@@ -166,7 +166,8 @@ def _to_text(column: pa.Array, target: pa.DataType) -> pa.Array:
         return pc.replace_substring(moment, " ", "T", max_replacements=1).cast(target)
     if pt.is_nested(source) or pt.is_fixed_size_binary(source):
         return pc.if_else(pc.is_valid(column), json_texts(column, pa.field("", source)), None).cast(target)
-    return column.cast(pa.string()).cast(target)
+    text = texts_of_decimals(column) if pt.is_decimal(source) else column.cast(pa.string())
+    return text.cast(target)
 
 
 def _first_bad(column: pa.Array, field: pa.Field) -> int:

@@ -79,8 +79,12 @@ class Lane(abc.ABC, Generic[WayT, PartT]):
 
     @property
     def leaves_out_loaded(self) -> bool:
-        """Whether batches that were loaded before are left out."""
-        return self.keeps_ledger and not self.way.replay_loads
+        """Whether batches that were loaded before are left out.
+
+        Not where rows replace others: what was loaded after such a batch may have replaced its rows, and is not known
+        to come again after it.
+        """
+        return self.keeps_ledger and not self.merges and not self.way.replay_loads
 
     def prepare(self, item: Item[Any]) -> PartT:
         """Make an item ready, unless its batch was loaded before.

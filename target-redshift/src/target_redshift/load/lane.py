@@ -262,7 +262,8 @@ class Lane(lane.Lane[Way, Part]):
             if group.rows:
                 self.bring(tables)
             self.put_aside(session, group)
-            ledger.add(session, {**batches, **({group.mark: group.rows} if needs_mark else {})})
+            new = {batch_id: rows for batch_id, rows in batches.items() if batch_id not in known}
+            ledger.add(session, {**new, **({group.mark: group.rows} if needs_mark else {})})
             if needs_mark and not self._has_swept:
                 ledger.remove_marks(session)
                 self._has_swept = True

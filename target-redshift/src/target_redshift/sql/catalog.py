@@ -6,10 +6,11 @@ from __future__ import annotations
 
 SCHEMA_EXISTS = "SELECT 1 FROM pg_namespace WHERE nspname = %s"
 TABLE = (
-    "SELECT c.relcreationtime, d.description FROM pg_class_info c JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "SELECT c.relcreationtime, d.description, c.relkind FROM pg_class_info c "
+    "JOIN pg_namespace n ON n.oid = c.relnamespace "
     "LEFT JOIN pg_description d ON d.objoid = c.reloid AND d.objsubid = 0 WHERE n.nspname = %s AND c.relname = %s"
 )
-"""When a table of a schema was created, and its comment."""
+"""When a table of a schema was created, its comment, and its kind: `r`, or that of a view."""
 COLUMNS = (
     "SELECT column_name, data_type, character_maximum_length, numeric_precision, numeric_scale, is_nullable, "
     "column_default FROM svv_columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position"
