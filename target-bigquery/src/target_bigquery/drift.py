@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from singer_arrow.errors import SchemaError
-from singer_arrow.singer.variants import variant_names
+from singer_arrow.singer.variants import columns_named, variant_names
 from target_bigquery.names import RULES
 from target_bigquery.types import (
     MAX_COLUMNS,
@@ -20,7 +20,6 @@ from target_bigquery.types import (
     Existing,
     as_bignumeric,
     column_of,
-    columns_named,
     count_of,
     fitted,
     named_as,
@@ -134,7 +133,7 @@ def columns_of(
             many columns.
     """
     have = {e.name: e for e in existing}
-    names = columns_named(schema.names, existing)
+    names = columns_named(schema.names, existing, RULES)
     taken = {name.lower() for name in names.values()}
     columns = []
     for field in schema:

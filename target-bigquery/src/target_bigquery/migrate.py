@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from singer_arrow.errors import ConfigError, CredentialsError, SchemaError, SingerArrowError
 from singer_arrow.singer.descriptions import Descriptions, Path
-from singer_arrow.singer.names import LEDGER, REJECTED, distinct_table_name, staging_name, stream_label, table_name
+from singer_arrow.singer.names import LEDGER, REJECTED, staging_name, stream_label
 from singer_arrow.singer.variants import EVOLVE, siblings
 from target_bigquery import drift, layout, sql
 from target_bigquery.answers import AlreadyExistsError, ChangedError, RefusedError, Table
@@ -158,7 +158,7 @@ def prepare_table(
                 return _fit(client, stream, table, columns, nullable=may_be_null, descriptions=descriptions)
         except (AlreadyExistsError, ChangedError):
             logger.debug("Somebody else changed table %s; looking again", name)
-    path = client.path(_names(client, stream)[0])
+    path = client.path(client.settings.table_names(stream, RULES)[0])
     msg = f"Table {path} is changed by others all the time; run again when they are done"
     raise SchemaError(msg)
 
@@ -221,19 +221,12 @@ def remove_leftovers(client: BigQuery, table: str) -> None:
 
 def _owned_table(client: BigQuery, stream: str) -> tuple[str, Table | None]:
     """The stream's table, or its name if there is none; a table that belongs to another stream is not taken."""
-    name, distinct = _names(client, stream)
+    name, distinct = client.settings.table_names(stream, RULES)
     table = client.table(name)
     owner = table.labels.get(OWNER) if table else None
     if owner in (None, stream_label(stream)):
         return name, table
     return distinct, client.table(distinct)
-
-
-def _names(client: BigQuery, stream: str) -> tuple[str, str]:
-    """The name of a stream's table, and the one that it has where that is another stream's."""
-    prefix, alias = client.settings.table_prefix, client.settings.alias_of(stream)
-    name = table_name(stream, RULES, prefix=prefix, alias=alias)
-    return name, distinct_table_name(stream, RULES, prefix=prefix, alias=alias)
 
 
 def _check_kind(client: BigQuery, table: Table) -> None:

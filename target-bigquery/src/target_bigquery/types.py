@@ -26,8 +26,7 @@ from pyarrow import types as pt
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema import JSON_METADATA, is_json, json_field
 from singer_arrow.singer.descriptions import Path
-from singer_arrow.singer.names import column_names
-from singer_arrow.singer.variants import misfit
+from singer_arrow.singer.variants import columns_named, misfit
 from target_bigquery.names import RULES
 
 TIMESTAMP = pa.timestamp("us", "UTC")
@@ -232,7 +231,7 @@ def named_as(column: Column, existing: Existing) -> Column:
     if not column.fields:
         return column
     have = {e.name: e for e in existing.fields}
-    names = columns_named([f.source for f in column.fields], existing.fields)
+    names = columns_named([f.source for f in column.fields], existing.fields, RULES)
     fields = (replace(f, name=names[f.source]) for f in column.fields)
     return with_fields(column, tuple(named_as(f, have[f.name]) if f.name in have else f for f in fields))
 
@@ -260,12 +259,6 @@ def _empty_as(column: Column, existing: Existing) -> Column | None:
     )
 
 
-def columns_named(properties: Sequence[str], existing: Sequence[Existing]) -> dict[str, str]:
-    """The column of each property; variants are nobody's own."""
-    own = [e.name for e in existing if e.variant_of is None]
-    return column_names(properties, RULES, own, [e.name for e in existing if e.variant_of is not None])
-
-
 def _column(field: pa.Field, name: str, nested: str, depth: int, existing: Existing | None) -> Column:
     if is_json(field):
         return Column(name, field.name, "JSON", pa.string())
@@ -276,7 +269,7 @@ def _column(field: pa.Field, name: str, nested: str, depth: int, existing: Exist
         if nested == "json" or depth > MAX_DEPTH or not t.num_fields:
             return Column(name, field.name, "JSON", pa.string())
         have = {e.name: e for e in existing.fields} if existing else {}
-        names = columns_named([f.name for f in t], existing.fields if existing else ())
+        names = columns_named([f.name for f in t], existing.fields if existing else (), RULES)
         fields = tuple(_column(f, names[f.name], nested, depth + 1, have.get(names[f.name])) for f in t)
         return Column(name, field.name, "RECORD", _struct(fields), fields=fields)
     if pt.is_map(t):

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from singer_arrow.errors import SchemaError
-from singer_arrow.singer.variants import misfit, variant_names
+from singer_arrow.singer.variants import columns_named, misfit, variant_names
 from target_redshift.long_texts import COLUMN as LONG_TEXTS
-from target_redshift.names import RULES, column_names
+from target_redshift.names import RULES
 from target_redshift.types import (
     MAX_COLUMNS,
     MAX_VARCHAR,
@@ -77,8 +77,7 @@ def columns_of(
         SchemaError: A type has no counterpart, a column has a type that its values do not fit, or there are too many.
     """
     have = {e.name: e for e in existing}
-    marked = {e.name for e in existing if e.variant_of is not None}
-    names = column_names(schema.names, have.keys() - marked, marked)
+    names = columns_named(schema.names, existing, RULES)
     taken, may = set(names.values()), drift or Drift()
     columns = (column_of(f, names[f.name], varchar_max) for f in schema)
     placed = (_placed(c, schema.field(c.source), have, taken, may) for c in columns)

@@ -21,7 +21,7 @@ from target_redshift.answers import AlreadyExistsError, RefusedDataError, Table
 from target_redshift.client import Redshift
 from target_redshift.drift import Drift, columns_of
 from target_redshift.long_texts import RESCUE, SUPER
-from target_redshift.names import distinct_table_name, table_name
+from target_redshift.names import RULES
 from target_redshift.types import MAX_COLUMNS, Column, ddl_type, missing_required, new_columns, wider_length
 
 logger = logging.getLogger("target-redshift")
@@ -111,7 +111,7 @@ def prepare_table(
                 return destination
         except AlreadyExistsError:
             logger.debug("Somebody else changed table %s; looking again", name)
-    path = client.path(_names(client, stream)[0])
+    path = client.path(client.settings.table_names(stream, RULES)[0])
     msg = f"Table {path} is changed by others all the time; run again when they are done"
     raise SchemaError(msg)
 
@@ -190,17 +190,11 @@ def _created(client: Redshift, text: str, what: str) -> None:
 
 def _owned_table(client: Redshift, stream: str) -> tuple[str, Table | None]:
     """The stream's table, or its name if there is none; a table that belongs to another stream is not taken."""
-    name, distinct = _names(client, stream)
+    name, distinct = client.settings.table_names(stream, RULES)
     table = client.table(name)
     if table is None or comments.may_be_of(table.comment, stream):
         return name, table
     return distinct, client.table(distinct)
-
-
-def _names(client: Redshift, stream: str) -> tuple[str, str]:
-    """The name of a stream's table, and the one that it has where that is another stream's."""
-    prefix, alias = client.settings.table_prefix, client.settings.alias_of(stream)
-    return table_name(stream, prefix=prefix, alias=alias), distinct_table_name(stream, prefix=prefix, alias=alias)
 
 
 class _Choices(TypedDict, total=False):

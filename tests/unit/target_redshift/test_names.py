@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from singer_arrow.singer import names as shared
 from singer_arrow.singer.names import staging_name
-from target_redshift.names import LENGTH, column_names, distinct_table_name, table_name
+from target_redshift.names import LENGTH, RULES
+
+
+def table_name(stream: str) -> str:
+    return shared.table_name(stream, RULES)
+
+
+def distinct_table_name(stream: str) -> str:
+    return shared.distinct_table_name(stream, RULES)
+
+
+def column_names(properties: Sequence[str], existing: Collection[str] = ()) -> dict[str, str]:
+    return shared.column_names(properties, RULES, existing)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 from singer_arrow.aws import AwsOptions
 from singer_arrow.batch.roots import Roots
 from singer_arrow.errors import ConfigError
+from singer_arrow.singer.names import Rules, distinct_table_name, table_name
 from singer_arrow.singer.variants import CHOICES, EVOLVE
 
 APPEND, UPSERT, OVERWRITE = "append-only", "upsert", "overwrite"
@@ -217,6 +218,12 @@ class LoadSettings:
         """The name that is set for a stream's table; None: it is made of the stream's own."""
         spec = of_stream(self.tables, stream)
         return place_in(spec)[1].replace("*", stream) if spec else None
+
+    def table_names(self, stream: str, rules: Rules) -> tuple[str, str]:
+        """The name of a stream's table, and the one that it has where that is another stream's."""
+        prefix, alias = self.table_prefix, self.alias_of(stream)
+        name = table_name(stream, rules, prefix=prefix, alias=alias)
+        return name, distinct_table_name(stream, rules, prefix=prefix, alias=alias)
 
     @property
     def other_schemas(self) -> frozenset[str]:

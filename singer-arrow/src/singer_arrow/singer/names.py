@@ -95,10 +95,10 @@ def column_names(
     length = rules.column_length
     plain = {name: _plain(name, rules.reserved_columns, rules) for name in properties}
     names: dict[str, str] = {}
-    have = {column.lower(): column for column in existing}
+    exact, have = frozenset(existing), {column.lower(): column for column in existing}
     for name in properties:
         suffixed = _suffixed(plain[name], name, length)
-        if name in existing:
+        if name in exact:
             names[name] = name
         elif suffixed.lower() in have:
             names[name] = have[suffixed.lower()]

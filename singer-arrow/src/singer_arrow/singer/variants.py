@@ -7,12 +7,12 @@ which a property of the stream may have too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import Protocol
 
 from singer_arrow.errors import SchemaError
-from singer_arrow.singer.names import Rules, digest
+from singer_arrow.singer.names import Rules, column_names, digest
 
 EVOLVE, FAIL = "evolve", "fail"
 CHOICES = (EVOLVE, FAIL)
@@ -50,6 +50,13 @@ def marked(text: str | None) -> str | None:
     """The column of which one with that description is a variant; None if it is none. Further lines are the user's."""
     first = (text or "").partition("\n")[0].rstrip()
     return first.removeprefix(MARK) if first.startswith(MARK) else None
+
+
+def columns_named(properties: Sequence[str], existing: Iterable[Placed], rules: Rules) -> dict[str, str]:
+    """The column of each property, see `column_names`; variants, among those that a table has, are nobody's own."""
+    existing = tuple(existing)
+    own = [e.name for e in existing if e.variant_of is None]
+    return column_names(properties, rules, own, [e.name for e in existing if e.variant_of is not None])
 
 
 def variant_names(column: str, word: str, rules: Rules) -> Iterator[str]:
