@@ -1,9 +1,8 @@
-"""Tables: exact row counts, times that stay, and partitioning and clustering that must agree."""
+"""Tables: times that stay, and partitioning and clustering that must agree."""
 
 from typing import Any
 
 from local_bigquery.catalog import ddl, metadata, row_access, tables
-from local_bigquery.engine import database
 from local_bigquery.errors import BigQueryError
 from local_bigquery.jobs import copy, query, runner
 from local_bigquery.models import Table
@@ -49,20 +48,8 @@ def _check_layout(reference: Reference, given: dict[str, Any]) -> None:
         )
 
 
-def _count_rows(reference: Reference) -> int:
-    with database.cursor() as cursor:
-        row = cursor.execute(f"SELECT count(*) FROM {tables.name(*reference)}").fetchone()  # noqa: S608 - quoted there
-    return int(row[0])
-
-
 def _mend_reading() -> None:
-    load, lookup, defaults = tables.load, tables._lookup, tables.defaults
-
-    def load_exactly(*reference: str) -> Any:
-        table = load(*reference)
-        if table.type != "TABLE" or not tables.fields(table):
-            return table
-        return table.replace(numRows=str(_count_rows(reference)))  # type: ignore[arg-type] # always three parts
+    lookup, defaults = tables._lookup, tables.defaults
 
     def defaults_in_place(*reference: str) -> Any:
         # A table is where its dataset is.
@@ -75,7 +62,7 @@ def _mend_reading() -> None:
             raise files.unsupported(f"the partition {reference[2]} as a table of its own")
         return lookup(*reference)
 
-    tables.load, tables._lookup, tables.defaults = load_exactly, lookup_unless_partition, defaults_in_place
+    tables._lookup, tables.defaults = lookup_unless_partition, defaults_in_place
 
 
 def _mend_writing() -> None:

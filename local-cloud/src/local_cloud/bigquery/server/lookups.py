@@ -5,10 +5,11 @@ for ever, so that each request would take longer than the one before.
 """
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import duckdb
-from local_bigquery.catalog import names, tabledata, tables
+from local_bigquery.catalog import datasets, names, tabledata, tables
 from local_bigquery.engine import database, results, types
 from local_bigquery.errors import not_found
 from local_bigquery.jobs.storage import literal
@@ -54,8 +55,71 @@ def _is_hidden(table: Any) -> bool:
     return any(name == tables.INGESTION_TIME for name, _ in listed)
 
 
+class _Objects:
+    """Tables and views by name, without a list of all there are; a name that was seen is looked for by binding it.
+
+    DuckDB takes names in any case, as BigQuery does not: only the list of them tells whether a name is the right one.
+    """
+
+    def __init__(self, listed: Callable[..., list[tuple[str, str, int]]]) -> None:
+        self._listed = listed
+        self._seen = dict[tuple[str, str, str], str]()
+
+    def __call__(self, project_id: str, dataset_id: str, table_id: str | None = None) -> Sequence[tuple[str, str, int]]:
+        if table_id is None:
+            return self._listed(project_id, dataset_id)
+        key = (project_id, dataset_id, table_id)
+        with database.cursor() as cursor:
+            kind = _kind(cursor, *key)
+            if kind != self._seen.get(key):
+                self._seen.pop(key, None)
+                found = self._listed(*key) if kind else []
+                if not found:
+                    return []
+                self._seen[key] = kind = found[0][1]
+            if kind is None:
+                return []
+            return [(table_id, kind, _count_rows(cursor, database.quote(*key)) if kind == "TABLE" else 0)]
+
+
+def _kind(cursor: Any, project_id: str, dataset_id: str, table_id: str) -> str | None:
+    """TABLE or VIEW; None: there is none of that name."""
+    try:
+        cursor.sql(f"SELECT rowid FROM {database.quote(project_id, dataset_id, table_id)} LIMIT 0")  # noqa: S608 - quoted
+    except (duckdb.BinderException, duckdb.CatalogException) as error:
+        lacks = (f"Table with name {table_id} does not exist", "does not exist because schema", 'Error: Catalog "')
+        return None if any(words in str(error) for words in lacks) else "VIEW"  # perhaps of a table that is gone
+    return "TABLE"
+
+
+def _count_rows(cursor: Any, table: str) -> int:
+    return int(cursor.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - quoted there
+
+
+class _Datasets:
+    """Whether there are datasets, without a list of all there are; see `_Objects`."""
+
+    def __init__(self, listed: Callable[[str, str], bool]) -> None:
+        self._listed = listed
+        self._seen = set[tuple[str, str]]()
+
+    def __call__(self, project_id: str, dataset_id: str) -> bool:
+        key = (project_id, dataset_id)
+        with database.cursor() as cursor:
+            try:
+                cursor.execute(f"USE {database.quote(*key)}")
+            except (duckdb.BinderException, duckdb.CatalogException):
+                self._seen.discard(key)
+                return False
+        if key not in self._seen and self._listed(*key):
+            self._seen.add(key)
+        return key in self._seen
+
+
 def mend() -> None:
     """Replace the parts of the server that look tables up, and the one that keeps results."""
+    datasets.exists = _Datasets(datasets.exists)
+    database.objects = _Objects(database.objects)
     materialise, kept = results.materialise, deque[str]()
     prefix = database.quote("emulator", tables.RESULTS) + "."
 

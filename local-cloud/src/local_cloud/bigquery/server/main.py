@@ -19,6 +19,7 @@ from local_cloud.bigquery.server import (
     locations,
     lookups,
     merges,
+    records,
     schemas,
     turns,
     writes,
@@ -60,7 +61,9 @@ def main() -> None:
     settings.gcs_local_root = data_dir / "gcs"
     objects = Objects(settings.gcs_local_root)
     objects.create_bucket(STAGE_BUCKET)
-    databases.mend(kept=run_dir.resolve() not in data_dir.resolve().parents)
+    kept = run_dir.resolve() not in data_dir.resolve().parents
+    databases.mend(kept=kept)
+    records.mend(kept=kept)
     for part in (lookups, loads, schemas, layouts, alterations, merges, turns, locations, jobs, costs, writes):
         part.mend()
     database.connection()
