@@ -218,6 +218,24 @@ def test_merge(bq: Any, here: str) -> None:
     assert rows(bq, f"{here}.t") == [{"k": 1, "v": "a"}, {"k": 2, "v": "c"}, {"k": 3, "v": None}]
 
 
+def test_names_of_tables_views_and_jobs(bq: Any, here: str) -> None:
+    bq.query_and_wait(f"CREATE TABLE {here}.t (n INT64)")
+    bq.query_and_wait(f"CREATE VIEW {here}.v AS SELECT n FROM {here}.t")
+    for name, kind in (("t", "TABLE"), ("v", "VIEW"), ("v", "VIEW")):
+        assert bq.get_table(f"{here}.{name}").table_type == kind
+    for lacking in (f"{here}.T", f"{here}.u", f"{here}_not.t"):
+        with pytest.raises(NotFound):
+            bq.get_table(lacking)
+    bq.delete_table(f"{here}.t")
+    assert sorted(table.table_id for table in bq.list_tables(here)) == ["v"]
+    with pytest.raises(NotFound):
+        bq.get_table(f"{here}.t")
+    asked = bq.query("SELECT 1")
+    asked.result()
+    jobs = f"SELECT state FROM `region-us`.INFORMATION_SCHEMA.JOBS WHERE job_id = '{asked.job_id}'"
+    assert [row.state for row in bq.query_and_wait(jobs)] == ["DONE"]
+
+
 def test_labels_and_expiration(bq: Any, here: str, load_bytes: Load) -> None:
     job = load_bytes("t", "PARQUET", parquet_of(a=[1]), labels={"stream": "orders"})
     table = bq.get_table(f"{here}.t")
