@@ -196,9 +196,18 @@ def read_field(column: Column, given: pa.Field) -> pa.Field:
     if column.fields:
         fields = [read_field(f, item.field(f.source)) for f in column.fields]
         item = pa.struct(fields)
-    elif not (pt.is_timestamp(item) or pt.is_time(item) or (pt.is_date(item) and column.kind == "TIMESTAMP")):
+    elif not _is_read_as_given(item, column.kind):
         item = column.arrow.value_type if column.repeated else column.arrow
     return pa.field(column.source, pa.list_(item) if column.repeated else item)
+
+
+def _is_read_as_given(t: pa.DataType, kind: str) -> bool:
+    """Whether values are made what is uploaded only when they were read: also integers, which a FLOAT may not hold."""
+    return bool(
+        (pt.is_timestamp(t) or pt.is_time(t))
+        or (pt.is_date(t) and kind == "TIMESTAMP")
+        or (pt.is_integer(t) and kind == "FLOAT")
+    )
 
 
 def upload_field(column: Column) -> pa.Field:

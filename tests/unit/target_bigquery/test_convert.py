@@ -12,6 +12,7 @@ from singer_arrow.batch.conversion import ORDER_BITS
 from singer_arrow.errors import DataError
 from target_bigquery.convert import Conversion, check_values, loads_as_it_is
 from target_bigquery.drift import columns_of
+from target_bigquery.types import Existing
 
 NESTED = pa.struct(
     [pa.field("a:b", pa.int64()), pa.field("l", pa.list_(pa.struct([("x y", pa.timestamp("ns", "UTC"))])))]
@@ -49,6 +50,25 @@ def test_what_is_finer_than_a_microsecond_is_cut_off() -> None:
     batch = pa.record_batch([pa.array([1_999, -1], pa.int64()).cast(schema.field(0).type)], schema=schema)
     (made,) = conversion(schema).batches([batch], "file")
     assert made.column(0).cast(pa.int64()).to_pylist() in ([1, 0], [1, -1])
+
+
+def test_integers_become_floats_only_where_those_hold_them() -> None:
+    """Also where they come as JSON, whose readers would round them."""
+    item = pa.struct([("x y", pa.int64()), ("z", pa.string())])
+    schema = pa.schema([("a", pa.int32()), ("r", pa.list_(item))])
+    table = [Existing("a", "FLOAT"), Existing("r", "RECORD", "REPEATED", (Existing("x_y", "FLOAT"),))]
+    made = Conversion(columns_of(schema, existing=table), schema)
+    assert made.read_schema == schema
+    lists: list[Any] = [[{"x y": 2**53, "z": "s"}, {"x y": None, "z": "t"}], None, [], [{"x y": -1, "z": None}], None]
+    batch = pa.RecordBatch.from_pylist([{"a": n, "r": r} for n, r in enumerate(lists)], schema)
+    for start in range(len(lists)):
+        (got,) = made.batches([batch.slice(start)], "file")
+        renamed = [r and [{"x_y": x["x y"], "z": x["z"]} for x in r] for r in lists[start:]]
+        assert got.to_pylist() == [{"a": float(start + n), "r": r} for n, r in enumerate(renamed)]
+        assert got.schema == made.upload_schema
+    bad = {"a": 0, "r": [{"x y": 2**53 + 1}]}
+    with pytest.raises(DataError, match=r"file, row 2, column 'r': Integer value 9007199254740993 not in range"):
+        list(made.batches([pa.RecordBatch.from_pylist([{"a": 1}, bad], schema)], "file"))
 
 
 def test_constants_stand_in_every_row_and_are_not_read() -> None:

@@ -108,10 +108,14 @@ class Conversion(abc.ABC, Generic[ColumnT]):
     def array(self, array: pa.Array, column: ColumnT) -> pa.Array:
         """Values as they were read -> values as they are uploaded; what is finer than a microsecond is cut off.
 
-        Days become their midnights in UTC where the column has moments.
+        Days become their midnights in UTC where the column has moments, and integers floats, if those hold them.
+
+        Raises:
+            pa.ArrowInvalid: A float does not hold an integer; up to 2^53 they do.
         """
         if array.type == column.arrow:
             return array
+        array = _in_floats(array, column.arrow)
         if pt.is_date(array.type) or pt.is_null(array.type):
             return array.cast(column.arrow)
         if has_finer(array.type):
@@ -261,6 +265,29 @@ class Conversion(abc.ABC, Generic[ColumnT]):
 
 def _numbers(low: int, high: int) -> pa.Array:
     return pa.array(range(low, high), pa.int64())
+
+
+def _in_floats(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Integers as floats where those are wanted, at any depth; everything else stays as it is."""
+    t = array.type
+    if pt.is_integer(t) and pt.is_floating(wanted):
+        return array.cast(wanted)
+    if pt.is_struct(t) and pt.is_struct(wanted) and t.num_fields == wanted.num_fields:
+        made = [_in_floats(child, wanted.field(n).type) for n, child in enumerate(array.flatten())]
+        if all(child.type == f.type for child, f in zip(made, t, strict=True)):
+            return array
+        fields = [f.with_type(child.type) for child, f in zip(made, t, strict=True)]
+        return pa.StructArray.from_arrays(made, fields=fields, mask=array.is_null())
+    if pt.is_list(t) and pt.is_list(wanted):
+        values = _in_floats(array.flatten(), wanted.value_type)
+        if values.type == t.value_type:
+            return array
+        lengths = pc.fill_null(pc.list_value_length(array), 0)
+        ends = pc.cumulative_sum(lengths)
+        starts = pc.if_else(array.is_valid(), pc.subtract(ends, lengths), None)
+        offsets = pa.concat_arrays([starts, pa.array([len(values)], starts.type)])
+        return pa.ListArray.from_arrays(offsets, values, type=pa.list_(t.value_field.with_type(values.type)))
+    return array
 
 
 def has_finer(t: pa.DataType) -> bool:
