@@ -20,6 +20,7 @@ from singer_arrow.batch.decode import read_file
 from singer_arrow.batch.rejects import Rejects, TooManyRejectedError
 from singer_arrow.errors import DataError
 from singer_arrow.formats.row_text import line_text, row_text
+from singer_arrow.singer.record_message import record_text, shown_record
 from singer_arrow.storage import Storage
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
@@ -151,6 +152,13 @@ def test_rows_as_text_tell_what_json_lacks() -> None:
         "list": [1, None],
         "words": "é",
     }
+
+
+def test_records_as_text_tell_what_json_lacks() -> None:
+    line = b'{"type":"RECORD","stream":"s","record":{"a": 1.50, "n": [NaN, {"x": -Infinity}], "i": Infinity}}'
+    assert json.loads(record_text(line)) == {"a": 1.5, "n": ["NaN", {"x": "-Infinity"}], "i": "Infinity"}
+    assert record_text(b'{"record":{"a": 1.50}}') == '{"a": 1.50}'
+    assert json.loads(shown_record({"a": float("inf"), "b": None})) == {"a": "Infinity", "b": None}
 
 
 def test_lines_as_text() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -12,6 +13,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.formats.jsonl_rows import BadRowError, any_json, kind_of, parse
+from singer_arrow.formats.row_text import NO_JSON
 from singer_arrow.formats.values import shorten
 from singer_arrow.schema import is_json
 
@@ -45,8 +47,24 @@ def message_of(line: bytes) -> Message:
 
 
 def record_text(line: bytes) -> str:
-    """The JSON of a RECORD message's record."""
-    return raw_record(line, message_of(line)).decode(errors="backslashreplace")
+    """The JSON of a RECORD message's record; numbers that JSON lacks are `"NaN"` and such."""
+    message = message_of(line)
+    if constant_in(message["record"], None) is not None:
+        return shown_record(message["record"])
+    return raw_record(line, message).decode(errors="backslashreplace")
+
+
+def shown_record(record: Message) -> str:
+    """The JSON of a record that was read, by the same rule."""
+    return any_json(_named(record)).decode(errors="backslashreplace")
+
+
+def _named(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _named(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_named(inner) for inner in value]
+    return NO_JSON.get(value, "NaN") if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _message_of(line: bytes) -> Message:

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from singer_arrow.batch.rejects import Letters, MessageLines, Rejected
-from singer_arrow.formats.jsonl_rows import any_json
-from singer_arrow.singer.record_message import record_text
+from singer_arrow.singer.record_message import record_text, shown_record
 from singer_arrow.singer.record_parse import Fault
 
 
@@ -34,7 +33,7 @@ class RefusedRecords:
 
     def refuse(self, line: int, record: Mapping[str, Any], reason: str, column: str | None) -> None:
         """A record is refused."""
-        self.add(Rejected(None, line, column, reason, any_json(record).decode(errors="backslashreplace")))
+        self.add(Rejected(None, line, column, reason, shown_record(record)))
 
     def letters(self) -> Letters:
         """All that was told."""
