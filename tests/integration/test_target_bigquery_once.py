@@ -85,10 +85,12 @@ def test_after_a_clean_up_everything_is_loaded_again(
     assert ids() == list(range(12))
 
 
+@pytest.mark.parametrize("via", ["load_job", "storage_write"])
 @pytest.mark.parametrize("first", ["record", "other tap"])
 def test_an_emptied_table_is_noticed_whatever_comes_first(
-    first: str, config: Config, batch: Batches, ids: Any, bq: Any, dataset: str
+    first: str, via: str, config: Config, batch: Batches, ids: Any, bq: Any, dataset: str
 ) -> None:
+    config = config | {"load_via": via}
     run = some_batches(batch, 2)
     load(run, config)
     bq.query(f"TRUNCATE TABLE `{dataset}.rows`").result()

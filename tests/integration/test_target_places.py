@@ -10,7 +10,7 @@ from google.cloud import bigquery
 from singer_lines import Batches, Message, rows, schema, state
 from warehouses import Warehouse
 
-from singer_arrow.errors import LoadError
+from singer_arrow.errors import LoadError, SchemaError
 from target_bigquery.client import BigQuery as BigQueryClient
 
 Said = tuple[str | None, dict[str, str | None]]
@@ -42,6 +42,25 @@ def test_streams_that_are_given_one_table_do_not_share_it(warehouse: Warehouse, 
     assert both == "both"
     assert apart.startswith("both_")
     assert [len(warehouse.table(t)) for t in (both, apart)] == [1, 1]
+
+
+def test_what_one_table_has_others_of_the_same_stream_need_not_have(warehouse: Warehouse, batch: Batches) -> None:
+    lines = [schema(), *(batch(rows(n, 1), batch_id=f"batch-{n}") for n in range(2)), state(1)]
+    warehouse.load(lines[:2], table_prefix="b_")  # so the table is there before, and has rows
+    warehouse.load(lines, table_prefix="a_")
+    warehouse.load(lines, table_prefix="b_")
+    for name in ("a_rows", "b_rows"):
+        assert [row["id"] for row in warehouse.table(name)] == [0, 1]
+
+
+def test_a_table_that_was_there_before_is_one_streams_alone(warehouse: Warehouse, batch: Batches) -> None:
+    warehouse.load([schema("both"), batch(rows(0, 1), stream="both")])
+    made = warehouse.quoted("made")
+    warehouse.run(f"CREATE TABLE {made} AS SELECT * FROM {warehouse.quoted('both')}")
+    lines = [m for s in ("a", "b") for m in (schema(s), batch(rows(1, 1), stream=s, batch_id="1"))]
+    with pytest.raises(SchemaError, match=r"'a' and 'b' both go to table \S+made, which"):
+        warehouse.load(lines, tables={"*": "made"})
+    assert len(warehouse.table("made")) <= 2
 
 
 def described(**texts: str) -> Message:

@@ -100,6 +100,15 @@ def test_after_a_clean_up_everything_is_loaded_again(clean_up: str, redshift: Lo
     assert redshift.ids() == list(range(12))
 
 
+def test_an_emptied_table_is_noticed_whatever_comes_first(redshift: Loads) -> None:
+    run = some_batches(redshift.batch, 2)
+    redshift.run(run)
+    redshift.sql("TRUNCATE TABLE {rows}")
+    redshift.run([schema(), record(id=100, name="x")])
+    redshift.run(run)
+    assert redshift.ids() == [0, 1, 2, 3, 100]
+
+
 def test_rows_deleted_one_by_one_are_not_missed(redshift: Loads) -> None:
     run = some_batches(redshift.batch)
     redshift.run(run)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from singer_arrow.batch.encode import Part, write_parts
 from singer_arrow.batch.message import Batch
-from singer_arrow.errors import ObjectChangedError
+from singer_arrow.errors import NotFoundError, ObjectChangedError
 from singer_arrow.urls import Url
 from tap_s3_files.config import BatchSettings
 from tap_s3_files.passthrough import Passed, untouched
@@ -199,9 +199,17 @@ def _made_before(record: PartsRecord, start: Position, maker: _Maker, worker: Wo
     at = start.rows
     for part in record.known():
         url = maker.url(part.first_row, part.rows)
-        if part.first_row == at and part.url == str(url) and worker.storage.exists(url):
+        if part.first_row == at and part.url == str(url) and _is_whole(worker, part):
             yield part
             at += part.rows
+
+
+def _is_whole(worker: Worker, part: DonePart) -> bool:
+    """Whether a file is there as it was made; on a disk it may be cut off since."""
+    try:
+        return worker.storage.head(Url.parse(part.url)).size == part.bytes
+    except NotFoundError:
+        return False
 
 
 def _hash(*parts: Any) -> str:

@@ -89,6 +89,10 @@ class StreamLedger:
         self._settled: list[Entry] = []
         self._exists = False
 
+    def look(self) -> None:
+        """Read the entries, unless that was done; of a table that was emptied they are void, which rows would hide."""
+        self._open(create=False)
+
     def loaded(self, batch_id: str) -> datetime | None:
         """When the batch was loaded into the table as it is now; None if it was not.
 

@@ -45,6 +45,7 @@ class BigQuerySink(WarehouseSink):
             nullable=self.nullable,
             descriptions=descriptions_of(self.schema),
         )
+        self.target.give_table(self.client.path(self.destination.name), self.stream_name)
         return self.destination.columns
 
     def make_lane(self, load_method: str, keys: tuple[str, ...]) -> Lane:

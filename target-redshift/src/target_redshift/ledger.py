@@ -17,11 +17,12 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from singer_arrow.singer.names import LEDGER
+from singer_arrow.singer.names import LEDGER, distinct_table_name, table_name
 from target_redshift import sql
 from target_redshift.answers import Table
 from target_redshift.client import Redshift
 from target_redshift.connection import Session
+from target_redshift.names import RULES
 
 logger = logging.getLogger("target-redshift")
 MARK = "_sdc_load_"
@@ -44,7 +45,7 @@ class StreamLedger:
 
     def __init__(self, client: Redshift, stream: str, table: Table) -> None:
         self._client = client
-        self._stream = stream
+        self._stream = entry_name(stream, table.name)
         self._table = table
         self._quoted = client.quoted(LEDGER)
         self._lock = threading.Lock()
@@ -57,7 +58,7 @@ class StreamLedger:
         return when if when or self._has_all else self._client.retried(lambda: self._ask(batch_id))
 
     def tidy(self) -> Mapping[str, datetime]:
-        """The newest entries, after those that count no more were removed, once a run."""
+        """The newest entries, after those that count no more were removed, once a run, and before it adds rows."""
         with self._lock:
             if self._entries is None:
                 self._entries = self._client.retried(self._open)
@@ -145,3 +146,12 @@ def _chunks(batches: Collection[str]) -> Iterator[list[str]]:
     ids = iter(batches)
     while chunk := list(itertools.islice(ids, _AT_ONCE)):
         yield chunk
+
+
+def entry_name(stream: str, table: str) -> str:
+    """What entries call a stream: by its own name; where settings gave it another table, by that one's too.
+
+    A source may go to several tables of a schema, and what one of them has the others need not have.
+    """
+    own = (table_name(stream, RULES), distinct_table_name(stream, RULES))
+    return stream if table in own else f"{stream} in {table}"

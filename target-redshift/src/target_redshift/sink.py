@@ -35,6 +35,7 @@ class RedshiftSink(WarehouseSink):
             tuple(self.key_properties),
             descriptions=descriptions_of(self.schema),
         )
+        self.target.give_table(self.client.path(self.destination.name), self.stream_name)
         return self.destination.columns
 
     def make_lane(self, load_method: str, keys: tuple[str, ...]) -> Lane:

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from remembering_target import Remembering, RememberingSink, RememberingTarget
+from remembering_target import Remembering, RememberingSink, RememberingTarget, Replace
 
-from singer_arrow.errors import ConfigError, SchemaError
+from singer_arrow.errors import ConfigError, SchemaError, ServiceError
+from singer_arrow.singer import sdk_target
+from singer_arrow.singer.checkpoint import Checkpoints
 from singer_arrow.singer.warehouse import is_nullable
 from singer_arrow.urls import Url
 
@@ -201,3 +203,66 @@ def test_batch_files_are_not_removed_from_anywhere(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'clean_up_batch_files' needs 'manifest_roots'"):
         run(schema(), *files_of(tmp_path, "1"), clean_up_batch_files=True)
     assert (tmp_path / "1").exists()
+
+
+def streams_of_one_name(*messages: dict[str, Any]) -> list[Remembering]:
+    """The lanes after a run in which streams `a` and `b`, of other columns each, are called `t`."""
+    columns = {"a": {"id": SCHEMA["properties"]["id"], "x": {"type": "integer"}}, "b": SCHEMA["properties"]}
+    schemas = [schema() | {"stream": name, "schema": {"properties": found}} for name, found in columns.items()]
+    run(*schemas, *messages, stream_maps={"*": {"__alias__": "t"}})
+    return RememberingSink.lanes
+
+
+def test_batches_of_streams_of_one_name_are_told_apart() -> None:
+    batches = [batch(name, batch_id="1") | {"stream": name} for name in ("a", "b", "a")]
+    loaded = [part.item for lane in streams_of_one_name(*batches) for part in lane.loaded_items]
+    assert [item.urls for item in loaded] == [("s3://b/a",), ("s3://b/b",)]
+    assert len({item.batch_id for item in loaded}) == 2
+    assert all(item.batch_id and item.batch_id.startswith("1@") for item in loaded)
+
+
+def test_batches_of_streams_of_one_name_have_the_columns_of_their_own_schema() -> None:
+    batches = [batch(name) | {"stream": name} for name in ("a", "b", "b", "a")]
+    lanes = [lane for lane in streams_of_one_name(*batches) if lane.loaded_items]
+    given = [[part.item.conversion.given.names for part in lane.loaded_items] for lane in lanes]
+    assert given == [[["id", "x"]], [["id", "a b"]] * 2, [["id", "x"]]]
+
+
+def test_no_state_leaves_before_an_emptied_table_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(Checkpoints.__init__.__kwdefaults__, "interval", 0.0)
+    done: list[object] = []
+    monkeypatch.setattr(Replace, "finish", lambda _: done.append("replaced"))
+    monkeypatch.setattr(RememberingTarget, "_emit_state", lambda _, state: done.append(state))
+    run(schema(), activate(1), {"type": "STATE", "value": {"n": 1}}, load_method="overwrite")
+    assert done == ["replaced", {"n": 1}]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"), [(BrokenPipeError(), "Nobody reads"), (OSError(28, "No space left on device"), "No space left")]
+)
+def test_a_state_that_could_not_be_written_ends_the_run(
+    error: OSError, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Later ones would go nowhere, and must not count as out: nothing is removed behind them."""
+    monkeypatch.setitem(Checkpoints.__init__.__kwdefaults__, "interval", 0.0)
+    errors = [error]
+    monkeypatch.setattr(sdk_target, "discard_output", errors.clear)
+    removed: list[object] = []
+
+    class Output(io.StringIO):
+        def flush(self) -> None:
+            if errors:
+                raise errors[0]
+
+    target = RememberingTarget(config={"clean_up_batch_files": True, "manifest_roots": ["s3://b"]})
+    monkeypatch.setattr(target.remover, "remove", removed.extend)
+    monkeypatch.setattr("sys.stdout", Output())
+    lines = [schema(), batch("1"), {"type": "STATE", "value": 1}, batch("2"), {"type": "STATE", "value": 2}]
+    try:
+        with pytest.raises(ServiceError, match=words):
+            target.listen(io.StringIO("".join(json.dumps(m) + "\n" for m in lines)))
+        with pytest.raises(ServiceError, match=words):  # a load that ends meanwhile
+            target.checkpoints.state({"n": 3})
+    finally:
+        target.close()
+    assert not removed

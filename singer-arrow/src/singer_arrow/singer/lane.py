@@ -92,6 +92,8 @@ class Lane(abc.ABC, Generic[WayT, PartT]):
         Raises:
             DataError: It holds something else than SCHEMA says; names the file, or the stream of the records.
         """
+        if self.keeps_ledger:
+            self.look()
         if item.batch_id and self.leaves_out_loaded and (when := self.loaded(item.batch_id)):
             self.skip(item.batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC")
             return self.nothing(item)
@@ -100,8 +102,24 @@ class Lane(abc.ABC, Generic[WayT, PartT]):
         except DataError as error:
             raise self.named(error, item) from None
         if not item.is_temporary:
+            self._check_count(item, self.rows_found(part))
             self.way.tally.add(files=len(item.urls))
         return part
+
+    def _check_count(self, item: Item[Any], found: int | None) -> None:
+        """Refuse a batch that has not the rows that its message says.
+
+        Raises:
+            DataError: A file of it was cut off, or replaced.
+        """
+        if None not in (found, item.rows) and found != item.rows:
+            msg = f"its BATCH message says {item.rows:,} rows, and {found:,} are there; was it replaced or cut off?"
+            hint = "Remove the batch file, and run the tap again"
+            raise DataError(msg, url=item.urls[0] if item.urls else f"stream {item.stream!r}", hint=hint)
+
+    def rows_found(self, part: PartT) -> int | None:  # noqa: ARG002 - each warehouse has parts of its own
+        """How many rows the files of an item have, those that are left out too; None if that was not looked at."""
+        return None
 
     @abc.abstractmethod
     def make_ready(self, item: Item[Any]) -> PartT:
@@ -134,6 +152,9 @@ class Lane(abc.ABC, Generic[WayT, PartT]):
     def kind(self, item: Item[Any]) -> str:
         """Only items of one kind share a group."""
         return item.file_format
+
+    def look(self) -> None:
+        """See whether the table was emptied, before this run adds its first row; whoever keeps a ledger does so."""
 
     def loaded(self, batch_id: str) -> datetime | None:  # noqa: ARG002 - whoever keeps a ledger looks there
         """When the batch was loaded into the table as it is now, in UTC; None if it was not."""

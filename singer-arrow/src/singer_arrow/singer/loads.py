@@ -193,6 +193,11 @@ class Loads:
             done = self._deferred.pop(lane, [])
         self._checkpoints.close_together(done)
 
+    def hold(self, lane: AnyLane, token: int) -> None:
+        """Close the token when a deferred lane is finished; what it stands for needs no load."""
+        with self._changed:
+            self._deferred.setdefault(lane, []).append(([token], None))
+
     def tick(self) -> None:
         """Load groups that are old enough; call it about every second, from any thread."""
         now = time.monotonic()

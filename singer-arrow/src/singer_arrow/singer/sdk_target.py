@@ -44,12 +44,16 @@ from singer_arrow.temporary import TemporaryFolder
 if TYPE_CHECKING:
     from types import FrameType
 
+    from singer_sdk.mapper import StreamMap
     from singer_sdk.plugin_base import _ConfigInput
+    from singer_sdk.sinks import Sink
 
     from singer_arrow.storage import Storage
 
 _MOST_HELD_SECONDS = 2.0
 """How long RECORD lines and a STATE wait for others to be parsed with."""
+_UNREAD = "Nobody reads the STATE that the target writes; whatever ran it has ended"
+_UNWRITTEN = "STATE cannot be written to standard output"
 GRACE_SECONDS = 20.0
 """How long a run that must end waits for the loads that run; Kubernetes kills after 30 s."""
 
@@ -75,8 +79,10 @@ class LoadTarget(CheckedPlugin, Target):
         """One message at a time, and no draining in the middle of one."""
         self._row_by_row: set[str] = set()
         self._whole_lines = WholeLines(self)
+        self._sinks_of: dict[StreamMap, Sink] = {}
         self._given: dict[str, Mapping[str, Any]] = {}
         self._is_ending = False
+        self._no_output: str | None = None
         self._reader.record_lines = self._whole_lines
 
     @property
@@ -250,6 +256,19 @@ class LoadTarget(CheckedPlugin, Target):
                 why = f"({type(error).__name__}: {' '.join(str(error).split())})"
                 msg = f"SCHEMA of stream {stream!r} cannot be flattened {why}; mend it, or leave flattening out"
                 raise SchemaError(msg) from None
+            for stream_map in self.mapper.stream_maps[stream]:
+                self._own_sink(stream_map)
+
+    def _own_sink(self, stream_map: StreamMap) -> Sink:
+        """The sink of a stream, made for its own SCHEMA also where another stream of the same name came meanwhile."""
+        alias = stream_map.stream_alias
+        active = self.get_sink(alias)
+        own = self._sinks_of.setdefault(stream_map, active)
+        if (own.original_schema, own.key_properties) != (active.original_schema, active.key_properties):
+            self._whole_lines.forget()
+            schema, keys = copy.deepcopy(own.original_schema), own.key_properties
+            active = self._sinks_of[stream_map] = self.get_sink(alias, schema=schema, key_properties=keys)
+        return active
 
     def _process_record_message(self, message_dict: dict[str, Any]) -> None:
         with self.messages:
@@ -276,7 +295,7 @@ class LoadTarget(CheckedPlugin, Target):
             maps = [m for m in self.mapper.stream_maps[batch.stream] if not isinstance(m, RemoveRecordTransform)]
             for stream_map in maps:
                 self._assert_sink_exists(stream_map.stream_alias)
-            sinks = [self.get_sink(stream_map.stream_alias) for stream_map in maps]
+            sinks = [self._own_sink(stream_map) for stream_map in maps]
             given = self._given[batch.stream]
             if all(keeps_values(m, given["properties"]) for m in maps):
                 for sink in sinks:
@@ -324,6 +343,7 @@ class LoadTarget(CheckedPlugin, Target):
                 self.loads.finish(lane)
             super().process_endofpipe()
         self.checkpoints.flush()
+        self._check_output()  # the ticker may have found out a moment ago
         self.checkpoints.end()
         self.loads.stop(0)
         self.tallies.report(self.logger, self.metrics_logger)
@@ -335,13 +355,25 @@ class LoadTarget(CheckedPlugin, Target):
         sys.exit(128 + signum)
 
     def _emit_state(self, state: State) -> None:
+        if sys.stdout is None:
+            self._no_output = f"{_UNWRITTEN}: it is closed"
+        self._check_output()
         try:
             sys.stdout.write(serialize_json(state) + "\n")
             sys.stdout.flush()
-        except BrokenPipeError:
+        except OSError as error:
+            self._no_output = _UNREAD if isinstance(error, BrokenPipeError) else f"{_UNWRITTEN}: {error.strerror}"
             discard_output()
-            msg = "Nobody reads the STATE that the target writes; whatever ran it has ended"
-            raise ServiceError(msg) from None
+        self._check_output()
+
+    def _check_output(self) -> None:
+        """Raise where a STATE could not be written: no later one is out either, although nothing hinders its writing.
+
+        Raises:
+            ServiceError: See above.
+        """
+        if self._no_output is not None:
+            raise ServiceError(self._no_output)
 
     def drain_old_records(self) -> None:
         """Hand over records that are old enough, unless a message is being processed right now, or the run ends."""

@@ -11,6 +11,7 @@ import copy
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,7 +22,7 @@ from singer_sdk.helpers.capabilities import CapabilitiesEnum, PluginCapabilities
 from singer_arrow.batch import spool
 from singer_arrow.batch.conversion import Conversion, UploadColumn
 from singer_arrow.batch.message import Batch
-from singer_arrow.batch.rejects import Letters
+from singer_arrow.batch.rejects import Letters, cut
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema import from_json_schema
 from singer_arrow.singer.declare import APPEND, STORAGE_PARAMS, UPSERT, LoadSettings
@@ -29,11 +30,15 @@ from singer_arrow.singer.descriptions import Path as PropertyPath
 from singer_arrow.singer.items import Item
 from singer_arrow.singer.lane import Lane
 from singer_arrow.singer.loads import Limits
+from singer_arrow.singer.names import digest
 from singer_arrow.singer.sdk_sink import DELETED_COLUMN, VERSION_COLUMN, LoadSink
 from singer_arrow.singer.sdk_target import LoadTarget
 from singer_arrow.singer.sdk_validation import is_valid, validator
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
+
+_MOST_ID = 1000
+"""Bytes of a batch's id that are kept where it is given a suffix; the ledger's column takes 1,024."""
 
 
 class WarehouseTarget(LoadTarget):
@@ -56,6 +61,7 @@ class WarehouseTarget(LoadTarget):
         super().__init__(**kwargs)
         self.claimed: set[tuple[str, str]] = set()
         """Stream and batch_id of the batches of this run."""
+        self._streams_of: dict[str, str] = {}
 
     @property
     @abc.abstractmethod
@@ -90,6 +96,19 @@ class WarehouseTarget(LoadTarget):
         """See `LoadTarget.most_rejected`."""
         return self.settings.most_rejected
 
+    def give_table(self, table: str, stream: str) -> None:
+        """A table, by its path, is a stream's for the whole run.
+
+        Raises:
+            SchemaError: It is another one's: what the ledger, or a replacement, says of one would be taken for both.
+        """
+        if (other := self._streams_of.setdefault(table, stream)) != stream:
+            msg = (
+                f"Streams {other!r} and {stream!r} both go to table {table}, which was there before and is neither's; "
+                "give each a table of its own by the setting tables, or one name by the __alias__ of stream_maps"
+            )
+            raise SchemaError(msg)
+
     def check_batch(self, batch: Batch) -> None:
         """See `LoadTarget.check_batch`."""
         self.settings.manifest_roots.check(batch.stream, batch.manifest)
@@ -98,6 +117,11 @@ class WarehouseTarget(LoadTarget):
     def storage(self) -> Storage:
         """See `LoadTarget.storage`."""
         return Storage(self.settings.aws)
+
+
+def _of_stream(batch_id: str, stream: str) -> str:
+    """A batch's id where its stream bears another's name: ids of two streams, which may be alike, stay apart."""
+    return f"{cut(batch_id, _MOST_ID)}@{digest(f'{stream} {batch_id}', 16)}"
 
 
 def is_nullable(said: Any) -> bool:
@@ -189,6 +213,8 @@ class WarehouseSink(LoadSink):
         """See `LoadSink.take_batch`."""
         token = self.target.checkpoints.open()
         self.tally.add(batches=1)
+        if batch.batch_id and batch.stream != self.stream_name:
+            batch = replace(batch, batch_id=_of_stream(batch.batch_id, batch.stream))
         if batch.batch_id and self.lane.leaves_out_loaded:
             if (self.stream_name, batch.batch_id) in self.target.claimed:
                 self.logger.info("Batch %s came twice in this run and is loaded once", batch.batch_id)
@@ -238,6 +264,7 @@ class WarehouseSink(LoadSink):
         """Take the rows of older versions out of the table, once all that came before is in it."""
         self.target.drain_stream(self.stream_name)
         if self.lane.deferred:
+            self.target.loads.hold(self.lane, self.target.checkpoints.open())
             self.lane.will_replace()
             return
         if not self.tracks_versions:

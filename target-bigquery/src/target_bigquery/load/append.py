@@ -18,6 +18,10 @@ class AppendOnly(Lane):
 
     keeps_ledger = True
 
+    def look(self) -> None:
+        """See the base."""
+        self.way.ledger.look()
+
     def loaded(self, batch_id: str) -> datetime | None:
         """See the base."""
         return self.way.ledger.loaded(batch_id)

@@ -66,6 +66,10 @@ class Lane(lane.Lane[Way, Part]):
         """See the base."""
         return self.way.files.prepare(item, self.way.upload_format, self.rejects(item))
 
+    def rows_found(self, part: Any) -> int:
+        """See the base."""
+        return int(part.rows + len(part.rejects or ()))
+
     def nothing(self, item: Item) -> Part:
         """See the base."""
         return Part(item)

@@ -82,6 +82,10 @@ class Lane(lane.Lane[Way, Part]):
         keys = self.way.keys if self.merges else ()
         return told(self.way, self.way.files.prepare(item, keys, self.rejects(item)))
 
+    def rows_found(self, part: Part) -> int:
+        """See the base."""
+        return part.rows + len(part.rejects or ())
+
     def nothing(self, item: Item) -> Part:
         """See the base."""
         return Part(item)
@@ -89,6 +93,10 @@ class Lane(lane.Lane[Way, Part]):
     def kind(self, item: Item) -> str:  # noqa: ARG002 - the base's signature
         """All items may share a group: files that differ get staging tables of their own."""
         return ""
+
+    def look(self) -> None:
+        """See the base."""
+        self.way.ledger.tidy()
 
     def loaded(self, batch_id: str) -> datetime | None:
         """See the base."""

@@ -10,7 +10,6 @@ from singer_arrow.errors import DataError
 from target_redshift import migrate, sql
 from target_redshift.bounds import bound, can_bound
 from target_redshift.load import diagnose
-from target_redshift.load.files import Item, Part
 from target_redshift.load.group import Group
 from target_redshift.load.lane import Lane, Way
 from target_redshift.load.lots import StagingTables
@@ -34,12 +33,6 @@ class Upsert(Lane):
     def __init__(self, way: Way) -> None:
         super().__init__(way)
         migrate.check_keys(way.client, way.destination, way.keys)
-
-    def make_ready(self, item: Item) -> Part:
-        """See the base; batches that were loaded before are loaded again, but their entries serve append-only later."""
-        if item.batch_id:
-            self.way.ledger.tidy()
-        return super().make_ready(item)
 
     def make_fit(self, group: Group) -> StagingTables:
         """See the base: one row a key, in a temporary table of the table's own types."""
