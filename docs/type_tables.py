@@ -25,8 +25,9 @@ from type_texts import Written, deduced_from_csv, deduced_from_json, set_for_csv
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.formats import FORMATS, WRITABLE, ReadOptions
+from singer_arrow.json_schema import to_json_schema
 from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.schema import is_json, to_json_schema
+from singer_arrow.schema import is_json
 from singer_arrow.singer.records import to_records
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url

@@ -23,7 +23,7 @@ from warehouses import Warehouse
 from singer_arrow.batch.decode import read_file
 from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.formats import WRITABLE
-from singer_arrow.schema import from_json_schema
+from singer_arrow.json_schema import from_json_schema
 from singer_arrow.storage import Storage
 
 STREAMS = sorted(p.name for p in importlib.resources.files(target_test_streams).iterdir() if p.name.endswith(".singer"))

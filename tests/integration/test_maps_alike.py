@@ -15,7 +15,8 @@ from singer_sdk.singerlib.json import serialize_json
 from warehouses import Warehouse
 
 from singer_arrow.formats import WRITABLE
-from singer_arrow.schema import json_field, to_json_schema
+from singer_arrow.json_schema import to_json_schema
+from singer_arrow.schema import json_field
 from singer_arrow.singer.records import to_records
 
 INNER = pa.struct(

@@ -15,7 +15,8 @@ import pyarrow as pa
 from jsonschema import validators
 from pyarrow import types as pt
 
-from singer_arrow.schema import from_json_schema, is_json
+from singer_arrow.json_schema import from_json_schema
+from singer_arrow.schema import is_json
 
 Schema = dict[str, Any]
 

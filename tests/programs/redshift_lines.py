@@ -15,7 +15,7 @@ from singer_lines import COLUMNS, Message, batch_of, counted, load
 
 from local_cloud import Cloud
 from singer_arrow.formats import WRITABLE
-from singer_arrow.schema import from_json_schema
+from singer_arrow.json_schema import from_json_schema
 from singer_arrow.singer.names import STAGING
 from target_redshift.client import Redshift
 from target_redshift.ledger import MARK

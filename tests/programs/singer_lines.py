@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from singer_arrow.formats import WRITABLE
-from singer_arrow.schema import from_json_schema, to_json_schema
+from singer_arrow.json_schema import from_json_schema, to_json_schema
 from singer_arrow.singer.sdk_target import LoadTarget
 from target_bigquery.target import TargetBigQuery
 

@@ -23,8 +23,9 @@ from type_texts import Written, deduced_from_csv, deduced_from_json, set_for_csv
 from singer_arrow.batch.decode import read_file
 from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.formats import FORMATS, WRITABLE, ReadOptions
+from singer_arrow.json_schema import from_json_schema, to_json_schema
 from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.schema import canonical, from_json_schema, to_json_schema
+from singer_arrow.schema import canonical
 from singer_arrow.singer.records import to_records
 from singer_arrow.singer.sdk_reader import LineReader
 from singer_arrow.storage import Storage

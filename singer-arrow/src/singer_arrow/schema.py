@@ -1,40 +1,27 @@
-"""Arrow schema <-> JSON Schema. Pure: no data, no I/O.
-
-`from_json_schema(to_json_schema(s)) == canonical(s)` for every schema of supported types. Standard keywords say what
-they can (`type`, `format`, `contentEncoding`, `multipleOf`), so that any Singer connector understands the schema; the
-annotation `x-arrow-type` is added only where those leave the Arrow type open, and validators ignore it.
-"""
+"""Arrow schemas as all connectors here exchange them: which types they have, and how two become one. Pure."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
-from typing import Any
+from collections.abc import Iterable
 
 import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.errors import SchemaError
 
-ANNOTATION = "x-arrow-type"
 JSON_METADATA = {b"singer.json": b"true"}
 UTC_MICROSECONDS = pa.timestamp("us", "UTC")
-_TIME = pa.time64("us")
-_ANY = ["string", "number", "integer", "boolean", "object", "array"]
-_SIMPLE: dict[str, pa.DataType] = {
+MICROSECONDS = pa.time64("us")
+DIGITS_OF_128, MOST_DIGITS = 38, 76
+SIMPLE: dict[str, pa.DataType] = {
     str(t): t
     for t in (
         *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
         *(pa.float16(), pa.float32(), pa.float64(), pa.bool_(), pa.string(), pa.binary(), pa.null(), pa.date32()),
-        *(pa.timestamp("ns", "UTC"), UTC_MICROSECONDS, pa.time64("ns"), _TIME),
+        *(pa.timestamp("ns", "UTC"), UTC_MICROSECONDS, pa.time64("ns"), MICROSECONDS),
     )
 }
-_DECIMAL = re.compile(r"decimal(128|256)\((\d+), (-?\d+)\)")
-_DIGITS_OF_128, _MOST_DIGITS = 38, 76
-_DECIMAL_DIGITS_TO_VALIDATE = 28  # Python's decimal context: a validator's `%` fails on more
-_SINGER_DECIMALS = ("singer.decimal", "x-singer.decimal")  # both are words of the SDK
-_FORMATS = {"date-time": UTC_MICROSECONDS, "date": pa.date32(), "time": _TIME}
+"""The canonical types that are neither decimals nor nested, by name."""
 
 
 def json_field(name: str) -> pa.Field:
@@ -79,7 +66,7 @@ def _canonical_field(field: pa.Field, path: str = "") -> pa.Field:
 
 def _canonical_type(t: pa.DataType, name: str) -> pa.DataType | None:
     """The type; None for JSON text."""
-    if str(t) in _SIMPLE:
+    if str(t) in SIMPLE:
         return t
     if isinstance(t, pa.BaseExtensionType):
         return None if t.extension_name == "arrow.json" else _canonical_type(t.storage_type, name)
@@ -127,201 +114,12 @@ def _canonical_decimal(t: pa.DataType, name: str) -> pa.DataType:
     """The decimal type of the same values that has a scale as SQL and Parquet know it: from 0 to the precision."""
     scale = max(t.scale, 0)
     precision = max(t.precision - min(t.scale, 0), scale)
-    if precision > _MOST_DIGITS:
+    if precision > MOST_DIGITS:
         msg = f"Column {name!r} is of type {t}, whose values may have {precision} digits; leave it out by selection"
         raise SchemaError(msg)
-    if pt.is_decimal256(t) or precision > _DIGITS_OF_128:
+    if pt.is_decimal256(t) or precision > DIGITS_OF_128:
         return pa.decimal256(precision, scale)
     return pa.decimal128(precision, scale)
-
-
-def to_json_schema(schema: pa.Schema, *, keys: Sequence[str] = ()) -> dict[str, Any]:
-    """The JSON Schema of a stream's records; the columns in `keys` may not be null.
-
-    Raises:
-        SchemaError: As `canonical` does.
-    """
-    properties = {f.name: _property(f) for f in canonical(schema)}
-    for key in set(keys) & set(properties):
-        properties[key]["type"] = [t for t in properties[key]["type"] if t != "null"]
-    return {"type": "object", "properties": properties}
-
-
-def _property(field: pa.Field) -> dict[str, Any]:
-    if is_json(field):
-        return {"type": [*_ANY, "null"], ANNOTATION: "json"}
-    return _describe(field.type)
-
-
-def _describe(t: pa.DataType) -> dict[str, Any]:
-    if pt.is_struct(t):
-        return {"type": ["object", "null"], "properties": {f.name: _property(f) for f in t}}
-    if pt.is_map(t):
-        return {"type": ["object", "null"], "additionalProperties": _describe(t.item_type)}
-    if pt.is_list(t):
-        return {"type": ["array", "null"], "items": _describe(t.value_type)}
-    described, plain = _scalar(t)
-    return {**described, **({} if plain == t else {ANNOTATION: str(t)})}
-
-
-def _scalar(t: pa.DataType) -> tuple[dict[str, Any], pa.DataType]:
-    """The standard keywords for a type, and the type that they alone would be read as."""
-    if pt.is_integer(t):
-        return {"type": ["integer", "null"]}, pa.int64()
-    if pt.is_floating(t):
-        return {"type": ["number", "null"]}, pa.float64()
-    if pt.is_decimal(t):
-        if t.scale == 0:
-            return {"type": ["integer", "null"]}, pa.int64()
-        exact = (
-            {"multipleOf": float(f"1e-{t.scale}")} if t.scale > 0 and t.precision <= _DECIMAL_DIGITS_TO_VALIDATE else {}
-        )
-        return {"type": ["number", "null"], **exact}, pa.float64()
-    if pt.is_boolean(t):
-        return {"type": ["boolean", "null"]}, t
-    if pt.is_binary(t):
-        return {"type": ["string", "null"], "contentEncoding": "base64"}, t
-    for name, plain in _FORMATS.items():
-        if t.id == plain.id:
-            return {"type": ["string", "null"], "format": name}, plain
-    return {"type": ["string", "null"]}, pa.string()
-
-
-def from_json_schema(schema: Mapping[str, Any]) -> pa.Schema:
-    """The Arrow schema of a stream's records, for schemas of any Singer tap.
-
-    What JSON Schema leaves open (free objects, mixed nested kinds, no type) becomes a column of JSON text; mixed scalar
-    kinds become text; integers are int64 unless their bounds say more; `multipleOf` makes an exact decimal.
-
-    Raises:
-        SchemaError: There are no properties, or an annotation is unknown.
-    """
-    properties = schema.get("properties")
-    if not isinstance(properties, Mapping) or not properties:
-        msg = "The schema has no properties; a stream needs at least one column"
-        raise SchemaError(msg)
-    return pa.schema([_field(name, prop) for name, prop in properties.items()])
-
-
-def _field(name: str, prop: Any) -> pa.Field:
-    t = _read(prop if isinstance(prop, Mapping) else {}, name)
-    return json_field(name) if t is None else pa.field(name, t)
-
-
-def _read(prop: Mapping[str, Any], name: str) -> pa.DataType | None:
-    """The type of a property; None for JSON text."""
-    if ANNOTATION in prop:
-        return _annotated(str(prop[ANNOTATION]), name)
-    if branches := prop.get("anyOf") or prop.get("oneOf"):
-        return _union([b for b in branches if isinstance(b, Mapping) and b.get("type") not in ("null", ["null"])], name)
-    kinds = _kinds(prop)
-    if kinds == {"integer", "number"}:
-        kinds = {"number"}
-    if len(kinds) > 1:
-        return None if kinds & {"object", "array"} else pa.string()
-    match next(iter(kinds), None):
-        case "integer":
-            return _integer(prop)
-        case "number":
-            return _number(prop)
-        case "boolean":
-            return pa.bool_()
-        case "string":
-            return _string(prop, name)
-        case "array":
-            return _array(prop, name)
-        case "object":
-            return _object(prop, name)
-    return None
-
-
-def _kinds(prop: Mapping[str, Any]) -> set[str]:
-    given = prop.get("type")
-    if given is None:
-        return {"object"} if "properties" in prop else {"array"} if "items" in prop else set()
-    return {given} - {"null"} if isinstance(given, str) else {str(k) for k in given} - {"null"}
-
-
-def _annotated(text: str, name: str) -> pa.DataType | None:
-    if text == "json":
-        return None
-    if text in _SIMPLE:
-        return _SIMPLE[text]
-    if match := _DECIMAL.fullmatch(text):
-        make = pa.decimal128 if match[1] == "128" else pa.decimal256
-        return make(int(match[2]), int(match[3]))
-    msg = f"Column {name!r} has {ANNOTATION} {text!r}, which is no known type; remove it from the catalog"
-    raise SchemaError(msg)
-
-
-def _union(branches: list[Mapping[str, Any]], name: str) -> pa.DataType | None:
-    fields = [_field(name, b) for b in branches]
-    if not fields:
-        return None
-    merged = fields[0]
-    for other in fields[1:]:
-        merged = merge_fields(merged, other)
-    return None if is_json(merged) else merged.type
-
-
-def _integer(prop: Mapping[str, Any]) -> pa.DataType:
-    low, high = prop.get("minimum", -1), prop.get("maximum", 0)
-    if high < 2**63 and low >= -(2**63):
-        return pa.int64()
-    return pa.uint64() if low >= 0 and high < 2**64 else pa.decimal128(38, 0)
-
-
-def _number(prop: Mapping[str, Any]) -> pa.DataType:
-    step = prop.get("multipleOf")
-    if not step:
-        return pa.float64()
-    scale = max(0, -int(Decimal(str(step)).normalize().as_tuple().exponent))
-    scale = min(scale, _DIGITS_OF_128)
-    return pa.decimal128(38, scale) if scale <= 9 else pa.decimal256(_DIGITS_OF_128 + scale, scale)
-
-
-def _string(prop: Mapping[str, Any], name: str) -> pa.DataType:
-    if prop.get("contentEncoding") == "base64":
-        return pa.binary()
-    if prop.get("format") in _SINGER_DECIMALS:
-        return _singer_decimal(prop, name)
-    return _FORMATS.get(prop.get("format", ""), pa.string())
-
-
-def _singer_decimal(prop: Mapping[str, Any], name: str) -> pa.DataType:
-    """What the SDK calls a decimal in a text: where it says no digits, 38 with 9 of them behind the point."""
-    given = [prop.get("precision"), prop.get("scale")]
-    if any(isinstance(n, bool) or not isinstance(n, int | None) for n in given):
-        msg = f"Column {name!r}: 'precision' and 'scale' of its decimals must be numbers of digits; mend it in the tap"
-        raise SchemaError(msg)
-    precision, scale = given
-    if scale is None:
-        precision, scale = min((precision or _DIGITS_OF_128) + 9, _DIGITS_OF_128), 9
-    before = max((precision or _DIGITS_OF_128) - scale, 0)
-    digits = max(before + max(scale, 0), 1)
-    if digits > _MOST_DIGITS:
-        msg = (
-            f"Column {name!r} has decimals of {digits} digits, and {_MOST_DIGITS} are the most; make it text in the tap"
-        )
-        raise SchemaError(msg)
-    return (pa.decimal128 if digits <= _DIGITS_OF_128 else pa.decimal256)(digits, max(scale, 0))
-
-
-def _array(prop: Mapping[str, Any], name: str) -> pa.DataType | None:
-    items = prop.get("items")
-    if not isinstance(items, Mapping):
-        return None
-    inner = _read(items, name)
-    return None if inner is None else pa.list_(inner)
-
-
-def _object(prop: Mapping[str, Any], name: str) -> pa.DataType | None:
-    if properties := prop.get("properties"):
-        return pa.struct([_field(f"{n}", p) for n, p in properties.items()])
-    values = prop.get("additionalProperties")
-    if isinstance(values, Mapping) and (inner := _read(values, name)) is not None:
-        return pa.map_(pa.string(), inner)
-    return None
 
 
 def merge_schemas(a: pa.Schema, b: pa.Schema) -> pa.Schema:
@@ -396,13 +194,13 @@ def _merge_numbers(a: pa.DataType, b: pa.DataType) -> pa.DataType:
             return a if a.bit_width >= b.bit_width else b
         signed, unsigned = (a, b) if pt.is_signed_integer(a) else (b, a)
         width = max(signed.bit_width, unsigned.bit_width * 2)
-        return pa.decimal128(20, 0) if width > 64 else _SIMPLE[f"int{width}"]
+        return pa.decimal128(20, 0) if width > 64 else SIMPLE[f"int{width}"]
     (before_a, scale_a), (before_b, scale_b) = _digits(a), _digits(b)
     scale = max(scale_a, scale_b)
     precision = max(before_a, before_b) + scale
-    if precision > _MOST_DIGITS:
+    if precision > MOST_DIGITS:
         return pa.string()
-    return pa.decimal128(precision, scale) if precision <= _DIGITS_OF_128 else pa.decimal256(precision, scale)
+    return pa.decimal128(precision, scale) if precision <= DIGITS_OF_128 else pa.decimal256(precision, scale)
 
 
 def _digits(t: pa.DataType) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from singer_arrow.errors import DataError, DriftError
-from singer_arrow.schema import to_json_schema
+from singer_arrow.json_schema import to_json_schema
 from tap_s3_files.plan import Form, Segment, Todo
 from tap_s3_files.store import Change
 

@@ -17,7 +17,7 @@ from singer_arrow.batch.message import Batch
 from singer_arrow.errors import ConfigError, DataError, ObjectChangedError
 from singer_arrow.executors import ordered_streams
 from singer_arrow.formats import RESCUED, ReadOptions
-from singer_arrow.schema import from_json_schema
+from singer_arrow.json_schema import from_json_schema
 from singer_arrow.singer.sdk_tap import ArrowStream, Encode, Encoded
 from tap_s3_files.bookmarks import Bookmark
 from tap_s3_files.catalog import METADATA, parse_type, set_columns

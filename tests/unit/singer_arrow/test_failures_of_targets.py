@@ -14,7 +14,7 @@ from remembering_target import RememberingSink, RememberingTarget
 from singer_lines import states
 
 from singer_arrow.errors import DataError
-from singer_arrow.schema import from_json_schema
+from singer_arrow.json_schema import from_json_schema
 from singer_arrow.singer.blocks import Block
 from singer_arrow.singer.intake import Intake
 from singer_arrow.singer.loads import Limits

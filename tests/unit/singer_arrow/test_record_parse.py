@@ -16,7 +16,8 @@ from record_reference import RefusalError, Schema, reference_row
 from record_streams import LEAVES, encode, streams
 
 from singer_arrow.formats.jsonl_rows import BadRowError
-from singer_arrow.schema import from_json_schema, is_json
+from singer_arrow.json_schema import from_json_schema
+from singer_arrow.schema import is_json
 from singer_arrow.singer.record_message import Message, NoMessageError, message_of
 from singer_arrow.singer.record_parse import RecordParser
 from singer_arrow.singer.rules import rules_for, rules_unchecked

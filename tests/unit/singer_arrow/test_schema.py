@@ -10,15 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import SchemaError
-from singer_arrow.schema import (
-    canonical,
-    from_json_schema,
-    is_json,
-    json_field,
-    merge_all,
-    merge_schemas,
-    to_json_schema,
-)
+from singer_arrow.json_schema import from_json_schema, to_json_schema
+from singer_arrow.schema import canonical, is_json, json_field, merge_all, merge_schemas
 
 SCALARS = st.one_of(
     st.sampled_from(

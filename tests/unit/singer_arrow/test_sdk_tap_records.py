@@ -16,7 +16,7 @@ import things_tap
 from singer_sdk import Stream, Tap
 from things_tap import TapThings, Things
 
-from singer_arrow.schema import from_json_schema
+from singer_arrow.json_schema import from_json_schema
 from singer_arrow.singer.sdk_tap import ArrowStream, Encode, Encoded
 from singer_arrow.singer.sdk_writer import LineWriter
 

@@ -37,7 +37,7 @@ def records_of(
     """
     from singer_arrow.batch.decode import read_file
     from singer_arrow.formats import WRITABLE
-    from singer_arrow.schema import from_json_schema
+    from singer_arrow.json_schema import from_json_schema
 
     arrow = from_json_schema(schema)
     never_null = {

@@ -24,7 +24,7 @@ from singer_arrow.batch.conversion import Conversion, UploadColumn
 from singer_arrow.batch.message import Batch
 from singer_arrow.batch.rejects import Letters, cut
 from singer_arrow.errors import SchemaError
-from singer_arrow.schema import from_json_schema
+from singer_arrow.json_schema import from_json_schema
 from singer_arrow.singer.declare import APPEND, STORAGE_PARAMS, UPSERT, LoadSettings
 from singer_arrow.singer.descriptions import Path as PropertyPath
 from singer_arrow.singer.items import Item
