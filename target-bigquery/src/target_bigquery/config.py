@@ -234,6 +234,22 @@ def _credentials(given: Any) -> Mapping[str, Any] | None:
     return json_object(given, "Setting 'credentials_json'")
 
 
+def _host_of(endpoint: str | None) -> str:
+    """The host of `api_endpoint`; empty without one."""
+    if endpoint is None:
+        return ""
+    try:
+        parsed = urlparse(endpoint)
+        is_good = parsed.scheme in ("http", "https") and bool(parsed.hostname) and "@" not in parsed.netloc
+        is_good = is_good and (parsed.port is None or parsed.port > 0)
+    except ValueError:  # of a port that is none
+        is_good = False
+    if not is_good:
+        msg = f"Setting 'api_endpoint' is {shown(endpoint)!r}; it reads https://host or http://host:port, no user"
+        raise ConfigError(msg)
+    return parsed.hostname or ""
+
+
 def _check(settings: Settings) -> None:
     for name in sorted(settings.other_schemas):
         _check_dataset("'tables' has", name)
@@ -257,7 +273,10 @@ def _check(settings: Settings) -> None:
         if len(columns) > 4:
             msg = f"Setting 'cluster_by' names {len(columns)} columns; BigQuery takes four at most"
             raise ConfigError(msg)
-    host = urlparse(settings.api_endpoint or "").hostname or ""
+    if not re.fullmatch(r"[\w.:-]+", settings.project, re.ASCII):
+        msg = f"Setting 'project' is {settings.project!r}; a project's id has letters, digits and hyphens"
+        raise ConfigError(msg)
+    host = _host_of(settings.api_endpoint)
     is_own = bool(host) and host != "googleapis.com" and not host.endswith(".googleapis.com")
     if settings.load_via == STORAGE_WRITE and is_own and not settings.storage_write_endpoint:
         msg = (
