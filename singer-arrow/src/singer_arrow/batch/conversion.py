@@ -15,6 +15,7 @@ from singer_arrow.batch.extents import Extents
 from singer_arrow.batch.refused import Refusal, TooManyRefusedError, refused_rows
 from singer_arrow.batch.rejects import Rejects
 from singer_arrow.errors import DataError
+from singer_arrow.formats.decimals import without_exponents
 from singer_arrow.formats.row_text import row_text
 
 ORDER = "_sdc_order"
@@ -108,19 +109,24 @@ class Conversion(abc.ABC, Generic[ColumnT]):
     def array(self, array: pa.Array, column: ColumnT) -> pa.Array:
         """Values as they were read -> values as they are uploaded; what is finer than a microsecond is cut off.
 
+        Decimals that a column has as text are written the same, whatever they came as: without an exponent.
         Days become their midnights in UTC where the column has moments, and integers floats, if those hold them.
 
         Raises:
             pa.ArrowInvalid: A float does not hold an integer; up to 2^53 they do.
         """
         if array.type == column.arrow:
-            return array
+            return without_exponents(array) if self._is_decimal_in_text(column) else array
         array = _in_floats(array, column.arrow)
         if pt.is_date(array.type) or pt.is_null(array.type):
             return array.cast(column.arrow)
         if has_finer(array.type):
             array = array.cast(_coarse(array.type), safe=False)
         return array if array.type == column.arrow else array.view(column.arrow)
+
+    def _is_decimal_in_text(self, column: ColumnT) -> bool:
+        at = self.given.get_field_index(column.source)
+        return bool(at >= 0 and pt.is_decimal(self.given.field(at).type) and pt.is_string(column.arrow))
 
     @property
     def read_schema(self) -> pa.Schema:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 _MOST = 38  # digits of 128 bits
 _MOST_WIDE = 76
+_EXPONENT = r"^-?[0-9]+(?:\.[0-9]+)?[eE][+-]?[0-9]{1,2}$"
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
@@ -46,11 +47,15 @@ def decimals_of_decimals(column: pa.Array, t: pa.DataType) -> pa.Array:
 
 def texts_of_decimals(column: pa.Array) -> pa.Array:
     """Decimals as text, each with all digits of its type after the point: Arrow writes small ones with an exponent."""
-    texts = column.cast(pa.string())
-    short = pc.fill_null(pc.match_substring(texts, "E"), False)
+    return without_exponents(column.cast(pa.string()))
+
+
+def without_exponents(texts: pa.Array) -> pa.Array:
+    """Texts, of which those that are numbers with an exponent of at most two digits are written without it."""
+    short = pc.fill_null(pc.match_substring_regex(texts, _EXPONENT), False)
     if not pc.any(short).as_py():
         return texts
-    return pc.replace_with_mask(texts, short, pa.array([f"{v:f}" for v in column.filter(short).to_pylist()]))
+    return pc.replace_with_mask(texts, short, pa.array([f"{Decimal(v):f}" for v in texts.filter(short).to_pylist()]))
 
 
 def _are_short(column: pa.Array, most: int) -> bool:
