@@ -36,6 +36,7 @@ def test_loads_are_read() -> None:
 
 def test_every_declared_name_of_aws_is_read() -> None:
     given = {"anonymous": True, "requester_pays": True, "sse_customer_key": "a" * 43 + "="}
+    given["role_arn"] = "arn:aws:iam::123456789012:role/reader"
     values: dict[str, Any] = {name: name for name in AWS["properties"]} | given
     options = AwsOptions.from_config(values)
     assert all(getattr(options, name) == value for name, value in values.items())
@@ -58,7 +59,7 @@ def test_storage_params_in_the_words_of_s3fs() -> None:
         access_key_id="k", secret_access_key="s", session_token="t", endpoint_url="http://e", region="r"
     )
     assert storage_options(None) == storage_options({"storage": {}}) == AwsOptions()
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match="'secret' of 'batch_config.storage.params' belong together"):
         storage_options({"storage": {"params": {"key": "k"}}})
 
 

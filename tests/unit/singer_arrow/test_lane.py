@@ -81,6 +81,18 @@ def test_it_is_loaded_again_where_later_rows_may_have_replaced_its_own() -> None
     assert not some.leaves_out_loaded
 
 
+def test_a_batch_has_the_rows_that_its_message_says_but_objects_passed_through_may_be_newer() -> None:
+    class Counts(KnowsOne):
+        def rows_found(self, part: Part) -> int | None:
+            return 4
+
+    some = Counts(lane().way)
+    for more in ({"rows": 4}, {"rows": None}, {"rows": 5, "is_source": True}, {"rows": 5, "is_temporary": True}):
+        assert some.prepare(item("new", **more)).ready
+    with pytest.raises(DataError, match="^s3://b/1: its BATCH message says 5 rows, and 4 are there"):
+        some.prepare(item("new", rows=5))
+
+
 def test_errors_of_batch_files_name_the_file() -> None:
     with pytest.raises(DataError, match=r"^s3://b/bad, line 17, column 'n': the number 2 is too large\. Or set on_bad"):
         lane().prepare(item(urls=("s3://b/bad",)))

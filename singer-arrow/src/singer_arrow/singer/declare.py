@@ -272,6 +272,9 @@ def storage_options(batch_config: Mapping[str, Any] | None) -> AwsOptions:
         ConfigError: Half of a key pair is missing.
     """
     params = ((batch_config or {}).get("storage") or {}).get("params") or {}
+    if bool(params.get("key")) != bool(params.get("secret")):
+        msg = "Settings 'key' and 'secret' of 'batch_config.storage.params' belong together; give both or neither"
+        raise ConfigError(msg)
     client = params.get("client_kwargs") or {}
     return AwsOptions.from_config(
         {
