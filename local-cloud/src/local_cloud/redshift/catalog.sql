@@ -230,7 +230,8 @@ FROM local_cloud.tables t WHERE has_table_privilege(t.table_id, 'SELECT') OR pg_
 CREATE VIEW pg_catalog.svv_columns AS
 SELECT current_database()::text AS table_catalog, t.schema_name AS table_schema, t.name AS table_name,
     c.name AS column_name, row_number() OVER (PARTITION BY c.table_id ORDER BY c.position)::int AS ordinal_position,
-    c.default_value AS column_default, CASE WHEN c.is_nullable THEN 'YES' ELSE 'NO' END AS is_nullable,
+    CASE WHEN c.is_identity THEN format('"identity"(%s, %s, ''1,1''::text)', c.table_id, c.position - 1)
+        ELSE c.default_value END AS column_default, CASE WHEN c.is_nullable THEN 'YES' ELSE 'NO' END AS is_nullable,
     c.type AS data_type, CASE WHEN c.type <> 'binary varying' THEN c.length END AS character_maximum_length,
     c.precision AS numeric_precision,
     NULL::int AS numeric_precision_radix, c.scale AS numeric_scale, NULL::int AS datetime_precision,
