@@ -14,7 +14,7 @@ import pytest
 from remembering_target import Remembering, RememberingSink, RememberingTarget, Replace
 
 from singer_arrow.errors import ConfigError, SchemaError, ServiceError
-from singer_arrow.singer import sdk_target
+from singer_arrow.singer import state_output
 from singer_arrow.singer.checkpoint import Checkpoints
 from singer_arrow.singer.warehouse import is_nullable
 from singer_arrow.urls import Url
@@ -246,7 +246,7 @@ def test_a_state_that_could_not_be_written_ends_the_run(
     """Later ones would go nowhere, and must not count as out: nothing is removed behind them."""
     monkeypatch.setitem(Checkpoints.__init__.__kwdefaults__, "interval", 0.0)
     errors = [error]
-    monkeypatch.setattr(sdk_target, "discard_output", errors.clear)
+    monkeypatch.setattr(state_output, "discard_output", errors.clear)
     removed: list[object] = []
 
     class Output(io.StringIO):

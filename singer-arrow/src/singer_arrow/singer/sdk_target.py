@@ -19,24 +19,24 @@ from typing import IO, TYPE_CHECKING, Any
 from singer_sdk import Sink, Target
 from singer_sdk.helpers._flattening import flatten_schema
 from singer_sdk.mapper import RemoveRecordTransform
-from singer_sdk.singerlib.json import serialize_json
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.batch.rejects import Rejected
-from singer_arrow.errors import DataError, SchemaError, ServiceError
+from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.formats.protocol import Skipped
 from singer_arrow.formats.values import shorten
 from singer_arrow.singer.checkpoint import Checkpoints, State
 from singer_arrow.singer.intake import Intake
 from singer_arrow.singer.loads import AnyLane, Limits, Loads
 from singer_arrow.singer.row_by_row import records_of
-from singer_arrow.singer.sdk import CheckedPlugin, discard_output
+from singer_arrow.singer.sdk import CheckedPlugin
 from singer_arrow.singer.sdk_lines import WholeLines
 from singer_arrow.singer.sdk_maps import keeps_values
 from singer_arrow.singer.sdk_reader import BAD_INPUT, LineReader
 from singer_arrow.singer.sdk_sink import LoadSink
 from singer_arrow.singer.shapes import check_schema, is_int64
 from singer_arrow.singer.stage import Remover
+from singer_arrow.singer.state_output import StateOutput
 from singer_arrow.singer.tally import Tallies, Tally
 from singer_arrow.singer.ticker import tick
 from singer_arrow.temporary import TemporaryFolder
@@ -46,14 +46,11 @@ if TYPE_CHECKING:
 
     from singer_sdk.mapper import StreamMap
     from singer_sdk.plugin_base import _ConfigInput
-    from singer_sdk.sinks import Sink
 
     from singer_arrow.storage import Storage
 
 _MOST_HELD_SECONDS = 2.0
 """How long RECORD lines and a STATE wait for others to be parsed with."""
-_UNREAD = "Nobody reads the STATE that the target writes; whatever ran it has ended"
-_UNWRITTEN = "STATE cannot be written to standard output"
 GRACE_SECONDS = 20.0
 """How long a run that must end waits for the loads that run; Kubernetes kills after 30 s."""
 
@@ -82,7 +79,7 @@ class LoadTarget(CheckedPlugin, Target):
         self._sinks_of: dict[StreamMap, Sink] = {}
         self._given: dict[str, Mapping[str, Any]] = {}
         self._is_ending = False
-        self._no_output: str | None = None
+        self._output = StateOutput()
         self._reader.record_lines = self._whole_lines
 
     @property
@@ -343,7 +340,7 @@ class LoadTarget(CheckedPlugin, Target):
                 self.loads.finish(lane)
             super().process_endofpipe()
         self.checkpoints.flush()
-        self._check_output()  # the ticker may have found out a moment ago
+        self._output.check()  # the ticker may have found out a moment ago
         self.checkpoints.end()
         self.loads.stop(0)
         self.tallies.report(self.logger, self.metrics_logger)
@@ -355,25 +352,7 @@ class LoadTarget(CheckedPlugin, Target):
         sys.exit(128 + signum)
 
     def _emit_state(self, state: State) -> None:
-        if sys.stdout is None:
-            self._no_output = f"{_UNWRITTEN}: it is closed"
-        self._check_output()
-        try:
-            sys.stdout.write(serialize_json(state) + "\n")
-            sys.stdout.flush()
-        except OSError as error:
-            self._no_output = _UNREAD if isinstance(error, BrokenPipeError) else f"{_UNWRITTEN}: {error.strerror}"
-            discard_output()
-        self._check_output()
-
-    def _check_output(self) -> None:
-        """Raise where a STATE could not be written: no later one is out either, although nothing hinders its writing.
-
-        Raises:
-            ServiceError: See above.
-        """
-        if self._no_output is not None:
-            raise ServiceError(self._no_output)
+        self._output.write(state)
 
     def drain_old_records(self) -> None:
         """Hand over records that are old enough, unless a message is being processed right now, or the run ends."""
