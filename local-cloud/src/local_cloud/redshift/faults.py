@@ -36,7 +36,7 @@ class Rule:
             is for COPY only, and like `before` for other statements.
         message: of the error; `1023` by default, the serialization error.
         code: SQLSTATE of the error.
-        delay_s: seconds to wait first; in the middle, to let the statement work.
+        delay_s: seconds to wait first, unless the client is gone; in the middle, to let the statement work.
         skip: so many matching statements pass first.
         times: at most so often; None is without end.
     """

@@ -2,7 +2,6 @@
 
 import functools
 import threading
-import time
 from collections.abc import Callable
 
 from local_cloud.redshift import special, wire
@@ -245,7 +244,7 @@ class Session:
 
     def _strike(self, rule: Rule) -> None:
         """Let the fault happen."""
-        time.sleep(rule.delay_s)
+        self.client.wait(rule.delay_s)
         if rule.action == "kill":
             self.backend.kill()
             raise Killed

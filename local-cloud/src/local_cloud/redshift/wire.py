@@ -3,6 +3,7 @@
 Chapter "Frontend/Backend Protocol" of the PostgreSQL manual.
 """
 
+import select
 import socket
 import struct
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,12 @@ class Stream:
     def fileno(self) -> int:
         """For polls."""
         return self.socket.fileno()
+
+    def wait(self, seconds: float) -> None:
+        """Wait so long, or until the other end is gone."""
+        poll = select.poll()
+        poll.register(self.socket, getattr(select, "POLLRDHUP", select.POLLHUP))
+        poll.poll(1000 * seconds)
 
     @property
     def held(self) -> int:
