@@ -46,6 +46,8 @@ class Conversion(conversion.Conversion[Column]):
 
 MAX_JSON = 4 << 20
 """Bytes of a row of JSON Lines that COPY takes, so also of a value."""
+MAX_BASE64 = MAX_VARCHAR // 4 * 3
+"""Bytes of a binary value that text formats have room for, in base64 that is staged as text."""
 _NUL_HINT = "Remove it in the tap, or set nul_text to replace or remove"
 _SHORTEN = "Shorten it or leave the column out in the tap"
 
@@ -183,7 +185,7 @@ def limit(column: Column, varchar_max: int = MAX_VARCHAR, upload_format: str = "
             return MAX_VARCHAR if upload_format == "csv" else MAX_JSON
         case "VARBYTE":
             most = column.length or MAX_VARBYTE
-            return most if upload_format == "parquet" else min(most, MAX_VARCHAR // 4 * 3)  # base64, staged as text
+            return most if upload_format == "parquet" else min(most, MAX_BASE64)
     return None
 
 

@@ -16,9 +16,9 @@ from singer_arrow.schema import json_field
 from singer_arrow.storage import Storage
 from target_redshift import answers, staging
 from target_redshift.client import Redshift
-from target_redshift.convert import LongTextError, Misfit, holds_json, misfit
+from target_redshift.convert import MAX_BASE64, LongTextError, Misfit, holds_json, misfit
 from target_redshift.load.lots import Lot, StagingTables
-from target_redshift.types import MAX_VARCHAR, Column
+from target_redshift.types import MAX_VARBYTE, MAX_VARCHAR, Column
 
 _ABOUT_TEXT = re.compile(r"UTF-?8|length exceeds|NUL|too long|longer than", re.IGNORECASE)
 logger = logging.getLogger("target-redshift")
@@ -30,14 +30,18 @@ def failed_copy(
     """The error of the last COPY into staging tables, with what can be found out about it.
 
     Redshift's tables of load errors name file, line and column. Of text that does not fit they tell little, and of
-    columnar files too; then the texts of the files are looked at.
+    columnar files too; then the texts and the binary values of the files are looked at.
     """
-    texts = [c.column for c in lot.layout.columns if c.column and (c.type == staging.TEXT or c.column.kind == "SUPER")]
+    long = (staging.TEXT, staging.BYTES)
+    texts = [c.column for c in lot.layout.columns if c.column and (c.type in long or c.column.kind == "SUPER")]
+    most_binary = MAX_VARBYTE if lot.layout.file_format == "parquet" else MAX_BASE64
     told = client.load_errors(tables.session, tables.last)
     if told and not any(_ABOUT_TEXT.search(bad.reason) for bad in told):
         return answers.failed_copy(error, told)
     try:
-        return long_text([lot], texts, storage, MAX_VARCHAR) or answers.failed_copy(error, told)
+        return long_text([lot], texts, storage, MAX_VARCHAR, most_binary=most_binary) or answers.failed_copy(
+            error, told
+        )
     except DataError as bad:  # the file itself: that is what Redshift stumbled over, told better
         return bad
     except SingerArrowError as unreadable:
@@ -45,14 +49,16 @@ def failed_copy(
         return answers.failed_copy(error, told)
 
 
-def long_text(lots: Sequence[Lot], columns: Sequence[Column], storage: Storage, most: int) -> DataError | None:
-    """The first text in files that are loaded as they are, that has more bytes than a column may have, or a NUL.
+def long_text(
+    lots: Sequence[Lot], columns: Sequence[Column], storage: Storage, most: int, *, most_binary: int = MAX_VARBYTE
+) -> DataError | None:
+    """The first value in files that are loaded as they are, that has more bytes than a column may have, or a NUL.
 
     A `LongTextError` says that it has a place when the file is converted: among the long texts, or as JSON.
     """
 
     def look(array: pa.Array, column: Column) -> Misfit | None:
-        bad = misfit(array, most, is_json=holds_json(column))
+        bad = misfit(array, most_binary if column.kind == "VARBYTE" else most, is_json=holds_json(column))
         if bad and bad.kind is LongTextError and not (column.is_rescued or holds_json(column)):
             return replace(bad, kind=DataError)
         return bad
@@ -72,6 +78,8 @@ def null_key(lots: Sequence[Lot], columns: Sequence[Column], storage: Storage) -
 
 
 def _as_text(column: Column) -> pa.Field:
+    if column.kind == "VARBYTE":
+        return pa.field(column.source, pa.binary())
     return json_field(column.source) if holds_json(column) else pa.field(column.source, pa.string())
 
 
