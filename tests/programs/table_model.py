@@ -102,6 +102,7 @@ class Stream:
         history: key and `tok` of each row of this run, in order.
         marks: how many of them there were at each STATE.
         removed: keys that went, and how many of them there were by then.
+        replaced_by: with overwrite, the first STATE of this run that comes after an ACTIVATE_VERSION.
     """
 
     schema: Schema
@@ -113,6 +114,7 @@ class Stream:
     before: Counter[int] = field(default_factory=Counter)
     marks: dict[int, int] = field(default_factory=dict)
     removed: list[tuple[int, int]] = field(default_factory=list)
+    replaced_by: int | None = None
 
 
 class Model:
@@ -137,6 +139,7 @@ class Model:
             stream.history.clear()
             stream.marks.clear()
             stream.removed.clear()
+            stream.replaced_by = None
             stream.before = Counter(row["tok"] for row in stream.table)
         for operation in [*schemas, *operations, State()]:
             messages += self._messages(operation)
@@ -221,6 +224,8 @@ class Model:
     def _activate(self, stream: Stream) -> Message:
         if self._method == "overwrite":
             stream.replacement = stream.replacement or []
+            if stream.replaced_by is None:
+                stream.replaced_by = self.states + 1
         elif self._deletes == HARD:
             gone = [row["id"] for row in stream.table if row["_version"] < stream.version]
             stream.removed += [(key, len(stream.history)) for key in gone]
@@ -242,8 +247,10 @@ class Model:
         known = self._streams[stream]
         mark = known.marks[number]
         if self._method == "overwrite":
-            wanted = Counter((row["id"], row["tok"]) for row in known.table if mark)
-            return list((wanted - Counter(found)).elements())
+            wanted, there = Counter((row["id"], row["tok"]) for row in known.table), Counter(found)
+            if known.replaced_by is not None and number >= known.replaced_by:
+                return list(((wanted - there) + (there - wanted)).elements())  # nor may former rows be there
+            return list((wanted - there).elements()) if mark else []
         stays = Counter(row["tok"] for row in known.table)
         if self._method == "append-only":
             sent = known.before + Counter(token for _, token in known.history[:mark])
