@@ -34,7 +34,7 @@ faults: setup  ## Every fault at every step and request of both targets; prints 
 
 soak: setup  ## Faults by chance for MINUTES, kills of whole pipelines, large loads
 	@PYTHONPATH=tests/programs $(RUN) python -m fault_suite --minutes $(MINUTES) $(ARGS)
-	@HYPOTHESIS_PROFILE=deep $(RUN) pytest -m '' --numprocesses=2 --dist=worksteal -rP tests/faults/test_kill.py tests/faults/test_kill_sqs.py tests/faults/test_size.py tests/integration/test_model.py
+	@HYPOTHESIS_PROFILE=deep $(RUN) pytest -m '' --numprocesses=2 --dist=worksteal -rP tests/faults/test_kill.py tests/faults/test_kill_sqs.py tests/faults/test_size.py tests/faults/test_stopped.py tests/integration/test_model.py
 
 lint: setup  ## Format, lint, types and import rules
 	@$(RUN) ruff format --check .

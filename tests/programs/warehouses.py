@@ -41,9 +41,11 @@ class Warehouse(abc.ABC):
         self.schema = schema
         self.config = config | {"default_target_schema": schema}
 
-    def load(self, messages: Iterable[Message], **settings: Any) -> LoadTarget:
-        """Run the target in this process."""
-        return load(messages, self.config | settings, self.target)
+    def load(
+        self, messages: Iterable[Message], *, on_state: Callable[[Message], None] = lambda _: None, **settings: Any
+    ) -> LoadTarget:
+        """Run the target in this process; each STATE is heard of before it leaves."""
+        return load(messages, self.config | settings, self.target, on_state)
 
     @abc.abstractmethod
     def run(self, text: str) -> list[Row]:
