@@ -164,8 +164,9 @@ def _keep_news(rescue: Rescue, fitting: Fitting) -> None:
     batch, options = fitting.batch, fitting.options
     for name in unknown(batch.schema.names, fitting.schema, options):
         _keep(rescue, fitting, name, pc.indices_nonzero(batch.column(name).is_valid()))
+    known = set(fitting.schema.names)
     for field in batch.schema:
-        if field.name in fitting.schema.names and more(field, fitting.schema, options):
+        if field.name in known and more(field, fitting.schema, options):
             ours = fitting.schema.field(field.name)
             grown = rows_with_more(batch.column(field.name), fitting.kept(field.name), ours)
             _keep(rescue, fitting, field.name, pc.indices_nonzero(grown))

@@ -38,11 +38,11 @@ def wanted(file: pa.Schema, schema: pa.Schema, options: ReadOptions, url: object
         new = [name for name in new if not pt.is_null(kept_field(file.field(name), schema, options).type)]
     names = {*names_read(schema, options), *new}
     found = [name for name in file.names if name in names]
-    if twice := next((name for name in found if found.count(name) > 1), None):
+    if len(set(found)) < len(found):
+        twice = next(name for name in found if found.count(name) > 1)
         raise DataError("the file has it twice", url=url, column=twice, hint="Rename one of them at the source")
-    grown = (
-        [] if options.on_drift == "ignore" else [f for f in file if f.name in schema.names and more(f, schema, options)]
-    )
+    known = set[str]() if options.on_drift == "ignore" else set(schema.names)
+    grown = [f for f in file if f.name in known and more(f, schema, options)]
     if options.on_drift == "raise":
         refuse_new([kept_field(file.field(name), schema, options) for name in new], url)
         _refuse_grown([kept_field(f, schema, options) for f in grown], schema, url)

@@ -81,11 +81,11 @@ def rules_for(schema: Mapping[str, Any], fields: pa.Schema, keys: Iterable[str])
     if not isinstance(extra, bool) or (not extra and not _is_all_read(properties, fields)):
         return None
     columns = dict[str, tuple[Rule, ...]]()
-    present = {*keys, *schema.get("required", ())}
-    if present - set(fields.names):
+    present, names = {*keys, *schema.get("required", ())}, set(fields.names)
+    if present - names:
         return None
     for name, prop in properties.items():
-        if name not in fields.names:  # no record of this stream has it when it is checked
+        if name not in names:  # no record of this stream has it when it is checked
             continue
         rules = _rules(prop, fields.field(name))
         if rules is None:
@@ -102,11 +102,12 @@ def rules_for(schema: Mapping[str, Any], fields: pa.Schema, keys: Iterable[str])
 
 def rules_unchecked(schema: Mapping[str, Any], fields: pa.Schema, keys: Iterable[str]) -> Rules | None:
     """As `rules_for`, for records that are not validated: keys must be there, and dates must be some."""
-    if set(keys) - set(fields.names):
+    names = set(fields.names)
+    if set(keys) - names:
         return None
     columns: dict[str, tuple[Rule, ...]] = dict.fromkeys(keys, (_no_nulls,))
     for name, prop in schema["properties"].items():
-        if name in fields.names and date_format(prop) and not pt.is_temporal(fields.field(name).type):
+        if name in names and date_format(prop) and not pt.is_temporal(fields.field(name).type):
             return None
     return Rules(columns, pa.schema([]), is_closed=False)
 
