@@ -90,7 +90,7 @@ class TestLedger:
         self.load(client, self.open(client), "a")
         with client.session() as session, session.transaction("test"):
             self.open(client).clear(session)
-        assert [row[:2] for row in rows(client, LEDGER)] == [("x", "another")]
+        assert [row[:2] for row in rows(client, LEDGER)] == [("x", "another in orders")]
 
     def test_more_entries_than_one_statement_takes(self, client: Redshift, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("target_redshift.ledger._AT_ONCE", 7)

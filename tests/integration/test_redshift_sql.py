@@ -177,7 +177,7 @@ def tables(scenario: Scenario) -> None:
     with pytest.raises(Exception, match="already exists"):
         scenario.run("add_column")
     scenario.run("widen_column")
-    [(created, comment)] = scenario.run("TABLE", params=(schema, table)).rows
+    [(created, comment, _)] = scenario.run("TABLE", params=(schema, table)).rows
     assert comment == names.comment
     assert abs(created - scenario.run("NOW").value) < dt.timedelta(minutes=1)
     found = scenario.run("COLUMNS", params=(schema, table)).rows
