@@ -105,3 +105,13 @@ def test_a_count_that_does_not_match_is_no_bad_row(redshift: Loads) -> None:
     message = redshift.batch(rows(0, 4), batch_id="a", file_format="jsonl")
     with pytest.raises(LoadError, match="COPY took 4 of 5 rows"):
         redshift.run([schema(), message | {"row_count": 5}], **DEAD)
+
+
+def test_what_two_tables_of_a_stream_refuse_is_kept_of_both(redshift: Loads) -> None:
+    content = rows(0, 3)
+    content[1]["name"] = "a\0b"
+    run = [schema(), redshift.batch(content, batch_id="a", file_format="jsonl"), state(1)]
+    for prefix in ("a_", "b_", "b_"):
+        redshift.run(run, load_method="upsert", table_prefix=prefix, nul_text="fail", **DEAD)
+    kept = redshift.sql("SELECT stream, position FROM {_sdc_rejected} ORDER BY 1")
+    assert kept == [("rows in a_rows", 2), ("rows in b_rows", 2)]

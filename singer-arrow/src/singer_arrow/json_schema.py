@@ -189,13 +189,27 @@ def _string(prop: Mapping[str, Any], name: str) -> pa.DataType:
     return _FORMATS.get(prop.get("format", ""), pa.string())
 
 
+def _digits(number: Any, least: int) -> int | None:
+    """A number of digits, which some taps give as text.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if number is None:
+        return None
+    digits = int(str(number).removesuffix(".0"))
+    if digits < least:
+        raise ValueError
+    return digits
+
+
 def _singer_decimal(prop: Mapping[str, Any], name: str) -> pa.DataType:
     """What the SDK calls a decimal in a text: where it says no digits, 38 with 9 of them behind the point."""
-    given = [prop.get("precision"), prop.get("scale")]
-    if any(isinstance(n, bool) or not isinstance(n, int | None) for n in given):
+    try:
+        precision, scale = _digits(prop.get("precision"), 0), _digits(prop.get("scale"), -MOST_DIGITS)
+    except ValueError:
         msg = f"Column {name!r}: 'precision' and 'scale' of its decimals must be numbers of digits; mend it in the tap"
-        raise SchemaError(msg)
-    precision, scale = given
+        raise SchemaError(msg) from None
     if scale is None:
         precision, scale = min((precision or DIGITS_OF_128) + 9, DIGITS_OF_128), 9
     before = max((precision or DIGITS_OF_128) - scale, 0)

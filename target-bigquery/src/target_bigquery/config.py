@@ -236,7 +236,7 @@ def _credentials(given: Any) -> Mapping[str, Any] | None:
 
 def _host_of(endpoint: str | None) -> str:
     """The host of `api_endpoint`; empty without one."""
-    if endpoint is None:
+    if not endpoint:
         return ""
     try:
         parsed = urlparse(endpoint)

@@ -18,9 +18,10 @@ def quoted(*parts: str) -> str:
 
 
 def count_rows(table: str, filtered_by: str | None = None) -> str:
-    """How many rows a table has; BigQuery answers from its metadata and bills nothing.
+    """How many rows a table has; without a condition BigQuery answers from its metadata and bills nothing.
 
-    `filtered_by`, here and below: the column by which each query of the table must choose partitions, if that is so.
+    `filtered_by`, here and below: the column by which each query of the table must choose partitions, if that is so; it
+    is read then.
     """
     where = f" WHERE {_all_partitions(filtered_by)}" if filtered_by else ""
     return f"SELECT COUNT(*) AS `rows` FROM {table}{where}"

@@ -41,11 +41,14 @@ class StreamLedger:
         client: The schema, in which there is a ledger.
         stream: Name of the stream.
         table: Its table, as it was when the run began with it.
+
+    Attributes:
+        stream: What its entries, and those of its rows that are not loaded, call it; see `entry_name`.
     """
 
     def __init__(self, client: Redshift, stream: str, table: Table) -> None:
         self._client = client
-        self._stream = entry_name(stream, table.name)
+        self.stream = entry_name(stream, table.name)
         self._table = table
         self._quoted = client.quoted(LEDGER)
         self._lock = threading.Lock()
@@ -74,7 +77,7 @@ class StreamLedger:
         for ids in _chunks(batches):
             answer = session.execute(
                 sql.ledger_entries_of(self._quoted, len(ids)),
-                [self._stream, *ids],
+                [self.stream, *ids],
                 what=f"Reading {self._client.path(LEDGER)}",
             )
             found.update({str(batch): at for batch, at in answer.rows if not self._is_void(at)})
@@ -88,7 +91,7 @@ class StreamLedger:
             batches: Number of rows by batch_id.
         """
         for ids in _chunks(batches):
-            values: list[Any] = [v for batch in ids for v in (batch, self._stream, batches[batch])]
+            values: list[Any] = [v for batch in ids for v in (batch, self.stream, batches[batch])]
             what = f"Writing to {self._client.path(LEDGER)}"
             session.execute(sql.add_ledger_entries(self._quoted, len(ids)), values, what=what)
 
@@ -96,12 +99,12 @@ class StreamLedger:
         """Remove the entries of loads that nobody asks for any more; in a transaction that has the lock."""
         what = f"Removing old marks from {self._client.path(LEDGER)}"
         before = session.execute(sql.NOW, what=what).value - _MARKS_LAST
-        session.execute(sql.delete_ledger_marks(self._quoted, MARK), [self._stream, before], what=what)
+        session.execute(sql.delete_ledger_marks(self._quoted, MARK), [self.stream, before], what=what)
 
     def clear(self, session: Session) -> None:
         """Remove all entries, in the transaction that replaces the table's contents."""
-        what = f"Clearing {self._client.path(LEDGER)} of stream {self._stream!r}"
-        session.execute(sql.clear_ledger(self._quoted), [self._stream], what=what)
+        what = f"Clearing {self._client.path(LEDGER)} of stream {self.stream!r}"
+        session.execute(sql.clear_ledger(self._quoted), [self.stream], what=what)
 
     def _open(self) -> dict[str, datetime]:
         """Read the entries; void ones are removed, under the lock, so that nobody is publishing meanwhile."""
@@ -124,13 +127,13 @@ class StreamLedger:
                 logger.info("Table %s is empty; batches that were loaded before are loaded again", path)
                 self.clear(session)
             elif self._table.created is not None:
-                values = [self._stream, self._table.created]
+                values = [self.stream, self._table.created]
                 session.execute(sql.delete_ledger_entries(self._quoted), values, what=what)
 
     def _read(self) -> dict[str, datetime]:
         """The newest entries; void ones that are older than those stay, and count for nothing."""
         what = f"Reading {self._client.path(LEDGER)}"
-        rows = self._client.query(sql.ledger_entries(self._quoted, MARK, KEPT), [self._stream], what=what).rows
+        rows = self._client.query(sql.ledger_entries(self._quoted, MARK, KEPT), [self.stream], what=what).rows
         self._has_all = len(rows) < KEPT
         return {str(batch): at for batch, at in reversed(rows)}
 

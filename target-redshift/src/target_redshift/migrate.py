@@ -30,8 +30,8 @@ _FIXED = (
     "Redshift widens no column that has a default, is a key, or is encoded as BYTEDICT, RUNLENGTH, TEXT255 or TEXT32K: "
     "change its encoding by ALTER TABLE, or create the table anew with a wider column"
 )
-_SHOWN = "drop the views that show the column, and create them again afterwards, best WITH NO SCHEMA BINDING"
 """Why Redshift refuses to widen a column for good, and what to do."""
+_SHOWN = "drop the views that show the column, and create them again afterwards, best WITH NO SCHEMA BINDING"
 
 
 @dataclass(frozen=True, slots=True)

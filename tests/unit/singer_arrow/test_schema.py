@@ -99,6 +99,7 @@ def test_keys_may_not_be_null() -> None:
         ({"type": "string", "format": "x-singer.decimal"}, pa.decimal128(38, 9)),
         ({"type": "string", "format": "singer.decimal", "precision": 38, "scale": 0}, pa.decimal128(38, 0)),
         ({"type": "string", "format": "singer.decimal", "precision": 6}, pa.decimal128(15, 9)),
+        ({"type": "string", "format": "singer.decimal", "precision": "20", "scale": 2.0}, pa.decimal128(20, 2)),
         ({"type": "string", "format": "singer.decimal", "precision": 5, "scale": -2}, pa.decimal128(7, 0)),
         ({"type": "string", "format": "singer.decimal", "precision": 2, "scale": 5}, pa.decimal128(5, 5)),
         ({"type": "string", "format": "singer.decimal", "precision": 50, "scale": 9}, pa.decimal256(50, 9)),
@@ -117,7 +118,9 @@ def test_foreign_schemas(prop: dict[str, object], expected: pa.DataType) -> None
     assert from_json_schema({"properties": {"c": prop}}).field("c").type == expected
 
 
-@pytest.mark.parametrize("digits", [{"precision": "38"}, {"scale": True}, {"precision": 77, "scale": 0}])
+@pytest.mark.parametrize(
+    "digits", [{"precision": "x"}, {"precision": -1}, {"scale": True}, {"scale": 1.5}, {"precision": 77, "scale": 0}]
+)
 def test_decimals_of_digits_that_cannot_be(digits: dict[str, object]) -> None:
     with pytest.raises(SchemaError, match="Column 'c'.*decimals"):
         from_json_schema({"properties": {"c": {"type": "string", "format": "singer.decimal", **digits}}})

@@ -105,7 +105,7 @@ class WarehouseTarget(LoadTarget):
         if (other := self._streams_of.setdefault(table, stream)) != stream:
             msg = (
                 f"Streams {other!r} and {stream!r} both go to table {table}, which was there before and is neither's; "
-                "give each a table of its own by the setting tables, or one name by the __alias__ of stream_maps"
+                "give each one of its own by the setting tables or, if their SCHEMAs are alike, both one __alias__"
             )
             raise SchemaError(msg)
 

@@ -231,7 +231,7 @@ class Lane(lane.Lane[Way, Part]):
     def put_aside(self, session: Session, group: Group) -> None:
         """Write down the rows that are not loaded; within the transaction."""
         if group.rejected:
-            self.way.rejections.write(session, self.way.stream, group.rejected)
+            self.way.rejections.write(session, self.way.ledger.stream, group.rejected)
 
     def was_put_aside(self, group: Group) -> None:
         """They are written, and committed."""

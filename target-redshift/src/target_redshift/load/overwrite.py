@@ -41,4 +41,4 @@ class Overwrite(Lane):
 
     def finish(self) -> None:
         """Replace the table's rows; batches that were appended to its former ones count no more."""
-        self.tell_rejected(self.way.replacement.replace(self.way.ledger, self.way.rejections, self.way.stream))
+        self.tell_rejected(self.way.replacement.replace(self.way.ledger, self.way.rejections))

@@ -56,7 +56,7 @@ class Replacement:
             assert self._name
             return self._name
 
-    def replace(self, ledger: StreamLedger, rejections: Rejections, stream: str) -> list[Rejected]:
+    def replace(self, ledger: StreamLedger, rejections: Rejections) -> list[Rejected]:
         """Put the rows of the staging table in the place of the table's, if there is a staging table.
 
         Returns:
@@ -68,7 +68,7 @@ class Replacement:
                 rejections.prepare()
             if self._name is None or self._newest is None:
                 if rejected:
-                    self._client.retried(lambda: self._write(rejections, stream, rejected))
+                    self._client.retried(lambda: self._write(rejections, ledger.stream, rejected))
                 return [row for batch in rejected for row in batch.rows]
             destination = self._newest
             mark = f"{MARK}{uuid.uuid4().hex}"
@@ -77,7 +77,7 @@ class Replacement:
 
             def with_them(session: Session) -> None:
                 if rejected:
-                    rejections.write(session, stream, rejected)
+                    rejections.write(session, ledger.stream, rejected)
 
             self._client.retried(lambda: self._swap(destination, ledger, staging, mark, with_them))
             self._client.drop_table(self._name)
