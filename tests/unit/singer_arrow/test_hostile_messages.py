@@ -166,6 +166,12 @@ def test_any_bytes(junk: bytes, place: int, end: bytes) -> None:
     listen(b"".join([*lines[:place], junk + end, *lines[place:]]), {})
 
 
+def test_a_long_value_is_not_told_whole() -> None:
+    said = listen(encoded([MESSAGES[0], with_at(MESSAGES[1], ("record", "at"), "/" + "n" * 5000)]), {})
+    assert said is not None
+    assert "(5003 characters) is no date-time. Mend it" in said
+
+
 def test_every_key_may_be_missing() -> None:
     for number, path in PLACES:
         listen(encoded([*MESSAGES[:number], with_at(MESSAGES[number], path, GONE), *MESSAGES[number + 1 :]]), {})

@@ -32,6 +32,8 @@ def _moment(text: str) -> datetime:
     return moment.astimezone(UTC) if moment.utcoffset() else moment
 
 
+_MOST_WHY = 150
+"""Characters of a parser's error that are told."""
 _PARSERS = {"date-time": _moment, "date": date.fromisoformat, "time": time.fromisoformat}
 
 
@@ -121,7 +123,8 @@ def check_dates(record: Mapping[str, Any], formats: Mapping[str, str]) -> None:
         try:
             _PARSERS[kind](value)
         except (ValueError, TypeError, OverflowError) as error:
-            reason = f"{shorten(value)} is no {kind} ({error})"
+            why = f" ({error})" if len(str(error)) <= _MOST_WHY else ""  # it may repeat a long value
+            reason = f"{shorten(value)} is no {kind}{why}"
             raise BadRowError(reason, name) from None
 
 
