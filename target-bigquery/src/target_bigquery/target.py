@@ -13,7 +13,7 @@ from singer_arrow.singer.names import REJECTED
 from singer_arrow.singer.sdk_target import GRACE_SECONDS
 from singer_arrow.singer.stage import Stage
 from singer_arrow.singer.warehouse import WarehouseTarget
-from singer_arrow.singer.workers import Workers
+from singer_arrow.singer.workers import LAST_SECONDS, Workers
 from singer_arrow.storage import Storage
 from target_bigquery import connection, migrate
 from target_bigquery.answers import Table
@@ -80,8 +80,13 @@ class TargetBigQuery(WarehouseTarget):
         from target_bigquery.load.staged import StagedFiles
 
         stage = Stage(self.storage, self.settings.stage, self.logger)
-        Workers(1, "leftovers").submit(stage.remove_leftovers)
+        self.sweeper.submit(stage.remove_leftovers)
         return StagedFiles(self.storage, self.temporary, self.processes, stage, self.cores)
+
+    @cached_property
+    def sweeper(self) -> Workers:
+        """What removes files that other runs left."""
+        return Workers(1, "leftovers")
 
     @property
     def limits(self) -> Limits:
@@ -150,6 +155,8 @@ class TargetBigQuery(WarehouseTarget):
         """See `LoadTarget.close`."""
         if "processes" in self.__dict__:
             self.processes.close()
+        if "sweeper" in self.__dict__:
+            self.sweeper.stop(LAST_SECONDS)
         for client in self._clients.values():
             client.close()
         super().close()

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from singer_arrow.singer.loads import Limits
 from singer_arrow.singer.names import REJECTED
 from singer_arrow.singer.warehouse import WarehouseTarget
-from singer_arrow.singer.workers import Workers
+from singer_arrow.singer.workers import LAST_SECONDS, Workers
 from target_redshift import migrate
 from target_redshift.answers import Table
 from target_redshift.client import Redshift
@@ -119,7 +119,7 @@ class TargetRedshift(WarehouseTarget):
     def close(self) -> None:
         """See `LoadTarget.close`."""
         if "workers" in self.__dict__:
-            self.workers.stop()
+            self.workers.stop(LAST_SECONDS)
         for client in self._clients.values():
             client.close()  # a load that is still running would keep staging tables from being dropped
         for replacement in self._replacements.values():

@@ -5,12 +5,18 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+LAST_SECONDS = 2.0
+"""What a process that ends waits for a thread that asks a storage.
+
+A library of Rust complains on standard error where it comes back to a Python that has ended.
+"""
 
 
 class Workers:
@@ -49,8 +55,13 @@ class Workers:
                 thread.start()
         return future
 
-    def stop(self) -> None:
-        """Take no further task; the threads end after the one each of them runs, and who waits for another is told."""
+    def stop(self, seconds: float = 0.0) -> None:
+        """Take no further task; the threads end after the one each of them runs, and who waits for another is told.
+
+        Args:
+            seconds: How long to wait for the threads' end.
+        """
+        end = time.monotonic() + seconds
         with self._lock:
             with contextlib.suppress(queue.Empty):
                 while True:
@@ -58,6 +69,8 @@ class Workers:
                         waiting[0].cancel()
             for _ in self._threads:
                 self._tasks.put(None)
+        for thread in self._threads if seconds else ():
+            thread.join(max(0.0, end - time.monotonic()))
 
     def _work(self) -> None:
         while (taken := self._tasks.get()) is not None:
