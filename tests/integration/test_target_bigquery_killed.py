@@ -80,16 +80,19 @@ def test_killed_between_the_ledger_and_the_job(
     assert len(load_jobs(bq, dataset)) == 1
 
 
+def killed_while_a_job_runs(victim: Running, bq: Any, dataset: str) -> None:
+    victim.close()
+    wait_until(lambda: [j for j in load_jobs(bq, dataset) if j.state == "RUNNING"])
+    victim.kill()
+
+
 def test_killed_while_the_job_runs(
     start: Any, config: Config, batch: Batches, ids: Any, bq: Any, dataset: str, fail_jobs: Any, caplog: Any
 ) -> None:
     caplog.set_level("INFO")
     run = some_batches(batch)
     fail_jobs({"job": "load", "match": dataset, "delay_s": 8})
-    victim = start(run)
-    victim.close()
-    wait_until(lambda: [j for j in load_jobs(bq, dataset) if j.state == "RUNNING"])
-    victim.kill()
+    killed_while_a_job_runs(start(run), bq, dataset)
     load(run, config)
     assert ids() == list(range(12))
     assert "is still loading; waiting for it" in caplog.text
@@ -101,10 +104,7 @@ def test_killed_while_a_job_runs_that_fails_later(
 ) -> None:
     run = some_batches(batch)
     fail_jobs({"job": "load", "match": dataset, "delay_s": 2, "reason": "invalid", "times": 1})
-    victim = start(run)
-    victim.close()
-    wait_until(lambda: [j for j in load_jobs(bq, dataset) if j.state == "RUNNING"])
-    victim.kill()
+    killed_while_a_job_runs(start(run), bq, dataset)
     load(run, config)
     assert ids() == list(range(12))
     assert len(load_jobs(bq, dataset)) == 2

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.formats import ReadOptions
+from singer_arrow.object_info import ObjectInfo
 from singer_arrow.reading.budget import Budget
-from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from tap_s3_files.catalog import METADATA
 from tap_s3_files.config import BatchSettings

@@ -11,7 +11,6 @@ import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import groupby
 from pathlib import Path
@@ -21,6 +20,7 @@ from singer_arrow import s3
 from singer_arrow.aws import AwsOptions
 from singer_arrow.errors import ConfigError, DataError, NotFoundError, ServiceError
 from singer_arrow.kept import Kept
+from singer_arrow.object_info import Fetched, Lifetime, ObjectInfo
 from singer_arrow.pace import always, persist
 from singer_arrow.storage_errors import changed, is_not_encrypted, line, mapped
 from singer_arrow.stores import GoogleToken, Place, Reach, open_store
@@ -35,47 +35,6 @@ _PAGE = 1000  # objects that a service tells of in one answer
 _PART = 16 << 20  # bytes of one part of a multipart upload
 _PARTS = 12  # that are sent at once
 _Answer = TypeVar("_Answer")
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectInfo:
-    """What a listing or an answer tells of an object: size in bytes, ETag, time of its last change in UTC."""
-
-    url: Url
-    size: int
-    etag: str | None
-    modified: datetime
-
-    def same_version(self, other: ObjectInfo) -> bool:
-        """Whether both are of one version of the object."""
-        if self.etag and other.etag:
-            return self.etag == other.etag
-        return self.size == other.size and self.modified == other.modified
-
-
-@dataclass(frozen=True, slots=True)
-class Lifetime:
-    """How long an object is worth keeping, in words that rules of buckets understand: it removes nothing itself.
-
-    On S3 the object gets the tag `sdc-expires` with the days (`3d`); on Google Cloud Storage the day of its writing as
-    its custom time, from which rules count.
-    """
-
-    days: int
-
-    @property
-    def tags(self) -> dict[str, str]:
-        """The tag of S3."""
-        return {"sdc-expires": f"{self.days}d"}
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """Bytes `start` to `start + len(data)` of an object. `data` supports the buffer protocol without a copy."""
-
-    data: Any
-    start: int
-    info: ObjectInfo
 
 
 class Storage:

@@ -12,7 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from singer_arrow.errors import NotFoundError, ObjectChangedError
-from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.object_info import ObjectInfo
+from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from tap_s3_files.history import Version, version_of
 from tap_s3_files.plan import Segment, Window, in_order, in_window, position

@@ -14,7 +14,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
 
-from singer_arrow.storage import ObjectInfo, Storage, lists_in_order
+from singer_arrow.object_info import ObjectInfo
+from singer_arrow.storage import Storage, lists_in_order
 from singer_arrow.urls import Url
 from tap_s3_files.listing import Listing
 from tap_s3_files.objects import Part, parts, wanted

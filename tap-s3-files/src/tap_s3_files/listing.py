@@ -13,7 +13,7 @@ from itertools import accumulate
 
 import pyarrow as pa
 
-from singer_arrow.storage import ObjectInfo
+from singer_arrow.object_info import ObjectInfo
 from singer_arrow.urls import Url
 
 CHUNK = 1 << 13

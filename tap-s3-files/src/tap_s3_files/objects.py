@@ -8,7 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from singer_arrow.errors import NotFoundError
-from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.object_info import ObjectInfo
+from singer_arrow.storage import Storage
 from singer_arrow.urls import Url, glob_match, glob_prefix, has_glob
 from tap_s3_files.dates import has_date, names
 from tap_s3_files.plan import Window

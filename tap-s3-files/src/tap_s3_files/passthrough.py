@@ -13,10 +13,10 @@ from singer_arrow.compression import detect
 from singer_arrow.errors import ArchivedError, EmptyObjectError, ObjectChangedError
 from singer_arrow.formats import FORMATS, RESCUED, drift
 from singer_arrow.formats.parquet import read_footer
+from singer_arrow.object_info import ObjectInfo
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.text import sample
 from singer_arrow.schema import is_json
-from singer_arrow.storage import ObjectInfo
 from tap_s3_files.plan import Task
 from tap_s3_files.progress import CountedStorage, Counts
 from tap_s3_files.rows import Job, Worker, format_of

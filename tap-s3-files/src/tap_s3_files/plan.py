@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from singer_arrow.formats import Place
-from singer_arrow.storage import ObjectInfo
+from singer_arrow.object_info import ObjectInfo
 from tap_s3_files.bookmarks import Bookmark, Watermark, latest
 
 SMALL_OBJECT = 8 << 20  # bytes: a larger object is a task of its own

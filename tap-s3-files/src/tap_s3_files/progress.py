@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from typing import Any, BinaryIO
 
+from singer_arrow.object_info import Fetched, ObjectInfo
 from singer_arrow.pace import always
-from singer_arrow.storage import Fetched, ObjectInfo, Storage
+from singer_arrow.storage import Storage
 from singer_arrow.threads import every
 from singer_arrow.urls import Url
 

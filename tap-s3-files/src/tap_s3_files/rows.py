@@ -15,10 +15,11 @@ from singer_arrow.executors import Stopped
 from singer_arrow.formats import FORMATS, Course, Place, ReadOptions, detect_format
 from singer_arrow.formats.protocol import HELD_BYTES
 from singer_arrow.formats.together import joined
+from singer_arrow.object_info import ObjectInfo
 from singer_arrow.reading.budget import Budget
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.small import groups
-from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from tap_s3_files.catalog import split
 from tap_s3_files.partitions import NO_PARTITIONS, Partitions

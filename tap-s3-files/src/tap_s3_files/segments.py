@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.storage import ObjectInfo
+from singer_arrow.object_info import ObjectInfo
 from tap_s3_files.bookmarks import Bookmark, Watermark
 from tap_s3_files.history import MOST_MARKS, History, marks, up_to
 from tap_s3_files.plan import Segment, Window, in_window, make_segments

@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 from singer_arrow.batch.encode import Part
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, NotFoundError
 from singer_arrow.formats import Place
-from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.object_info import ObjectInfo
+from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from tap_s3_files.bookmarks import Watermark
 from tap_s3_files.history import History, from_json, to_json

@@ -14,10 +14,11 @@ import pyarrow as pa
 from singer_arrow.errors import ArchivedError, EmptyObjectError, ObjectChangedError
 from singer_arrow.executors import ordered_results, threads
 from singer_arrow.formats import FORMATS
+from singer_arrow.object_info import ObjectInfo
 from singer_arrow.reading.budget import Budget
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.singer.sdk_tap import ArrowTap
-from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from tap_s3_files.bookmarks import Bookmark
 from tap_s3_files.catalog import catalog_schema, sample, source_schema

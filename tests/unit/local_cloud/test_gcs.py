@@ -14,8 +14,9 @@ from local_cloud.gcs import server
 from local_cloud.gcs.objects import Objects
 from singer_arrow import storage as storages
 from singer_arrow.errors import NotFoundError, ObjectChangedError
+from singer_arrow.object_info import Lifetime
 from singer_arrow.singer.stage import PARTS, Stage
-from singer_arrow.storage import Lifetime, Storage
+from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 
 

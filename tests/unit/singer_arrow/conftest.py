@@ -14,9 +14,10 @@ import pytest
 from obstore.store import S3Store
 
 from singer_arrow.formats import FORMATS, ReadOptions
+from singer_arrow.object_info import Fetched
 from singer_arrow.reading.budget import Budget
 from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.storage import Fetched, Storage
+from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from singer_arrow.errors import ConfigError, SchemaError
 from singer_arrow.json_schema import from_json_schema
+from singer_arrow.object_info import ObjectInfo
 from singer_arrow.schema import is_json, json_field
-from singer_arrow.storage import ObjectInfo
 from singer_arrow.urls import Url
 from tap_s3_files.catalog import METADATA, catalog_schema, parse_type, sample, set_columns, source_schema, split
 from tap_s3_files.config import StreamSettings

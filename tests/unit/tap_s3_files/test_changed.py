@@ -20,8 +20,9 @@ import pytest
 from small_aws import BUCKET, CHANGED, SmallAws
 
 from singer_arrow.errors import ObjectChangedError
+from singer_arrow.object_info import Fetched
 from singer_arrow.reading.budget import Budget
-from singer_arrow.storage import Fetched, Storage
+from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from tap_s3_files import plan, stream
 from tap_s3_files.changed import MOST_TRIES, Retold

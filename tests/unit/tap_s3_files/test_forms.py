@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.errors import DataError, DriftError
-from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.object_info import ObjectInfo
+from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from tap_s3_files.forms import Forms, evolved, left_out
 from tap_s3_files.plan import Form, Position, Segment, Task, Todo

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from singer_arrow.storage import ObjectInfo
+from singer_arrow.object_info import ObjectInfo
 from singer_arrow.urls import Url
 from tap_s3_files.bookmarks import Watermark
 from tap_s3_files.history import MOST_ENDS, History, from_json, mark, to_json, up_to, version_of

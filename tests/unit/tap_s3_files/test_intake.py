@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from singer_arrow.aws import AwsOptions
 from singer_arrow.errors import ConfigError
-from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.object_info import ObjectInfo
+from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from tap_s3_files import plan
 from tap_s3_files.bookmarks import Bookmark, Watermark

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import NotFoundError, ServiceError
-from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.object_info import ObjectInfo
+from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from tap_s3_files import lister
 from tap_s3_files.lister import list_objects

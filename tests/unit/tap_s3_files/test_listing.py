@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.storage import ObjectInfo
+from singer_arrow.object_info import ObjectInfo
 from singer_arrow.urls import Url
 from tap_s3_files import listing
 from tap_s3_files.listing import Listing
@@ -48,7 +48,8 @@ MANY = """
 import bisect, re, resource
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.object_info import ObjectInfo
+from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from tap_s3_files.history import History
 from tap_s3_files.lister import list_objects

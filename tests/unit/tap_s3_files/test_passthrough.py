@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from singer_arrow.formats import RESCUED, ReadOptions
+from singer_arrow.object_info import ObjectInfo
 from singer_arrow.reading.budget import Budget
 from singer_arrow.schema import json_field
-from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from tap_s3_files.catalog import METADATA
 from tap_s3_files.config import BatchSettings

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.storage import ObjectInfo
+from singer_arrow.object_info import ObjectInfo
 from singer_arrow.urls import Url
 from tap_s3_files import plan
 from tap_s3_files.bookmarks import Watermark

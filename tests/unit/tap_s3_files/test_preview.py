@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from singer_arrow.storage import ObjectInfo
+from singer_arrow.object_info import ObjectInfo
 from singer_arrow.urls import Url
 from tap_s3_files.plan import Segment, Task, Todo
 from tap_s3_files.preview import Row, table

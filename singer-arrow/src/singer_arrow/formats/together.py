@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from singer_arrow.formats.protocol import Format, JoiningFormat, ReadOptions
+from singer_arrow.object_info import ObjectInfo
 from singer_arrow.reading.budget import Budget
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.small import groups
-from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.storage import Storage
 
 
 def joined(

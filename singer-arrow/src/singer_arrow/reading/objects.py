@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from singer_arrow.errors import EmptyObjectError, ServiceError
+from singer_arrow.object_info import ObjectInfo
 from singer_arrow.pace import AT_ONCE, always
 from singer_arrow.reading.budget import Budget
 from singer_arrow.reading.ranges import LEAST_PART, MIB, SMALL_OBJECT, Span, growing, part_size
-from singer_arrow.storage import SCHEMES, ObjectInfo, Storage
+from singer_arrow.storage import SCHEMES, Storage
 from singer_arrow.urls import Url
 
 CONNECTIONS = 32

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from singer_arrow.object_info import ObjectInfo
 from singer_arrow.reading.budget import Budget
 from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.storage import Storage
 
 GROUP_BYTES = 2 << 20
 """Bytes of small objects that are taken together, about."""

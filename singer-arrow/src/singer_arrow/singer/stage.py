@@ -19,8 +19,9 @@ from itertools import groupby
 from pathlib import Path
 
 from singer_arrow.errors import CredentialsError, NotFoundError, ServiceError, SingerArrowError, one_line
+from singer_arrow.object_info import Lifetime
 from singer_arrow.singer.retries import Waiting, pauses
-from singer_arrow.storage import Lifetime, Storage
+from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 
 FOLDER = "_sdc_loads"

@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from singer_arrow.errors import DataError, NotFoundError
-from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.object_info import ObjectInfo
+from singer_arrow.storage import Storage
 from tap_s3_files.bookmarks import Bookmark
 from tap_s3_files.config import SqsSettings
 from tap_s3_files.history import History, last_marks, mark, version_of

@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from singer_arrow.errors import DataError, NotFoundError, SingerArrowError
 from singer_arrow.formats import FORMATS, ReadOptions
+from singer_arrow.object_info import ObjectInfo
 from singer_arrow.reading.budget import Budget
 from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 
 _COLUMNS = {

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from datetime import datetime
 
-from singer_arrow.storage import ObjectInfo
+from singer_arrow.object_info import ObjectInfo
 from singer_arrow.urls import Url
 from tap_s3_files.history import History
 from tap_s3_files.listing import Listing

@@ -22,9 +22,10 @@ from singer_arrow.errors import DataError, NotFoundError
 from singer_arrow.formats import WRITABLE, parquet_join
 from singer_arrow.formats.avro_write import can_write_fast
 from singer_arrow.formats.protocol import Skipped
+from singer_arrow.object_info import ObjectInfo
 from singer_arrow.singer import items
 from singer_arrow.singer.items import LocalFile
-from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from target_bigquery.convert import (
     Conversion,

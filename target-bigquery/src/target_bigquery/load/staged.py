@@ -16,10 +16,11 @@ from pathlib import Path
 from singer_arrow.batch.rejects import Rejects
 from singer_arrow.errors import EmptyObjectError, LoadError, NotFoundError
 from singer_arrow.formats.parquet import codecs_of, read_footer
+from singer_arrow.object_info import ObjectInfo
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.singer.stage import Stage
 from singer_arrow.singer.workers import Workers
-from singer_arrow.storage import ObjectInfo, Storage
+from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from target_bigquery.convert import loads_as_it_is, needs_list_check
 from target_bigquery.load.files import TAKEN_CODECS, Files, Item, Part, Upload
