@@ -108,7 +108,7 @@ class BlockParser:
             try:
                 return Rows(self._quick(data, ends), ())
             except FAILED:
-                pass
+                pass  # it is read again, row by row, which tells what is wrong
         with ROW_BY_ROW:
             rows = self._careful(data, self._suspects)
         columns = Counter(fault.column for fault in rows.faults if fault.raw is not None and fault.column is not None)

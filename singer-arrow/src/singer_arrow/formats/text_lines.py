@@ -92,7 +92,7 @@ def _outcome(rows: TextRows, found: LineRows) -> Outcome:
         try:
             return rows.convert(found.columns, found.rows)
         except MisfitError:
-            pass
+            pass  # they are sorted out below
     return rows.sort_out(found.columns, found.numbers(), found.unread, int)
 
 

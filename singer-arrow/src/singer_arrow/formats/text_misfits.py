@@ -35,7 +35,7 @@ def fit_text(column: pa.Array, field: pa.Field) -> tuple[pa.Array, pa.Array]:
     try:
         return from_text(column, field.type), none
     except BadValueError:
-        pass
+        pass  # it does not say which values do not fit
     coded = column.dictionary_encode()
     texts = coded.dictionary
     likely = pc.match_substring_regex(pc.utf8_trim_whitespace(texts), _pattern(field.type))

@@ -114,7 +114,7 @@ class RecordParser:
             try:
                 return self._fast(data, lines)
             except FAILED:
-                pass
+                pass  # it is read again, with care, which tells what is wrong
         return self._with_care(data.split(b"\n")[:-1])
 
     def _fast(self, data: bytes, lines: int) -> Parsed:
@@ -196,7 +196,7 @@ class RecordParser:
         try:
             yield (self._unchecked if is_checked else self._fast)(b"\n".join([*lines, b""]), len(lines))
         except FAILED:
-            pass
+            pass  # its halves are read, down to single lines
         else:
             return
         if len(lines) <= _FEW:
