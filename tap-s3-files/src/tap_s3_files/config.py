@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -120,11 +121,6 @@ class Settings:
         """Whether only places of some dates are listed: that there is none is no mistake then."""
         return stream.is_dated and self.start is not None
 
-    def identity(self, stream: StreamSettings) -> list[str]:
-        """What a plan of a stream was made for: its paths, and the dates in them."""
-        dates = [str(self.start), str(self.end)] if stream.is_dated else []
-        return [*(str(p) for p in stream.paths), *dates]
-
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Settings:
         """Read a configuration that the JSON Schema has found valid.
@@ -182,6 +178,19 @@ class Settings:
             sample_files=config.get("schema_sample_files", 5),
             sample_bytes=int(config.get("schema_sample_mb", 1) * MIB),
         )
+
+
+def rows_identity(stream: StreamSettings, deselected: Iterable[str], *, metadata_columns: bool) -> str:
+    """Identify the settings that decide which rows a stream's files give, and with which values.
+
+    Args:
+        stream: Its settings.
+        deselected: Columns that the catalog leaves out.
+        metadata_columns: Whether there are columns about the objects.
+    """
+    some = (stream.format, stream.compression, sorted(stream.types.items()), stream.columns, stream.on_bad_row)
+    more = (stream.on_drift, sorted(stream.options.items()), stream.partitions, sorted(deselected), metadata_columns)
+    return hashlib.sha256(repr((some, more)).encode()).hexdigest()[:16]
 
 
 def _given(config: Mapping[str, Any]) -> dict[str, Any]:

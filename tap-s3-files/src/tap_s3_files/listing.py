@@ -37,6 +37,8 @@ class Listing:
         self._rows: list[tuple[int, int, str, str | None, int]] = []
         self._places: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
+        self.began = datetime.now(UTC)
+        """When it was begun: what appeared since may be missing."""
         self.add(objects)
 
     def add(self, objects: Iterable[ObjectInfo]) -> None:

@@ -28,15 +28,14 @@ SAMPLE_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Objects that go as they are, with their rows as far as these are known, and the task of those that do not."""
+    """Objects that go as they are, with their rows if these are known."""
 
     objects: tuple[ObjectInfo, ...]
     rows: int | None
-    rest: Task
 
     @property
     def counts(self) -> Counts:
-        """What is to be counted once they are sent."""
+        """The counts of sending them."""
         count, rows = len(self.objects), self.rows or 0
         return Counts(objects=count, rows_read=rows, rows_written=rows, batch_files=count)
 
@@ -45,10 +44,11 @@ class _MustReadError(Exception):
     """Why an object must be converted; empty where the reading of it says that."""
 
 
-def untouched(job: Job, task: Task, worker: Worker) -> Passed:
-    """Which objects of a task go as they are; the same ones on every run. Why others do not is logged."""
-    objects: list[ObjectInfo] = []
-    rest: list[ObjectInfo] = []
+def untouched(job: Job, task: Task, worker: Worker) -> Passed | None:
+    """Return the objects of a task if all of them can go as they are; else None, and the reason is logged.
+
+    All or none: the objects are one batch, whose id does not depend on the setting.
+    """
     rows: int | None = 0
     for info in task.objects:
         try:
@@ -57,13 +57,11 @@ def untouched(job: Job, task: Task, worker: Worker) -> Passed:
         except _MustReadError as error:
             if str(error):
                 logger.info("%s is converted although passthrough is on: %s", info.url, error)
-            rest.append(info)
+            return None
         except (ArchivedError, EmptyObjectError, ObjectChangedError):
-            rest.append(info)
-        else:
-            objects.append(info)
-            rows = None if rows is None or found is None else rows + found
-    return Passed(tuple(objects), rows, Task(tuple(rest)))
+            return None
+        rows = None if rows is None or found is None else rows + found
+    return Passed(task.objects, rows) if task.objects else None
 
 
 def _check_job(job: Job) -> None:

@@ -1,11 +1,8 @@
-"""Objects -> segments of tasks. Pure: the same objects give the same plan, whatever order they come in."""
+"""Objects -> segments of tasks. Pure."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -20,75 +17,56 @@ BUNDLE_OBJECTS = 200
 SEGMENT_BYTES = 4 << 30
 SEGMENT_OBJECTS = 2000
 
-
 Window = tuple[datetime | None, datetime | None]
 """The settings `start_date` and `end_date`."""
+Version = tuple[str, str]
+"""One version of an object: its URL, and its ETag or what replaces it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Objects that are read by one worker, in this order."""
+    """Objects that are read by one worker, in this order.
+
+    `columns` are those that an earlier version of the tap made part of the batch ids, by the row from which on.
+    """
 
     objects: tuple[ObjectInfo, ...]
+    columns: tuple[tuple[int, Any], ...] = ()
 
     @property
     def bytes(self) -> int:
         """Bytes of all objects."""
         return sum(o.size for o in self.objects)
 
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """What rows are made to be.
-
-    Attributes:
-        schema: Their JSON Schema.
-        shape: Stands for the settings that decide where columns come from.
-        on_bad_row: As the setting, when it was decided.
-        on_drift: As the setting, when it was decided.
-        passthrough: The format of objects that go into manifests as they are, if some do.
-    """
-
-    schema: Mapping[str, Any]
-    shape: str = ""
-    on_bad_row: str = "fail"
-    on_drift: str = "evolve"
-    passthrough: str = ""
-
-    @classmethod
-    def from_json(cls, value: Any) -> Form:
-        """Read what `dataclasses.asdict` gave.
-
-        Raises:
-            TypeError: It is something else.
-        """
-        form = cls(**value)
-        if not isinstance(form.schema.get("properties"), Mapping):
-            raise TypeError
-        return form
+    @property
+    def is_divisible(self) -> bool:
+        """Whether its rows may become several batch files: a bundle is one file, as its objects may go."""
+        return len(self.objects) == 1 and self.bytes > SMALL_OBJECT
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Tasks that are written down before the first of them is sent.
+    """Tasks that are written to the plan log before the first of them is sent.
 
-    `before` is the stream's watermark before the segment, `target_bytes` how large its batch files are; `fingerprint`
-    tells whether the stream still is the one that the segment was planned for. `form` is what its rows were planned to
-    be; None: that was not written down.
+    Attributes:
+        number: Its place in the log.
+        stream: The stream's name.
+        target_bytes: Wanted size of its batch files.
+        before: The stream's watermark before it.
+        after: The stream's watermark after it, never before `before`.
+        tasks: In the order in which they are sent.
+        from_queue: Its objects came from a queue: only the log knows of them.
+        settings: Identifies the settings of rows at the time; see `config.rows_identity`.
     """
 
     number: int
     stream: str
-    fingerprint: str
     target_bytes: int
     before: Watermark | None
+    after: Watermark | None
     tasks: tuple[Task, ...]
-    form: Form | None = None
-
-    @property
-    def after(self) -> Watermark | None:
-        """The stream's watermark after the segment: never before `before`."""
-        return latest(self.before, max((position(o) for t in self.tasks for o in t.objects), default=None))
+    from_queue: bool = False
+    settings: str = ""
 
     @property
     def objects(self) -> Iterator[ObjectInfo]:
@@ -111,22 +89,26 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Todo:
-    """A task that is still to be sent, from a position on, with its segment and its number in it."""
+    """A task that is still to be sent, from a position on, with its segment and its number in it.
+
+    A task without objects sends nothing; `passes` says whether STATE may pass it.
+    """
 
     segment: Segment
     number: int
     task: Task
     start: Position = field(default_factory=Position)
+    passes: bool = True
 
 
 def position(info: ObjectInfo) -> Watermark:
-    """Where an object stands in the order of objects."""
+    """Return an object's place in the order of objects."""
     return Watermark(info.modified, str(info.url))
 
 
-def fingerprint(paths: Iterable[str]) -> str:
-    """Names a stream's set of paths."""
-    return hashlib.sha256(json.dumps(sorted(paths)).encode()).hexdigest()[:16]
+def version_of(info: ObjectInfo) -> Version:
+    """Identify one version of an object."""
+    return str(info.url), info.etag or f"{info.size}@{info.modified.isoformat()}"
 
 
 def in_window(info: ObjectInfo, start: datetime | None, end: datetime | None) -> bool:
@@ -135,28 +117,22 @@ def in_window(info: ObjectInfo, start: datetime | None, end: datetime | None) ->
 
 
 def in_order(objects: Iterable[ObjectInfo]) -> list[ObjectInfo]:
-    """The objects in the order in which they are read: by time of last change, then by URL."""
+    """Sort objects as they are read: by time of last change, then by URL."""
     return sorted(objects, key=position)
 
 
-def make_tasks(
-    objects: Iterable[ObjectInfo], ends: Sequence[Watermark] = (), *, target_bytes: int = BUNDLE_BYTES
-) -> Iterator[Task]:
-    """Small objects that follow each other are bundled, so that thousands of them become a few batch files.
+def make_tasks(objects: Iterable[ObjectInfo], *, target_bytes: int = BUNDLE_BYTES) -> Iterator[Task]:
+    """Bundle small objects that follow each other, so that thousands of them become a few batch files.
 
     Args:
         objects: In order.
-        ends: Places, in order, that no bundle spans.
         target_bytes: Wanted size of a batch file; a bundle becomes one.
     """
     bundle: list[ObjectInfo] = []
-    size = stretch = 0
-    limit = min(BUNDLE_BYTES, target_bytes)
+    size, limit = 0, min(BUNDLE_BYTES, target_bytes)
     for info in objects:
         alone = info.size > SMALL_OBJECT
-        before, stretch = stretch, bisect_left(ends, position(info)) if ends else 0
-        full = size + info.size > limit or len(bundle) == BUNDLE_OBJECTS
-        if bundle and (alone or full or stretch != before):
+        if bundle and (alone or size + info.size > limit or len(bundle) == BUNDLE_OBJECTS):
             yield Task(tuple(bundle))
             bundle, size = [], 0
         if alone:
@@ -168,65 +144,74 @@ def make_tasks(
         yield Task(tuple(bundle))
 
 
-def make_segments(
-    objects: Iterable[ObjectInfo],
-    *,
-    stream: str,
-    fingerprint: str,
-    number: int,
-    before: Watermark | None,
-    target_bytes: int,
-    ends: Sequence[Watermark] = (),
-) -> Iterator[Segment]:
-    """Cut the tasks of objects in order into segments, numbered from `number`, each beginning where the last ends."""
-    tasks: list[Task] = []
+def make_segments(tasks: Iterable[Task]) -> Iterator[tuple[Task, ...]]:
+    """Group tasks into the portions that are written to the log at once."""
+    group: list[Task] = []
     count = size = 0
-
-    def segment() -> Segment:
-        return Segment(number, stream, fingerprint, target_bytes, before, tuple(tasks))
-
-    for task in make_tasks(objects, ends, target_bytes=target_bytes):
-        if tasks and (count + len(task.objects) > SEGMENT_OBJECTS or size + task.bytes > SEGMENT_BYTES):
-            full = segment()
-            yield full
-            tasks, count, size = [], 0, 0
-            number, before = number + 1, full.after
-        tasks.append(task)
+    for task in tasks:
+        if group and (count + len(task.objects) > SEGMENT_OBJECTS or size + task.bytes > SEGMENT_BYTES):
+            yield tuple(group)
+            group, count, size = [], 0, 0
+        group.append(task)
         count += len(task.objects)
         size += task.bytes
-    if tasks:
-        yield segment()
+    if group:
+        yield tuple(group)
 
 
-def after_task(bookmark: Bookmark, segment: Segment, task: int, *, durable: bool) -> Bookmark:
-    """The bookmark after a task of a segment was sent.
+def watermark_after(before: Watermark | None, tasks: Iterable[Task], listed: datetime | None) -> Watermark | None:
+    """Return the watermark after some tasks.
 
-    A segment that was not written down cannot be found again by its number, so the watermark itself moves with each of
-    its tasks; they must then be sent in order.
+    It never passes the time at which the listing began: what appeared during the listing may be missing in it.
     """
+    last = max((position(o) for t in tasks for o in t.objects), default=None)
+    if last is not None and listed is not None and last.last_modified > listed:
+        last = Watermark(listed, "")
+    return latest(before, last)
+
+
+def after_task(bookmark: Bookmark, todo: Todo, *, durable: bool) -> Bookmark:
+    """Return the bookmark after a task of a segment was sent.
+
+    A segment that is in no log cannot be found again by its number, so the watermark itself moves with each of its
+    tasks; they must then be sent in order.
+    """
+    segment = todo.segment
     if not durable:
-        end = max(position(o) for o in segment.tasks[task].objects)
-        return Bookmark(latest(bookmark.watermark, end), bookmark.segment)
-    bookmark = _within(bookmark, segment).sent(task)
+        return Bookmark(watermark_after(bookmark.watermark, [segment.tasks[todo.number]], None), bookmark.segment)
+    bookmark = _within(bookmark, segment).sent(todo.number)
     return bookmark.segment_sent(segment.after) if bookmark.done == len(segment.tasks) else bookmark
 
 
-def after_rows(bookmark: Bookmark, segment: Segment, task: int, rows: int) -> Bookmark:
-    """The bookmark after the first rows of a task of a durable segment were sent."""
-    bookmark = _within(bookmark, segment)
-    return replace(bookmark, rows=rows) if bookmark.done == task else bookmark
+def after_rows(bookmark: Bookmark, todo: Todo, rows: int) -> Bookmark:
+    """Return the bookmark after the first rows of a task of a segment in the log were sent."""
+    bookmark = _within(bookmark, todo.segment)
+    return replace(bookmark, rows=rows) if bookmark.done == todo.number else bookmark
 
 
 def _within(bookmark: Bookmark, segment: Segment) -> Bookmark:
-    return bookmark if bookmark.segment == segment.number else Bookmark(segment.before, segment.number)
+    if bookmark.segment == segment.number:
+        return bookmark
+    return Bookmark(latest(bookmark.watermark, segment.before), segment.number)
 
 
-def unsent(bookmark: Bookmark, segments: Iterator[Segment]) -> Iterator[Todo]:
-    """The tasks that are still to be sent."""
+def unsent(
+    bookmark: Bookmark, segments: Iterable[Segment], wanted: Callable[[Segment, Task], bool | None] = lambda *_: True
+) -> Iterator[Todo]:
+    """Yield the tasks that are still to be sent.
+
+    Args:
+        bookmark: Where the stream is.
+        segments: From the bookmark's on.
+        wanted: Whether a task is to be sent; None: not in this run, but STATE must not pass it.
+    """
     for segment in segments:
         for number, task in enumerate(segment.tasks):
-            if segment.number != bookmark.segment:
-                yield Todo(segment, number, task)
-            elif not bookmark.is_sent(number):
-                rows = bookmark.rows if number == bookmark.done and len(task.objects) == 1 else 0
-                yield Todo(segment, number, task, Position(0, rows, None) if rows else Position())
+            at = Position()
+            if segment.number == bookmark.segment:
+                if bookmark.is_sent(number):
+                    continue
+                if bookmark.rows and number == bookmark.done and len(task.objects) == 1:
+                    at = Position(0, bookmark.rows, None)
+            answer = wanted(segment, task)
+            yield Todo(segment, number, task if answer else Task(()), at, passes=answer is not None)

@@ -5,25 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 
-from tap_s3_files.history import History
-from tap_s3_files.plan import Segment, Todo
-from tap_s3_files.store import SegmentStore
+from tap_s3_files.plan import Todo
 
 _HEADS = ("stream", "objects", "bytes", "tasks", "batch files (about)")
-
-
-class ReadOnlyStore(SegmentStore):
-    """Segments that are looked at and left as they are."""
-
-    def write(self, segment: Segment) -> Segment:
-        """The segment, as if it were written."""
-        return segment
-
-    def write_history(self, history: History) -> None:
-        """Nothing."""
-
-    def remove(self, numbers: Iterable[int]) -> None:
-        """Nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +26,8 @@ class Row:
         row = cls(stream)
         for todo in tasks:
             task, size = todo.task, todo.segment.target_bytes
+            if not task.objects:
+                continue
             files = max(1, round(task.bytes / size)) if batches else 0
             row = cls(
                 stream,

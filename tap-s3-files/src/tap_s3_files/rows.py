@@ -34,8 +34,8 @@ NEW_VERSION = "if it is still there, its new version is read by this run or the 
 class Job:
     """What all tasks of a stream have in common.
 
-    `schema` is what SCHEMA says, in Arrow; `version` is that of ACTIVATE_VERSION, if there is one; `passthrough` is
-    the format of objects that go into manifests as they are, if some do.
+    `schema` is that of SCHEMA, in Arrow; `version` is that of ACTIVATE_VERSION, if there is one; `passthrough` is
+    the format of objects that go into manifests as they are, if some do; `settings` identifies the settings of rows.
     """
 
     stream: str
@@ -47,6 +47,7 @@ class Job:
     partitions: Partitions = NO_PARTITIONS
     passthrough: str = ""
     archived: str = "fail"
+    settings: str = ""
 
 
 def format_of(wanted: str, url: Url) -> str:
@@ -95,7 +96,9 @@ class Piece:
         return Piece(kept, after, self.counts - Counts(rows_read=surplus))
 
 
-def read(job: Job, task: Task, worker: Worker, start: Position | None = None) -> Generator[Piece]:
+def read(
+    job: Job, task: Task, worker: Worker, start: Position | None = None, end: Place | None = None
+) -> Generator[Piece]:
     """The rows of a task's objects, in order, in batches of exactly the job's schema.
 
     An object that is empty is left out, and so is one that was replaced or deleted since it was listed. Both are said;
@@ -106,6 +109,7 @@ def read(job: Job, task: Task, worker: Worker, start: Position | None = None) ->
         task: Which objects.
         worker: What the task is run with.
         start: Where the reading begins: at the task's start, or where an earlier piece ended.
+        end: Where the reading of a task of one object ends, if not at the task's end.
 
     Raises:
         ArchivedError: An object is archived, and the stream does not skip such.
@@ -116,7 +120,7 @@ def read(job: Job, task: Task, worker: Worker, start: Position | None = None) ->
     storage, start = CountedStorage(worker.storage, worker.progress, worker.stop), start or Position()
     for number, (reader, whole) in enumerate(_readers(job, task, start, storage, worker), start.object):
         begin = start if number == start.object else Position(number)
-        counts, info = Counts(objects=1), reader.info
+        counts, info = Counts(objects=int(end is None)), reader.info
         assert info is not None
         if info.size == 0:  # whatever its name: `_SUCCESS` and other marks have no format
             logger.warning("%s is empty and was skipped", info.url)
@@ -124,7 +128,7 @@ def read(job: Job, task: Task, worker: Worker, start: Position | None = None) ->
         else:
             rows = 0
             try:
-                for piece in _read_object(job, reader, begin, worker, whole):
+                for piece in _read_object(job, reader, (begin, end), worker, whole):
                     rows += piece.counts.rows_read
                     yield piece
             except EmptyObjectError:
@@ -179,9 +183,13 @@ def _source(job: Job, constants: Mapping[str, Any]) -> tuple[pa.Schema, ReadOpti
 
 
 def _read_object(
-    job: Job, reader: ObjectReader, start: Position, worker: Worker, whole: pa.RecordBatch | None
+    job: Job,
+    reader: ObjectReader,
+    span: tuple[Position, Place | None],
+    worker: Worker,
+    whole: pa.RecordBatch | None,
 ) -> Iterator[Piece]:
-    info = reader.info
+    (start, end), info = span, reader.info
     assert info is not None
     constants = job.partitions.values(info.url, job.schema)
     _check_partitions(job, info)
@@ -194,7 +202,7 @@ def _read_object(
         batch = origin.add_to(whole) if count else None
         yield Piece(batch, Position(start.object, count, None), Counts(rows_read=count))
         return
-    course = Course(start.place or Place())
+    course = Course(start.place or Place(), end=end)
     surplus, rows = 0 if start.place else start.rows, start.rows
     before = Counts()
 

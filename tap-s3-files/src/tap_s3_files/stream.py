@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from contextlib import closing, nullcontext
+from dataclasses import asdict, replace
 from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -19,19 +18,16 @@ from singer_arrow.executors import ordered_streams
 from singer_arrow.formats import RESCUED, ReadOptions
 from singer_arrow.json_schema import from_json_schema
 from singer_arrow.singer.sdk_tap import ArrowStream, Encode, Encoded
-from tap_s3_files.bookmarks import Bookmark
 from tap_s3_files.catalog import METADATA, parse_type, set_columns
-from tap_s3_files.changed import MOST_TRIES, Changed, Retold
-from tap_s3_files.config import BatchSettings, StreamSettings
-from tap_s3_files.forms import Forms, left_out
-from tap_s3_files.groups import names as group_names
-from tap_s3_files.history import Version, version_of
-from tap_s3_files.plan import Form, Position, Segment, Todo, after_rows, after_task, unsent
-from tap_s3_files.planning import TARGET_BYTES, plan_again, plan_of
+from tap_s3_files.config import BatchSettings, StreamSettings, rows_identity
+from tap_s3_files.cuts import Cuts
+from tap_s3_files.plan import Position, Segment, Todo, after_rows, after_task, unsent
+from tap_s3_files.plan_log import PlanLog, task_name
+from tap_s3_files.planning import TARGET_BYTES, listed_segments, plan_of
 from tap_s3_files.progress import Counts, Progress
-from tap_s3_files.replication.intake import Receiver
 from tap_s3_files.rows import NEW_VERSION, Job, Piece, Worker, read
-from tap_s3_files.store import PartsRecord, SegmentStore
+from tap_s3_files.schema_evolution import SchemaEvolution, excluded
+from tap_s3_files.stream_plan import StreamPlan
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,9 +37,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tap-s3-files")
 _MODIFIED = "_sdc_source_modified_at"
-
-Waves = Iterator[Iterator[Segment]]
-"""Segments in portions. Those of a portion are there; the next portion may have to be waited for."""
 
 
 def read_options(settings: StreamSettings) -> ReadOptions:
@@ -65,9 +58,8 @@ class FileStream(ArrowStream):
         self.forced_replication_method = "INCREMENTAL"
         self.replication_key = _MODIFIED if _MODIFIED in schema["properties"] and self._has_metadata else None
         self.progress = Progress(settings.name)
-        self._forms: Forms | None = None
-        self._retold: Retold | None = None
-        self._waits = False
+        self._plan: StreamPlan | None = None
+        self._is_held = False
 
     @property
     def _has_metadata(self) -> bool:
@@ -84,47 +76,48 @@ class FileStream(ArrowStream):
         assert batch is not None
         if self.is_mapped_away:
             return
-        plan = self._plan(batch.target_bytes)
+        plan = self._start(batch.target_bytes)
         at = plan.bookmark
         with self.progress.told(self.log):
-            for segments in plan.waves:
+            for segments in self._portions(plan):
                 # Closed at once when something fails: an error's traceback would keep its tasks going.
-                with closing(self._steps(plan, batch, unsent(plan.bookmark, segments))) as steps:
+                with closing(self._steps(plan, batch, unsent(plan.bookmark, segments, plan.wanted))) as steps:
                     for todo, step in steps:
                         if step is None:
-                            at = after_task(at, todo.segment, todo.number, durable=plan.store is not None)
-                            if self._may_pass():
+                            if self._may_pass(todo):
+                                at = after_task(at, todo, durable=plan.log is not None)
                                 yield at.to_state()
                             continue
-                        self.tell(plan.form_of(todo).schema)
+                        self.tell(self._evolution.schema)
                         self.progress.add(step.counts)
                         if step.batch is not None:
                             yield step.batch
-                        if step.after is not None and plan.store is not None:
-                            at = after_rows(at, todo.segment, todo.number, step.after.rows)
-                            if self._may_pass():
-                                yield at.to_state()
+                        if step.after is not None and plan.log is not None and self._may_pass(todo):
+                            at = after_rows(at, todo, step.after.rows)
+                            yield at.to_state()
             yield at.to_state()
         self.log(self.progress.line())
 
-    def _steps(self, plan: Plan, batch: BatchSettings, todos: Iterator[Todo]) -> Generator[tuple[Todo, Step | None]]:
-        """The steps of tasks that run in parallel, each with its task, in the order of the plan; None ends a task."""
+    def _steps(
+        self, plan: StreamPlan, batch: BatchSettings, todos: Iterator[Todo]
+    ) -> Generator[tuple[Todo, Step | None]]:
+        """Yield the steps of tasks that run in parallel, in the order of the plan; None ends a task."""
         begun: deque[Todo] = deque()
+        cuts: dict[tuple[int, int], Cuts] = {}  # of the tasks that are begun: one that is begun again knows its own
 
-        def run(todo: Todo, stages: list[Stage], record: PartsRecord | None, stop: threading.Event) -> Iterator[Step]:
+        def run(todo: Todo, job: Job, cuts: Cuts | None, stop: threading.Event) -> Iterator[Step]:
             from tap_s3_files.convert import convert
 
-            at, size = todo.start, todo.segment.target_bytes
-            for job, end in stages:
-                worker = self._worker(stop)
-                for step in convert(job, todo.task, worker, batch, size, start=at, until=end, record=record):
-                    at = step.after or at
-                    yield step
+            size = todo.segment.target_bytes
+            with cuts.lock if cuts is not None else nullcontext():
+                yield from convert(job, todo.task, self._worker(stop), batch, size, start=todo.start, cuts=cuts)
 
         def tasks(todos: Iterator[Todo]) -> Iterator[Callable[[threading.Event], Iterable[Step]]]:
             for todo in todos:
                 begun.append(todo)
-                yield partial(run, todo, self._stages(plan, todo), plan.record(todo))
+                if plan.log is not None and todo.task.is_divisible and (key := _key(todo)) not in cuts:
+                    cuts[key] = plan.log.cuts(todo.segment, todo.number, task_name(self.name, todo.task))
+                yield partial(run, todo, self._job(), cuts.get(_key(todo)))
 
         while True:
             problem: DataError | None = None
@@ -138,10 +131,11 @@ class FileStream(ArrowStream):
                     except DataError as error:
                         problem = error
                         break
+                    cuts.pop(_key(begun[0]), None)
                     yield begun.popleft(), None
             if problem is None:
                 return
-            plan.forms.answer(problem, begun[0])
+            self._evolution.evolve_for(problem)
             todos = chain(tuple(begun), todos)
             begun.clear()
 
@@ -151,24 +145,23 @@ class FileStream(ArrowStream):
             return
         if self.wanted_encoding() and (setting := self.records_needed_by()) and self.is_whole_run:
             self.log(f"RECORD messages are sent although batch_config is set: {setting} changes single records")
-        plan = self._plan(TARGET_BYTES)
+        plan = self._start(TARGET_BYTES)
         at = plan.bookmark
         with self.progress.told(self.log):
-            for todo in unsent(at, chain.from_iterable(plan.waves)):
-                yield from self._records(plan, todo, encode)
-                at = after_task(at, todo.segment, todo.number, durable=plan.store is not None)
-                if self._may_pass():
+            for todo in unsent(at, chain.from_iterable(self._portions(plan)), plan.wanted):
+                yield from self._records(todo, encode)
+                if self._may_pass(todo):
+                    at = after_task(at, todo, durable=plan.log is not None)
                     self.write_state(at.to_state())
             self.write_state(at.to_state())
         self.log(self.progress.line())
 
-    def _records(self, plan: Plan, todo: Todo, encode: Encode[Encoded]) -> Iterator[Encoded]:
+    def _records(self, todo: Todo, encode: Encode[Encoded]) -> Iterator[Encoded]:
         worker, at = self._worker(threading.Event()), todo.start
         while True:
-            form = plan.form_of(todo)
-            self.tell(form.schema)
+            self.tell(self._evolution.schema)
             try:
-                with closing(read(self._job(plan, form), todo.task, worker, at)) as pieces:
+                with closing(read(self._job(), todo.task, worker, at)) as pieces:
                     for piece in pieces:
                         if piece.batch is not None:
                             sent, problem = yield from _encoded(encode, piece.batch)
@@ -185,34 +178,32 @@ class FileStream(ArrowStream):
                 self.progress.add(Counts(skipped_objects=1))
                 at = Position(at.object + 1)
             except DataError as error:
-                plan.forms.answer(error, todo)
+                self._evolution.evolve_for(error)
             else:
                 return
 
-    def _may_pass(self) -> bool:
-        """Whether STATE may pass what was read: no object of it has a new version that is not planned."""
-        if self.progress.has_changed and self._retold is not None:
-            self._retold.plan(self.progress.take_changed())
-        self._waits = self._waits or self.progress.has_changed
-        return not self._waits
+    def _may_pass(self, todo: Todo) -> bool:
+        """Whether STATE may pass a task: its objects' new versions are planned, and no task before it is held back."""
+        if self.progress.has_changed:
+            assert self._plan is not None
+            self._plan.replan(self.tap.storage, self.progress.take_changed())
+        self._is_held = self._is_held or not todo.passes
+        return not self._is_held
 
     def totals(self) -> Mapping[str, Any]:
         """See ArrowStream."""
         return asdict(self.progress.counts)
 
-    def _stages(self, plan: Plan, todo: Todo) -> list[Stage]:
-        ends = plan.forms.ends(todo)
-        forms = [plan.forms.at(todo.segment, todo.number, rows) for rows in (todo.start.rows, *ends)]
-        return list(zip((self._job(plan, form) for form in forms), [*ends, None], strict=True))
-
-    def _job(self, plan: Plan, form: Form) -> Job:
-        settings, schema = self.settings, from_json_schema(form.schema)
+    def _job(self) -> Job:
+        settings, schema = self.settings, from_json_schema(self._evolution.schema)
+        batch = self.tap.settings.batch
+        passes = batch and self.tap.settings.passthrough and (batch.format, batch.compression) != ("jsonl", "none")
         options = replace(
             read_options(settings),
-            on_bad_row=form.on_bad_row,
-            on_drift="rescue" if form.on_drift == "rescue" else "raise",
-            known=None if settings.columns is not None else plan.deselected,
-            left_out=plan.deselected,
+            on_bad_row=settings.on_bad_row,
+            on_drift="rescue" if settings.on_drift == "rescue" else "raise",
+            known=None if settings.columns is not None else self._deselected,
+            left_out=self._deselected,
             fixed=set_columns(schema, settings.types),
         )
         return Job(
@@ -223,8 +214,9 @@ class FileStream(ArrowStream):
             options=options,
             version=self.version,
             partitions=settings.partitions,
-            passthrough=form.passthrough,
+            passthrough=batch.format if batch and passes else "",
             archived=settings.archived,
+            settings=self._rows_identity,
         )
 
     def _worker(self, stop: threading.Event) -> Worker:
@@ -238,98 +230,73 @@ class FileStream(ArrowStream):
 
     @cached_property
     def _deselected(self) -> frozenset[str]:
-        return frozenset(left_out(self.schema, self.selected_schema))
+        return frozenset(excluded(self.schema, self.selected_schema))
 
-    def forms(self, store: SegmentStore | None) -> Forms:
-        """The forms of the run's rows, from before its first SCHEMA on; made once, with the store of its plan.
+    @cached_property
+    def _rows_identity(self) -> str:
+        return rows_identity(self.settings, self._deselected, metadata_columns=self._has_metadata)
+
+    @cached_property
+    def _evolution(self) -> SchemaEvolution:
+        settings = self.settings
+        own = [*(METADATA.names if self._has_metadata else ()), *([RESCUED] if settings.rescues else [])]
+        types = {column: parse_type(column, text) for column, text in settings.types.items()}
+        return SchemaEvolution(
+            self.selected_schema,
+            is_fixed=settings.on_drift != "evolve",
+            keys=settings.key_properties,
+            types=types,
+            own=own,
+        )
+
+    def check_rescued(self) -> None:
+        """Check that there is a column for the values that are rescued.
 
         Raises:
             ConfigError: Values are to be rescued, and the catalog has no column for them.
         """
-        if self._forms is None:
-            settings, batch, schema = self.settings, self.tap.settings.batch, self.selected_schema
-            if settings.rescues and RESCUED not in schema["properties"]:
-                msg = (
-                    f"Stream {self.name!r}: on_bad_row or on_drift is rescue, and the catalog selects no column "
-                    f"{RESCUED!r}; select it, or write the catalog anew with --discover"
-                )
-                raise ConfigError(msg)
-            passes = batch and self.tap.settings.passthrough and (batch.format, batch.compression) != ("jsonl", "none")
-            own = [*(METADATA.names if self._has_metadata else ()), *([RESCUED] if settings.rescues else [])]
-            groups = sorted(group_names(settings.partitions.paths[0])) if settings.partitions.paths else []
-            form = Form(
-                schema,
-                json.dumps([self._has_metadata, settings.partitions.hive, *groups]),
-                settings.on_bad_row,
-                settings.on_drift,
-                batch.format if batch and passes else "",
+        if self.settings.rescues and RESCUED not in self.selected_schema["properties"]:
+            msg = (
+                f"Stream {self.name!r}: on_bad_row or on_drift is rescue, and the catalog selects no column "
+                f"{RESCUED!r}; select it, or write the catalog anew with --discover"
             )
-            types = {column: parse_type(column, text) for column, text in settings.types.items()}
-            self._forms = Forms(form, store, keys=settings.key_properties, types=types, own=own)
-        return self._forms
+            raise ConfigError(msg)
 
-    def _plan(self, target_bytes: int) -> Plan:
-        settings = self.tap.settings
-        root = settings.plan_root
-        store = SegmentStore(self.tap.storage, root, self.name) if root and self.is_whole_run else None
-        forms, deselected = self.forms(store), self._deselected
-        if self.is_told:
-            receiver = self.tap.intake.receivers[self.name]
-            return Plan(receiver.bookmark, receiver.store, self._told_waves(receiver), forms, deselected)
+    def plan_log(self) -> PlanLog | None:
+        """Return the stream's plan log, if plans are kept."""
+        root = self.tap.settings.plan_root
+        return PlanLog(self.tap.storage, root, self.name) if root and self.is_whole_run else None
+
+    def plan(self, log: PlanLog | None, target_bytes: int) -> StreamPlan:
+        """Return the stream's plan in this run."""
         full = self.replication_method == "FULL_TABLE"
-        start, segments = plan_of(self.tap, self.settings, store, target_bytes, full_table=full, dress=forms.dress)
-        return Plan(start, store, self._waves(segments, store, forms, start.segment), forms, deselected)
+        return plan_of(self.tap, self.settings, log, target_bytes, settings=self._rows_identity, full_table=full)
 
-    def _told_waves(self, receiver: Receiver) -> Waves:
-        """What the queue tells of; then what of it has changed since."""
-        self._retold = Retold(receiver, self.tap.storage)
-        yield from self.tap.intake.waves(self.name)
-        while receiver.is_waiting:
-            yield receiver.segments()
+    def _start(self, target_bytes: int) -> StreamPlan:
+        self.check_rescued()
+        if self.is_told:
+            self._plan = self.tap.intake.plans[self.name]
+        else:
+            self._plan = self.plan(self.plan_log(), target_bytes)
+        return self._plan
 
-    def _waves(self, segments: Iterator[Segment], store: SegmentStore | None, forms: Forms, first: int) -> Waves:
-        """The segments; then, as long as objects have changed before they were read, those of what is new since."""
-        last: Segment | None = None
+    def _portions(self, plan: StreamPlan) -> Iterator[Iterator[Segment]]:
+        """Yield the segments in portions, the next of which may have to be waited for.
 
-        def noted(segments: Iterator[Segment]) -> Iterator[Segment]:
-            nonlocal last
-            for segment in segments:
-                last = segment
-                yield segment
-
-        yield noted(segments)
-        unread: set[Version] = set()
-        for tries in range(MOST_TRIES + 1):
-            objects = self.progress.take_changed()
-            if last is None or not objects:
-                return
-            unread.update(map(version_of, objects))
-            changed = Changed(objects, unread, store, first, last)
-            yield noted(plan_again(self.tap, self.settings, changed, forms.dress, is_last=tries == MOST_TRIES))
+        At the end come those of objects that have changed during the run.
+        """
+        if self.is_told:
+            yield from self.tap.intake.waves(self.name)
+        else:
+            yield listed_segments(self.tap, self.settings, plan)
+        if self.progress.has_changed:
+            plan.replan(self.tap.storage, self.progress.take_changed())
+        while plan.is_waiting:
+            yield plan.waiting()
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a run does for a stream: where it begins, where its plan is kept, its segments, and the forms of their rows.
-
-    `deselected` are the columns of the catalog that are not wanted, and the members of objects, by their paths.
-    """
-
-    bookmark: Bookmark
-    store: SegmentStore | None
-    waves: Waves
-    forms: Forms
-    deselected: frozenset[str]
-
-    def form_of(self, todo: Todo) -> Form:
-        """The form of the rows that are still to be sent of a task, up to where it changes."""
-        return self.forms.at(todo.segment, todo.number, todo.start.rows)
-
-    def record(self, todo: Todo) -> PartsRecord | None:
-        """Which batch files of a task are made already, if plans are kept."""
-        if self.store is None:
-            return None
-        return self.store.parts(todo.segment.number, todo.number, is_new=self.forms.is_new(todo.segment))
+def _key(todo: Todo) -> tuple[int, int]:
+    return todo.segment.number, todo.number
 
 
 def _encoded(encode: Encode[Encoded], batch: pa.RecordBatch) -> Generator[Encoded, None, tuple[int, DataError | None]]:
@@ -351,7 +318,3 @@ def _within_piece(piece: Piece, sent: int, start: Position) -> Position:
     if piece.batch is None or not sent:
         return start
     return Position(piece.after.object, piece.after.rows - piece.batch.num_rows + sent, None)
-
-
-Stage = tuple[Job, int | None]
-"""How rows of a task are read, and the row before which that ends; None: the task's end."""

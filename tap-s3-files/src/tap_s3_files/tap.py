@@ -28,13 +28,13 @@ from tap_s3_files.lister import list_objects
 from tap_s3_files.listing import Listing
 from tap_s3_files.objects import find
 from tap_s3_files.plan import unsent
-from tap_s3_files.planning import TARGET_BYTES, claim_of, no_match, plan_of, receiver_of
-from tap_s3_files.preview import ReadOnlyStore, Row, table
+from tap_s3_files.plan_log import PlanLog
+from tap_s3_files.planning import TARGET_BYTES, claim_of, listed_segments, no_match, plan_of
+from tap_s3_files.preview import Row, table
 from tap_s3_files.replication.intake import Intake
 from tap_s3_files.replication.inventory import read_inventory
 from tap_s3_files.replication.queue import Queue
 from tap_s3_files.rows import format_of
-from tap_s3_files.store import SegmentStore
 from tap_s3_files.stream import FileStream, read_options
 
 MOST_LISTED = 1000
@@ -73,14 +73,10 @@ class TapS3Files(ArrowTap):
         """What a run would read of each stream."""
         batch, root = self.settings.batch, self.settings.plan_root
         for stream in self.settings.streams:
-            store = ReadOnlyStore(self.storage, root, stream.name) if root else None
-            size = batch.target_bytes if batch else TARGET_BYTES
-            if self.settings.sqs and store:
-                receiver = receiver_of(self, stream, store, size)
-                begin, segments = receiver.bookmark, receiver.segments()
-            else:
-                begin, segments = plan_of(self, stream, store, size)
-            yield Row.of(stream.name, unsent(begin, segments), batches=batch is not None)
+            log = PlanLog(self.storage, root, stream.name, read_only=True) if root else None
+            plan = plan_of(self, stream, log, batch.target_bytes if batch else TARGET_BYTES)
+            segments = plan.followed() if self.settings.sqs else listed_segments(self, stream, plan)
+            yield Row.of(stream.name, unsent(plan.bookmark, segments, plan.wanted), batches=batch is not None)
         if self.settings.sqs:
             waiting = self.queue.approximate_size()
             self.logger.info("Besides, about %d messages wait in %s", waiting, self.queue.url)
@@ -100,17 +96,13 @@ class TapS3Files(ArrowTap):
     @cached_property
     def intake(self) -> Intake:
         """The queue with the streams of this run that it tells of new objects."""
-        sqs, batch, root = self.settings.sqs, self.settings.batch, self.settings.plan_root
+        sqs, batch = self.settings.sqs, self.settings.batch
         assert sqs is not None
-        assert root is not None
-        queue, size = self.queue, batch.target_bytes if batch else TARGET_BYTES
-        receivers = {}
-        for stream in self.streams.values():
-            if isinstance(stream, FileStream) and stream.is_told:
-                store = SegmentStore(self.storage, root, stream.name)
-                receivers[stream.name] = receiver_of(self, stream.settings, store, size, stream.forms(store).dress)
-        others = [claim_of(self, s) for s in self.settings.streams if s.name not in receivers]
-        return Intake(queue, receivers, others, self.storage, sqs)
+        size = batch.target_bytes if batch else TARGET_BYTES
+        streams = [s for s in self.streams.values() if isinstance(s, FileStream) and s.is_told]
+        plans = {s.name: s.plan(s.plan_log(), size) for s in streams}
+        others = [claim_of(self, s) for s in self.settings.streams if s.name not in plans]
+        return Intake(self.queue, plans, others, self.storage, sqs)
 
     @cached_property
     def own_roots(self) -> list[Url]:

@@ -18,6 +18,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from small_aws import BUCKET, CHANGED, SmallAws
+from tap_s3_files.changed import MOST_TRIES, Retold
+from tap_s3_files.store import SegmentStore
 
 from singer_arrow.errors import ObjectChangedError
 from singer_arrow.object_info import Fetched
@@ -25,10 +27,8 @@ from singer_arrow.reading.budget import Budget
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from tap_s3_files import plan, stream
-from tap_s3_files.changed import MOST_TRIES, Retold
 from tap_s3_files.objects import Claim
 from tap_s3_files.replication.intake import Receiver
-from tap_s3_files.store import SegmentStore
 from tap_s3_files.tap import TapS3Files
 
 TIME = 1_700_000_000

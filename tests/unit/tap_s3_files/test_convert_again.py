@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from convert_folder import JOB, Folder, file_of
+from tap_s3_files.store import SegmentStore
 from workbooks import xlsx
 
 from singer_arrow.errors import DataError
@@ -24,7 +25,6 @@ from tap_s3_files.convert import Step, convert
 from tap_s3_files.plan import Position, Task
 from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.rows import Job, Worker
-from tap_s3_files.store import SegmentStore
 
 
 @pytest.fixture

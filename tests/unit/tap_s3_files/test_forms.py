@@ -9,14 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tap_s3_files.forms import Forms, evolved, left_out
+from tap_s3_files.store import Change, SegmentStore
 
 from singer_arrow.errors import DataError, DriftError
 from singer_arrow.object_info import ObjectInfo
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
-from tap_s3_files.forms import Forms, evolved, left_out
 from tap_s3_files.plan import Form, Position, Segment, Task, Todo
-from tap_s3_files.store import Change, SegmentStore
 
 TASKS = tuple(Task((ObjectInfo(Url("s3", "b", f"{n}"), 1, "e", datetime(2024, 1, 1, tzinfo=UTC)),)) for n in range(4))
 

@@ -3,11 +3,11 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tap_s3_files.history import MOST_ENDS, History, from_json, mark, to_json, up_to, version_of
 
 from singer_arrow.object_info import ObjectInfo
 from singer_arrow.urls import Url
 from tap_s3_files.bookmarks import Watermark
-from tap_s3_files.history import MOST_ENDS, History, from_json, mark, to_json, up_to, version_of
 from tap_s3_files.plan import Segment, Task, position
 
 START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tap_s3_files.segments import resume, take_up
+from tap_s3_files.store import SegmentStore
 
 from singer_arrow.aws import AwsOptions
 from singer_arrow.errors import ConfigError
@@ -24,8 +26,6 @@ from tap_s3_files.objects import Claim
 from tap_s3_files.plan import Task, after_task, unsent
 from tap_s3_files.replication.intake import Intake, Receiver
 from tap_s3_files.replication.queue import Message, Queue
-from tap_s3_files.segments import resume, take_up
-from tap_s3_files.store import SegmentStore
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 

@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tap_s3_files.history import History
+from tap_s3_files.replication.polling import new_objects
+from tap_s3_files.segments import Start, extend, resume, without_plan
+from tap_s3_files.store import SegmentStore, safe_name
 
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.object_info import ObjectInfo
@@ -14,12 +18,8 @@ from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from tap_s3_files import plan
 from tap_s3_files.bookmarks import Bookmark
-from tap_s3_files.history import History
 from tap_s3_files.listing import Listing
 from tap_s3_files.plan import Segment, Task, after_task
-from tap_s3_files.replication.polling import new_objects
-from tap_s3_files.segments import Start, extend, resume, without_plan
-from tap_s3_files.store import SegmentStore, safe_name
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 

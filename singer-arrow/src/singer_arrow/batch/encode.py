@@ -47,6 +47,7 @@ def write_parts(
     target_bytes: int = 128 << 20,
     first_row: int = 0,
     mark: Callable[[], Any] = lambda: None,
+    can_end: Callable[[Any], bool] = lambda _: True,
     held_bytes: int = HELD_BYTES,
 ) -> Iterator[Part]:
     """Write batch files of about `target_bytes` each, and yield each one once it is durable.
@@ -65,9 +66,10 @@ def write_parts(
         target_bytes: Wanted size of a file.
         first_row: The number of the first row.
         mark: Asked after each batch is taken.
+        can_end: Whether a file may end at a mark.
         held_bytes: Bytes of rows that are gathered in memory before they are encoded.
     """
-    source = _Counted(batches, target_bytes * ARROW_BYTES_PER_FILE_BYTE, first_row, mark)
+    source = _Counted(batches, target_bytes * ARROW_BYTES_PER_FILE_BYTE, first_row, mark, can_end)
     with temporary_folder("batch-files-") as folder, ThreadPoolExecutor(1, "upload") as uploads:
         more, before, number = source.more(), None, 0
         while more:
@@ -114,8 +116,15 @@ class _Uploading:
 class _Counted:
     """An iterator of batches that can be taken part by part; it holds none that was taken."""
 
-    def __init__(self, batches: Iterable[pa.RecordBatch], limit: int, first_row: int, mark: Callable[[], Any]) -> None:
-        self.rows, self.mark = first_row, None
+    def __init__(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        limit: int,
+        first_row: int,
+        mark: Callable[[], Any],
+        can_end: Callable[[Any], bool],
+    ) -> None:
+        self.rows, self.mark, self._can_end = first_row, None, can_end
         self._batches: Iterator[tuple[pa.RecordBatch, Any]] = ((b, mark()) for b in batches if b.num_rows)
         self._next: tuple[pa.RecordBatch, Any] | None = None
         self._limit = limit
@@ -126,7 +135,7 @@ class _Counted:
 
     def part(self) -> Iterator[pa.RecordBatch]:
         size = 0
-        while size < self._limit and (self._next is not None or self.more()):
+        while (size < self._limit or not self._can_end(self.mark)) and (self._next is not None or self.more()):
             assert self._next is not None
             batch, self.mark = self._next
             self._next = None

@@ -13,8 +13,8 @@ import pyarrow as pa
 from singer_arrow.compression import decompress, detect
 from singer_arrow.errors import DataError
 from singer_arrow.formats.columns import wanted
-from singer_arrow.formats.parts import FilePart, no_such_place, read_part
-from singer_arrow.formats.protocol import Course, Place, ReadOptions
+from singer_arrow.formats.parts import FilePart, read_part
+from singer_arrow.formats.protocol import Course, Place, ReadOptions, no_such_place
 from singer_arrow.reading.files import ChunkFile
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.schema import canonical
@@ -53,6 +53,8 @@ class Arrow:
             source, is_file = _source(reader, options)
             read = pa.ipc.IpcReadOptions(included_fields=[i for i, n in enumerate(file.names) if n in names] or [0])
             for number, batch in enumerate(pa.ipc.open_stream(pa.PythonFile(source, "r"), options=read)):
+                if course.end is not None and number >= course.end.at + bool(course.end.lines):
+                    return
                 if number >= begin.at:
                     batch.validate(full=True)  # Arrow trusts what it maps
                     part = FilePart(number, number + 1, batch.num_rows, reader.url)

@@ -16,8 +16,8 @@ from singer_arrow.formats.avro_container import Header, read_blocks, read_header
 from singer_arrow.formats.avro_schema import from_avro_schema
 from singer_arrow.formats.columns import wanted
 from singer_arrow.formats.json_values import json_text
-from singer_arrow.formats.parts import FilePart, no_such_place, read_part
-from singer_arrow.formats.protocol import HELD_BYTES, Course, Place, ReadOptions
+from singer_arrow.formats.parts import FilePart, read_part
+from singer_arrow.formats.protocol import HELD_BYTES, Course, Place, ReadOptions, no_such_place
 from singer_arrow.reading.files import ChunkFile
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.schema import is_json
@@ -65,6 +65,8 @@ class Avro:
             part = FilePart(at, source.position, table.num_rows, reader.url)
             yield from read_part(part, table.to_batches(options.batch_rows), schema, options, course)
             at = source.position
+            if course.end is not None and at >= course.end.at + bool(course.end.lines):
+                return
         if begin.lines and begin.at == at:
             raise no_such_place(begin, reader.url)
 

@@ -84,9 +84,12 @@ class Csv:
                 batch = settlement.settle(parsed.outcome, at.lines)
                 given = batch.num_rows if batch is not None else 0
                 at = Place(at.rows + given, at.at + parsed.bytes, at.lines + parsed.lines)
+                is_over = course.has_reached_end(at, reader.url)
                 if batch is not None:
                     course.place = at
                     yield batch
+                if is_over:
+                    return
         except LongRecordError:
             reason = f"a row is longer than {LONGEST_RECORD >> 20} MiB, or a quote in it is never closed"
             raise DataError(reason, url=reader.url, line=at.lines + 1) from None

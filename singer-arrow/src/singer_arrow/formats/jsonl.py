@@ -82,8 +82,11 @@ class JsonLines(JsonLinesWriting):
                 _tell(course.rescue, found.rescued, source)
                 source.passed(parsed)
                 course.place = source.place
+                is_over = course.has_reached_end(source.place, reader.url)
                 if found.batch is not None and found.batch.num_rows:
                     yield found.batch
+                if is_over:
+                    return
         except LongRecordError:
             raise DataError(too_long(), url=reader.url, line=source.place.lines + 1) from None
 

@@ -16,8 +16,8 @@ from singer_arrow.formats.parquet_batches import TextSizes, rows_at_once, text_s
 from singer_arrow.formats.parquet_groups import Group, OpenFile, decoded, decoded_bytes
 from singer_arrow.formats.parquet_types import as_told, schema_of
 from singer_arrow.formats.parquet_write import ParquetWriting
-from singer_arrow.formats.parts import FilePart, no_such_place, read_part
-from singer_arrow.formats.protocol import Course, Place, ReadOptions
+from singer_arrow.formats.parts import FilePart, read_part
+from singer_arrow.formats.protocol import Course, Place, ReadOptions, no_such_place
 from singer_arrow.reading.files import RangeFile, random_access
 from singer_arrow.reading.objects import CONNECTIONS, ObjectReader, Part
 from singer_arrow.reading.ranges import Span, part_size, plan
@@ -147,6 +147,8 @@ def _rows(
     groups = range(begin.at, footer.metadata.num_row_groups)
     if begin.at > groups.stop or (begin.at == groups.stop and begin.lines):
         raise no_such_place(begin, url)
+    if (end := course.end) is not None:
+        groups = range(begin.at, min(groups.stop, end.at + bool(end.lines)))
     told = schema_of(_open(reader, footer, []))
     names = wanted(told, schema, options, url)
     chunks = {group: _chunks(footer, group, names) for group in groups}

@@ -1,4 +1,4 @@
-"""A file of columns is read part by part (row groups, groups of blocks, record batches), from any row on."""
+"""A file of columns is read part by part (row groups, groups of blocks, record batches), between any two rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats.cast import fit_batch
-from singer_arrow.formats.protocol import Course, Place, ReadOptions
+from singer_arrow.formats.protocol import Course, Place, ReadOptions, no_such_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class FilePart:
 def read_part(
     part: FilePart, batches: Iterable[pa.RecordBatch], schema: pa.Schema, options: ReadOptions, course: Course
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a part, fitted; those before `course.place` are left out, and it is then kept up to date.
+    """Fit the rows of a part from `course.place` to `course.end`; `course.place` is kept up to date.
 
     Args:
         part: What is said of it.
@@ -47,15 +47,18 @@ def read_part(
         DataError: A value does not fit, or there are more or fewer rows than `part.rows`.
         DriftError: See `fit_batch`.
     """
-    begin = course.place or Place()
+    begin, end = course.place or Place(), course.end
     rows, given, before = 0, begin.rows, begin.lines if begin.at == part.at else 0
-    if before > part.rows:
-        raise no_such_place(begin, part.url)
+    until = end.lines if end is not None and end.at == part.at else part.rows
+    if before > part.rows or until > part.rows:
+        raise no_such_place(begin if before > part.rows else end or begin, part.url)
     for batch in batches:
         rows += batch.num_rows
         if rows <= before:
             continue
         fresh = batch.slice(max(0, batch.num_rows - (rows - before)))
+        if rows > until < part.rows:
+            fresh, rows = fresh.slice(0, fresh.num_rows - (rows - until)), until
         first = rows - fresh.num_rows + 1
         fitted = fit_batch(
             fresh, schema, part.url, row_group=part.row_group, first_row=first, options=options, course=course
@@ -66,12 +69,8 @@ def read_part(
         course.place = Place(given, part.following or 0) if ends else Place(given, part.at, rows)
         if fitted.num_rows:
             yield fitted
+        if rows == until < part.rows:
+            return
     if rows != part.rows:
         reason = f"its footer tells of {part.rows} rows, there are {rows}"
         raise DataError(reason, url=part.url, row_group=part.row_group, hint="Upload the file again")
-
-
-def no_such_place(place: Place, url: object) -> DataError:
-    """The error of a place that a file does not have."""
-    reason = f"it does not have the place to go on from (part {place.at}, row {place.lines})"
-    return DataError(reason, url=url, hint="It is not the file that was begun: read it from its start")

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from singer_arrow.errors import DataError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from singer_arrow.errors import DataError
     from singer_arrow.reading.objects import ObjectReader
 
 logger = logging.getLogger(__name__)
@@ -138,6 +139,7 @@ class Course:
         on_skip: Hears of each row of JSON or of columns that is left out, in order, before the batch that it would have
             been in is given; by default the first ones of a file are logged.
         seen: Rows of a file of columns that were read, given or not.
+        end: Where the reading ends: a place that another reading of the same file gave; None at the end of the file.
     """
 
     place: Place | None = Place()
@@ -145,6 +147,19 @@ class Course:
     rescued: int = 0
     on_skip: Callable[[Skipped], None] | None = None
     seen: int = 0
+    end: Place | None = None
+
+    def has_reached_end(self, place: Place, url: object) -> bool:
+        """Whether a reading that has come to a place is at its end.
+
+        Raises:
+            DataError: No batch ends where the reading must end.
+        """
+        if self.end is None or (place.at, place.lines) < (self.end.at, self.end.lines):
+            return False
+        if (place.at, place.lines) > (self.end.at, self.end.lines):
+            raise no_such_place(self.end, url)
+        return True
 
     def skip(self, error: DataError, rows: int = 1) -> None:
         """Count rows that are left out; the first of a file are logged."""
@@ -161,6 +176,13 @@ class Course:
         if before < MOST_TOLD:
             more = "; further ones of this file are counted only" if before == MOST_TOLD - 1 else ""
             logger.warning("A row was %s: %s%s", word, error, more)
+
+
+def no_such_place(place: Place, url: object) -> DataError:
+    """Return the error for a place that a file does not have."""
+    reason = f"no row begins at byte or part {place.at}, line or row {place.lines}, where an earlier run ended"
+    hint = "Read it as the earlier run did (csv, format, compression, encoding), or from its start with a new plan_root"
+    return DataError(reason, url=url, hint=hint)
 
 
 class Format(Protocol):

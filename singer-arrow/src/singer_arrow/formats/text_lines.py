@@ -82,9 +82,12 @@ def read_rows(
         batch = settlement.settle(_outcome(rows, find(block)), at.lines)
         given = batch.num_rows if batch is not None else 0
         at = Place(at.rows + given, at.at + block.bytes, at.lines + block.count)
+        is_over = course.has_reached_end(at, reader.url)
         if batch is not None:
             course.place = at
             yield batch
+        if is_over:
+            return
 
 
 def _outcome(rows: TextRows, found: LineRows) -> Outcome:

@@ -9,85 +9,25 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from singer_arrow.errors import DataError, NotFoundError
 from singer_arrow.object_info import ObjectInfo
 from singer_arrow.storage import Storage
-from tap_s3_files.bookmarks import Bookmark
 from tap_s3_files.config import SqsSettings
-from tap_s3_files.history import History, last_marks, mark, version_of
 from tap_s3_files.objects import Claim
-from tap_s3_files.plan import Segment, in_order, in_window
+from tap_s3_files.plan import Segment, Version, in_window, version_of
 from tap_s3_files.replication.events import Event, parse
 from tap_s3_files.replication.queue import LONGEST_WAIT, Message, Queue
-from tap_s3_files.segments import TOLD, extend, take_up
-from tap_s3_files.store import SegmentStore
+from tap_s3_files.stream_plan import StreamPlan
 
 logger = logging.getLogger("tap-s3-files")
 MOST_MESSAGES = 2000
 """Messages that are gathered before what they name is planned."""
 HEADS_AT_ONCE = 16
-
-
-class Receiver:
-    """A stream that is told of its objects: what it has to read, and what it knows already.
-
-    Args:
-        claim: Which objects are its.
-        store: Where its plan is kept.
-        state: Where earlier runs left it.
-        target_bytes: Size of the batch files of new segments.
-        dress: Gives new segments their schema.
-    """
-
-    def __init__(
-        self,
-        claim: Claim,
-        store: SegmentStore,
-        state: Bookmark | None,
-        target_bytes: int,
-        dress: Callable[[Segment], Segment] = lambda segment: segment,
-    ) -> None:
-        self.claim, self.store, self._target_bytes, self._dress = claim, store, target_bytes, dress
-        told = take_up(store, state)
-        self.bookmark, self._marks = told.bookmark, told.marks
-        self._waiting = deque(told.numbers)
-        self._next, self._before = told.next_number, told.before
-
-    def segments(self) -> Iterator[Segment]:
-        """The segments to read that are planned by now; each is given once."""
-        while self._waiting:
-            yield self.store.read(self._waiting.popleft())
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether segments to read are planned that were not given yet."""
-        return bool(self._waiting)
-
-    def knows(self, info: ObjectInfo) -> bool:
-        """Whether an object is in a segment already, or was in one."""
-        return mark(version_of(info)) in self._marks
-
-    def plan(self, objects: Iterable[ObjectInfo]) -> None:
-        """Make durable that objects are to be read."""
-        for segment in extend(
-            self.store,
-            in_order(objects),
-            stream=self.claim.stream,
-            fingerprint=TOLD,
-            number=self._next,
-            history=History(until=self._before),
-            target_bytes=self._target_bytes,
-            dress=self._dress,
-        ):
-            self._waiting.append(segment.number)
-            self._next, self._before = segment.number + 1, segment.after
-            self._marks.update((mark(version_of(o)), None) for o in segment.objects)
-        self._marks = last_marks(self._marks)
 
 
 @dataclass(slots=True)
@@ -121,7 +61,7 @@ class Counts:
 class _Sorted:
     """What a round of messages comes to."""
 
-    new: dict[str, dict[str, ObjectInfo]] = field(default_factory=dict)
+    new: dict[str, dict[Version, ObjectInfo]] = field(default_factory=dict)
     done: list[Message] = field(default_factory=list)
     left: list[Message] = field(default_factory=list)
 
@@ -131,7 +71,7 @@ class Intake:
 
     Args:
         queue: Whose messages are taken.
-        receivers: The streams that are read in this run, by name.
+        plans: Those of the streams that are read in this run, by name.
         others: What other streams of the settings would take: their messages are never deleted.
         storage: Where objects are looked at.
         settings: How long is waited, and what happens to messages of no stream.
@@ -140,12 +80,12 @@ class Intake:
     def __init__(
         self,
         queue: Queue,
-        receivers: Mapping[str, Receiver],
+        plans: Mapping[str, StreamPlan],
         others: Sequence[Claim],
         storage: Storage,
         settings: SqsSettings,
     ) -> None:
-        self.receivers = receivers
+        self.plans = plans
         self._queue, self._others, self._storage, self._settings = queue, others, storage, settings
         self._left: dict[str, Message] = {}
         self._counts = Counts()
@@ -158,12 +98,12 @@ class Intake:
         Ends when the queue was dry for `max_wait_seconds`. Where several streams share it, it ends after the messages
         that were sent before the run began: the streams that wait for their turn must get one.
         """
-        receiver = self.receivers[stream]
-        yield receiver.segments()
+        plan = self.plans[stream]
+        yield chain(plan.followed(), plan.waiting())
         while not self._over:
             with self._queue.heartbeat():
                 self._over = not self._round()
-            yield receiver.segments()
+            yield plan.waiting()
             if self._over:
                 self._queue.release(self._left.values())
                 logger.info("%s: %s", self._queue.url, self._counts.line(self._settings.delete_unmatched))
@@ -175,13 +115,13 @@ class Intake:
             return False
         found = self._sort(messages)
         for stream, new in found.new.items():
-            self.receivers[stream].plan(new.values())
+            self.plans[stream].queue(new.values())
             self._counts.planned += len(new)
         self._queue.delete(found.done)
         self._queue.let_go(found.left)
         self._left.update((m.id, replace(m, body="")) for m in found.left)
         self._counts.messages += len(messages)
-        return len(self.receivers) == 1 or any(m.sent < self._began for m in messages)
+        return len(self.plans) == 1 or any(m.sent < self._began for m in messages)
 
     def _gather(self) -> list[Message]:
         end = time.monotonic() + self._settings.max_wait_seconds
@@ -209,7 +149,7 @@ class Intake:
         found = _Sorted()
         told = [(m, parse(m.body)) for m in messages]
         wanted = {
-            e: [r for r in self.receivers.values() if _tells_of(e, r.claim)] for _, events in told for e in events or ()
+            e: [r for r in self.plans.values() if _tells_of(e, r.claim)] for _, events in told for e in events or ()
         }
         with ThreadPoolExecutor(HEADS_AT_ONCE) as pool:
             taken = [event for event, receivers in wanted.items() if receivers]
@@ -234,18 +174,18 @@ class Intake:
                 found.done.append(message)
         return found
 
-    def _settle(self, found: _Sorted, receiver: Receiver, info: object) -> bool:
+    def _settle(self, found: _Sorted, plan: StreamPlan, info: object) -> bool:
         """Whether a stream has nothing more to ask of a message for this object, once what is new is planned."""
-        new = found.new.setdefault(receiver.claim.stream, {})
+        new = found.new.setdefault(plan.claim.stream, {})
         if not isinstance(info, ObjectInfo):
             return True
-        if not in_window(info, *receiver.claim.window):
+        if not in_window(info, *plan.claim.window):
             return False
-        name = mark(version_of(info))
-        if name in new or receiver.knows(info):
+        version = version_of(info)
+        if version in new or plan.knows(info):
             self._counts.known += 1
         else:
-            new[name] = info
+            new[version] = info
         return True
 
     def _look(self, event: Event) -> ObjectInfo | DataError | None:

@@ -1,0 +1,231 @@
+"""What one stream reads in one run: the segments of its plan log that its STATE has not passed, then new ones."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+
+from singer_arrow.errors import NotFoundError, ObjectChangedError
+from singer_arrow.object_info import ObjectInfo
+from singer_arrow.storage import Storage
+from singer_arrow.urls import Url
+from tap_s3_files.bookmarks import Bookmark, Watermark, latest
+from tap_s3_files.known_versions import KnownVersions
+from tap_s3_files.objects import Claim
+from tap_s3_files.plan import (
+    Segment,
+    Task,
+    Version,
+    in_order,
+    in_window,
+    make_segments,
+    make_tasks,
+    position,
+    version_of,
+    watermark_after,
+)
+from tap_s3_files.plan_log import PlanLog
+
+logger = logging.getLogger("tap-s3-files")
+MOST_TRIES = 3
+"""How often new versions of an object are planned in one run."""
+
+
+class StreamPlan:
+    """The plan of a stream.
+
+    Args:
+        log: Where it is kept; None: nowhere.
+        state: Where earlier runs left the stream; None: at its beginning.
+        claim: Which objects are the stream's.
+        target_bytes: Wanted size of the batch files of new segments.
+        settings: Identifies the settings of rows.
+        since: Objects that are older are not looked up in the log.
+        from_queue: New objects come from a queue.
+    """
+
+    def __init__(
+        self,
+        log: PlanLog | None,
+        state: Bookmark | None,
+        claim: Claim,
+        target_bytes: int,
+        *,
+        settings: str = "",
+        since: datetime | None = None,
+        from_queue: bool = False,
+    ) -> None:
+        self.claim, self.log = claim, log
+        self._target_bytes, self._settings, self._from_queue = target_bytes, settings, from_queue
+        self._is_rerun = state is None
+        self.bookmark = _start(log, state, claim.stream)
+        self._end = log.next_number if log is not None else 0
+        self._next = max(self.bookmark.segment, self._end)
+        self._before: Watermark | None = self.bookmark.watermark
+        if log is not None and self._end > self.bookmark.segment:
+            self._before = latest(self._before, log.read(self._end - 1).after)
+        self._known = KnownVersions(log, since, is_rerun=state is None) if log is not None else None
+        self._floor = None if from_queue else self._read_before(self.bookmark.watermark)
+        self._waiting = deque[int]()
+        self._unlogged: dict[int, Segment] = {}
+        self._tries: dict[str, int] = {}
+        self._unread: set[Version] = set()
+        self._has_warned = False
+
+    def _read_before(self, watermark: Watermark | None) -> Watermark | None:
+        return self._known.floor(watermark) if self._known is not None and watermark is not None else watermark
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether an earlier run has planned something."""
+        return self._end > (self.log.first_number if self.log is not None else 0)
+
+    def followed(self) -> Iterator[Segment]:
+        """Yield the segments that earlier runs planned and the STATE has not passed."""
+        if self.log is None:
+            return
+        for segment in self.log.segments(self.bookmark.segment, self._end):
+            if self._is_rerun and segment.settings not in ("", self._settings) and not self._has_warned:
+                self._has_warned = True
+                logger.warning(
+                    "Stream %r: settings that decide about rows have changed since its objects were first read. What "
+                    "the target has loaded stays as it is; to load it anew with these settings, empty the table, or "
+                    "set replay: load in the target",
+                    self.claim.stream,
+                )
+            yield segment
+
+    def wanted(self, segment: Segment, task: Task) -> bool | None:
+        """Whether a task that an earlier run planned is sent; None: a later run sends it."""
+        if segment.from_queue:
+            return True
+        start, end = self.claim.window
+        ours = [o for o in task.objects if self.claim.holds(o.url)]
+        inside = [o for o in ours if in_window(o, start, end)]
+        if inside and len(inside) < len(task.objects):
+            text = "An earlier run planned %d objects outside start_date, end_date or path with others; they are read"
+            logger.warning(text, len(task.objects) - len(inside))
+        if not inside and end is not None and any(o.modified >= end for o in ours):
+            return None
+        return bool(inside)
+
+    def knows(self, info: ObjectInfo) -> bool:
+        """Whether a version of an object is in the log, or was read before there was a log."""
+        if self._floor is not None and position(info) <= self._floor:
+            return True
+        return self._known is not None and info in self._known
+
+    def known_key(self, since: datetime) -> Url | None:
+        """Return the last key of objects in the log that are older than a time; None if there are none."""
+        return self._known.last_key(since) if self._known is not None else None
+
+    def known_urls(self, oldest: datetime, newest: datetime) -> set[str]:
+        """Return the URLs of objects in the log that are of a time between two, and of some others."""
+        return self._known.urls(oldest, newest) if self._known is not None else set()
+
+    def plan(self, objects: Iterable[ObjectInfo], *, listed: datetime | None = None) -> Iterator[Segment]:
+        """Yield new segments for objects in order, each once it is in the log.
+
+        Args:
+            objects: In order.
+            listed: When their listing began, if they were listed.
+
+        Raises:
+            ConflictError: Another run has planned meanwhile.
+        """
+        for tasks in make_segments(make_tasks(objects, target_bytes=self._target_bytes)):
+            after = watermark_after(self._before, tasks, listed if self.log is not None else None)
+            segment = Segment(
+                number=self._next,
+                stream=self.claim.stream,
+                target_bytes=self._target_bytes,
+                before=self._before,
+                after=after,
+                tasks=tasks,
+                from_queue=self._from_queue,
+                settings=self._settings,
+            )
+            if self.log is not None:
+                self.log.append(segment)
+            if self._known is not None:
+                self._known.add(segment)
+            self._next, self._before = segment.number + 1, after
+            yield segment
+
+    def queue(self, objects: Iterable[ObjectInfo]) -> None:
+        """Make durable that objects are to be read; `waiting` gives their segments."""
+        for segment in self.plan(in_order(objects)):
+            self._waiting.append(segment.number)
+            if self.log is None:
+                self._unlogged[segment.number] = segment
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether `waiting` has something to give."""
+        return bool(self._waiting)
+
+    def waiting(self, before: int | None = None) -> Iterator[Segment]:
+        """Yield the segments that were queued, each once, in the order of the log, as STATE passes them in that order.
+
+        Args:
+            before: Only those of lower numbers.
+        """
+        while self._waiting and (before is None or self._waiting[0] < before):
+            number = self._waiting.popleft()
+            yield self.log.read(number) if self.log is not None else self._unlogged.pop(number)
+
+    def replan(self, storage: Storage, changed: Sequence[ObjectInfo]) -> None:
+        """Queue the new versions of objects that could not be read in the version that was planned.
+
+        The log may hold such a version already, from a queue, or because it was there before.
+
+        Raises:
+            ObjectChangedError: One changes again and again.
+        """
+        self._unread.update(map(version_of, changed))
+        found = in_order(
+            o
+            for o in heads(storage, changed)
+            if in_window(o, *self.claim.window) and (version_of(o) in self._unread or not self.knows(o))
+        )
+        for info in found:
+            url = str(info.url)
+            self._tries[url] = self._tries.get(url, 0) + 1
+            if self._tries[url] > MOST_TRIES:
+                msg = f"{url} was replaced again and again while it was read; STATE does not pass it: run again"
+                raise ObjectChangedError(msg)
+            logger.warning("%s has changed during this run, which reads its new version now", url)
+        self.queue(found)
+
+
+def heads(storage: Storage, objects: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:
+    """Yield the objects as they are now, each once; without those that are gone."""
+    for url in dict.fromkeys(o.url for o in objects):
+        with suppress(NotFoundError):
+            yield storage.head(url)
+
+
+def _start(log: PlanLog | None, state: Bookmark | None, stream: str) -> Bookmark:
+    """Return where a run begins: at its STATE, as far as the log still holds what that needs."""
+    if log is None:
+        at = state or Bookmark()
+        return Bookmark(at.watermark, at.segment + at.is_begun)
+    if state is None:
+        return Bookmark(segment=log.first_number)
+    if state.segment > log.next_number or (state.segment == log.next_number and state.is_begun):
+        if state.is_begun:
+            logger.warning("Stream %r: the segment of its STATE is gone: its objects are read again", stream)
+        return Bookmark(state.watermark, state.segment + state.is_begun)
+    if state.segment < log.first_number:
+        logger.warning(
+            "Stream %r: segments %d to %d of its plan log, which its STATE has not passed, are gone; objects that only "
+            "a queue named in them are not read, unless by a run with replication.method polling and a start_date",
+            stream,
+            state.segment,
+            log.first_number - 1,
+        )
+        return Bookmark(state.watermark, log.first_number)
+    return state
