@@ -16,8 +16,6 @@ from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from singer_arrow.object_info import ObjectInfo
 from singer_arrow.urls import Url
@@ -134,6 +132,9 @@ def checkpoint_to_bytes(files: Iterable[Iterable[pa.Table]]) -> tuple[bytes, dat
     Args:
         files: The tables of each; a segment is never divided between two.
     """
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
     buffer, newest = io.BytesIO(), datetime.min.replace(tzinfo=UTC)
     options: dict[str, Any] = {
         "compression": "zstd",
@@ -160,6 +161,8 @@ class Checkpoint:
     """
 
     def __init__(self, data: bytes) -> None:
+        import pyarrow.parquet as pq
+
         self._file = pq.ParquetFile(pa.BufferReader(data))
 
     def __len__(self) -> int:
