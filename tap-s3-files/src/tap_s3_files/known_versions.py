@@ -1,4 +1,4 @@
-"""Which object versions a plan log holds; those of the times that are asked for are in memory, not the whole log."""
+"""Which object versions a plan log held when a run began; only those of the times asked for are in memory."""
 
 from __future__ import annotations
 
@@ -53,6 +53,8 @@ class KnownVersions:
         self._versions: OrderedDict[int, frozenset[Version]] = OrderedDict()
 
     def __contains__(self, info: ObjectInfo) -> bool:
+        if not self._groups and self._legacy is None:
+            return False
         version = version_of(info)
         if self._legacy is not None and mark(version) in self._legacy.marks:
             return True
@@ -85,13 +87,6 @@ class KnownVersions:
         """Return the URLs of the objects of groups that have some of a time between two."""
         near = (g for g in self._groups if g.oldest <= newest and g.newest >= oldest)
         return {url for group in near for url, _ in self._versions_of(group)}
-
-    def add(self, segment: Segment) -> None:
-        """Add a segment that was appended since."""
-        times, number = [o.modified for o in segment.objects], segment.number
-        read = partial(self._log.group_at, number)
-        self._groups.append(_Group(min(times) - _PRECISION, max(times) + _PRECISION, read))
-        self._from, self._to = _LAST, _FIRST
 
     def _groups_of(self, file: LogFile) -> Iterable[_Group]:
         for oldest, newest, number in self._log.groups(file):

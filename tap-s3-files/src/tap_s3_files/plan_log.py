@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -42,6 +43,10 @@ from tap_s3_files.log_files import (
 from tap_s3_files.plan import Segment, Task
 
 READS_AT_ONCE = 16
+MOST_OPEN = 4
+"""Checkpoints in memory."""
+GAP_LOOKS = 3
+"""How often a log with a gap is listed again: a listing while another run compacts may show one."""
 
 
 def safe_name(stream: str) -> str:
@@ -67,7 +72,7 @@ class PlanLog:
         self._storage, self._read_only = storage, read_only
         self._folder = root.join("_plans", safe_name(stream))
         self._cuts = root.join("_plans", f"{safe_name(stream)}.cuts")
-        self._checkpoint: tuple[str, Checkpoint] | None = None
+        self._checkpoints: OrderedDict[str, Checkpoint] = OrderedDict()
         self.legacy: legacy_plans.History | None = None
         """What remained of segments that an earlier version of the tap removed."""
         self._files: list[LogFile] = []
@@ -133,10 +138,6 @@ class PlanLog:
         """Return the segments of a group."""
         return self._open(file).segments(number) if file.is_checkpoint else [self.read(file.first)]
 
-    def group_at(self, number: int) -> Iterable[Segment]:
-        """Return the segment of a number, as a group of its own."""
-        return [self.read(number)]
-
     def append(self, segment: Segment) -> None:
         """Make a segment durable, under the number that it has.
 
@@ -147,13 +148,14 @@ class PlanLog:
             return
         data = entry_to_bytes(segment)
         file = LogFile(segment.number, segment.number, entry_name(segment.number), len(data))
-        url = self._url(file.name)
+        url, begins = self._url(file.name), self._files[0].first if self._files else segment.number
         is_ours = self._storage.put(url, data, if_absent=True)
         self._files.append(file)
         self._recent[segment.number] = segment
         if is_ours:
             self._refresh(file)  # the number may have been taken and compacted while this run slept
-        if not (is_ours and file in self._files) and self._written(segment.number) != segment:
+        is_there = is_ours and file in self._files and self.first_number == begins
+        if not is_there and (self.first_number != begins or self._written(segment.number) != segment):
             if is_ours:
                 self._storage.delete([url])
             msg = f"{url} was written by another run of the stream meanwhile; nothing is lost: run again to follow it"
@@ -190,13 +192,17 @@ class PlanLog:
             yield from checkpoint.segments(group)
 
     def _open(self, file: LogFile) -> Checkpoint:
-        if self._checkpoint is None or self._checkpoint[0] != file.name:
+        found = self._checkpoints.pop(file.name, None)
+        if found is None:
             url = self._url(file.name)
             try:
-                self._checkpoint = (file.name, Checkpoint(bytes(self._storage.get(url).data)))
+                found = Checkpoint(bytes(self._storage.get(url).data))
             except (pa.ArrowException, OSError):
                 raise self._damaged(url) from None
-        return self._checkpoint[1]
+        self._checkpoints[file.name] = found
+        if len(self._checkpoints) > MOST_OPEN:
+            self._checkpoints.popitem(last=False)
+        return found
 
     def _entry(self, number: int) -> Segment:
         url = self._url(entry_name(number))
@@ -223,7 +229,7 @@ class PlanLog:
         except ValueError:
             raise self._damaged(url) from None
 
-    def _refresh(self, after: LogFile | None = None) -> bool:
+    def _refresh(self, after: LogFile | None = None, looks: int = GAP_LOOKS) -> bool:
         """List the log again, or what is in it besides the files up to one; whether it has changed."""
         names = {o.url.name: o.size for o in self._list(after)}
         listed = [file for name, size in names.items() if (file := parse_name(name, size))]
@@ -232,6 +238,8 @@ class PlanLog:
         found = newest_cover([*(self._files if after else ()), *listed])
         gap = next((n for n in range(len(found) - 1, 0, -1) if found[n - 1].last + 1 != found[n].first), 0)
         if gap and self.legacy is None:
+            if looks > 1:
+                return self._refresh(looks=looks - 1)
             missing = found[gap - 1].last + 1
             hint = "Restore it, or set another plan_root and empty the table: all objects are then read again"
             raise DataError("the plan log lacks this segment", url=self._url(entry_name(missing)), hint=hint)

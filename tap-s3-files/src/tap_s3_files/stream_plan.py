@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -71,6 +72,7 @@ class StreamPlan:
         self._floor = None if from_queue else self._read_before(self.bookmark.watermark)
         self._waiting = deque[int]()
         self._unlogged: dict[int, Segment] = {}
+        self._queued: set[bytes] = set()
         self._tries: dict[str, int] = {}
         self._unread: set[Version] = set()
         self._has_warned = False
@@ -113,8 +115,10 @@ class StreamPlan:
         return bool(inside)
 
     def knows(self, info: ObjectInfo) -> bool:
-        """Whether a version of an object is in the log, or was read before there was a log."""
+        """Whether a version of an object was in the log or queued, or was read before there was a log."""
         if self._floor is not None and position(info) <= self._floor:
+            return True
+        if self._queued and _digest(info) in self._queued:
             return True
         return self._known is not None and info in self._known
 
@@ -150,8 +154,6 @@ class StreamPlan:
             )
             if self.log is not None:
                 self.log.append(segment)
-            if self._known is not None:
-                self._known.add(segment)
             self._next, self._before = segment.number + 1, after
             yield segment
 
@@ -159,6 +161,7 @@ class StreamPlan:
         """Make durable that objects are to be read; `waiting` gives their segments."""
         for segment in self.plan(in_order(objects)):
             self._waiting.append(segment.number)
+            self._queued.update(map(_digest, segment.objects))
             if self.log is None:
                 self._unlogged[segment.number] = segment
 
@@ -191,6 +194,9 @@ class StreamPlan:
             for o in heads(storage, changed)
             if in_window(o, *self.claim.window) and (version_of(o) in self._unread or not self.knows(o))
         )
+        if found and self.log is not None:  # this run may have listed them already
+            own = {version_of(o) for s in self.log.segments(self._end, self._next) for o in s.objects}
+            found = [o for o in found if version_of(o) in self._unread or version_of(o) not in own]
         for info in found:
             url = str(info.url)
             self._tries[url] = self._tries.get(url, 0) + 1
@@ -199,6 +205,10 @@ class StreamPlan:
                 raise ObjectChangedError(msg)
             logger.warning("%s has changed during this run, which reads its new version now", url)
         self.queue(found)
+
+
+def _digest(info: ObjectInfo) -> bytes:
+    return hashlib.blake2b("\n".join(version_of(info)).encode(), digest_size=16).digest()
 
 
 def heads(storage: Storage, objects: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:
