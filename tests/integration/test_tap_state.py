@@ -89,30 +89,63 @@ def test_after_kill_minus_nine_the_same_batches_come_again(lines: int, source: S
     assert sorted(rows) == list(range(450 * 50))
 
 
-def test_other_paths_drop_the_unfinished_plan_and_lose_nothing(source: Source) -> None:
-    source.csv("in/a.csv", 0)
-    source.run()
-    source.csv("in/b/c.csv", 10)
-    config = source.config(
-        batch_config=source.batches(), stream={"path": [f"s3://{source.bucket}/in/**", f"s3://{source.bucket}/x/*"]}
-    )
-    ran = source.run(config)
-    assert sorted(r["id"] for r in source.rows(ran)) == list(range(20))
-    assert "do not fit the STATE, the paths or the dates" in ran.stderr
-
-
-def test_plans_behind_the_state_are_removed(source: Source) -> None:
-    def plans() -> list[str]:
-        found = source.s3.list_objects_v2(Bucket=source.bucket, Prefix="stage/_plans/rows/").get("Contents", [])
-        return [o["Key"].rpartition("/")[2] for o in found]
-
+def test_other_paths_lose_nothing_and_send_nothing_twice(source: Source) -> None:
     source.csv("in/a.csv", 0)
     first = source.run()
-    assert plans() == ["000000.json"]
-    time.sleep(1.1)
-    source.csv("in/b.csv", 10)
-    source.run(state=state_of(first))
-    assert plans() == ["000001.json", "history.json"]
+    source.csv("in/b/c.csv", 10)
+    source.csv("other/d.csv", 20)
+    wider = {"path": [f"s3://{source.bucket}/in/**", f"s3://{source.bucket}/other/*"]}
+    ran = source.run(source.config(batch_config=source.batches(), stream=wider))
+    assert sorted(r["id"] for r in source.rows(ran)) == list(range(30))
+    assert ids_of(ran)[:1] == ids_of(first)
+    narrow = source.run(source.config(batch_config=source.batches(), stream={"path": f"s3://{source.bucket}/in/a.csv"}))
+    assert ids_of(narrow) == ids_of(first)
+
+
+def test_the_plan_log_is_only_appended_to_and_compacted(source: Source, tmp_path: Path) -> None:
+    def plans() -> list[str]:
+        return sorted(p.name for p in (tmp_path / "stage" / "_plans" / "rows").iterdir())
+
+    folder, state, sent = tmp_path / "in", {}, list[str]()
+    folder.mkdir()
+    batches = {**source.batches(), "storage": {"root": f"file://{tmp_path}/stage"}}
+    config = source.config(stream={"path": f"{folder}/*.csv"}, batch_config=batches)
+    for number in range(17):
+        path = folder / f"{number:02}.csv"
+        path.write_text(f"id\n{number}\n")
+        os.utime(path, (1_700_000_000 + number,) * 2)
+        ran = source.run(config, **({"state": state} if state else {}))
+        state, sent = state_of(ran), [*sent, *ids_of(ran)]
+    assert plans() == ["000016.json", "checkpoint-000000-000015-20231114T221335000000.parquet"]
+    assert len(sent) == len(set(sent)) == 17
+    assert ids_of(source.run(config)) == sent
+
+
+def test_late_objects_stay_entries_of_their_own(source: Source, tmp_path: Path) -> None:
+    """Without STATE, `b` must not join the bundle of `a` and `z`, which are of its second."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    config = source.config(stream={"path": f"{folder}/*.csv"}, batch_config=source.batches())
+
+    def put(name: str, second: int) -> None:
+        (folder / name).write_text(f"name\n{name}\n")
+        os.utime(folder / name, (1_700_000_000 + second,) * 2)
+
+    put("a.csv", 0)
+    put("z.csv", 0)
+    first = source.run(config)
+    put("b.csv", 0)
+    second = source.run(config, state=state_of(first))
+    assert [r["name"] for r in source.rows(second)] == ["b.csv"]
+    assert ids_of(source.run(config)) == ids_of(first) + ids_of(second)
+    process = source.tap.start("tap-s3-files", config=config)  # without STATE, and killed
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.kill()
+    process.communicate()
+    put("c.csv", -70)
+    third = source.run(config, state=state_of(second))
+    assert [r["name"] for r in source.rows(third)] == ["c.csv"]
 
 
 def test_all_over_again_gives_the_same_batches_as_bit_by_bit(source: Source) -> None:
@@ -123,7 +156,7 @@ def test_all_over_again_gives_the_same_batches_as_bit_by_bit(source: Source) -> 
     second = source.run(state=state_of(first))
     third = source.run(state=state_of(second))
     assert third.of_type("BATCH") == []
-    again = source.run()  # by now the plans of both runs are removed
+    again = source.run()
     assert ids_of(again) == ids_of(first) + ids_of(second)
 
 
