@@ -319,7 +319,7 @@ def test_stop_does_not_wait_for_loads_whose_items_will_never_be_ready() -> None:
     class Slow(Table):
         def prepare(self, content: Part) -> Part:
             begun.release()
-            gate.wait(10)
+            gate.wait(60)
             return content
 
     loads, checkpoints, _ = start(items=1, parallel=4, workers=2)
@@ -327,7 +327,7 @@ def test_stop_does_not_wait_for_loads_whose_items_will_never_be_ready() -> None:
     for n in range(4):
         add(loads, checkpoints, table, Part(n))
     for _ in range(2):
-        assert begun.acquire(timeout=5)
+        assert begun.acquire(timeout=60)
     time.sleep(0.05)
     threading.Timer(0.05, gate.set).start()
     loads.stop(1000)
