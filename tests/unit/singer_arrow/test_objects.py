@@ -151,7 +151,7 @@ def test_a_consumer_that_takes_objects_in_order_gets_them(objects: Any) -> None:
 
     def open_and_hold(i: int) -> Any:
         chunks = ObjectReader(objects.storage, url, info=info, budget=budget).chunks()
-        started.wait(10)
+        started.wait(60)
         return next(chunks), chunks
 
     with ThreadPoolExecutor(4) as pool:
@@ -188,7 +188,7 @@ def test_what_is_given_up_is_not_asked_for_again(by: str, objects: Any, monkeypa
     monkeypatch.setattr(objects.storage, "_get", slow)
     monkeypatch.setattr(objects.storage, "given_up", threading.Event())  # others read through this storage too
     reader.begin()
-    assert asked.wait(10)
+    assert asked.wait(60)
     (reader.give_up if by == "reader" else objects.storage.given_up.set)()
     with pytest.raises(ServiceError):
         reader.head_bytes(1)
