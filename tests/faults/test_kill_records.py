@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from singer_lines import lines, record, schema, state, states
+from waiting import wait_until
 from warehouses import Warehouse
 
 from local_cloud.programs import Programs
@@ -39,9 +40,7 @@ def test_a_target_that_is_killed_has_what_its_state_says(warehouse: Warehouse, r
             after -= has_state()  # so many pieces after the first STATE came out
             if not after:
                 break
-        deadline = time.monotonic() + 60
-        while not has_state() and time.monotonic() < deadline:
-            time.sleep(0.1)
+        wait_until(has_state)
         target.kill()
         target.stdin.close()
         target.wait(60)

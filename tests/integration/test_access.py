@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from small_aws import BUCKET, Refusal, Request, SmallAws
 from small_network import Tunnel, certificates
+from waiting import wait_until
 
 from singer_arrow import aws
 from singer_arrow.aws import AwsOptions
@@ -185,18 +186,21 @@ def only_fresh(server: SmallAws) -> None:
     server.refuse = refuse
 
 
-def read_for(seconds: float, server: SmallAws, **options: Any) -> None:
-    storage = Storage(AwsOptions.from_config({"endpoint_url": server.url, **options}))
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+def read_until_signed_by(number: int, server: SmallAws, **options: Any) -> None:
+    """Read again and again, longer than credentials last, until so many of them have signed requests."""
+    storage, began = Storage(AwsOptions.from_config({"endpoint_url": server.url, **options})), time.monotonic()
+
+    def has_signed() -> bool:
         for info in storage.list(ROOT):
             storage.get(info.url, version_of=info)
-        time.sleep(0.05)
+        return len(server.signers()) >= number and time.monotonic() - began > server.lifetime
+
+    wait_until(has_signed)
 
 
 @pytest.mark.parametrize("kind", ["role", "container"])
 def test_credentials_are_renewed_in_a_long_run(kind: str, server: SmallAws, monkeypatch: pytest.MonkeyPatch) -> None:
-    server.lifetime = 1
+    server.lifetime = 4
     only_fresh(server)
     options = {}
     if kind == "role":
@@ -204,8 +208,7 @@ def test_credentials_are_renewed_in_a_long_run(kind: str, server: SmallAws, monk
         options = {"access_key_id": "mine", "secret_access_key": "s", "role_arn": "arn:aws:iam::2:role/reader"}
     else:
         monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{server.url}/role")
-    read_for(2.5, server, **options)
-    assert len(server.signers()) >= 3
+    read_until_signed_by(3, server, **options)
 
 
 def test_credentials_of_a_process_are_renewed_and_its_failure_is_told(server: SmallAws, tmp_path: Path) -> None:
@@ -216,15 +219,15 @@ def test_credentials_of_a_process_are_renewed_and_its_failure_is_told(server: Sm
         "n = len(count.read_text()) if count.exists() else 0\n"
         "count.write_text('x' * (n + 1))\n"
         "if n >= 4: sys.exit('the vault is closed')\n"
-        "ends = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=2)\n"
+        "ends = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=4)\n"
         "print(json.dumps({'Version': 1, 'AccessKeyId': f'process-{n}', 'SecretAccessKey': 's', 'SessionToken': 't',"
         " 'Expiration': ends.isoformat()}))\n"
     )
     configure(tmp_path, f"[default]\ncredential_process = {sys.executable} {program}\n")
-    server.lifetime = 2
+    server.lifetime = 4
     only_fresh(server)
     with pytest.raises(CredentialsError, match="the vault is closed") as caught:
-        read_for(20, server)
+        read_until_signed_by(5, server)
     assert len(server.signers()) >= 2
     assert "\n" not in str(caught.value)
 

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from bigquery_traces import load_jobs
+from held_jobs import HELD_SECONDS, load_beside_a_held_job
 from singer_lines import Batches, Message, lines, load, record, rows, schema, state
 from waiting import wait_until
 
@@ -295,7 +296,7 @@ def test_killed_while_it_uploads_loads_no_half(
     victim = start(run, messages, config, STORAGE_EMULATOR_HOST=gcs_faults.url)
     wait_until(lambda: len(gcs_faults.requests("PUT")) >= 4 and len(there(gcs_bucket)) == 2)
     victim.kill()
-    victim.communicate(timeout=30)
+    victim.communicate(timeout=60)
     left = there(gcs_bucket)
     assert jobs() == []
     gcs_faults.clear()
@@ -308,15 +309,24 @@ def test_killed_while_it_uploads_loads_no_half(
 
 
 def test_killed_while_the_job_runs_its_files_are_there(
-    run: Programs, config: Config, batch: Batches, ids: Any, jobs: Any, gcs_bucket: Path, fail_jobs: Any, dataset: str
+    run: Programs,
+    config: Config,
+    batch: Batches,
+    ids: Any,
+    jobs: Any,
+    gcs_bucket: Path,
+    fail_jobs: Any,
+    dataset: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     messages = [schema(), *(batch(rows(2 * n, 2), batch_id=f"b{n}") for n in range(3)), state(1)]
-    fail_jobs({"job": "load", "match": dataset, "delay_s": 4})
+    fail_jobs({"job": "load", "match": dataset, "delay_s": HELD_SECONDS})
     victim = start(run, messages, config)
     wait_until(lambda: [j for j in jobs() if j.state == "RUNNING"])
     victim.kill()
-    assert victim.communicate(timeout=30)[0] == b""
-    target = load(messages, config)  # it waits for the job of the dead one, which still reads its files
+    assert victim.communicate(timeout=60)[0] == b""
+    assert len(there(gcs_bucket)) == 3
+    target = load_beside_a_held_job(messages, config, fail_jobs, caplog)  # the job still reads the dead run's files
     assert ids() == [*range(6)]
     assert target.tally("rows").counts()["skipped"] == 3
     assert len(jobs()) == 1

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from held_jobs import HELD_SECONDS
 from singer_lines import Batches, Message, lines, schema, state, states
 from waiting import wait_until
 from warehouses import Warehouse
@@ -124,7 +125,9 @@ def test_killed_while_the_load_job_of_the_good_rows_runs(
     fail_jobs: Callable[..., Any],
     bq: Any,
 ) -> None:
-    fail_jobs({"job": "load", "match": rf"{warehouse.schema}\.rows$", "delay_s": 3, "reason": "backendError"})
+    fail_jobs(
+        {"job": "load", "match": rf"{warehouse.schema}\.rows$", "delay_s": HELD_SECONDS, "reason": "backendError"}
+    )
     killed(warehouse, messages, run, tmp_path, lambda: _written(bq, warehouse.schema))
     fail_jobs()
     warehouse.load(messages, **DEAD)
@@ -140,7 +143,7 @@ def test_killed_before_the_transaction_commits(
     redshift_faults: Callable[..., None],
     rs: Any,
 ) -> None:
-    redshift_faults({"match": "^insert into .*_sdc_batches", "delay_s": 60, "times": 1})
+    redshift_faults({"match": "^insert into .*_sdc_batches", "delay_s": HELD_SECONDS, "times": 1})
 
     def is_written() -> bool:
         said = [text for (text,) in rs.execute("LOCAL CLOUD STATEMENTS") if warehouse.schema in text]

@@ -265,10 +265,11 @@ def test_jobs_fail_on_request(bq: Any, here: str, load_bytes: Load, fail_jobs: C
 
 
 def test_jobs_are_slow_on_request(bq: Any, here: str, fail_jobs: Callable[..., Any]) -> None:
-    fail_jobs({"job": "load", "match": here, "delay_s": 2.5})
+    fail_jobs({"job": "load", "match": here, "delay_s": 3600})
     config = bigquery.LoadJobConfig(source_format="PARQUET")
     job = bq.load_table_from_file(io.BytesIO(parquet_of(a=[1])), f"{here}.t", job_config=config)
     assert bq.get_job(job.job_id).state == "RUNNING"
+    fail_jobs()
     assert job.result().output_rows == 1
 
 

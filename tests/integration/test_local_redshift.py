@@ -197,7 +197,7 @@ def test_a_transaction_sees_what_was_committed_when_its_lock_came(connect: Open,
     time.sleep(0.2)
     assert thread.is_alive()
     first.connection.commit()
-    thread.join(10)
+    thread.join()
     assert seen == [(1,)]
 
 

@@ -38,7 +38,7 @@ def owner(temporary: Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 def homes_of(family: set[int]) -> set[Path]:
-    """The folders of PostgreSQL, as its processes name them."""
+    """Return the folders of PostgreSQL, as its processes name them, initdb and the shells around it among them."""
     commands = [command.split() for pid, (_, command) in running().items() if pid in family]
     return {Path(words[words.index("-D") + 1]).parent for words in commands if "-D" in words}
 
@@ -68,18 +68,20 @@ def test_kill_9_leaves_no_process_and_no_file(owner: "subprocess.Popen[str]", te
 @linux
 @pytest.mark.parametrize("victim", ["owner", "server"])
 def test_kill_9_while_it_starts(owner: "subprocess.Popen[str]", temporary: Path, victim: str) -> None:
-    def initdb() -> list[int]:
-        known = running()
-        return [pid for pid in family_of(owner.pid) if "/initdb -D" in known.get(pid, (0, ""))[1]]
+    def begun() -> tuple[set[int], set[Path]] | None:
+        assert owner.poll() is None
+        family = family_of(owner.pid)
+        homes = homes_of(family)
+        return (family, homes) if homes else None
 
-    wait_until(initdb, or_else="PostgreSQL was not begun")
-    family = family_of(owner.pid)
-    homes = homes_of(family)
-    assert homes
+    # With initdb as a rule; where this process is late, with what comes after it, which must leave nothing either.
+    family, homes = wait_until(begun, or_else="PostgreSQL was not begun")
     if victim == "owner":
         owner.kill()
     else:
-        [server] = [pid for pid in family if "local_cloud.redshift.server" in running().get(pid, (0, ""))[1]]
+        known = running()
+        servers = {pid for pid in family if "local_cloud.redshift.server" in known.get(pid, (0, ""))[1]}
+        [server] = [pid for pid in servers if known[pid][0] not in servers]  # not its copy that becomes another program
         os.kill(server, signal.SIGKILL)
         owner.communicate("")
     wait_until(lambda: not family & set(running()), or_else="processes outlive local-cloud")

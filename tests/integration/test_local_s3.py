@@ -4,6 +4,8 @@ import json
 import time
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -12,10 +14,11 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError, ResponseStreamingError
 from urllib3.exceptions import ProtocolError
+from waiting import wait_until
 
 from local_cloud import Cloud, LocalCloudError, environment
 from local_cloud.faults.client import FaultProxy
-from local_cloud.s3 import setup
+from local_cloud.s3 import setup, times
 from local_cloud.seed import sample_tables, seed
 
 Client = Callable[..., Any]
@@ -137,11 +140,42 @@ def test_a_stall(client: Client, s3_faults: FaultProxy, key: dict[str, str]) -> 
         client(read_timeout=0.5).get_object(**key)["Body"].read()
 
 
+@pytest.mark.parametrize("rule", [{"delay_ms": 3_600_000}, {"action": "stall", "keep": 1}, {"action": "hang"}])
+def test_a_request_is_let_go_when_the_rules_change(
+    client: Client, s3_faults: FaultProxy, key: dict[str, str], rule: dict[str, Any]
+) -> None:
+    def get() -> int:
+        return len(client(read_timeout=600).get_object(**key)["Body"].read())
+
+    s3_faults.set({"match": "^GET", **rule})
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(get)
+        try:
+            wait_until(lambda: s3_faults.requests("GET"))
+        finally:
+            s3_faults.clear()
+        if rule.get("action") == "hang":
+            with pytest.raises(ConnectionClosedError):
+                held.result()
+        else:
+            assert held.result() == 1_000_000
+
+
+def test_the_time_of_change_can_be_chosen(s3: Any, bucket: str) -> None:
+    at = {"Bucket": bucket, "Key": "x"}
+    chosen = datetime(2024, 5, 1, 12, tzinfo=timezone(timedelta(hours=2)))
+    s3.put_object(**at, Body=b"x", Metadata={times.METADATA: chosen.isoformat()})
+    assert s3.head_object(**at)["LastModified"] == chosen
+    assert s3.list_objects_v2(Bucket=bucket)["Contents"][0]["LastModified"] == chosen
+
+
 @pytest.mark.parametrize("forward", [False, True])
 def test_no_answer_at_all(client: Client, s3: Any, s3_faults: FaultProxy, bucket: str, forward: bool) -> None:
     s3_faults.set({"match": "^PUT", "action": "hang", "forward": forward, "stall_s": 30})
     with pytest.raises(ReadTimeoutError):
         client(read_timeout=0.5).put_object(Bucket=bucket, Key="x", Body=b"x")
+    if forward:  # the service may take longer than the client waits
+        wait_until(lambda: s3.list_objects_v2(Bucket=bucket)["KeyCount"])
     assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == forward
 
 

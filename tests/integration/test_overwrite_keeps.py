@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from google.cloud import bigquery
 from singer_lines import Batches, load, record, rows, schema, state
+from waiting import wait_until
 from warehouses import BigQuery
 
 from local_cloud import Cloud
@@ -210,6 +211,7 @@ def test_a_reader_that_polls_sees_nothing_else(warehouse: BigQuery, batch: Batch
     reader = threading.Thread(target=poll)
     reader.start()
     try:
+        wait_until(lambda: seen)
         run(warehouse, batch)
     finally:
         is_over.set()

@@ -46,8 +46,8 @@ class TestLogin:
     def test_statements_may_take_longer_than_the_log_in(
         self, open_client: Open, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(connection, "LOGIN_SECONDS", 0.5)
-        cloud.redshift_faults({"match": "SELECT 4711", "delay_s": 1.0})
+        monkeypatch.setattr(connection, "LOGIN_SECONDS", 3)
+        cloud.redshift_faults({"match": "SELECT 4711", "delay_s": 4})
         assert open_client().query("SELECT 4711", what="test").value == 4711
 
 

@@ -119,7 +119,7 @@ class Fed:
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
-        self.process.communicate(timeout=30)
+        self.process.communicate(timeout=60)
 
 
 @pytest.fixture
@@ -164,6 +164,6 @@ def test_killed_before_its_state_nothing_is_removed_and_nothing_is_lost(
     wait_until(lambda: not files[1].exists())
     assert target.states() == [1]
     wait_until(lambda: stage.objects() == left)
-    assert not files[0].exists()  # it was loaded before, and is left out; now a STATE says so
+    wait_until(lambda: not files[0].exists())  # it was loaded before, and is left out; now a STATE says so
     target.kill()
     assert warehouse.one("SELECT COUNT(*) AS n, COUNT(DISTINCT id) AS d FROM {rows}") == (4, 4)

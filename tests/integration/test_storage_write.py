@@ -285,8 +285,11 @@ def test_a_table_that_is_dropped_meanwhile(
 # Records
 
 
+LIVE = {"load_via": "storage_write", "add_record_metadata": True, "max_batch_age_seconds": 3600}
+
+
 def test_records_arrive_while_the_tap_goes_on(run: Programs, bq: Any, dataset: str, cloud: Cloud) -> None:
-    process = run.start("target-bigquery", config=["ENV", {"load_via": "storage_write", "add_record_metadata": True}])
+    process = run.start("target-bigquery", config=["ENV", LIVE])
     clocks = schema("clocks", pa.schema([("at", pa.time64("us"))]), keys=())
     assert process.stdin is not None
     assert process.stdout is not None
@@ -296,7 +299,7 @@ def test_records_arrive_while_the_tap_goes_on(run: Programs, bq: Any, dataset: s
             messages = messages if n else [schema(), clocks, *messages]
             process.stdin.write(lines(messages).encode())
             process.stdin.flush()
-            wait_until(partial(_has_more_than, n, bq, dataset), 50)  # with max_batch_age_seconds of 60
+            wait_until(partial(_has_more_than, n, bq, dataset))  # long before a batch is old
     finally:
         out, said = process.communicate(timeout=60)
     assert process.returncode == 0, said.decode()

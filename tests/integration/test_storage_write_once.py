@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from bigquery_traces import entries
+from held_jobs import HELD_SECONDS
 from singer_lines import Batches, Message, lines, load, record, some_batches
 from waiting import wait_until
 
@@ -68,15 +69,16 @@ def test_killed_at_each_step(
     step: str, start: Start, config: Config, batch: Batches, ids: Any, dataset: str, cloud: Cloud, fail_writes: Fail
 ) -> None:
     run = some_batches(batch, 3)
-    fail_writes({"match": dataset, "delay_s": 2, "times": 1, **STEPS[step]})
+    fail_writes({"match": dataset, "delay_s": HELD_SECONDS, "times": 1, **STEPS[step]})
     victim = start(run)
-    wait_until(lambda: cloud.write_faults()[0]["fired"], 60)
+    wait_until(lambda: cloud.write_faults()[0]["fired"])
     victim.kill()
     assert victim.communicate()[0] == b""
     counts = load(run, config).tally("rows").counts()  # while the victim's call is still on its way
     assert ids() == list(range(6))
     assert counts["skipped"] == (3 if STEPS[step]["call"] == "commit" else 0)
-    time.sleep(2)  # the victim's last call is done now, and is to find itself done
+    fail_writes()
+    wait_until(lambda: not cloud.write_faults())  # the victim's last call is done now, and is to find itself done
     assert ids() == list(range(6))
     assert load(run, config | {"load_via": "load_job"}).tally("rows").counts()["skipped"] == 3
     assert ids() == list(range(6))
@@ -86,12 +88,13 @@ def test_a_paused_twin_that_wakes_loads_nothing_again(
     start: Start, config: Config, batch: Batches, ids: Any, dataset: str, cloud: Cloud, fail_writes: Fail
 ) -> None:
     run = some_batches(batch, 3)
-    fail_writes({"call": "finalize", "match": dataset, "delay_s": 0.5, "times": 1})
+    fail_writes({"call": "finalize", "match": dataset, "delay_s": HELD_SECONDS, "times": 1})
     twin = start(run)
-    wait_until(lambda: cloud.write_faults()[0]["fired"], 60)
+    wait_until(lambda: cloud.write_faults()[0]["fired"])
     os.kill(twin.pid, signal.SIGSTOP)
     load(run, config)
     assert ids() == list(range(6))
+    fail_writes()
     os.kill(twin.pid, signal.SIGCONT)
     out, said = twin.communicate(timeout=60)
     assert twin.returncode == 0, said.decode()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from small_aws import BUCKET, CHANGED, Refusal, Request, SmallAws
+from waiting import wait_until
 
 from local_cloud import environment
 from local_cloud.programs import Programs, Ran
@@ -34,12 +34,14 @@ def run(server: SmallAws, folder: Path) -> Ran:
     return Programs(env, folder)("tap-s3-files", config=config)
 
 
-def change(server: SmallAws, when: Callable[[Request], bool], to: bytes | None) -> None:
-    """Let an object be another one, or none, once it has been asked for in some way."""
+def change(
+    server: SmallAws, when: Callable[[Request], bool], to: bytes | None, has_given: Callable[[], bool] = lambda: True
+) -> None:
+    """Let an object be another one, or none, once it has been asked for in some way and the run has given something."""
 
     def look(request: Request) -> Refusal | None:
         if request.key == "in/b.csv" and when(request):
-            time.sleep(1)  # what was asked for before is given by now
+            wait_until(has_given)
             if to is None:
                 server.objects.pop("in/b.csv", None)
             elif server.objects["in/b.csv"] != to:
@@ -65,7 +67,7 @@ NEW = b"id\n" + b"".join(b"%031d\n" % (n + 10_000_000) for n in range(32 * MIB /
 @pytest.mark.parametrize("to", [NEW, None], ids=["overwritten", "deleted"])
 def test_while_it_is_read(to: bytes | None, server: SmallAws, tmp_path: Path) -> None:
     """What was sent of the old version stays a beginning of it; the new one is read from its start, in the same run."""
-    change(server, is_late, to)
+    change(server, is_late, to, lambda: len([*tmp_path.rglob("out/**/*.parquet")]) > 1)
     ran = run(server, tmp_path).check()
     assert f"s3://{BUCKET}/in/b.csv was replaced or deleted while it was being read" in ran.stderr
     found = ids(ran)

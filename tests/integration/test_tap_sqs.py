@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from held_jobs import HELD_SECONDS
 from queue_source import TYPES, QueueSource, said
 from said import error_of
 from tap_source import state_of
@@ -243,7 +244,7 @@ def test_no_message_goes_before_its_segment_is_durable(source: QueueSource, s3_f
     assert ran.code == 1
     assert [r for r in s3_faults.requests("PUT") if "_plans" in r["path"]], ran.stderr
     assert sum(source.in_queue()) >= 3
-    time.sleep(3)  # until they are visible again
+    wait_until(lambda: source.in_queue()[1] == 0)  # they are visible again
     assert source.ids(source.run()) == list(range(30))
 
 
@@ -258,7 +259,8 @@ def test_messages_that_could_not_be_deleted_bring_nothing_twice(source: QueueSou
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
     assert seen[0]["type"] == "SCHEMA"
-    source.send(*(source.event(f"in/{n}.csv") for n in range(3)))  # as if they had come again
+    wait_until(lambda: source.in_queue()[1] == 0)  # those that were not deleted come again
+    source.send(*(source.event(f"in/{n}.csv") for n in range(3)))  # and all of them, as if none had been deleted
     ran = source.run()
     assert source.ids(ran) == list(range(30))
     assert source.in_queue()[0] == 0
@@ -274,12 +276,14 @@ def test_a_heartbeat_keeps_messages_invisible_while_they_are_planned(
     source.quiet()
     source.csv("in/a.csv", 0)
     source.send(source.event("in/a.csv"))
-    s3_faults.set({"match": "^PUT .*_plans", "delay_ms": 8000, "times": 1})
-    config = source.config(sqs={"visibility_timeout": 4})
+    s3_faults.set({"match": "^PUT .*_plans", "delay_ms": HELD_SECONDS * 1000})
+    visible_after = 6
+    config = source.config(sqs={"visibility_timeout": visible_after})
     process = source.tap.start("tap-s3-files", config=config, env=through(s3_faults))
     wait_until(lambda: source.in_queue() == (0, 1))
-    time.sleep(6)  # beyond the time after which the message would come again
-    assert source.in_queue()[0] == 0
+    time.sleep(visible_after + 1)  # the message would come again
+    assert source.in_queue() == (0, 1)
+    s3_faults.clear()
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     assert b'"BATCH"' in out

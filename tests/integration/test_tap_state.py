@@ -7,12 +7,11 @@ import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tap_source import Source, ids_of, state_of
+from tap_source import Source, ids_of, moment, state_of
 
 from local_cloud.programs import Programs, Ran
 
@@ -32,14 +31,13 @@ def test_the_same_input_gives_the_same_messages_also_without_state(source: Sourc
 
 
 def test_only_what_is_new_is_sent(source: Source) -> None:
-    source.csv("in/a.csv", 0)
+    source.csv("in/a.csv", 0, at=moment(0))
     first = source.run()
     nothing = source.run(state=state_of(first))
     assert nothing.of_type("BATCH") == []
     assert state_of(nothing) == state_of(first)
-    time.sleep(1.1)  # S3 tells times in seconds
-    source.csv("in/b.csv", 10)
-    source.csv("in/a.csv", 100)
+    source.csv("in/b.csv", 10, at=moment(1))
+    source.csv("in/a.csv", 100, at=moment(1))
     source.s3.delete_object(Bucket=source.bucket, Key="in/none.csv")
     second = source.run(state=state_of(first))
     assert sorted(r["id"] for r in source.rows(second)) == [*range(10, 20), *range(100, 110)]
@@ -49,22 +47,20 @@ def test_only_what_is_new_is_sent(source: Source) -> None:
 
 def test_records_go_on_at_the_watermark_too(source: Source) -> None:
     config = source.config()
-    source.csv("in/a.csv", 0)
+    source.csv("in/a.csv", 0, at=moment(0))
     first = source.run(config)
     assert [r["id"] for r in source.rows(first)] == list(range(10))
     assert source.rows(source.run(config, state=state_of(first))) == []
-    time.sleep(1.1)
-    source.csv("in/b.csv", 10)
+    source.csv("in/b.csv", 10, at=moment(1))
     assert [r["id"] for r in source.rows(source.run(config, state=state_of(first)))] == list(range(10, 20))
 
 
 def test_an_unfinished_plan_is_followed_whatever_came_since(source: Source) -> None:
     """Without the plan the new object would be bundled with the old ones, and the target would load them twice."""
     for n in range(3):
-        source.csv(f"in/{n}.csv", n * 10)
+        source.csv(f"in/{n}.csv", n * 10, at=moment(0))
     first = source.run()
-    time.sleep(1.1)
-    source.csv("in/0-new.csv", 30)
+    source.csv("in/0-new.csv", 30, at=moment(1))
     second = source.run()  # its STATE was lost with the target
     assert ids_of(second)[: len(ids_of(first))] == ids_of(first)
     assert [r["id"] for r in source.rows(second)] == list(range(40))
@@ -149,10 +145,9 @@ def test_late_objects_stay_entries_of_their_own(source: Source, tmp_path: Path) 
 
 
 def test_all_over_again_gives_the_same_batches_as_bit_by_bit(source: Source) -> None:
-    source.csv("in/b.csv", 0)
+    source.csv("in/b.csv", 0, at=moment(0))
     first = source.run()
-    time.sleep(1.1)
-    source.csv("in/a.csv", 10)
+    source.csv("in/a.csv", 10, at=moment(1))
     second = source.run(state=state_of(first))
     third = source.run(state=state_of(second))
     assert third.of_type("BATCH") == []
@@ -189,11 +184,9 @@ def test_an_object_that_appears_late_is_read_once(source: Source, tmp_path: Path
 
 
 def test_a_window_bounds_what_is_read(source: Source) -> None:
-    source.csv("in/a.csv", 0)
-    time.sleep(1.1)
-    middle = datetime.now(UTC).replace(microsecond=0)
-    source.csv("in/b.csv", 10)
-    text = middle.isoformat()
+    source.csv("in/a.csv", 0, at=moment(0))
+    source.csv("in/b.csv", 10, at=moment(1))
+    text = moment(1).isoformat()
     before = source.run(source.config(end_date=text))
     after = source.run(source.config(start_date=text))
     assert [r["id"] for r in source.rows(before)] == list(range(10))

@@ -5,12 +5,19 @@ from __future__ import annotations
 import gzip
 import io
 import json
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pyarrow.parquet as pq
 
 from local_cloud.programs import Programs, Ran
+from local_cloud.s3.times import METADATA as MODIFIED
+
+
+def moment(number: int) -> datetime:
+    """Return a time of change; S3 gives it in seconds, so two objects are in order only if these differ."""
+    return datetime(2024, 5, 1, 10, tzinfo=UTC) + timedelta(seconds=number)
 
 
 class TapBucket:
@@ -19,15 +26,18 @@ class TapBucket:
     def __init__(self, s3: Any, bucket: str, tap: Programs) -> None:
         self.s3, self.bucket, self.tap = s3, bucket, tap
 
-    def put(self, key: str, body: str | bytes) -> None:
-        self.s3.put_object(Bucket=self.bucket, Key=key, Body=body.encode() if isinstance(body, str) else body)
+    def put(self, key: str, body: str | bytes, *, at: datetime | None = None) -> None:
+        """Put an object, which was changed now or at a time of one's own choice."""
+        metadata = {MODIFIED: at.isoformat()} if at else {}
+        data = body.encode() if isinstance(body, str) else body
+        self.s3.put_object(Bucket=self.bucket, Key=key, Body=data, Metadata=metadata)
 
 
 class Source(TapBucket):
     """A bucket with CSV objects, and a configuration of the tap that reads them."""
 
-    def csv(self, key: str, first: int, rows: int = 10) -> None:
-        self.put(key, "id,name\n" + "".join(f"{n},name {n}\n" for n in range(first, first + rows)))
+    def csv(self, key: str, first: int, rows: int = 10, *, at: datetime | None = None) -> None:
+        self.put(key, "id,name\n" + "".join(f"{n},name {n}\n" for n in range(first, first + rows)), at=at)
 
     def config(self, **more: Any) -> dict[str, Any]:
         stream = {"name": "rows", "path": f"s3://{self.bucket}/in/**/*.csv", **more.pop("stream", {})}

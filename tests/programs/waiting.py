@@ -11,8 +11,11 @@ import pytest
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], seconds: float = 30, or_else: str = "it did not happen in time") -> T:
-    """What the condition gives once that is true; the test fails, in these words, where it never is."""
+def wait_until(condition: Callable[[], T], seconds: float = 120, or_else: str = "it did not happen in time") -> T:
+    """Return what the condition gives once that is true; fail the test, in these words, if it never is.
+
+    The limit is for a machine that does much else besides; what takes so long elsewhere has gone wrong.
+    """
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if found := condition():

@@ -163,7 +163,8 @@ class Cloud:
         The first fault that matches a job applies. Keys: `job` (load, copy, query), `match` (regular expression,
         searched for in project.dataset.table or in the text of a query), `holds` (only load jobs whose file has a value
         that is this text: a row that BigQuery refuses), `reason` and `message` of the failure (absent: it only waits),
-        `delay_s` (seconds in state RUNNING before), `skip` (so many pass first), `times` (at most so often).
+        `delay_s` (seconds in state RUNNING before, at most until faults are set again), `skip` (so many pass first),
+        `times` (at most so often).
 
         Raises:
             LocalCloudError: a fault has an unknown key or reason.
@@ -177,7 +178,8 @@ class Cloud:
         each request is one), `match` (regular expression, searched for in project.dataset.table), `status` (gRPC's
         name, such as UNAVAILABLE; absent: it only waits), `code` (BigQuery's word in the details, such as
         STREAM_FINALIZED), `message`, `after` (it is done, and its answer is lost), `in_band` (an append is answered
-        with the error, and its connection goes on), `delay_s`, `skip` (so many pass first), `times` (at most so often).
+        with the error, and its connection goes on), `delay_s` (at most until faults are set again), `skip` (so many
+        pass first), `times` (at most so often).
 
         Raises:
             LocalCloudError: a fault has an unknown key, call, status or code.
@@ -185,7 +187,7 @@ class Cloud:
         return self._set_faults(WRITE_FAULTS, faults)
 
     def write_faults(self) -> list[dict[str, Any]]:
-        """The faults of `fail_writes`, with how often each has `fired`."""
+        """The faults of `fail_writes` with counts (`fired`), and former ones while a call suffers from them."""
         with open_directly(urllib.request.Request(self.bigquery_url + WRITE_FAULTS), timeout=10) as response:  # noqa: S310 - our own
             found: list[dict[str, Any]] = json.load(response)
         return found

@@ -6,6 +6,7 @@ kill -9 included, so end-of-file means that nobody needs the child any more. On 
 signal as well, for the case that a process forked by the parent still holds a copy of the pipe.
 """
 
+import atexit
 import ctypes
 import json
 import os
@@ -18,7 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
-_REMOVAL_ATTEMPTS = 20
+_REMOVAL_ATTEMPTS = 250  # five seconds, half of what a service has to end
 
 
 def remove_tree(directory: Path) -> None:
@@ -46,6 +47,11 @@ def end_with_parent(last_act: Callable[[], None]) -> None:
         finally:
             os._exit(0)
 
+    def await_last_act() -> None:
+        # What the last act ends may end the main thread as well, and the interpreter does not wait for a daemon thread.
+        if not once.acquire(blocking=False):
+            threading.Event().wait()
+
     def watch() -> None:
         while os.read(0, 4096):
             pass
@@ -57,6 +63,7 @@ def end_with_parent(last_act: Callable[[], None]) -> None:
 
     signal.signal(signal.SIGTERM, on_term)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    atexit.register(await_last_act)
     threading.Thread(target=watch, daemon=True).start()
     if sys.platform == "linux" and os.environ.pop("LOCAL_CLOUD_PARENT_SIGNAL", ""):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

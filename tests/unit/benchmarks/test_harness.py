@@ -11,7 +11,7 @@ import pytest
 from benchmarks.harness import BenchmarkError, Command, measure
 
 SPIN = "import time\nwhile time.process_time() < {seconds}: pass\n"
-HOLD = "import time; held = bytearray({megabytes} * 1_000_000); time.sleep({seconds})\n"
+HOLD = "import time; held = bytearray({megabytes} * 1_000_000)\n"
 SPAWN = "import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', {code!r}])\n"
 
 
@@ -40,10 +40,12 @@ COPY = "import sys; sys.stdout.write(sys.stdin.read())"
 
 
 def test_memory_is_that_of_all_processes_at_once(tmp_path: Path) -> None:
-    child = HOLD.format(megabytes=80, seconds=0.8)
-    measured = measure(
-        [python(SPAWN.format(code=child) + HOLD.format(megabytes=60, seconds=0.8) + "child.wait()")], tmp_path
-    )
+    ready = tmp_path / "ready"
+    child = HOLD.format(megabytes=80) + f"open({str(ready)!r}, 'w').close(); time.sleep(600)"
+    wait = f"import os\nwhile not os.path.exists({str(ready)!r}): time.sleep(0.01)\ntime.sleep(0.8); child.kill()"
+    folder = tmp_path / "run"
+    folder.mkdir()
+    measured = measure([python(SPAWN.format(code=child) + HOLD.format(megabytes=60) + wait)], folder)
 
     assert measured.peak_tree >= 140_000_000
     assert 80_000_000 <= measured.peak_process < 140_000_000

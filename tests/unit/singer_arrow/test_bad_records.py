@@ -7,13 +7,13 @@ import json
 import os
 import re
 import threading
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from remembering_target import RememberingSink, RememberingTarget
 from singer_lines import states
+from waiting import wait_until
 
 from singer_arrow.errors import DataError
 from singer_arrow.reading import text
@@ -290,13 +290,10 @@ def test_records_of_a_slow_tap_do_not_wait_for_more(capsys: pytest.CaptureFixtur
         reading = threading.Thread(target=target.process_lines, args=(source,))
         reading.start()
         os.write(writer, schema() + record(1) + state(1) + record(2)[:20])
-        deadline, told = time.monotonic() + 20, list[int]()
-        while not told and time.monotonic() < deadline:
-            time.sleep(0.05)
-            told = states(capsys.readouterr().out)
+        told = wait_until(lambda: states(capsys.readouterr().out))
         os.write(writer, record(2)[20:])
         os.close(writer)
-        reading.join(20)
+        reading.join()
     target.process_endofpipe()
     target.close()
     assert told == [1]

@@ -35,7 +35,7 @@ def test_holders_that_are_stuck_do_not_make_a_deadlock() -> None:
     def read(i: int) -> None:
         time.sleep(0.01 * (6 - i))
         allowance.take(10)
-        turn[i].wait(10)  # the consumer wants reader 0 first
+        turn[i].wait(60)  # the consumer wants reader 0 first
         allowance.give(10)
 
     threads = [threading.Thread(target=read, args=(i,)) for i in range(6)]
@@ -43,7 +43,7 @@ def test_holders_that_are_stuck_do_not_make_a_deadlock() -> None:
         thread.start()
     for i, thread in enumerate(threads):
         turn[i].set()
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
     assert allowance.used == 0
     assert allowance.peak <= 60, "the limit, and one request of each reader"

@@ -67,7 +67,7 @@ def test_a_result_is_there_before_its_task_has_ended() -> None:
 
     def task(_: threading.Event) -> Iterator[int]:
         yield 1
-        assert goes_on.wait(10)
+        assert goes_on.wait(60)
         yield 2
 
     with threads(1) as pool:

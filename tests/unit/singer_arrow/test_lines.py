@@ -103,9 +103,9 @@ def test_who_waits_is_interrupted() -> None:
         some.interrupt(OSError("second"))
 
     with pipe(write) as source:
-        threading.Timer(0.3, interrupt).start()
         with closing(some.of(source)) as read:
             assert next(read) == b"one\n"
+            threading.Timer(0.3, interrupt).start()
             with pytest.raises(ValueError, match="first"):
                 next(read)
         ended.set()
@@ -147,7 +147,7 @@ def test_a_signal_ends_a_target_that_waits() -> None:
         running.stdin.flush()
         running.stdout.readline()
         running.send_signal(signal.SIGTERM)
-        assert running.wait(timeout=20) == 128 + signal.SIGTERM
+        assert running.wait(timeout=60) == 128 + signal.SIGTERM
 
 
 def test_a_target_ends_with_its_input() -> None:

@@ -210,7 +210,7 @@ def test_reading_is_held_up_while_too_much_is_under_way() -> None:
     assert len(read) < 10
     assert table.gate
     table.gate.set()
-    thread.join(10)
+    thread.join()
     loads.wait()
     assert len(table.published) == 50
 
@@ -319,7 +319,7 @@ def test_stop_does_not_wait_for_loads_whose_items_will_never_be_ready() -> None:
     class Slow(Table):
         def prepare(self, content: Part) -> Part:
             begun.release()
-            gate.wait(10)
+            gate.wait(60)
             return content
 
     loads, checkpoints, _ = start(items=1, parallel=4, workers=2)
@@ -327,7 +327,7 @@ def test_stop_does_not_wait_for_loads_whose_items_will_never_be_ready() -> None:
     for n in range(4):
         add(loads, checkpoints, table, Part(n))
     for _ in range(2):
-        assert begun.acquire(timeout=5)
+        assert begun.acquire(timeout=60)
     time.sleep(0.05)
     threading.Timer(0.05, gate.set).start()
     loads.stop(1000)
@@ -336,11 +336,11 @@ def test_stop_does_not_wait_for_loads_whose_items_will_never_be_ready() -> None:
 
 def test_workers_start_no_more_threads_than_needed_and_give_results() -> None:
     workers = Workers(3, "test")
-    assert [workers.submit(pow, n, 2).result(5) for n in range(20)] == [n * n for n in range(20)]
+    assert [workers.submit(pow, n, 2).result(60) for n in range(20)] == [n * n for n in range(20)]
     assert 1 <= len(workers._threads) <= 3
     barrier = threading.Barrier(3)
     waiting = [workers.submit(barrier.wait, 5) for _ in range(3)]
-    assert sorted(f.result(5) for f in waiting) == [0, 1, 2]
+    assert sorted(f.result(60) for f in waiting) == [0, 1, 2]
     with pytest.raises(ZeroDivisionError):
-        workers.submit(divmod, 1, 0).result(5)
+        workers.submit(divmod, 1, 0).result(60)
     workers.stop()

@@ -101,13 +101,13 @@ def test_what_nobody_waits_for_is_not_asked_again(monkeypatch: pytest.MonkeyPatc
 
     with ThreadPoolExecutor(2) as pool:
         pausing = pool.submit(persist, ask, "x", pace=pace, wanted=wanted)
-        assert asked.acquire(timeout=10)
+        assert asked.acquire(timeout=60)
         with pace.turn():
             waiting = pool.submit(persist, ask, "y", pace=pace, wanted=wanted)
             over.set()
             for future in (pausing, waiting):
                 with pytest.raises((ServiceError, OSError), match="nobody waits|SlowDown"):
-                    future.result(10)
+                    future.result(60)
     assert not asked.acquire(blocking=False)
 
 
@@ -131,7 +131,7 @@ def test_to_slow_down_is_told_once_for_requests_that_were_under_way() -> None:
     def ask(first: list[int]) -> None:
         if not first:
             first.append(1)
-            together.wait(10)
+            together.wait(60)
             raise OSError(SLOW)
         asked.append(1)
 

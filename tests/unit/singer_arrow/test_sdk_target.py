@@ -337,8 +337,9 @@ def test_a_signal_ends_the_run_with_the_state_that_is_safe(
     target = run([schema(), schema("t"), batch("a"), state(1), batch("b", "t"), state(2)], end=False)
     MemorySink.lanes["t"].gate.clear()
     target.loads.wait(MemorySink.lanes["s"])
-    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
-    with pytest.raises(SystemExit) as caught:
+    signal_later = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM))
+    with pytest.raises(SystemExit) as caught:  # noqa: PT012 - the signal may come before the wait begins
+        signal_later.start()
         target.loads.wait()
     assert caught.value.code == 128 + signal.SIGTERM
     started = time.monotonic()

@@ -124,7 +124,7 @@ class Noting(Storage):
         self.fails: dict[str, Exception] = {}
 
     def delete(self, urls: Iterable[Url]) -> None:
-        self.gate.wait(10)
+        self.gate.wait(60)
         found = list(urls)
         for url in found:
             if url.bucket in self.fails:
@@ -140,12 +140,12 @@ def test_a_remover_removes_many_at_once_and_nobody_waits(caplog: pytest.LogCaptu
     remover.close(0.01)
     assert storage.removed == []
     storage.gate.set()
-    remover.close(10)
+    remover.close(60)
     assert sorted(key for some in storage.removed for key in some) == ["0", "1", "2", "3"]
     assert len(storage.removed) <= 2
     assert caplog.messages == ["Files that are not needed any more are still being removed; some may stay"]
     remover.remove([])
-    remover.close(10)
+    remover.close(60)
 
 
 def test_a_bucket_that_refuses_keeps_no_other_files_from_being_removed(caplog: pytest.LogCaptureFixture) -> None:
@@ -155,7 +155,7 @@ def test_a_bucket_that_refuses_keeps_no_other_files_from_being_removed(caplog: p
     remover = Remover(lambda: storage, logger)
     for _ in range(2):  # the second time as well: nothing ended with the errors
         remover.remove([Url("s3", bucket, key) for bucket in ("stage", "batches", "odd") for key in ("1", "2")])
-        remover.close(10)
+        remover.close(60)
     assert storage.removed == [["1", "2"]] * 2
     lines = [f"Of 2 files some could not be removed, and stay: {why}" for why in ("access is denied", "new\\nline")]
     assert caplog.messages == lines * 2

@@ -114,7 +114,7 @@ def test_how_far_a_long_listing_is_is_told(monkeypatch: pytest.MonkeyPatch, capl
     class Slow(Bucket):
         def list(self, prefix: Url, *, after: str = "") -> Iterator[ObjectInfo]:
             yield from super().list(prefix, after=after)
-            told.wait(10)
+            told.wait(60)
 
     class Heard(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

@@ -17,7 +17,8 @@ def test_counts_of_several_threads_add_up() -> None:
     assert progress.counts == Counts(rows_read=800, bytes=4000)
 
 
-def test_the_line_says_what_there_is() -> None:
+def test_the_line_says_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Progress, "seconds", 0.0)
     progress = Progress("orders")
     progress.add(Counts(objects=2, rows_read=1234, rows_written=1234, bytes=5_600_000))
     assert progress.line() == "orders: 2 objects, 5.6 MB read, 1,234 rows read, 1,234 written, 0.0 s"

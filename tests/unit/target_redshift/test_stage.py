@@ -6,7 +6,6 @@ import itertools
 import json
 import random
 import threading
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -27,27 +26,21 @@ SCHEMA = pa.schema([("id", pa.int64()), ("noise", pa.binary())])
 
 
 class AsParquet:
-    """An encoding that notes how many files are written at once."""
+    """An encoding that, after the file for the estimate, goes on only when so many files are written at once."""
 
     suffix = ".parquet"
 
-    def __init__(self, slow: float = 0, fails_at: int | None = None) -> None:
-        self.slow, self.fails_at = slow, fails_at
-        self.now, self.most, self.lock = 0, 0, threading.Lock()
+    def __init__(self, at_once: int = 1, fails_at: int | None = None) -> None:
+        self.fails_at, self.together, self.is_estimated = fails_at, threading.Barrier(at_once), False
 
     def write(self, batches: Iterable[pa.RecordBatch], path: Path) -> int:
-        with self.lock:
-            self.now += 1
-            self.most = max(self.most, self.now)
-        time.sleep(self.slow)
+        if self.is_estimated:
+            self.together.wait(60)
+        self.is_estimated = True
         content = list(batches)
         if self.fails_at is not None and self.fails_at in {i for b in content for i in b.column("id").to_pylist()}:
             raise DataError("a bad row")
-        try:
-            return WRITABLE["parquet"].write(content, SCHEMA, path)
-        finally:
-            with self.lock:
-                self.now -= 1
+        return WRITABLE["parquet"].write(content, SCHEMA, path)
 
 
 @pytest.fixture
@@ -92,10 +85,8 @@ def test_small_groups_are_one_file(stage: Stage, tmp_path: Path) -> None:
 
 
 def test_large_groups_are_a_multiple_of_the_slices_written_at_once(stage: Stage, tmp_path: Path, folder: Path) -> None:
-    encoding = AsParquet(slow=0.05)
-    files = stage.upload([noise(tmp_path, 3000, 4000)], encoding)
+    files = stage.upload([noise(tmp_path, 3000, 4000)], AsParquet(at_once=2))
     assert len(files) == 4
-    assert encoding.most > 1
     assert all(LEAST_BYTES <= f.bytes <= 1 << 30 for f in files)
     assert [i for f in files for i in pq.read_table(Url.parse(f.url).local_path()).column("id").to_pylist()] == list(
         range(3000)

@@ -1,6 +1,7 @@
 """One client's connection, with the connection to the upstream that goes with it."""
 
 import asyncio
+import contextlib
 import socket
 import struct
 from typing import Any
@@ -21,6 +22,7 @@ class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, upstream: tuple[str, int]) -> None:
         self.reader, self._writer = reader, writer
         self._address = upstream
+        self._changed = asyncio.Event()
         self._upstream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def send(self, data: bytes) -> None:
@@ -28,13 +30,20 @@ class Connection:
         self._writer.write(data)
         await self._writer.drain()
 
-    async def pass_on(self, request: http.Head, verdict: Verdict, entry: dict[str, Any]) -> None:
-        """Treat one request as decided, and note in `entry` what went over the wire."""
+    async def pass_on(
+        self, request: http.Head, verdict: Verdict, entry: dict[str, Any], changed: asyncio.Event
+    ) -> None:
+        """Treat one request as decided, and note in `entry` what went over the wire.
+
+        Args:
+            changed: ends every delay of this request.
+        """
+        self._changed = changed
         rule = verdict.rule
         lost = rule is not None and rule.action in {"error", "reset", "hang"}
         if rule is not None and lost and not rule.forward:
             await self._drop(request, entry)
-            await asyncio.sleep(verdict.delay_s)
+            await self._pause(verdict.delay_s)
             await self._lose(request, rule, entry)
         if self._upstream is None:
             self._upstream = await asyncio.open_connection(*self._address, limit=HEAD_LIMIT)
@@ -49,7 +58,7 @@ class Connection:
             await sending
         finally:
             sending.cancel()
-        await asyncio.sleep(verdict.delay_s)
+        await self._pause(verdict.delay_s)
         entry["status"] = int(head.first_line[1])
         bodiless = request.first_line[0] == "HEAD" or head.first_line[1] in {"204", "304"}
         if rule is not None and lost:
@@ -63,6 +72,13 @@ class Connection:
         until_close = head.length is None and not head.chunked and not bodiless
         if until_close or head.headers.get("connection", "").lower() == "close":
             raise ConnectionLostError
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, at most until the rules change."""
+        if seconds > 0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._changed.wait()
 
     async def _drop(self, request: http.Head, entry: dict[str, Any]) -> None:
         """Read a request's body, so that the client is done with sending when it is answered."""
@@ -81,7 +97,7 @@ class Connection:
         if rule.action == "reset":
             self._abort()
         if rule.action == "hang":
-            await asyncio.sleep(rule.stall_s)
+            await self._pause(rule.stall_s)
             raise ConnectionLostError
         entry["status"] = rule.status
         await self.send(http.error(request, rule.status, rule.code, rule.message))
@@ -101,7 +117,7 @@ class Connection:
                 entry["bytes_down"] += len(rest)
                 await self.send(rest)
                 if rule.action == "stall":
-                    await asyncio.sleep(rule.stall_s)
+                    await self._pause(rule.stall_s)
                 raise ConnectionLostError
             entry["bytes_down"] += size
             await self.send(data)

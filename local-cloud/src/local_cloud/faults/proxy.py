@@ -1,7 +1,7 @@
 """The child process: `python -m local_cloud.faults.proxy UPSTREAM_HOST:PORT`, with rules set over its own address.
 
 Control, on the same port: PUT /__faults__ with a document of rules replaces the rules and sets all counters to zero;
-GET gives rules, counters and a log of requests; DELETE removes rules and counters.
+GET gives rules, counters and a log of requests; DELETE removes rules and counters. PUT and DELETE end all delays.
 """
 
 import asyncio
@@ -25,10 +25,14 @@ class Proxy:
 
     def __init__(self, host: str, port: int) -> None:
         self._upstream = host, port
-        self._rules = Rules()
-        self._reset_counters()
+        self._changed = asyncio.Event()
+        self._replace(Rules())
 
-    def _reset_counters(self) -> None:
+    def _replace(self, rules: Rules) -> None:
+        """Put rules in force, end the delays of those before, and count anew."""
+        self._rules = rules
+        self._changed.set()
+        self._changed = asyncio.Event()
         self._counters = {"requests": 0, "bytes_up": 0, "bytes_down": 0, "connections": 0}
         self._log: deque[dict[str, Any]] = deque(maxlen=LOG_LENGTH)
 
@@ -51,11 +55,9 @@ class Proxy:
         status = 200
         try:
             if request.first_line[0] == "PUT":
-                self._rules = Rules(*parse(json.loads(body)))
-                self._reset_counters()
+                self._replace(Rules(*parse(json.loads(body))))
             elif request.first_line[0] == "DELETE":
-                self._rules = Rules()
-                self._reset_counters()
+                self._replace(Rules())
             facts: dict[str, Any] = {"rules": self._rules.report(), "log": list(self._log)} | self._counters
         except (RuleError, TypeError, json.JSONDecodeError) as wrong:
             status, facts = 400, {"error": str(wrong)}
@@ -69,7 +71,7 @@ class Proxy:
         self._counters["requests"] += 1
         self._log.append(entry)
         try:
-            await connection.pass_on(request, verdict, entry)
+            await connection.pass_on(request, verdict, entry, self._changed)
         finally:
             self._counters["bytes_up"] += entry["bytes_up"]
             self._counters["bytes_down"] += entry["bytes_down"]

@@ -13,6 +13,8 @@ Action = Literal["none", "error", "reset", "truncate", "stall", "hang"]
 class Rule:
     """One rule; the values by default do nothing.
 
+    Delays and stalls end when other rules are set.
+
     Attributes:
         match: regular expression searched for in "METHOD /path?query".
         action: `error` answers with `status` and `code`; `reset` ends the connection by RST; `truncate` sends the

@@ -4,7 +4,6 @@ import gzip
 import json
 import os
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,9 +41,9 @@ def _suffer(job: str, subject: str, holds: Callable[[str], bool] = lambda _: Fal
         return fault.get("job", job) == job and ("holds" not in fault or holds(fault["holds"]))
 
     if fault := _faults.firing(subject, concerns):
-        time.sleep(fault.get("delay_s", 0))
-        if reason := fault.get("reason"):
-            raise errors.BigQueryError(reason, fault.get("message", f"made to fail: {reason}"))
+        with _faults.delaying(fault):
+            if reason := fault.get("reason"):
+                raise errors.BigQueryError(reason, fault.get("message", f"made to fail: {reason}"))
 
 
 def _mend_handlers() -> None:

@@ -1,6 +1,5 @@
 """Calls of the Storage Write API that are slow or fail on request."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -67,10 +66,10 @@ def suffering(call: str, table: str, function: Callable[[], Any]) -> Any:
     if fault is None:
         return function()
     answer = function() if fault.get("after") else None
-    time.sleep(fault.get("delay_s", 0))
-    if error := _refusal(fault):
-        raise error
-    return answer if fault.get("after") else function()
+    with FAULTS.delaying(fault):
+        if error := _refusal(fault):
+            raise error
+        return answer if fault.get("after") else function()
 
 
 def _refusal(fault: Fault) -> Refusal | None:
