@@ -210,8 +210,8 @@ class StreamLedger:
         rows, started = self._read(sql.ledger_entries_of(self.client.quoted(LEDGER)), parameters)
         if is_first:
             self._since = max([self._since, *(e.started_at for e in rows if not e.batch_id)])
-            self._opened = started or datetime.now(UTC)
             self._void_if_emptied()
+            self._opened = started or datetime.now(UTC)
         return _by_batch(rows)
 
     def _following(self, entries: list[Entry]) -> Mapping[str, list[Entry]]:
