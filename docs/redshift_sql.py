@@ -17,11 +17,12 @@ from typing import Any
 import pyarrow as pa
 
 from singer_arrow.schema import json_field
+from singer_arrow.singer import batch_lookup
 from singer_arrow.singer.variants import mark
 from target_redshift import sql
 from target_redshift.bounds import Bound
 from target_redshift.drift import columns_of
-from target_redshift.ledger import KEPT, MARK
+from target_redshift.ledger import MARK
 from target_redshift.sql import Access
 from target_redshift.staging import (
     ORDER_COLUMN,
@@ -190,8 +191,9 @@ class Examples:
         yield _call("create_merged", self.merged, {self.staging: self.file}, self.columns, self.keys, ordered=False)
         yield _call("create_merged", self.merged, self.converted, self.columns, self.keys, ordered=True)
         yield _call("lock", self.ledger)
-        yield _call("ledger_entries", self.ledger, MARK, KEPT, has_parameters=True)
+        yield _call("oldest_entry", self.ledger, MARK, has_parameters=True)
         yield _call("ledger_entries_of", self.ledger, 3, has_parameters=True)
+        yield _call("ledger_entries_from", self.ledger, MARK, batch_lookup.PAGE, has_parameters=True)
         yield _call("insert", self.table, self.staging, self.file, self.columns)
         yield _call("insert", self.table, next(iter(self.converted)), self._as_jsonl(), self.columns)
         yield _call("insert", self.table, self.staging, self._with_constants(), self.columns)
@@ -212,7 +214,7 @@ class Examples:
         yield _call("delete_rejected", self.rejected, 2, has_parameters=True)
         yield _call("add_rejected", self.rejected, 2, has_parameters=True)
         yield _call("add_ledger_entries", self.ledger, 2, has_parameters=True)
-        yield _call("delete_ledger_entries", self.ledger, has_parameters=True)
+        yield _call("delete_ledger_entries", self.ledger, 2, has_parameters=True)
         yield _call("delete_ledger_marks", self.ledger, MARK, has_parameters=True)
         yield _call("clear_ledger", self.ledger, has_parameters=True)
 

@@ -6,6 +6,7 @@ from benchmarks.case import Case
 from benchmarks.cases import (
     avro,
     coalescing,
+    ledger,
     loads,
     memory,
     memory_inputs,
@@ -55,6 +56,7 @@ CASES: dict[str, Callable[[Workbench], Case]] = {
     "storage-write": storage_write.build,
     "storage-write-latency": storage_write.build_latency,
     "merge": merge.build,
+    "ledger": ledger.build,
     "redshift-copy-10k": redshift_copy.build_10k,
     "redshift-copy-100k": redshift_copy.build_100k,
     "redshift-copy-1m": redshift_copy.build_1m,

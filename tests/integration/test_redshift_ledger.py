@@ -5,15 +5,19 @@ from __future__ import annotations
 import datetime as dt
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from redshift_lines import ORDERS, Open, rows
 
 from singer_arrow.errors import LoadError
+from singer_arrow.singer.batch_lookup import PAGE
 from singer_arrow.singer.names import LEDGER
 from target_redshift import migrate, sql
+from target_redshift.answers import Answer
 from target_redshift.client import Redshift
-from target_redshift.ledger import StreamLedger
+from target_redshift.connection import Session
+from target_redshift.ledger import MARK, StreamLedger
 
 
 class TestLedger:
@@ -44,14 +48,42 @@ class TestLedger:
         assert again.loaded("c") is None
         assert self.open(client, "another").loaded("a") is None
 
-    def test_entries_that_are_not_kept_are_asked_for(self, client: Redshift, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("target_redshift.ledger.KEPT", 2)
-        for batch in "abc":
-            self.load(client, self.open(client), batch)
+    def test_only_entries_of_batches_that_come_are_read(
+        self, client: Redshift, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        read: list[int] = []
+        execute = Session.execute
+
+        def counted(session: Session, text: str, *args: Any, **options: Any) -> Answer:
+            answer = execute(session, text, *args, **options)
+            if LEDGER in text:
+                read.append(len(answer.rows))
+            return answer
+
+        self.load(client, self.open(client), *(f"old-{n}" for n in range(3_000)))
         ledger = self.open(client)
-        assert [bool(ledger.loaded(batch)) for batch in "abcd"] == [True, True, True, False]
+        monkeypatch.setattr(Session, "execute", counted)
+        new = [f"new-{n}" for n in range(100)]
+        assert not any(ledger.loaded(batch) for batch in new)
+        assert ledger.loaded_of(new) == {}
+        assert read == [1, 0, 0]  # the oldest entry, the first batch, and the group's
+        assert ledger.loaded_of(["old-7"]).keys() == {"old-7"}
+        assert read[3:] == [1, PAGE]
+
+    def test_batches_that_come_again_are_read_in_pages(self, client: Redshift, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("target_redshift.ledger.PAGE", 4)
+        for n in range(12):
+            self.load(client, self.open(client), f"b{n}")
+        ledger = self.open(client)
+        assert ledger.loaded("b0")
         client.query(f"DELETE FROM {client.quoted(LEDGER)}", what="test")
-        assert [bool(ledger.loaded(batch)) for batch in "abc"] == [False, True, True]
+        assert [bool(ledger.loaded(f"b{n}")) for n in (1, 3, 4)] == [True, True, False]
+
+    def test_marks_of_loads_are_no_entries_of_batches(self, client: Redshift) -> None:
+        self.load(client, self.open(client), f"{MARK}1")
+        client.query(f"TRUNCATE {client.quoted('orders')}", what="test")
+        assert self.open(client).loaded("a") is None
+        assert len(rows(client, LEDGER)) == 1
 
     def test_two_that_load_the_same_at_once(self, open_client: Open, client: Redshift) -> None:
         """Each sees what the others have committed, though its own session began before."""

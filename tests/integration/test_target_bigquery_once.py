@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import pytest
+from google.cloud import bigquery
 from local_settings import ONE_EACH
 from singer_lines import Batches, load, record, rows, schema, some_batches, state, states
 
@@ -115,3 +116,29 @@ def test_entries_count_for_their_own_table(config: Config, batch: Batches, ids: 
     load(run, config)
     load(run, config | {"table_prefix": "other_"})
     assert bq.get_table(f"{dataset}.other_rows").num_rows == len(ids()) == 4
+
+
+def test_a_new_ledger_has_partitions_and_one_without_them_still_works(
+    config: Config, batch: Batches, bq: Any, dataset: str, ids: Any
+) -> None:
+    run = some_batches(batch, 3)
+    load(run[:3], config)
+    ledger = bq.get_table(f"{dataset}._sdc_batches")
+    assert (ledger.time_partitioning.field, ledger.time_partitioning.type_) == ("started_at", "MONTH")
+    assert not ledger.require_partition_filter
+    assert ledger.clustering_fields == ["stream", "batch_id"]
+    made = list(bq.query(f"SELECT * FROM `{dataset}._sdc_batches`").result())
+    bq.delete_table(ledger)
+    old = bigquery.Table(ledger.reference, schema=ledger.schema)
+    old.clustering_fields = ledger.clustering_fields
+    bq.create_table(old)
+    values = ", ".join(
+        f"('{e.batch_id}', '{e.stream}', '{e.job_id}', {e.rows}, TIMESTAMP '{e.started_at:%Y-%m-%d %H:%M:%S.%f}+00')"
+        for e in made
+    )
+    bq.query(f"INSERT INTO `{dataset}._sdc_batches` VALUES {values}").result()
+    load(run, config | {"ledger_keep_days": 2})
+    assert ids() == list(range(6))
+    load(run, config)
+    assert ids() == list(range(6))
+    assert bq.get_table(ledger.reference).time_partitioning is None

@@ -27,6 +27,10 @@ class RefusedError(LoadError):
     """A query was understood, and cannot be done with what it is about."""
 
 
+class MissingError(LoadError):
+    """A job names a table, or something else, that does not exist."""
+
+
 class RefusedDataError(LoadError):
     """A load job was refused for what it holds."""
 
@@ -175,6 +179,8 @@ def failed(what: str, found: Job) -> LoadError:
         return LoadError(f"{what}: {found.error} (job {found.id}). {_LIMIT_HINT}")
     if found.error_kind is Kind.REFUSED:
         return RefusedError(f"{what}: {found.error} (job {found.id})")
+    if found.error_kind is Kind.MISSING:
+        return MissingError(f"{what}: {found.error} (job {found.id})")
     if found.error_kind is Kind.OTHER and found.kind == "load":
         return RefusedDataError(f"{what}: {found.error} (job {found.id})")
     return LoadError(f"{what}: {found.error} (job {found.id})")

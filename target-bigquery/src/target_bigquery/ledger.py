@@ -3,9 +3,11 @@
 A batch's entry is written before its load job is inserted. Whoever meets the batch again looks at that job: done means
 loaded, running means wait, failed means load again; absent means that its process died, or sleeps: its id is taken
 with a job that does nothing, so that it cannot be inserted any more, and the batch is loaded again. Each writer reads
-the ledger once more after it wrote, so of two processes that load one batch at once, at least one sees the other. It
-then does the same; only if the other's entry is the older one, it first waits for that job to appear, so that they do
-not take each other's ids for ever.
+the entries of its batches once more after it wrote, so of two processes that load one batch at once, at least one sees
+the other. It then does the same; only if the other's entry is the older one, it first waits for that job to appear, so
+that they do not take each other's ids for ever.
+
+Only entries of batches that a run brings are read; see `BatchLookup`.
 
 A batch that goes through the Storage Write API has a claim for its job: one that does nothing but name the write
 stream that holds the batch, whole and ended, and that is to be committed. Nobody commits one that is not claimed, and
@@ -23,15 +25,16 @@ import logging
 import threading
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from singer_arrow.errors import LoadError
+from singer_arrow.errors import LoadError, NotFoundError
+from singer_arrow.singer.batch_lookup import PAGE, BatchLookup
 from singer_arrow.singer.names import LEDGER
 from target_bigquery import migrate, sql
-from target_bigquery.answers import Job, Table
+from target_bigquery.answers import Answer, Job, MissingError, Table
 from target_bigquery.client import BigQuery
 from target_bigquery.names import job_prefix
 from target_bigquery.write_errors import Kind, WriteError
@@ -43,6 +46,8 @@ _LONGEST_JOB = timedelta(days=1)
 SETTLED = ":committed"
 """What the job's id ends with in a second entry, of a batch whose write stream was committed at `started_at`."""
 _SETTLED_AT_ONCE = 500
+_PAGE_TIME = timedelta(days=31)
+"""How far behind an entry the next ones are read: with partitions of a month, that is two of them."""
 PATIENCE_SECONDS = 300.0
 """How long the job of another process may take to appear while this one waits: its file is being uploaded."""
 
@@ -72,35 +77,60 @@ class StreamLedger:
         client: The dataset.
         stream: Name of the stream.
         table: Its table, as it was when the run began with it.
+
+    Attributes:
+        client: The dataset.
+        stream: Name of the stream.
+        prefix: How the ids of jobs into the table begin.
+        exists: Whether there is a ledger, as far as this run has looked.
     """
 
     def __init__(self, client: BigQuery, stream: str, table: Table) -> None:
-        self._client = client
-        self._stream = stream
+        self.client = client
+        self.stream = stream
         self._table = client.path(table.name)
         self._count = sql.count_rows(client.quoted(table.name), table.filtered_by)
-        self._prefix = job_prefix(self._table)
+        self._is_count_billed = table.filtered_by is not None
+        self.prefix = job_prefix(self._table)
         self._since = table.created
         self._ours: set[str] = set()
         self._outcomes: dict[str, Outcome] = {}
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._lock = threading.RLock()
-        self._entries: dict[str, list[Entry]] | None = None
+        self._opening = threading.Lock()
+        self._lookup: BatchLookup[list[Entry]] = BatchLookup(self._find, self._following)
+        self._opened: datetime | None = None
+        self._is_open = False
         self._settled: list[Entry] = []
-        self._exists = False
+        self.exists = False
 
     def look(self) -> None:
-        """Read the entries, unless that was done; of a table that was emptied they are void, which rows would hide."""
+        """Void the entries of a table that was emptied, which rows would hide; once, before this run adds some."""
         self._open(create=False)
 
-    def loaded(self, batch_id: str) -> datetime | None:
-        """When the batch was loaded into the table as it is now; None if it was not.
+    def expect(self, batch_id: str) -> None:
+        """Look this batch up with the next one; see `BatchLookup.expect`."""
+        self._lookup.expect(batch_id)
 
-        Waits for a job that is still running.
+    def loaded(self, batch_id: str) -> datetime | None:
+        """Return when the batch was loaded into the table as it is now.
+
+        None if it was not, or if `loaded_of` is to find that out for its whole group; see `BatchLookup.early`. Waits
+        for a job that is still running.
         """
         self._open(create=True)
-        for entry in sorted(self._known(batch_id), key=lambda e: e.job_id not in self._outcomes):
-            outcome = self._outcome(entry)
+        return self._loaded_at(self._lookup.early(batch_id) or ())
+
+    def loaded_of(self, batches: Collection[str]) -> dict[str, datetime]:
+        """Return those of the batches that were loaded into the table as it is now, and when; waits as `loaded`."""
+        self._open(create=True)
+        times = {batch: self._loaded_at(entries) for batch, entries in self._lookup.of(batches).items()}
+        return {batch: when for batch, when in times.items() if when}
+
+    def _loaded_at(self, entries: Iterable[Entry]) -> datetime | None:
+        for entry in sorted(entries, key=lambda e: e.job_id not in self._outcomes):
+            is_recent = self._opened is None or entry.started_at >= self._opened  # its writer may be about to load
+            outcome = self._outcome(entry, patience=PATIENCE_SECONDS if is_recent else 0.0)
             if outcome.loaded and outcome.ended >= self._since:
                 return outcome.ended
         return None
@@ -116,15 +146,16 @@ class StreamLedger:
             no use: begin again without them.
         """
         self._open(create=bool(batches))
-        job_id = f"{self._prefix}{uuid.uuid4().hex}"
+        job_id = f"{self.prefix}{uuid.uuid4().hex}"
         with self._lock:
             self._ours.add(job_id)
         if not batches:
             return job_id, set()
+        known = {entry.job_id for entries in self._lookup.of(batches).values() for entry in entries}
         self._write(batches, job_id)
-        theirs = self._loaded_meanwhile(batches, job_id)
+        theirs = self._loaded_meanwhile(batches, job_id, known)
         if theirs:
-            self._client.occupy(job_id)  # it will not be inserted; whoever waits for it need not
+            self.client.occupy(job_id)  # it will not be inserted; whoever waits for it need not
         return job_id, theirs
 
     def committed(self, batches: Mapping[str, int], job_id: str, when: datetime) -> None:
@@ -141,66 +172,97 @@ class StreamLedger:
         """Write entries of a job, and with them some of those that are settled."""
         with self._lock:
             settled = self._settled[:_SETTLED_AT_ONCE]
-        parameters: dict[str, Any] = {"stream": self._stream, "job": job_id}
+        parameters: dict[str, Any] = {"stream": self.stream, "job": job_id}
         for i, (batch, rows) in enumerate(batches.items()):
             parameters |= {f"batch_{i}": batch, f"rows_{i}": rows}
         for i, entry in enumerate(settled):
             parameters |= {f"settled_batch_{i}": entry.batch_id, f"settled_job_{i}": entry.job_id}
             parameters |= {f"settled_rows_{i}": entry.rows, f"settled_at_{i}": entry.started_at}
-        text = sql.add_ledger_entries(self._client.quoted(LEDGER), len(batches), len(settled))
-        self._client.query(text, parameters, what=f"Writing to {self._client.path(LEDGER)}")
+        text = sql.add_ledger_entries(self.client.quoted(LEDGER), len(batches), len(settled))
+        self._query(text, parameters, "Writing to")
         with self._lock:
             self._settled = [e for e in self._settled if e not in settled]
 
     def void(self, at: datetime) -> None:
         """From now on, what jobs loaded that ended before that time does not count."""
-        if not self._client.table(LEDGER):
+        if not self.client.table(LEDGER):
             return
-        self._client.query(
-            sql.add_ledger_mark(self._client.quoted(LEDGER)),
-            {"stream": self._stream, "job": self._prefix, "at": at},
-            what=f"Writing to {self._client.path(LEDGER)}",
-        )
+        parameters = {"stream": self.stream, "job": self.prefix, "at": at}
+        self._query(sql.add_ledger_mark(self.client.quoted(LEDGER)), parameters, "Writing to")
         self._since = max(self._since, at)
 
     def _open(self, *, create: bool) -> None:
-        """Read the entries before this run adds the first row; without a ledger there are none."""
-        with self._lock:
-            if self._entries is None or (create and not self._exists):
-                if create:
-                    migrate.prepare_ledger(self._client)
-                self._exists = create or self._client.table(LEDGER) is not None
-                self._entries = self._read() if self._exists and self._entries is None else self._entries or {}
+        """Look at marks and at the table before this run adds the first row; without a ledger there is nothing."""
+        with self._opening:
+            if create and not self.exists:
+                migrate.prepare_ledger(self.client)
+                self.exists = True
+            elif not self._is_open:
+                self.exists = self.client.table(LEDGER) is not None
+            if self.exists and not self._is_open:
+                self._lookup.open()
+            self._is_open = True
 
-    def _known(self, batch_id: str) -> Sequence[Entry]:
-        return (self._entries or {}).get(batch_id, ())
+    def _find(self, batches: Sequence[str]) -> Mapping[str, list[Entry]]:
+        """The entries of batches; with the first ones also the marks, which show since when entries count."""
+        is_first = self._opened is None
+        parameters = {"ids": ["", *batches] if is_first else list(batches)}
+        rows, started = self._read(sql.ledger_entries_of(self.client.quoted(LEDGER)), parameters)
+        if is_first:
+            self._since = max([self._since, *(e.started_at for e in rows if not e.batch_id)])
+            self._void_if_emptied()
+            self._opened = started or datetime.now(UTC)
+        return _by_batch(rows)
 
-    def _read(self) -> dict[str, list[Entry]]:
-        answer = self._client.query(
-            sql.ledger_entries(self._client.quoted(LEDGER)),
-            {"stream": self._stream},
-            what=f"Reading {self._client.path(LEDGER)}",
-        )
-        entries = self._unsettled(self._of_table(answer.rows))
-        self._since = max([self._since, *(e.started_at for e in entries if not e.batch_id)])
-        by_batch: dict[str, list[Entry]] = defaultdict(list)
-        for entry in entries:
-            if entry.batch_id:
-                by_batch[entry.batch_id].append(entry)
-        if any(e.started_at + _LONGEST_JOB >= self._since for e in entries if e.batch_id):
-            self._void_if_empty()
-        return by_batch
+    def _following(self, entries: list[Entry]) -> Mapping[str, list[Entry]]:
+        """The entries that were written at the time of the newest of these, and next."""
+        first = max(entry.started_at for entry in entries)
+        parameters = {"prefix": self.prefix, "first": first, "last": first + _PAGE_TIME}
+        return _by_batch(self._read(sql.ledger_entries_between(self.client.quoted(LEDGER), PAGE), parameters)[0])
 
-    def _void_if_empty(self) -> None:
-        """A table that was filled and is empty now was emptied on purpose; it must fill again."""
-        count = self._client.query(self._count, what=f"Counting the rows of {self._table}")
-        if not count.rows[0]["rows"] and count.started:
+    def _read(self, text: str, parameters: Mapping[str, Any]) -> tuple[list[Entry], datetime | None]:
+        """The entries of the table that a query finds, and when it was asked."""
+        answer = self._query(text, {"stream": self.stream, **parameters}, "Reading")
+        return self._unsettled(self._of_table(answer.rows)), answer.started
+
+    def _void_if_emptied(self) -> None:
+        """Void all entries if the table was filled and is empty: it was emptied on purpose, and must fill again.
+
+        Counting is free, and is done first, unless the table requires a condition on its partitions.
+        """
+        if self._is_count_billed and not self._has_entries():
+            return
+        count = self.client.query(self._count, what=f"Counting the rows of {self._table}")
+        if not count.rows[0]["rows"] and count.started and self._has_entries():
             logger.info("Table %s was emptied; batches that were loaded before are loaded again", self._table)
             self.void(count.started)
 
+    def _has_entries(self) -> bool:
+        """Whether there are entries of batches that may count."""
+        parameters = {"stream": self.stream, "prefix": self.prefix, "since": self._since - _LONGEST_JOB}
+        text = sql.has_ledger_entries(self.client.quoted(LEDGER))
+        return bool(self._query(text, parameters, "Reading").rows)
+
+    def _query(self, text: str, parameters: Mapping[str, Any], verb: str) -> Answer:
+        """Run a query of the ledger.
+
+        Raises:
+            LoadError: Also if the ledger was dropped during this run.
+        """
+        path = self.client.path(LEDGER)
+        try:
+            return self.client.query(text, parameters, what=f"{verb} {path}")
+        except (MissingError, NotFoundError) as error:
+            msg = (
+                f"{error}. The ledger was dropped during this run, so it is not known any more which batches table "
+                f"{self._table} has: before the next run, undrop {path} (time travel keeps it for some days) or empty "
+                "the table"
+            )
+            raise LoadError(msg) from None
+
     def _of_table(self, rows: Sequence[Mapping[str, Any]]) -> list[Entry]:
         entries = [Entry(r["batch_id"], r["job_id"], r["rows"], r["started_at"]) for r in rows]
-        return [e for e in entries if e.job_id.startswith(self._prefix)]
+        return [e for e in entries if e.job_id.startswith(self.prefix)]
 
     def _unsettled(self, entries: Sequence[Entry]) -> list[Entry]:
         """The entries under the ids of their jobs; what became of those that are settled is known from here on."""
@@ -213,15 +275,10 @@ class StreamLedger:
                 found.append(replace(entry, job_id=job_id))
         return found
 
-    def _loaded_meanwhile(self, batches: Mapping[str, int], job_id: str) -> set[str]:
-        """Batches that another process has loaded, among entries that were not there when this one began."""
-        answer = self._client.query(
-            sql.ledger_entries_of(self._client.quoted(LEDGER)),
-            {"stream": self._stream, "ids": list(batches)},
-            what=f"Reading {self._client.path(LEDGER)}",
-        )
-        entries = self._unsettled(self._of_table(answer.rows))
-        known = {e.job_id for batch in batches for e in self._known(batch)}
+    def _loaded_meanwhile(self, batches: Mapping[str, int], job_id: str, known: Collection[str]) -> set[str]:
+        """Batches that another process has loaded, by entries of jobs that were not known before this one's."""
+        text = sql.ledger_entries_of(self.client.quoted(LEDGER))
+        entries, _ = self._read(text, {"ids": list(batches)})
         mine = min((e.started_at, e.job_id) for e in entries if e.job_id == job_id)
         loaded = set()
         for entry in entries:
@@ -243,14 +300,14 @@ class StreamLedger:
 
     def _settle(self, entry: Entry, patience: float) -> Outcome:
         """Find out what became of an entry's job, or see to it that nothing can become of it."""
-        job = self._client.job(entry.job_id)
+        job = self.client.job(entry.job_id)
         if job is None and datetime.now(UTC) - entry.started_at > FORGOTTEN:
             return Outcome(loaded=True, ended=entry.started_at + _LONGEST_JOB)
         if job is None and patience:
             logger.info("Another run is about to load some of the same batches; waiting for it")
-            job = self._client.job(entry.job_id, patience=patience)
+            job = self.client.job(entry.job_id, patience=patience)
         if job is None:
-            job = self._client.occupy(entry.job_id)
+            job = self.client.occupy(entry.job_id)
         if job is None:
             logger.info("Job %s of an interrupted run never began; its batches are loaded again", entry.job_id)
             return Outcome(loaded=False, ended=entry.started_at)
@@ -258,7 +315,7 @@ class StreamLedger:
             return self._settle_claim(entry, job.claims)
         if not job.is_done:
             logger.info("Job %s of another run is still loading; waiting for it", job.id)
-            job = self._client.wait(job.id, f"Waiting for job {job.id}")
+            job = self.client.wait(job.id, f"Waiting for job {job.id}")
         return Outcome(loaded=is_own_load(job, self._table), ended=job.ended or entry.started_at)
 
     def _settle_claim(self, entry: Entry, write_stream: str) -> Outcome:
@@ -267,7 +324,7 @@ class StreamLedger:
         Raises:
             LoadError: BigQuery has forgotten it.
         """
-        writes = self._client.writes
+        writes = self.client.writes
         try:
             when = writes.committed(write_stream)
             if when is None:
@@ -278,7 +335,8 @@ class StreamLedger:
                 raise
             return self._forgotten(entry)
         ended = when or datetime.now(UTC)
-        alike = [e for entries in (self._entries or {}).values() for e in entries if e.job_id == entry.job_id]
+        of_job = {"job": entry.job_id, "at": entry.started_at}
+        alike, _ = self._read(sql.ledger_entries_of_job(self.client.quoted(LEDGER)), of_job)
         self.committed({e.batch_id: e.rows for e in [*alike, entry]}, entry.job_id, ended)
         return Outcome(loaded=True, ended=ended)
 
@@ -290,9 +348,9 @@ class StreamLedger:
         """
         if entry.started_at < self._since:
             return Outcome(loaded=False, ended=entry.started_at)
-        ledger = self._client.quoted(LEDGER)
+        ledger = self.client.quoted(LEDGER)
         msg = (
-            f"Stream {self._stream!r}: a run ended while it committed batch {entry.batch_id}, at "
+            f"Stream {self.stream!r}: a run ended while it committed batch {entry.batch_id}, at "
             f"{entry.started_at:%Y-%m-%d %H:%M:%S} UTC, and BigQuery has forgotten that write stream since, so nobody "
             f"can tell whether the {entry.rows} rows are in table {self._table}. Look there; to load them, run "
             f"{sql.forget_entries(ledger, entry.job_id)}; to leave them out, run "
@@ -304,3 +362,26 @@ class StreamLedger:
 def is_own_load(job: Job, table: str) -> bool:
     """Whether a job that is done has loaded rows into a table (`project.dataset.table`)."""
     return job.succeeded and job.kind == "load" and job.table in (table, None)
+
+
+def _by_batch(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+    """Entries by batch, without the marks."""
+    found: dict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        if entry.batch_id:
+            found[entry.batch_id].append(entry)
+    return dict(found)
+
+
+def remove_old(client: BigQuery, ledgers: Collection[StreamLedger], days: int) -> None:
+    """Remove the entries of streams that are older than some days, of the tables that the ledgers are of.
+
+    Args:
+        client: The dataset of the ledgers.
+        ledgers: Those of the streams; one at least.
+        days: How long entries are kept; longer than any job takes, so that none of them belongs to one that runs.
+    """
+    prefixes = {ledger.prefix for ledger in ledgers}
+    text = sql.delete_ledger_entries(client.quoted(LEDGER), len(next(iter(prefixes))), days)
+    parameters = {"streams": sorted({ledger.stream for ledger in ledgers}), "prefixes": sorted(prefixes)}
+    client.query(text, parameters, what=f"Removing old entries from {client.path(LEDGER)}")

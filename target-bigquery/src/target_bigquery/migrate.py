@@ -182,6 +182,7 @@ def prepare_ledger(client: BigQuery) -> None:
             client.create_table(
                 LEDGER,
                 _LEDGER_FIELDS,
+                partition=("started_at", "MONTH"),  # old entries are removed by whole partitions, which is free
                 cluster=("stream", "batch_id"),
                 description="Which batches were loaded by which job; do not edit. Written by target-bigquery.",
             )

@@ -32,16 +32,46 @@ def _all_partitions(column: str, of: str = "") -> str:
     return f"({of}{quoted(column)} IS NULL OR {of}{quoted(column)} IS NOT NULL)"
 
 
-def ledger_entries(ledger: str) -> str:
-    """All entries of @stream, the oldest first."""
-    return f"SELECT batch_id, job_id, `rows`, started_at FROM {ledger} WHERE stream = @stream ORDER BY started_at"
+_ENTRIES = "SELECT batch_id, job_id, `rows`, started_at FROM {} WHERE stream = @stream AND "
 
 
 def ledger_entries_of(ledger: str) -> str:
     """The entries of @stream for the batches @ids."""
+    return f"{_ENTRIES.format(ledger)}batch_id IN UNNEST(@ids) ORDER BY started_at"
+
+
+def ledger_entries_between(ledger: str, most: int) -> str:
+    """The first entries of @stream from @first to @last for the table of @prefix, at most so many."""
     return (
-        f"SELECT batch_id, job_id, `rows`, started_at FROM {ledger} "
-        "WHERE stream = @stream AND batch_id IN UNNEST(@ids) ORDER BY started_at"
+        f"{_ENTRIES.format(ledger)}STARTS_WITH(job_id, @prefix) AND started_at BETWEEN @first AND @last "
+        f"ORDER BY started_at LIMIT {most:d}"
+    )
+
+
+def ledger_entries_of_job(ledger: str) -> str:
+    """The entries of @stream for @job, which were written together at @at."""
+    return f"{_ENTRIES.format(ledger)}started_at = @at AND job_id = @job"
+
+
+def has_ledger_entries(ledger: str) -> str:
+    """A row if @stream has entries of batches since @since for the table of @prefix."""
+    return (
+        f"SELECT 1 AS found FROM {ledger} WHERE stream = @stream AND batch_id != '' AND started_at >= @since "
+        "AND STARTS_WITH(job_id, @prefix) LIMIT 1"
+    )
+
+
+def delete_ledger_entries(ledger: str, prefix: int, days: int) -> str:
+    """Remove the entries of @streams that are older than some days, of jobs whose ids begin as one of @prefixes.
+
+    Args:
+        ledger: Quoted name of the ledger.
+        prefix: The length of each prefix.
+        days: How long entries are kept.
+    """
+    return (
+        f"DELETE FROM {ledger} WHERE stream IN UNNEST(@streams) AND SUBSTR(job_id, 1, {prefix:d}) IN UNNEST(@prefixes) "
+        f"AND started_at < TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL {days:d} DAY)"
     )
 
 

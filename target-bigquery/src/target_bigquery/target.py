@@ -19,7 +19,7 @@ from target_bigquery import connection, migrate
 from target_bigquery.answers import Table
 from target_bigquery.client import BigQuery
 from target_bigquery.config import SETTINGS, STORAGE_WRITE, Settings
-from target_bigquery.ledger import StreamLedger
+from target_bigquery.ledger import StreamLedger, remove_old
 from target_bigquery.load.files import Files
 from target_bigquery.load.processes import Processes
 from target_bigquery.load.rejected import Rejections
@@ -129,6 +129,8 @@ class TargetBigQuery(WarehouseTarget):
         """See `LoadTarget.process_endofpipe`."""
         super().process_endofpipe()
         self._write_down()
+        if (days := self.settings.ledger_keep_days) is not None:
+            self._remove_old_entries(days)
 
     def abandon(self, error: BaseException | None = None) -> None:
         """See `LoadTarget.abandon`."""
@@ -148,6 +150,21 @@ class TargetBigQuery(WarehouseTarget):
             TimeoutError,
         ) as error:  # it is loaded; a run that meets these batches will see it too
             self.logger.warning("What was committed could not be written down: %s", str(error) or "it took too long")
+        finally:
+            workers.stop()
+
+    def _remove_old_entries(self, days: int) -> None:
+        """Remove entries of this run's streams that are older than some days, by one query a dataset."""
+        by_client: dict[BigQuery, list[StreamLedger]] = {}
+        for ledger in self._ledgers.values():
+            if ledger.exists:
+                by_client.setdefault(ledger.client, []).append(ledger)
+        workers = Workers(1, "ledger")
+        try:
+            for client, ledgers in by_client.items():
+                workers.submit(remove_old, client, ledgers, days).result(GRACE_SECONDS)
+        except (SingerArrowError, TimeoutError) as error:  # everything is loaded, and the next run tries it again
+            self.logger.warning("Old entries of the ledger stay for now: %s", str(error) or "it took too long")
         finally:
             workers.stop()
 

@@ -91,6 +91,7 @@ SETTINGS: dict[str, Any] = {
     "max_batch_mb": LOADS["max_batch_mb"],
     "hard_delete": LOADS["hard_delete"],
     "replay": LOADS["replay"],
+    "ledger_keep_days": LOADS["ledger_keep_days"],
     "manifest_roots": LOADS["manifest_roots"],
     "clean_up_batch_files": LOADS["clean_up_batch_files"],
     "on_drift": LOADS["on_drift"],

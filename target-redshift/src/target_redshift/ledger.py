@@ -6,6 +6,8 @@ statement, because its snapshot of the ledger must be taken after it.
 
 Entries count for the stream's present table and its present contents: those older than the table are void, and so are
 all if the table is empty, which was then emptied on purpose.
+
+Only entries of batches that a run brings are read; see `BatchLookup`.
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from singer_arrow.errors import LoadError, NotFoundError
+from singer_arrow.singer.batch_lookup import PAGE, BatchLookup
 from singer_arrow.singer.names import LEDGER, distinct_table_name, table_name
 from target_redshift import sql
 from target_redshift.answers import Table
@@ -28,8 +32,6 @@ logger = logging.getLogger("target-redshift")
 MARK = "_sdc_load_"
 """Entries of loads, as against batches, begin so: by its own entry a load knows that it was committed."""
 _MARKS_LAST = timedelta(days=1)
-KEPT = 100_000
-"""Entries of a stream that are read at once, the newest; older ones are asked for one by one."""
 _AT_ONCE = 5_000
 """Entries in one statement, which takes 32,767 values."""
 
@@ -43,33 +45,59 @@ class StreamLedger:
         table: Its table, as it was when the run began with it.
 
     Attributes:
+        client: The schema.
         stream: What its entries, and those of its rows that are not loaded, call it; see `entry_name`.
     """
 
     def __init__(self, client: Redshift, stream: str, table: Table) -> None:
-        self._client = client
+        self.client = client
         self.stream = entry_name(stream, table.name)
         self._table = table
         self._quoted = client.quoted(LEDGER)
         self._lock = threading.Lock()
-        self._entries: dict[str, datetime] | None = None
-        self._has_all = False
+        self._lookup = BatchLookup(self._find, self._following)
+        self._is_tidy = False
+
+    def expect(self, batch_id: str) -> None:
+        """Look this batch up with the next one; see `BatchLookup.expect`."""
+        self._lookup.expect(batch_id)
 
     def loaded(self, batch_id: str) -> datetime | None:
-        """When the batch was loaded into the table as it is now, in UTC; None if it was not."""
-        when = self.tidy().get(batch_id)
-        return when if when or self._has_all else self._client.retried(lambda: self._ask(batch_id))
+        """Return when the batch was loaded into the table as it is now, in UTC.
 
-    def tidy(self) -> Mapping[str, datetime]:
-        """The newest entries, after those that count no more were removed, once a run, and before it adds rows."""
+        None if it was not, or if `loaded_of` is to find that out for its whole group; see `BatchLookup.early`.
+        """
+        self.tidy()
+        return self._lookup.early(batch_id)
+
+    def loaded_of(self, batches: Collection[str]) -> dict[str, datetime]:
+        """Return those of the batches that were loaded into the table as it is now, and when, in UTC."""
+        self.tidy()
+        return self._lookup.of(batches)
+
+    def tidy(self) -> None:
+        """Remove entries that count no more, once a run, and before it adds rows."""
         with self._lock:
-            if self._entries is None:
-                self._entries = self._client.retried(self._open)
-            return self._entries
+            if not self._is_tidy:
+                self.client.retried(self._tidy)
+                self._is_tidy = True
 
     def lock(self, session: Session) -> None:
-        """Wait for whoever is publishing in this schema; the first statement of a transaction that publishes."""
-        session.execute(sql.lock(self._quoted), what=f"Locking {self._client.path(LEDGER)}")
+        """Wait for whoever is publishing in this schema; the first statement of a transaction that publishes.
+
+        Raises:
+            LoadError: The ledger was dropped during this run.
+        """
+        path = self.client.path(LEDGER)
+        try:
+            session.execute(sql.lock(self._quoted), what=f"Locking {path}")
+        except NotFoundError as error:
+            msg = (
+                f"{error}. The ledger was dropped during this run, so it is not known any more which batches table "
+                f"{self.client.path(self._table.name)} has: before the next run, restore {path} from a snapshot or "
+                "empty the table"
+            )
+            raise LoadError(msg) from None
 
     def loaded_meanwhile(self, session: Session, batches: Collection[str]) -> dict[str, datetime]:
         """Which of the batches are loaded, and when; what is known to a transaction that has the lock is certain."""
@@ -78,7 +106,7 @@ class StreamLedger:
             answer = session.execute(
                 sql.ledger_entries_of(self._quoted, len(ids)),
                 [self.stream, *ids],
-                what=f"Reading {self._client.path(LEDGER)}",
+                what=f"Reading {self.client.path(LEDGER)}",
             )
             found.update({str(batch): at for batch, at in answer.rows if not self._is_void(at)})
         return found
@@ -92,54 +120,53 @@ class StreamLedger:
         """
         for ids in _chunks(batches):
             values: list[Any] = [v for batch in ids for v in (batch, self.stream, batches[batch])]
-            what = f"Writing to {self._client.path(LEDGER)}"
+            what = f"Writing to {self.client.path(LEDGER)}"
             session.execute(sql.add_ledger_entries(self._quoted, len(ids)), values, what=what)
 
     def remove_marks(self, session: Session) -> None:
         """Remove the entries of loads that nobody asks for any more; in a transaction that has the lock."""
-        what = f"Removing old marks from {self._client.path(LEDGER)}"
+        what = f"Removing old marks from {self.client.path(LEDGER)}"
         before = session.execute(sql.NOW, what=what).value - _MARKS_LAST
         session.execute(sql.delete_ledger_marks(self._quoted, MARK), [self.stream, before], what=what)
 
     def clear(self, session: Session) -> None:
         """Remove all entries, in the transaction that replaces the table's contents."""
-        what = f"Clearing {self._client.path(LEDGER)} of stream {self.stream!r}"
+        what = f"Clearing {self.client.path(LEDGER)} of stream {self.stream!r}"
         session.execute(sql.clear_ledger(self._quoted), [self.stream], what=what)
 
-    def _open(self) -> dict[str, datetime]:
-        """Read the entries; void ones are removed, under the lock, so that nobody is publishing meanwhile."""
-        entries = self._read()
-        if not entries:
-            return entries
-        if any(self._is_void(at) for at in entries.values()) or self._client.is_empty(self._table.name):
-            with self._client.session() as session:
+    def _tidy(self) -> None:
+        """Remove void entries, under the lock, so that no other run publishes meanwhile."""
+        what = f"Reading {self.client.path(LEDGER)}"
+        oldest = self.client.query(sql.oldest_entry(self._quoted, MARK), [self.stream], what=what).value
+        if oldest is not None and (self._is_void(oldest) or self.client.is_empty(self._table.name)):
+            with self.client.session() as session:
                 self._remove_void(session)
-            entries = self._read()
-        return entries
 
     def _remove_void(self, session: Session) -> None:
-        what = f"Removing void entries from {self._client.path(LEDGER)}"
+        what = f"Removing void entries from {self.client.path(LEDGER)}"
         with session.transaction(what):
             self.lock(session)
-            table = self._client.quoted(self._table.name)
+            table = self.client.quoted(self._table.name)
             if not session.execute(sql.has_rows(table), what=what).rows:
-                path = self._client.path(self._table.name)
+                path = self.client.path(self._table.name)
                 logger.info("Table %s is empty; batches that were loaded before are loaded again", path)
                 self.clear(session)
             elif self._table.created is not None:
                 values = [self.stream, self._table.created]
                 session.execute(sql.delete_ledger_entries(self._quoted), values, what=what)
 
-    def _read(self) -> dict[str, datetime]:
-        """The newest entries; void ones that are older than those stay, and count for nothing."""
-        what = f"Reading {self._client.path(LEDGER)}"
-        rows = self._client.query(sql.ledger_entries(self._quoted, MARK, KEPT), [self.stream], what=what).rows
-        self._has_all = len(rows) < KEPT
-        return {str(batch): at for batch, at in reversed(rows)}
+    def _find(self, batches: Sequence[str]) -> Mapping[str, datetime]:
+        def find() -> dict[str, datetime]:
+            with self.client.session() as session:
+                return self.loaded_meanwhile(session, batches)
 
-    def _ask(self, batch_id: str) -> datetime | None:
-        with self._client.session() as session:
-            return self.loaded_meanwhile(session, [batch_id]).get(batch_id)
+        return self.client.retried(find) if batches else {}
+
+    def _following(self, loaded_at: datetime) -> Mapping[str, datetime]:
+        """The entries of batches that were loaded at that time, and next."""
+        text, what = sql.ledger_entries_from(self._quoted, MARK, PAGE), f"Reading {self.client.path(LEDGER)}"
+        rows = self.client.query(text, [self.stream, loaded_at], what=what).rows
+        return {str(batch): at for batch, at in rows if not self._is_void(at)}
 
     def _is_void(self, loaded_at: datetime) -> bool:
         return self._table.created is not None and loaded_at < self._table.created
@@ -158,3 +185,21 @@ def entry_name(stream: str, table: str) -> str:
     """
     own = (table_name(stream, RULES), distinct_table_name(stream, RULES))
     return stream if table in own else f"{stream} in {table}"
+
+
+def remove_old(client: Redshift, streams: Collection[str], days: int) -> None:
+    """Remove the entries of streams that are older than some days.
+
+    An entry is committed with the rows of its batch, so none of them belongs to a load that is not finished.
+
+    Args:
+        client: The schema of the ledger.
+        streams: What the entries call them; see `entry_name`.
+        days: How long entries are kept.
+    """
+    what, ledger = f"Removing old entries from {client.path(LEDGER)}", client.quoted(LEDGER)
+    with client.session() as session, session.transaction(what):
+        session.execute(sql.lock(ledger), what=what)
+        before = session.execute(sql.NOW, what=what).value - timedelta(days=days)
+        for names in _chunks(streams):
+            session.execute(sql.delete_ledger_entries(ledger, len(names)), [*names, before], what=what)

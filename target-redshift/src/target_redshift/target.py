@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+from singer_arrow.errors import SingerArrowError
 from singer_arrow.singer.loads import Limits
 from singer_arrow.singer.names import REJECTED
 from singer_arrow.singer.warehouse import WarehouseTarget
@@ -14,7 +15,7 @@ from target_redshift import migrate
 from target_redshift.answers import Table
 from target_redshift.client import Redshift
 from target_redshift.config import REQUIRED, SETTINGS, Settings
-from target_redshift.ledger import StreamLedger
+from target_redshift.ledger import StreamLedger, remove_old
 from target_redshift.load.files import Files
 from target_redshift.load.rejected import Rejections
 from target_redshift.load.replacement import Replacement
@@ -115,6 +116,23 @@ class TargetRedshift(WarehouseTarget):
     def replacement(self, client: Redshift, table: str) -> Replacement:
         """What will replace a table's rows at the end of the run."""
         return self._replacements.setdefault(client.path(table), Replacement(client))
+
+    def process_endofpipe(self) -> None:
+        """See `LoadTarget.process_endofpipe`."""
+        super().process_endofpipe()
+        if (days := self.settings.ledger_keep_days) is not None:
+            self._remove_old_entries(days)
+
+    def _remove_old_entries(self, days: int) -> None:
+        """Remove entries of this run's streams that are older than some days, in one transaction a schema."""
+        streams: dict[Redshift, set[str]] = {}
+        for ledger in self._ledgers.values():
+            streams.setdefault(ledger.client, set()).add(ledger.stream)
+        try:
+            for client, names in streams.items():
+                remove_old(client, names, days)
+        except SingerArrowError as error:  # everything is loaded, and the next run tries it again
+            self.logger.warning("Old entries of the ledger stay for now: %s", error)
 
     def close(self) -> None:
         """See `LoadTarget.close`."""

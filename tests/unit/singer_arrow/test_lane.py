@@ -45,6 +45,9 @@ class KnowsOne(Lane[Way, Part]):
     def loaded(self, batch_id: str) -> datetime | None:
         return datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC) if batch_id == "known" else None
 
+    def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:
+        return {b: datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC) for b in batch_ids if b.startswith("found")}
+
 
 def lane(*, replay: bool = False) -> KnowsOne:
     return KnowsOne(Way(stream="rows", tally=Tally("rows"), logger=logging.getLogger("target-x"), replay_loads=replay))
@@ -64,6 +67,16 @@ def test_what_was_loaded_is_left_out_and_said(caplog: pytest.LogCaptureFixture) 
     assert said.startswith("Stream 'rows': batch known was loaded at 2026-01-02 03:04:05 UTC and is left out; to load")
     counts = some.way.tally.counts()
     assert (counts["skipped"], counts["files"]) == (1, 4)
+
+
+def test_what_turns_out_to_be_loaded_when_its_group_is_loaded_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    some = lane()
+    parts = [some.prepare(item(b)) for b in ("found-1", "new", None, "found-2")]
+    assert [part.item.batch_id for part in some.fresh(parts)] == ["new", None]
+    assert "batch found-2 was loaded at 2026-01-02 03:04:06 UTC and is left out" in caplog.messages[1]
+    assert some.way.tally.counts()["skipped"] == 2
+    assert lane(replay=True).fresh(parts) == parts
 
 
 def test_it_is_loaded_again_on_purpose() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from singer_arrow.errors import LoadError
+from singer_arrow.singer.batch_lookup import PAGE
 from target_bigquery import ledger as ledger_module
 from target_bigquery.answers import Answer, Job, Table
 from target_bigquery.ledger import FORGOTTEN, SETTLED, StreamLedger
@@ -36,6 +37,8 @@ class Server:
         self.streams: dict[str, WriteStream] = {}
         self.rows: Counter[str] = Counter()
         self.created = START
+        self.asked: list[int] = []
+        """How many entries each query of the ledger returned."""
         self._ticks = 0
 
     def now(self) -> datetime:
@@ -81,6 +84,17 @@ class WriteStream:
     committed: datetime | None = None
 
 
+def found(entry: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    """Whether a query with these parameters finds an entry; there is one stream."""
+    if "ids" in given:
+        return entry["batch_id"] in given["ids"]
+    if "since" in given:
+        return entry["batch_id"] != "" and entry["started_at"] >= given["since"]
+    if "first" in given:
+        return given["first"] <= entry["started_at"] <= given["last"]
+    return (entry["started_at"], entry["job_id"]) == (given["at"], given["job"])
+
+
 class Client:
     """What one process sees of the server; it may die or sleep before any request."""
 
@@ -110,8 +124,10 @@ class Client:
             if text.startswith("SELECT COUNT"):
                 return Answer([{"rows": self._server.rows.total()}], now)
             if text.startswith("SELECT"):
-                ids = given.get("ids")
-                return Answer([e for e in self._server.entries if ids is None or e["batch_id"] in ids], now)
+                rows = [e for e in self._server.entries if found(e, given)]
+                rows = rows[: int(text.rpartition("LIMIT ")[2])] if "LIMIT" in text else rows
+                self._server.asked.append(len(rows))
+                return Answer(rows, now)
         self.step()  # an entry's time is that of its statement's begin; it can be read only after its end
         if "''" in text:
             self.write("", given["job"], given["at"])
@@ -174,7 +190,10 @@ def run(server: Server, batches: Sequence[str], chance: random.Random, **client:
     rest = list(batches)
     while rest:
         size = chance.randint(1, 4)
+        for batch in rest[:size]:
+            ledger.expect(batch)
         group, rest = [b for b in rest[:size] if ledger.loaded(b) is None], rest[size:]
+        group = [b for b in group if b not in ledger.loaded_of(group)]
         stream, held = "", list[str]()
         while group:
             if chance.random() < 0.5 and held != group:
@@ -227,7 +246,7 @@ def test_each_batch_is_loaded_exactly_once(seed: int, monkeypatch: pytest.Monkey
     assert server.rows == Counter(batches)
     server.streams.clear()  # BigQuery forgets them; the last run has written down what was committed
     again = opened(server)
-    assert all(again.loaded(batch) is not None for batch in batches)
+    assert again.loaded_of(batches).keys() == set(batches)
 
 
 def entered(server: Server, batch: str, job_id: str) -> None:
@@ -244,7 +263,7 @@ def server() -> Server:
     """A server where batch `a` was entered for job `prefix_1`, which does not exist."""
     server = Server()
     server.rows["something"] = 1
-    entered(server, "a", f"{opened(server)._prefix}1")
+    entered(server, "a", f"{opened(server).prefix}1")
     return server
 
 
@@ -336,7 +355,7 @@ def test_a_claim_for_a_write_stream_that_is_forgotten_is_for_people(server: Serv
 
 def test_a_forgotten_write_stream_is_nobodys_question_where_the_batch_was_loaded_again(server: Server) -> None:
     server.insert(job_id(server), "query", claims="projects/p/datasets/d/tables/t/streams/x")
-    entered(server, "a", f"{opened(server)._prefix}2{SETTLED}")
+    entered(server, "a", f"{opened(server).prefix}2{SETTLED}")
     assert opened(server).loaded("a") is not None
 
 
@@ -350,3 +369,86 @@ def test_what_is_settled_is_written_with_the_next_entries_and_once(server: Serve
     settled = [e["batch_id"] for e in server.entries if e["job_id"] == f"{first}{SETTLED}"]
     assert settled == ["b", "c"]
     assert opened(server).loaded("b") is not None
+
+
+# What is read of a large ledger
+
+
+@pytest.fixture
+def large() -> Server:
+    """A server whose ledger has 20,000 batches that were loaded, by jobs of ten batches."""
+    server = Server()
+    prefix = opened(server).prefix
+    for job in range(2_000):
+        batches = [f"old-{10 * job + n}" for n in range(10)]
+        at = server.now()
+        server.entries += [
+            {"batch_id": batch, "job_id": f"{prefix}{job}", "rows": 1, "started_at": at} for batch in batches
+        ]
+        server.insert(f"{prefix}{job}", "load", batches)
+    return server
+
+
+def test_a_run_of_new_batches_reads_its_own_entries_alone(large: Server) -> None:
+    ledger = opened(large)
+    ledger.look()
+    for group in range(10):
+        batches = [f"new-{group}-{n}" for n in range(30)]
+        for batch in batches:
+            ledger.expect(batch)
+            assert ledger.loaded(batch) is None
+        assert ledger.loaded_of(batches) == {}
+        job_id, _ = ledger.begin(dict.fromkeys(batches, 1))
+        large.insert(job_id, "load", batches)
+    assert len(large.asked) == 22  # when it begins, its first batch; and twice a group: before and after its entries
+    assert sum(large.asked) == 10 * 30
+
+
+def test_batches_that_come_again_are_read_in_pages(large: Server) -> None:
+    ledger = opened(large)
+    for n in range(20_000):
+        assert ledger.loaded(f"old-{n}") is not None
+    assert len(large.asked) <= 1 + 2 * 20_000 / PAGE * 1.1
+    assert max(large.asked) == PAGE
+
+
+def test_batches_that_follow_loaded_ones_are_known_to_be_new(large: Server) -> None:
+    ledger = opened(large)
+    assert ledger.loaded("old-19999") is not None
+    assert ledger.loaded("new") is None
+    assert ledger.loaded_of(["new", "old-3"]).keys() == {"old-3"}
+    assert ledger.loaded("old-4") is not None  # an old one was found, so the next ones are looked up at once again
+
+
+def test_batches_that_were_announced_are_looked_up_together(large: Server) -> None:
+    ledger = opened(large)
+    for n in range(0, 20_000, 4_000):
+        ledger.expect(f"old-{n}")
+    ledger.look()
+    asked = len(large.asked)
+    assert all(ledger.loaded(f"old-{n}") for n in range(0, 20_000, 4_000))
+    assert len(large.asked) == asked == 2
+
+
+def test_all_entries_of_a_committed_write_stream_are_written_down(server: Server) -> None:
+    """Also those of its batches that the run has not met; BigQuery may have forgotten it when they come."""
+    server.entries.append(server.entries[0] | {"batch_id": "b"})
+    server.insert(job_id(server), "query", claims=server.opened(["a", "b"]))
+    ledger = opened(server)
+    assert ledger.loaded("a") is not None
+    ledger.write_down()
+    server.streams.clear()
+    assert opened(server).loaded("b") is not None
+    assert server.rows["b"] == 1
+
+
+def test_a_run_waits_for_a_job_whose_entry_appeared_after_it_began(server: Server) -> None:
+    ledger = opened(server)
+    ledger.look()
+    job = f"{ledger.prefix}2"
+    entered(server, "b", job)
+    inserted = threading.Timer(0.05, server.insert, (job, "load", ["b"]))
+    inserted.start()
+    assert ledger.loaded_of(["b"]).keys() == {"b"}
+    inserted.join()
+    assert server.rows["b"] == 1

@@ -69,7 +69,10 @@ def test_claims_say_which_write_stream_they_are_for() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        sql.ledger_entries("`l`"),
+        sql.ledger_entries_between("`l`", 5),
+        sql.ledger_entries_of_job("`l`"),
+        sql.has_ledger_entries("`l`"),
+        sql.delete_ledger_entries("`l`", 33, 400),
         sql.ledger_entries_of("`l`"),
         sql.add_ledger_mark("`l`"),
         sql.count_rows("`t`"),

@@ -107,6 +107,11 @@ LOADS: dict[str, dict[str, Any]] = {
         "skip",
         "load",
     ),
+    "ledger_keep_days": number(
+        "For how many days the ledger `_sdc_batches` keeps the entries of the run's streams; older ones are removed at "
+        "the end of a run. A batch without an entry is loaded again if it comes again. By default, all are kept.",
+        minimum=2,
+    ),
     "manifest_roots": {
         "type": ["array", "null"],
         "items": {"type": "string", "minLength": 1},
@@ -166,6 +171,7 @@ class LoadSettings:
     max_batch_bytes: int = 512 << 20
     hard_delete: bool = False
     replay_loads: bool = False
+    ledger_keep_days: int | None = None
     manifest_roots: Roots = field(default_factory=Roots)
     clean_up_batch_files: bool = False
     on_drift: str = EVOLVE
@@ -191,7 +197,7 @@ class LoadSettings:
         """
         plain = (
             *("load_method", "max_parallel_loads", "hard_delete", "on_drift", "clean_up_batch_files"),
-            *("on_bad_row", "max_bad_rows", "table_prefix", "tables"),
+            *("on_bad_row", "max_bad_rows", "table_prefix", "tables", "ledger_keep_days"),
         )
         for spec in given.get("tables", {}).values():
             place_in(spec)

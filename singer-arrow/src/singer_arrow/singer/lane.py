@@ -156,9 +156,29 @@ class Lane(abc.ABC, Generic[WayT, PartT]):
     def look(self) -> None:
         """See whether the table was emptied, before this run adds its first row; whoever keeps a ledger does so."""
 
-    def loaded(self, batch_id: str) -> datetime | None:  # noqa: ARG002 - whoever keeps a ledger looks there
-        """When the batch was loaded into the table as it is now, in UTC; None if it was not."""
+    def expect(self, batch_id: str) -> None:
+        """Announce a batch that `prepare` will get, so that the ledger is asked about several at once."""
+
+    def loaded(self, batch_id: str) -> datetime | None:  # noqa: ARG002 - lanes with a ledger override it
+        """Return when the batch was loaded into the table as it is now, in UTC.
+
+        None if it was not, or if that is decided later, by `loaded_of`: a ledger may look up groups instead of batches.
+        """
         return None
+
+    def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:  # noqa: ARG002 - lanes with a ledger override it
+        """Return those of a group's batches that were loaded into the table as it is now, and when, in UTC."""
+        return {}
+
+    def fresh(self, parts: Sequence[PartT]) -> list[PartT]:
+        """Return the parts of a group whose batches were not loaded before; the others are counted as left out."""
+        ids = [batch_id for part in parts if (batch_id := part.item.batch_id)]
+        if not ids or not self.leaves_out_loaded:
+            return list(parts)
+        loaded = self.loaded_of(ids)
+        for batch_id, when in loaded.items():
+            self.skip(batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC")
+        return [part for part in parts if part.item.batch_id not in loaded]
 
     def rejects(self, item: Item[Any]) -> Rejects | None:
         """What keeps the rows of an item that are not loaded; None: there may be none.

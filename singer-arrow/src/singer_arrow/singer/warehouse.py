@@ -222,6 +222,7 @@ class WarehouseSink(LoadSink):
                 self.target.checkpoints.close([token])
                 return
             self.target.claimed.add((self.stream_name, batch.batch_id))
+            self.lane.expect(batch.batch_id)
         item = Item(
             urls=batch.manifest,
             file_format=batch.format,

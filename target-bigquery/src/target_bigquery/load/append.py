@@ -22,9 +22,17 @@ class AppendOnly(Lane):
         """See the base."""
         self.way.ledger.look()
 
+    def expect(self, batch_id: str) -> None:
+        """See the base."""
+        self.way.ledger.expect(batch_id)
+
     def loaded(self, batch_id: str) -> datetime | None:
         """See the base."""
         return self.way.ledger.loaded(batch_id)
+
+    def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:
+        """See the base."""
+        return self.way.ledger.loaded_of(batch_ids)
 
     def stage(self, parts: Sequence[Part]) -> None:
         """Load a group."""

@@ -81,7 +81,7 @@ class Lane(lane.Lane[Way, Part]):
     def load_each(self, parts: Sequence[Part], load: Callable[[Sequence[Part]], None]) -> None:
         """Load a group into a table with the columns of the destination, by as many jobs as it takes."""
         try:
-            for some in self.way.files.per_job([p for p in parts if p.rows or p.rejects]):
+            for some in self.way.files.per_job(self.fresh([p for p in parts if p.rows or p.rejects])):
                 self.sifted(some, load, self.way.destination.load_fields)
         finally:
             self.way.files.discard(*parts)

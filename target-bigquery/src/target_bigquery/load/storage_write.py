@@ -66,8 +66,8 @@ class StreamedAppend(AppendOnly):
 
     def stage(self, parts: Sequence[Any]) -> None:
         """Load a group."""
-        ready, large = _sorted(parts)
         try:
+            ready, large = _sorted(self.fresh([p for p in parts if p.rows or p.rejects]))
             if large:
                 super().stage(large)
             self.put_aside(ready)

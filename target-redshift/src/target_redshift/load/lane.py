@@ -98,18 +98,27 @@ class Lane(lane.Lane[Way, Part]):
         """See the base."""
         self.way.ledger.tidy()
 
+    def expect(self, batch_id: str) -> None:
+        """See the base."""
+        self.way.ledger.expect(batch_id)
+
     def loaded(self, batch_id: str) -> datetime | None:
         """See the base."""
         return self.way.ledger.loaded(batch_id)
 
+    def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:
+        """See the base."""
+        return self.way.ledger.loaded_of(batch_ids)
+
     def stage(self, parts: Sequence[Part]) -> Group | None:
         """Put a group into staging tables."""
-        live = [p for p in parts if p.rows or p.rejects]
-        if not live:
-            self.way.files.discard(*parts)
-            return None
-        group = Group(live)
+        group = Group(list(parts))
         try:
+            group.parts = self.fresh([p for p in parts if p.rows or p.rejects])
+            kept = {id(part) for part in group.parts}
+            self.way.files.discard(*(p for p in parts if id(p) not in kept))
+            if not group.parts:
+                return None
             self.upload(group)
             self._until_done(group, lambda: self._sifted(group, lambda: self.staged(group)))
         except BaseException:

@@ -37,9 +37,10 @@ from target_redshift.sql.ledger import (
     create_ledger,
     delete_ledger_entries,
     delete_ledger_marks,
-    ledger_entries,
+    ledger_entries_from,
     ledger_entries_of,
     lock,
+    oldest_entry,
 )
 from target_redshift.sql.names import literal, quoted
 from target_redshift.sql.rejected import add_rejected, create_rejected, delete_rejected
@@ -122,7 +123,7 @@ __all__ = [
     "insert",
     "insert_all",
     "key_facts",
-    "ledger_entries",
+    "ledger_entries_from",
     "ledger_entries_of",
     "literal",
     "lock",
@@ -130,6 +131,7 @@ __all__ = [
     "mark_versions_deleted",
     "masked",
     "merge",
+    "oldest_entry",
     "quoted",
     "role_of",
     "set_query_group",

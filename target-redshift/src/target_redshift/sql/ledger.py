@@ -20,12 +20,9 @@ def lock(table: str) -> str:
     return f"LOCK TABLE {table}"
 
 
-def ledger_entries(ledger: str, prefix: str, most: int) -> str:
-    """The newest entries of stream %s but for those that begin with a prefix, at most so many."""
-    return (
-        f'SELECT "batch_id", "loaded_at" FROM {ledger} WHERE "stream" = %s AND LEFT("batch_id", {len(prefix):d}) <> '
-        f'{literal(prefix)} ORDER BY "loaded_at" DESC LIMIT {most:d}'
-    )
+def oldest_entry(ledger: str, prefix: str) -> str:
+    """The time of the oldest entry of stream %s but for those that begin with a prefix; null if there is none."""
+    return f'SELECT MIN("loaded_at") FROM {ledger} WHERE "stream" = %s AND {_lacks(prefix)}'
 
 
 def ledger_entries_of(ledger: str, count: int) -> str:
@@ -34,15 +31,28 @@ def ledger_entries_of(ledger: str, count: int) -> str:
     return f'SELECT "batch_id", "loaded_at" FROM {ledger} WHERE "stream" = %s AND "batch_id" IN ({ids})'
 
 
+def ledger_entries_from(ledger: str, prefix: str, most: int) -> str:
+    """The first entries of stream %s from %s on but for those that begin with a prefix, at most so many."""
+    return (
+        f'SELECT "batch_id", "loaded_at" FROM {ledger} WHERE "stream" = %s AND "loaded_at" >= %s AND {_lacks(prefix)} '
+        f'ORDER BY "loaded_at" LIMIT {most:d}'
+    )
+
+
+def _lacks(prefix: str) -> str:
+    return f'LEFT("batch_id", {len(prefix):d}) <> {literal(prefix)}'
+
+
 def add_ledger_entries(ledger: str, count: int) -> str:
     """Write `count` entries: batch %s, stream %s, rows %s, and the time at which the transaction began."""
     values = ", ".join(["(%s, %s, %s, SYSDATE)"] * count)
     return f'INSERT INTO {ledger} ("batch_id", "stream", "rows", "loaded_at") VALUES {values}'
 
 
-def delete_ledger_entries(ledger: str) -> str:
-    """Remove the entries of stream %s that are older than %s."""
-    return f'DELETE FROM {ledger} WHERE "stream" = %s AND "loaded_at" < %s'
+def delete_ledger_entries(ledger: str, count: int = 1) -> str:
+    """Remove the entries of `count` streams %s that are older than %s."""
+    streams = ", ".join(["%s"] * count)
+    return f'DELETE FROM {ledger} WHERE "stream" IN ({streams}) AND "loaded_at" < %s'
 
 
 def delete_ledger_marks(ledger: str, prefix: str) -> str:

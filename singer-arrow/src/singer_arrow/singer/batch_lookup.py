@@ -1,0 +1,81 @@
+"""Look batches up in a ledger by few queries, whose cost does not depend on how many entries the ledger has.
+
+A batch that a run sends again is best recognised before its files are read; for a new one it is early enough when its
+group is loaded. So a run begins by looking batches up as they arrive, as many at once as have arrived. After a query
+that finds none of its batches, the following ones are looked up group by group, until one is found again. A batch that
+is found is mostly followed by those that were loaded after it, so the next entries of the ledger are read with it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Generic, TypeVar
+
+FoundT = TypeVar("FoundT")
+
+PAGE = 2_000
+"""How many entries are read that follow a batch that was found."""
+
+
+class BatchLookup(Generic[FoundT]):
+    """What a ledger has about the batches of a run; safe to use from any thread.
+
+    Args:
+        find: Return what the ledger has about some batches, without those that it does not know.
+        following: Return what the ledger has about the batches that were entered next, at most `PAGE` entries.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[Sequence[str]], Mapping[str, FoundT]],
+        following: Callable[[FoundT], Mapping[str, FoundT]],
+    ) -> None:
+        self._find = find
+        self._following = following
+        self._asking = threading.Lock()
+        self._expected: deque[str] = deque()
+        self._answers: dict[str, FoundT | None] = {}
+        self._page: Mapping[str, FoundT] = {}
+        self._is_eager = True
+
+    def expect(self, batch_id: str) -> None:
+        """Look this batch up with the next one; returns at once."""
+        self._expected.append(batch_id)
+
+    def open(self) -> None:
+        """Look up the batches that are expected; asks the ledger even if there is none."""
+        with self._asking:
+            self._ask(())
+
+    def early(self, batch_id: str) -> FoundT | None:
+        """Return what is known about a batch before its group is loaded; None also if it was not looked up."""
+        if not self._is_known(batch_id) and self._is_eager:
+            with self._asking:
+                if not self._is_known(batch_id) and self._is_eager:  # another thread may have asked meanwhile
+                    self._ask((batch_id,))
+        return self._answers[batch_id] if batch_id in self._answers else self._page.get(batch_id)
+
+    def of(self, batch_ids: Collection[str]) -> dict[str, FoundT]:
+        """Return what the ledger has about some batches; those that were not looked up before are looked up now."""
+        with self._asking:
+            if not self._answers.keys() >= set(batch_ids):
+                self._ask(batch_ids)
+        answers = {batch_id: self._answers[batch_id] for batch_id in batch_ids}
+        return {batch_id: found for batch_id, found in answers.items() if found is not None}
+
+    def _is_known(self, batch_id: str) -> bool:
+        return batch_id in self._answers or batch_id in self._page
+
+    def _ask(self, batch_ids: Collection[str]) -> None:
+        """Look up batches, and with them those that are expected and not in the page; the lock is held."""
+        expected = [self._expected.popleft() for _ in range(len(self._expected))]
+        asked = dict.fromkeys([*batch_ids, *(b for b in expected if b not in self._page)])
+        ids = [batch_id for batch_id in asked if batch_id not in self._answers]
+        found = self._find(ids)
+        if last := next((batch_id for batch_id in reversed(ids) if batch_id in found), None):
+            self._page = self._following(found[last])
+        self._answers.update({batch_id: found.get(batch_id) for batch_id in ids})
+        if ids:
+            self._is_eager = last is not None
