@@ -87,9 +87,13 @@ class Merge(Remembering):
 
 
 class Replace(Remembering):
-    """overwrite."""
+    """overwrite; `finished` once the table is replaced."""
 
     deferred = True
+    finished = False
+
+    def finish(self) -> None:
+        self.finished = True
 
 
 LANES = {"append-only": Append, "upsert": Merge, "overwrite": Replace}

@@ -6,9 +6,10 @@ Operations say what a tap does; `Model.play` turns them into messages and follow
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from itertools import combinations
 from typing import Any
 
 import pyarrow as pa
@@ -79,7 +80,37 @@ class State:
     """A STATE."""
 
 
-Operation = Schema | Rows | Again | NewVersion | Activate | State
+@dataclass(frozen=True)
+class End:
+    """A STATE that marks the end of the stream."""
+
+    stream: str
+
+
+Operation = Schema | Rows | Again | NewVersion | Activate | State | End
+
+
+@dataclass(frozen=True)
+class Tap:
+    """How the tap of a run orders its messages, and marks the ends of its streams.
+
+    Attributes:
+        marks: whether it announces and writes end marks.
+        in_turn: whether it sends one stream after the other.
+        fails: streams that it does not finish.
+    """
+
+    marks: bool = False
+    in_turn: bool = False
+    fails: frozenset[str] = frozenset()
+
+    def order(self, operations: Sequence[Operation], schemas: Sequence[Schema]) -> list[Operation]:
+        """All operations of a run."""
+        ends = [End(s) for s in STREAMS if self.marks and s not in self.fails]
+        if not self.in_turn:
+            return [*schemas, *operations, *ends, State()]
+        every = [*schemas, *operations, *ends]
+        return [*(o for s in STREAMS for o in every if isinstance(o, State) or o.stream == s), State()]
 
 
 @dataclass
@@ -131,9 +162,13 @@ class Model:
         self._method, self._deletes, self._skips_known, self._batch = method, deletes, skips_known, batch
         self._streams: dict[str, Stream] = {}
         self._tokens, self.states = 0, -1
+        self.kept: set[str] = set()
+        """Streams whose tables the run must not replace."""
+        self.last_state: int | None = None
+        """The last STATE that the run writes."""
 
-    def play(self, operations: Iterable[Operation], schemas: Sequence[Schema]) -> list[Message]:
-        """The messages of one run that ends well; the tables are then as it leaves them."""
+    def play(self, operations: Sequence[Operation], schemas: Sequence[Schema], tap: Tap) -> list[Message]:
+        """The messages of one run; the tables are then as it leaves them."""
         messages: list[Message] = []
         for stream in self._streams.values():
             stream.history.clear()
@@ -141,11 +176,17 @@ class Model:
             stream.removed.clear()
             stream.replaced_by = None
             stream.before = Counter(row["tok"] for row in stream.table)
-        for operation in [*schemas, *operations, State()]:
+        for operation in tap.order(operations, schemas):
             messages += self._messages(operation)
-        for stream in self._streams.values():
-            if stream.replacement is not None:
-                stream.table, stream.replacement = stream.replacement, None
+        if tap.marks:
+            messages = [{**m, "end_of_stream": True} if m["type"] == "SCHEMA" else m for m in messages]
+        self.kept, end = kept_and_end(messages) if self._method == "overwrite" else (set(), len(messages))
+        left = [m["value"]["n"] for m in messages[:end] if m["type"] == "STATE"]
+        self.last_state = left[-1] if left else None
+        for name, stream in self._streams.items():
+            if stream.replacement is not None and name not in self.kept:
+                stream.table = stream.replacement
+            stream.replacement = None
         return messages
 
     def _messages(self, operation: Operation) -> list[Message]:
@@ -155,10 +196,9 @@ class Model:
                 known.schema = operation
                 return [schema(operation.stream, operation.columns)]
             case State():
-                self.states += 1
-                for stream in self._streams.values():
-                    stream.marks[self.states] = len(stream.history)
-                return [state(self.states)]
+                return [self._state()]
+            case End():
+                return [{**self._state(), "end_of_stream": operation.stream}]
             case NewVersion():
                 self._streams[operation.stream].version += 1
                 return []
@@ -168,6 +208,12 @@ class Model:
                 return self._again(self._streams[operation.stream], operation.number)
             case Rows():
                 return self._send(self._streams[operation.stream], operation)
+
+    def _state(self) -> Message:
+        self.states += 1
+        for stream in self._streams.values():
+            stream.marks[self.states] = len(stream.history)
+        return state(self.states)
 
     def _send(self, stream: Stream, operation: Rows) -> list[Message]:
         rows = []
@@ -245,7 +291,7 @@ class Model:
     def missing(self, stream: str, number: int, found: Sequence[tuple[int, int]]) -> list[Any]:
         """What a STATE of this run says is in the table and is not; of the keys and `tok`s that were found there."""
         known = self._streams[stream]
-        mark = known.marks[number]
+        mark = known.marks.get(number, 0)
         if self._method == "overwrite":
             wanted, there = Counter((row["id"], row["tok"]) for row in known.table), Counter(found)
             if known.replaced_by is not None and number >= known.replaced_by:
@@ -264,6 +310,29 @@ class Model:
             elif key in allowed:
                 allowed[key].add(token)
         return [key for key, tokens in allowed.items() if key not in went and there.get(key) not in tokens]
+
+
+def kept_and_end(messages: Sequence[Message]) -> tuple[set[str], int]:
+    """Which tables a run must not replace, as few as possible; and the message that no STATE may pass.
+
+    That is the first one of a kept table's stream. No other stream may lie on both sides of it.
+    """
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for place, message in enumerate(messages):
+        if message["type"] == "SCHEMA" and message.get("end_of_stream"):
+            first.setdefault(message["stream"], place)
+        if message["type"] != "STATE":
+            last.pop(message["stream"], None)
+        elif "end_of_stream" in message:
+            last[message["end_of_stream"]] = place
+    for count in range(len(first) + 1):
+        for kept in map(set, combinations(first, count)):
+            end = min((first[stream] for stream in kept), default=len(messages))
+            others = first.keys() - kept
+            if others <= last.keys() and all(last[s] < end or first[s] > end for s in others):
+                return kept, end
+    raise AssertionError
 
 
 def comparable(row: Mapping[str, Any], *, deleted: bool) -> tuple[Any, ...]:

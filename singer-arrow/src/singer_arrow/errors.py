@@ -12,7 +12,8 @@
     |-- RetriableError             a second try may succeed
     |   |-- ServiceError           the service was busy, unreachable or broke the connection
     |   |-- ConflictError          another run did the same work at the same time
-    |   `-- ObjectChangedError     the object was replaced or deleted while it was read
+    |   |-- ObjectChangedError     the object was replaced or deleted while it was read
+    |   `-- UnfinishedStreamError  the input ended before a stream whose table is to be replaced did
     `-- SkippableError             this object alone cannot be used
         |-- EmptyObjectError       it holds no byte
         `-- ArchivedError          it is in an archive, and nobody has restored it
@@ -191,6 +192,28 @@ class ConflictError(RetriableError):
 
 class ObjectChangedError(RetriableError):
     """The object was replaced or deleted after its reading began."""
+
+
+class UnfinishedStreamError(RetriableError):
+    """The input of a target ended before streams did whose tables were to be replaced.
+
+    Args:
+        unfinished: These streams.
+        interleaved: Streams that are complete, but whose tables could not be replaced without the others.
+    """
+
+    def __init__(self, unfinished: Sequence[str], interleaved: Sequence[str] = ()) -> None:
+        text = (
+            f"{_streams(unfinished)}: the input ended before the tap marked the end of the stream, so the table keeps "
+            "its former rows, and no STATE from within the stream was written. "
+        )
+        if interleaved:
+            text += f"{_streams(interleaved)}: kept too, because rows of unfinished streams came in between. "
+        super().__init__(f"{text}See the tap's log for the reason, then run both again")
+
+
+def _streams(names: Sequence[str]) -> str:
+    return f"Stream{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}"
 
 
 class SkippableError(SingerArrowError):

@@ -17,7 +17,7 @@ from singer_sdk import Stream, Tap
 from singer_sdk.helpers._batch import BaseBatchFileEncoding, BatchConfig, StorageTarget
 from singer_sdk.mapper import SameRecordTransform
 from singer_sdk.plugin_base import PluginBase, _ConfigInput
-from singer_sdk.singerlib import Schema
+from singer_sdk.singerlib import Schema, SchemaMessage, StateMessage
 from things_tap import BATCH, SCHEMA, TapThings, Things, sync
 
 from singer_arrow.errors import DataError
@@ -37,6 +37,11 @@ def parameters(function: Any) -> list[str]:
         (Stream._sync_records, ["self", "context", "write_messages"]),
         (Stream._write_record_message, ["self", "record"]),
         (Stream._finalize_state, ["self", "state"]),
+        (Stream.finalize_state_progress_markers, ["self", "state"]),
+        (Stream._generate_schema_messages, ["self"]),
+        (Stream._write_activate_version_message, ["self", "full_table_version"]),
+        (SchemaMessage, ["stream", "schema", "key_properties", "bookmark_properties"]),
+        (StateMessage, ["value"]),
         (Stream.post_process, ["self", "row", "context"]),
         (Stream.get_replication_key_signpost, ["self", "context"]),
         (Stream.get_batch_config, ["self", "config"]),
@@ -75,6 +80,7 @@ def test_batches_and_state_leave_as_the_stream_gives_them() -> None:
         BATCH.to_message(),
         BATCH.to_message(),
         {"type": "STATE", "value": {"bookmarks": {"things": {"done": 1}}}},
+        {"type": "STATE", "value": {"bookmarks": {"things": {"done": 1}}}, "end_of_stream": "things"},
     ]
 
 
@@ -87,6 +93,7 @@ def test_records_leave_with_state_in_between() -> None:
         ("STATE", {"bookmarks": {"things": {"done": 1}}}),
         ("RECORD", {"id": 2, "name": "n"}),
         ("STATE", {"bookmarks": {"things": {"done": 2}}}),
+        ("STATE", {"bookmarks": {"things": {"done": 2}}}),  # the end mark
     ]
 
 

@@ -53,6 +53,12 @@ class Checkpoints:
             self._open.add(self._next)
             return self._next
 
+    @property
+    def newest(self) -> int:
+        """The token that was opened last; 0 before the first."""
+        with self._lock:
+            return self._next
+
     def close(self, tokens: Iterable[int], then: Callable[[], None] | None = None) -> None:
         """The data of these tokens is durable.
 

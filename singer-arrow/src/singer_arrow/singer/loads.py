@@ -198,6 +198,11 @@ class Loads:
         with self._changed:
             self._deferred.setdefault(lane, []).append(([token], None))
 
+    def newest_token(self, lane: AnyLane) -> int:
+        """Return the newest token that waits for a deferred lane to be finished; 0 if none does."""
+        with self._changed:
+            return max((t for tokens, _ in self._deferred.get(lane, ()) for t in tokens), default=0)
+
     def tick(self) -> None:
         """Load groups that are old enough; call it about every second, from any thread."""
         now = time.monotonic()

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import traceback
 from collections.abc import Collection
 
+from singer_sdk.helpers._flattening import flatten_schema
 from singer_sdk.mapper import NULL_STRING, CustomStreamMap, SameRecordTransform, StreamMap
 
 _NAMES = {"_", "record", "config", "fake", "__stream_name__", "__original_stream_name__"}
@@ -48,3 +50,9 @@ def _is_flat(stream_map: StreamMap) -> bool:
     if not stream_map.flattening_enabled:
         return True
     return bool(stream_map.flatten_schema(stream_map.raw_schema) == stream_map.raw_schema)
+
+
+def was_flattening(error: Exception) -> bool:
+    """Whether an error was raised by the SDK's flattening, which expects a SCHEMA of a certain shape."""
+    frames = [frame.f_globals.get("__name__") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return frames[-1] == flatten_schema.__module__

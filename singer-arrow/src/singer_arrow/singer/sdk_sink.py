@@ -150,7 +150,7 @@ class LoadSink(BatchSink):
         super().setup()
         self.lane = self.open_lane()
         if self.lane.deferred:
-            self.target.deferred.append(self.lane)
+            self.target.finishing.defer(self.stream_name, self.lane)
         self.target.loads.check()  # from here on something ticks, also where a tap is slow
 
     def is_old(self, seconds: float) -> bool:

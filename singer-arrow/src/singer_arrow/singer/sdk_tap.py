@@ -26,6 +26,7 @@ from singer_sdk.singerlib import Catalog, CatalogEntry, Message, MetadataMapping
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import ConfigError, SingerArrowError
 from singer_arrow.singer.sdk import CheckedPlugin
+from singer_arrow.singer.sdk_stream_ends import MarkedStream
 from singer_arrow.singer.sdk_writer import LineWriter
 from singer_arrow.singer.settings import json_object
 
@@ -189,7 +190,7 @@ def _json_file(file: IO[str] | None, option: str) -> IO[str] | None:
     return io.StringIO(text)
 
 
-class ArrowStream(Stream):
+class ArrowStream(MarkedStream):
     """A stream that sends batch files, or records when those are wanted, and keeps its own STATE.
 
     STATE leaves when the stream says so, never in between. Records are the stream's rows; they are written as lines at

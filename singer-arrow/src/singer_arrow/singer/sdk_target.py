@@ -9,7 +9,6 @@ import abc
 import copy
 import sys
 import threading
-import traceback
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from singer_sdk import Sink, Target
-from singer_sdk.helpers._flattening import flatten_schema
 from singer_sdk.mapper import RemoveRecordTransform
 
 from singer_arrow.batch.message import Batch
@@ -26,17 +24,19 @@ from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.formats.protocol import Skipped
 from singer_arrow.formats.values import shorten
 from singer_arrow.singer.checkpoint import Checkpoints, State
+from singer_arrow.singer.finishing import Finishing
 from singer_arrow.singer.intake import Intake
-from singer_arrow.singer.loads import AnyLane, Limits, Loads
+from singer_arrow.singer.loads import Limits, Loads
 from singer_arrow.singer.row_by_row import records_of
 from singer_arrow.singer.sdk import CheckedPlugin
 from singer_arrow.singer.sdk_lines import WholeLines
-from singer_arrow.singer.sdk_maps import keeps_values
+from singer_arrow.singer.sdk_maps import keeps_values, was_flattening
 from singer_arrow.singer.sdk_reader import BAD_INPUT, LineReader
 from singer_arrow.singer.sdk_sink import LoadSink
 from singer_arrow.singer.shapes import check_schema, is_int64
 from singer_arrow.singer.stage import Remover
 from singer_arrow.singer.state_output import StateOutput
+from singer_arrow.singer.stream_ends import ended_stream, is_announced
 from singer_arrow.singer.tally import Tallies, Tally
 from singer_arrow.singer.ticker import tick
 from singer_arrow.temporary import TemporaryFolder
@@ -69,7 +69,6 @@ class LoadTarget(CheckedPlugin, Target):
         super().__init__(**kwargs)
         self.message_version: int | None = None
         self.max_parallelism = 1  # draining only closes a local file
-        self.deferred: list[AnyLane] = []  # also of sinks that the SDK has dropped meanwhile
         self._folder = TemporaryFolder(self.name)
         self.tallies = Tallies()
         self.messages = threading.RLock()
@@ -113,6 +112,11 @@ class LoadTarget(CheckedPlugin, Target):
     def checkpoints(self) -> Checkpoints:
         """What holds STATE back."""
         return Checkpoints(self._emit_state)
+
+    @cached_property
+    def finishing(self) -> Finishing:
+        """What replaces tables at the end of the input."""
+        return Finishing(self.checkpoints)
 
     @cached_property
     def loads(self) -> Loads:
@@ -248,13 +252,16 @@ class LoadTarget(CheckedPlugin, Target):
             try:
                 super()._process_schema_message(message_dict)
             except (TypeError, AttributeError, LookupError) as error:
-                if not _was_flattening(error):
+                if not was_flattening(error):
                     raise
                 why = f"({type(error).__name__}: {' '.join(str(error).split())})"
                 msg = f"SCHEMA of stream {stream!r} cannot be flattened {why}; mend it, or leave flattening out"
                 raise SchemaError(msg) from None
-            for stream_map in self.mapper.stream_maps[stream]:
+            maps = self.mapper.stream_maps[stream]
+            for stream_map in maps:
                 self._own_sink(stream_map)
+            if is_announced(message_dict):
+                self.finishing.begin(stream, [m.stream_alias for m in maps if not isinstance(m, RemoveRecordTransform)])
 
     def _own_sink(self, stream_map: StreamMap) -> Sink:
         """The sink of a stream, made for its own SCHEMA also where another stream of the same name came meanwhile."""
@@ -327,20 +334,34 @@ class LoadTarget(CheckedPlugin, Target):
         if "loads" in self.__dict__:
             self.loads.check()
         with self.messages:  # never the SDK's own STATE, which leaves when sinks are drained
+            if (stream := ended_stream(message_dict)) is not None:
+                self._end_stream(stream)
             self.intake.state(self._reader.number, message_dict["value"])
 
+    def _end_stream(self, stream: str) -> None:
+        """Note the end of a stream, once all of its rows have tokens; rows that come later get other ones."""
+        self.intake.flush()
+        for sink in self._load_sinks():
+            if sink.stream_name in self.finishing.tables_of(stream):
+                self.drain_one(sink)
+        self.finishing.end(stream)
+
     def process_endofpipe(self) -> None:
-        """Load what is left, finish what waited for the end, and hand out the last STATE."""
+        """Load what is left, finish what waited for the end, and hand out the last STATE.
+
+        Raises:
+            UnfinishedStreamError: Tables were kept because their streams did not end.
+        """
         with self.messages:
             self.intake.flush()
             for sink in self._load_sinks():
                 self.drain_one(sink)
             self.loads.wait()
-            for lane in self.deferred:
-                self.loads.finish(lane)
+            self.finishing.finish(self.loads)
             super().process_endofpipe()
         self.checkpoints.flush()
         self._output.check()  # the ticker may have found out a moment ago
+        self.finishing.check(self.logger)
         self.checkpoints.end()
         self.loads.stop(0)
         self.tallies.report(self.logger, self.metrics_logger)
@@ -388,9 +409,3 @@ def _put_aside(sinks: Sequence[Sink], url: str, skipped: Skipped) -> None:
     for sink in sinks:
         assert isinstance(sink, LoadSink)
         sink.put_aside(Rejected(url, skipped.position, skipped.column, skipped.reason, skipped.record))
-
-
-def _was_flattening(error: Exception) -> bool:
-    """Whether it was raised by the SDK's flattening, which takes a SCHEMA's shape for granted."""
-    frames = [frame.f_globals.get("__name__") for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return frames[-1] == flatten_schema.__module__

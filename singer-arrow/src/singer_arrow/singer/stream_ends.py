@@ -1,0 +1,100 @@
+"""Where streams begin and end in the input, and which tables may be replaced at its end. Pure.
+
+The end of the input is no proof that a stream is complete: Meltano, like any shell, closes a loader's input whatever
+the exit code of the extractor. Taps of this project therefore mark the end of each stream:
+
+- every SCHEMA message has the top-level key `"end_of_stream": true`: this tap marks the end of this stream;
+- once all of a stream was sent, one more STATE message with the current value has the top-level key
+  `"end_of_stream": "<name>"`, with the stream's name as in its SCHEMA, also if the stream had nothing new.
+
+Other targets ignore both keys. For a stream without the announcement, the end of the input counts as its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+KEY = "end_of_stream"
+"""The top-level key of SCHEMA and STATE messages."""
+
+
+def is_announced(schema_message: Mapping[str, Any]) -> bool:
+    """Whether a SCHEMA message announces that the end of its stream will be marked."""
+    return schema_message.get(KEY) is True
+
+
+def ended_stream(state_message: Mapping[str, Any]) -> str | None:
+    """The stream whose end a STATE message marks, if any."""
+    name = state_message.get(KEY)
+    return name if isinstance(name, str) else None
+
+
+@dataclass(slots=True)
+class Span:
+    """The part of the input that a stream takes, as tokens of `Checkpoints`.
+
+    Args:
+        first: The token of its first announcing SCHEMA; its rows have greater ones.
+        end: The last token before its end mark; None while the mark is missing.
+    """
+
+    first: int
+    end: int | None = None
+
+
+class StreamEnds:
+    """The spans of all announced streams of a run."""
+
+    def __init__(self) -> None:
+        self._spans: dict[str, Span] = {}
+
+    def begin(self, stream: str, token: int) -> None:
+        """Note an announcing SCHEMA; after an end mark, it begins the stream again, and another mark must follow."""
+        self._spans.setdefault(stream, Span(token)).end = None
+
+    def end(self, stream: str, token: int) -> None:
+        """Note an end mark; without an announcement it means nothing.
+
+        Args:
+            stream: Its name.
+            token: The last token before the mark.
+        """
+        if stream in self._spans:
+            self._spans[stream].end = token
+
+    def unfinished(self) -> list[str]:
+        """The announced streams without an end mark, in the order of the input."""
+        return [stream for stream, span in self._spans.items() if span.end is None]
+
+    def span(self, streams: Collection[str], last: int) -> Span | None:
+        """The span of a table that these streams go to; None if no stream of them is announced.
+
+        Args:
+            streams: Names of streams.
+            last: The last token of the table's rows. Rows after the end mark need another mark.
+        """
+        spans = [span for stream, span in self._spans.items() if stream in streams]
+        if not spans:
+            return None
+        ends = [span.end for span in spans if span.end is not None]
+        is_complete = len(ends) == len(spans) and last <= max(ends)
+        return Span(min(span.first for span in spans), max(ends) if is_complete else None)
+
+
+def kept_tables(spans: Mapping[str, Span]) -> set[str]:
+    """The tables that must not be replaced: those of unfinished streams, and those that share their STATE.
+
+    The rows of an unfinished stream never become durable, so the last STATE that leaves precedes the first of them. A
+    finished stream whose span that STATE would cut must wait too: the next run sends only the rest of it, which would
+    then replace all of it. Streams that are finished before that STATE, or begin after it, are replaced.
+    """
+    kept = {name for name, span in spans.items() if span.end is None}
+    while kept:
+        first = min(spans[name].first for name in kept)
+        cut = {n for n, s in spans.items() if n not in kept and s.end is not None and s.first < first <= s.end}
+        if not cut:
+            break
+        kept |= cut
+    return kept

@@ -1,0 +1,94 @@
+"""`tap-s3-files | target-...`, of which the tap may be killed at a certain message."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from subprocess import DEVNULL, PIPE
+from typing import IO, Any
+
+from local_cloud.programs import Programs
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where the tap is killed.
+
+    Args:
+        kind: The type of a message.
+        number: Which of these messages, from 1.
+        share: How much of its line reaches the target.
+    """
+
+    kind: str
+    number: int = 1
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class Piped:
+    """How both ended.
+
+    Args:
+        tap: The tap's exit code.
+        target: The target's exit code.
+        states: The STATEs that the target wrote.
+        log: The target's log.
+    """
+
+    tap: int
+    target: int
+    states: list[dict[str, Any]]
+    log: str
+
+
+def pipe(run: Programs, tap: dict[str, Any], program: str, target: dict[str, Any], cut: Cut | None = None) -> Piped:
+    """Run both to their ends, or kill the tap.
+
+    Args:
+        run: Runs them.
+        tap: Options of the tap: config, state, catalog.
+        program: The target.
+        target: Its settings besides those of the environment.
+        cut: Where the tap is killed; None: it is not.
+    """
+    with ExitStack() as files:
+        said, out, log = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+        reader = subprocess.Popen(
+            run.command("tap-s3-files", **tap), stdin=DEVNULL, stdout=PIPE, stderr=said, env=run.env
+        )
+        files.enter_context(reader)
+        writer = subprocess.Popen(
+            run.command(program, config=["ENV", target]),
+            stdin=PIPE if cut else reader.stdout,
+            stdout=out,
+            stderr=log,
+            env=run.env,
+        )
+        files.enter_context(writer)
+        assert reader.stdout is not None
+        if cut is not None:
+            assert writer.stdin is not None
+            _forward(reader, writer.stdin, cut)
+        reader.stdout.close()
+        codes = reader.wait(120), writer.wait(120)
+        out.seek(0)
+        log.seek(0)
+        return Piped(*codes, [json.loads(line) for line in out], log.read().decode())
+
+
+def _forward(reader: subprocess.Popen[bytes], target: IO[bytes], cut: Cut) -> None:
+    """Give the target what the tap writes before it is killed."""
+    seen = 0
+    assert reader.stdout is not None
+    for line in reader.stdout:
+        seen += json.loads(line)["type"] == cut.kind
+        if seen == cut.number:
+            reader.kill()
+            target.write(line[: round(len(line) * cut.share)])
+            break
+        target.write(line)
+    target.close()
