@@ -11,6 +11,7 @@
     |   `-- LoadError              the warehouse refused a load
     |-- RetriableError             a second try may succeed
     |   |-- ServiceError           the service was busy, unreachable or broke the connection
+    |   |   `-- ConflictError      another write to the same key was under way
     |   `-- ObjectChangedError     the object was replaced or deleted while it was read
     `-- SkippableError             this object alone cannot be used
         |-- EmptyObjectError       it holds no byte
@@ -182,6 +183,10 @@ class RetriableError(SingerArrowError):
 
 class ServiceError(RetriableError):
     """The service was busy, unreachable, or broke the connection, also after the client's own tries."""
+
+
+class ConflictError(ServiceError):
+    """A write was refused because another one to the same key was under way."""
 
 
 class ObjectChangedError(RetriableError):

@@ -46,7 +46,7 @@ class SegmentStore:
 
     def numbers(self) -> list[int]:
         """The numbers of all segments that exist, in order."""
-        found = self._storage.list(Url(self._folder.scheme, self._folder.bucket, self._folder.key + "/"), plain=True)
+        found = self._storage.list(Url(self._folder.scheme, self._folder.bucket, self._folder.key + "/"))
         return sorted(int(m[1]) for o in found if (m := _NAME.fullmatch(o.url.name)))
 
     def read(self, number: int) -> Segment:
@@ -107,7 +107,7 @@ class SegmentStore:
         if not listed:
             return
         gone = {f"{n:06d}" for n in listed}
-        found = self._storage.list(Url(self._folder.scheme, self._folder.bucket, self._folder.key + "/"), plain=True)
+        found = self._storage.list(Url(self._folder.scheme, self._folder.bucket, self._folder.key + "/"))
         self._storage.delete([o.url for o in found if o.url.name.partition("-")[0] in gone])
         self._storage.delete([self._url(n) for n in listed])
 
