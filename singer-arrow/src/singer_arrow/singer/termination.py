@@ -1,8 +1,8 @@
 """What a signal raises in the main thread, and the one line that reports it.
 
 A signal handler runs in the middle of whatever the main thread does, also of writing a line of the log. The stream is
-locked then, and another line from the same thread fails with `RuntimeError: reentrant call`. So handlers only raise; the
-line is logged where the run ends, outside of the handler.
+locked then, and another line from the same thread fails with `RuntimeError: reentrant call`. So handlers only raise,
+and the line is logged where the run ends, outside of the handler.
 """
 
 from __future__ import annotations
