@@ -1,5 +1,6 @@
 """Fixtures of all tests. What needs a service starts it on first use, once for each process that runs tests."""
 
+import json
 import os
 import shutil
 import tempfile
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from local_settings import LOCAL_BATCHES
 from redshift_client import Client, Lost, Open, opener
 from singer_lines import Batches
 from warehouses import WAREHOUSES, Warehouse
@@ -131,6 +133,8 @@ def schema(cloud: Cloud) -> Iterator[str]:
 def run(cloud: Cloud, dataset: str, schema: str, tmp_path: Path) -> Programs:
     """Runs our executables as processes whose environment is the local cloud, with this test's dataset and schema."""
     own = {"TARGET_BIGQUERY_DATASET": dataset, "TARGET_REDSHIFT_DEFAULT_TARGET_SCHEMA": schema}
+    local = json.dumps(LOCAL_BATCHES)
+    own |= {"TARGET_BIGQUERY_BATCH_CONFIG": local, "TARGET_REDSHIFT_BATCH_CONFIG": local}
     return Programs(cloud.environ() | own, tmp_path)
 
 

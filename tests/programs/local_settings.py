@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from typing import Any
 
 from local_cloud import Cloud
 
 Config = dict[str, Any]
+TEMPORARY = os.environ.get("PYTEST_DEBUG_TEMPROOT") or tempfile.gettempdir()
+"""The folder that has the temporary files of all tests in it."""
+LOCAL_BATCHES = {"encoding": {"format": "jsonl"}, "storage": {"root": TEMPORARY}}
+"""`batch_config` of a target that may load local batch files."""
 ONE_EACH = {"max_batch_mb": 0.000001}
 """A load for each batch."""
 
@@ -14,11 +20,13 @@ ONE_EACH = {"max_batch_mb": 0.000001}
 def of_bigquery(cloud: Cloud, **more: Any) -> Config:
     """Settings of target-bigquery, and these."""
     names = ("project", "api_endpoint", "storage_write_endpoint")
-    return {name: cloud.env[f"TARGET_BIGQUERY_{name.upper()}"] for name in names} | more
+    return (
+        {name: cloud.env[f"TARGET_BIGQUERY_{name.upper()}"] for name in names} | {"batch_config": LOCAL_BATCHES} | more
+    )
 
 
 def of_redshift(cloud: Cloud, **more: Any) -> Config:
     """Settings of target-redshift, and these."""
     names = ("host", "user", "password", "dbname", "s3_stage")
     texts = {name: cloud.env[f"TARGET_REDSHIFT_{name.upper()}"] for name in names}
-    return {**texts, "port": int(cloud.env["TARGET_REDSHIFT_PORT"]), "ssl": False} | more
+    return {**texts, "port": int(cloud.env["TARGET_REDSHIFT_PORT"]), "ssl": False, "batch_config": LOCAL_BATCHES} | more

@@ -42,6 +42,7 @@ class Request:
 
 Refusal = tuple[int, str, str]
 """Status, code and message of an answer that is an error."""
+FAILED: Refusal = (412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
 
 
 @dataclass
@@ -49,12 +50,14 @@ class SmallAws(Serving):
     """A running server: S3 with one bucket, STS, the portal of SSO at /federation, a container's credentials at /role.
 
     There are queues too, all of them empty. `changed` tells when objects were changed, by default at `CHANGED`.
+    `instead` gives the status and the body of an answer that replaces the usual one; None: the usual one.
     `requests` are those to S3 and SQS; `asked` the parameters of each request for credentials, which last `lifetime`
     seconds.
     """
 
     objects: dict[str, bytes] = field(default_factory=dict)
     refuse: Callable[[Request], Refusal | None] = lambda _: None
+    instead: Callable[[Request], tuple[int, bytes] | None] = lambda _: None
     lifetime: float = 3600
     page: int = 1000
     changed: dict[str, datetime] = field(default_factory=dict)
@@ -122,7 +125,15 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse((404, "NoSuchBucket", "The specified bucket does not exist"))
         if refusal := self.aws.refuse(request):
             return self._refuse(refusal)
+        if instead := self.aws.instead(request):
+            return self._answer(*instead)
+        if self.command == "PUT":
+            return self._put(request)
         return self._object(request) if key else self._list(query)
+
+    def do_PUT(self) -> None:
+        self.body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.do_GET()
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -148,9 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse((404, "NoSuchKey", "The specified key does not exist."))
         tag = f'"{md5(data).hexdigest()}"'
         if request.headers.get("if-match", tag) != tag:
-            return self._refuse(
-                (412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
-            )
+            return self._refuse(FAILED)
         headers = {
             "ETag": tag,
             "Last-Modified": self.aws.changed.get(request.key, CHANGED).strftime("%a, %d %b %Y %H:%M:%S GMT"),
@@ -161,6 +170,13 @@ class _Handler(BaseHTTPRequestHandler):
             headers["Content-Range"] = f"bytes {first}-{last - 1}/{len(data)}"
             return self._answer(206, data[first:last], headers)
         return self._answer(200, data, headers)
+
+    def _put(self, request: Request) -> None:
+        is_new = request.headers.get("if-none-match") == "*" or request.headers.get("x-goog-if-generation-match") == "0"
+        if is_new and request.key in self.aws.objects:
+            return self._refuse(FAILED)
+        self.aws.objects[request.key] = self.body
+        return self._answer(200, b"", {"ETag": f'"{md5(self.body).hexdigest()}"'})
 
     def _list(self, query: dict[str, str]) -> None:
         if "list-type" not in query:

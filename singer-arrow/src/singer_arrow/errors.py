@@ -11,7 +11,8 @@
     |   `-- LoadError              the warehouse refused a load
     |-- RetriableError             a second try may succeed
     |   |-- ServiceError           the service was busy, unreachable or broke the connection
-    |   |-- ConflictError          another run did the same work at the same time
+    |   |   `-- ConflictError      another write to the same key was under way
+    |   |-- SupersededError        another run did the same work at the same time
     |   |-- ObjectChangedError     the object was replaced or deleted while it was read
     |   `-- UnfinishedStreamError  the input ended before a stream whose table is to be replaced did
     `-- SkippableError             this object alone cannot be used
@@ -186,7 +187,11 @@ class ServiceError(RetriableError):
     """The service was busy, unreachable, or broke the connection, also after the client's own tries."""
 
 
-class ConflictError(RetriableError):
+class ConflictError(ServiceError):
+    """A write was refused because another one to the same key was under way."""
+
+
+class SupersededError(RetriableError):
     """Another run has written first what this run was going to write; a run that starts now follows it."""
 
 

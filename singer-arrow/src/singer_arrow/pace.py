@@ -103,7 +103,14 @@ PACE = Pace()
 _UNWANTED = "nobody waits for the answer any more"
 
 
-def persist(ask: Callable[[], T], name: object, *, pace: Pace = PACE, wanted: Callable[[], bool] = always) -> T:
+def persist(
+    ask: Callable[[], T],
+    name: object,
+    *,
+    pace: Pace = PACE,
+    wanted: Callable[[], bool] = always,
+    passing: Callable[[Exception], tuple[bool, bool]] | None = None,
+) -> T:
     """What a request gives that reads and changes nothing; one that fails in passing is asked again after a pause.
 
     Pauses are random, below a bound that doubles from 0.1 s to 10 s. No try begins later than `DEADLINE` after the
@@ -116,6 +123,8 @@ def persist(ask: Callable[[], T], name: object, *, pace: Pace = PACE, wanted: Ca
         pace: What it waits for.
         wanted: Whether anybody waits for the answer. Looked at several times a second while it waits itself; once
             nobody does, it is not asked again.
+        passing: Returns whether another try may help after an error, and whether the service asks to slow down;
+            by default its status decides, or that the connection broke.
 
     Raises:
         Exception: That of the last try, or the first that another try would not mend.
@@ -127,7 +136,7 @@ def persist(ask: Callable[[], T], name: object, *, pace: Pace = PACE, wanted: Ca
             try:
                 answer = ask()
             except Exception as error:
-                passes, is_slow = _told_by(error)
+                passes, is_slow = (passing or _told_by)(error)
                 if is_slow:
                     turn.slow_down()
                 broken += not is_slow

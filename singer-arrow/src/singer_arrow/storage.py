@@ -6,6 +6,7 @@ The one place where vendors' errors become ours. All methods may be called from 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import shutil
 import threading
@@ -18,11 +19,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 from singer_arrow import s3
 from singer_arrow.aws import AwsOptions
-from singer_arrow.errors import ConfigError, DataError, NotFoundError, ServiceError
+from singer_arrow.errors import ConfigError, ConflictError, DataError, NotFoundError, ServiceError
 from singer_arrow.kept import Kept
 from singer_arrow.object_info import Fetched, Lifetime, ObjectInfo
-from singer_arrow.pace import always, persist
-from singer_arrow.storage_errors import changed, is_not_encrypted, line, mapped
+from singer_arrow.pace import Pace, always, persist
+from singer_arrow.storage_errors import changed, conflict_of, is_not_encrypted, line, mapped
 from singer_arrow.stores import GoogleToken, Place, Reach, open_store
 from singer_arrow.urls import Url
 
@@ -58,24 +59,24 @@ class Storage:
         self.given_up = threading.Event()
         """Set: the run is over, and nothing that is read is asked for again."""
 
-    def list(self, prefix: Url, *, after: str = "", plain: bool = False) -> Iterator[ObjectInfo]:
+    def list(self, prefix: Url, *, after: str = "") -> Iterator[ObjectInfo]:
         """Every object whose key begins with the prefix, in no promised order; folder markers are left out.
+
+        A listing that breaks off is an error, also where the service answers `200` with something else than a page of
+        a listing. On Google Cloud Storage such an answer counts as the end only if the next one names no object either.
 
         Args:
             prefix: What keys begin with.
             after: Only objects with keys after this one, in the order of their bytes. Where the service lists in that
                 order (see `lists_in_order`), it is not asked for others.
-            plain: The prefix is that of a folder in which all keys are our own, so that S3 too is listed by obstore:
-                it takes a folder marker for an object, and refuses keys that are no paths.
 
         Raises:
             NotFoundError: The bucket does not exist.
+            ServiceError: The service did not answer with a whole listing.
         """
+        lists = {"s3": self._list_s3, "gs": self._list_twice}
         with mapped(prefix):
-            if prefix.scheme == "s3" and not plain:
-                yield from self._list_s3(prefix, after)
-            else:
-                yield from self._list(prefix, after)
+            yield from lists.get(prefix.scheme, self._list)(prefix, after)
 
     def _list_s3(self, prefix: Url, after: str) -> Iterator[ObjectInfo]:
         ordered = lists_in_order(prefix)
@@ -87,6 +88,21 @@ class Storage:
                     logger.warning("%s holds %d bytes, but its key is that of a folder; it is left out", url, told.size)
             elif ordered or (told.key > after and told.key.startswith(prefix.key)):
                 yield _told(url, told)
+
+    def _list_twice(self, prefix: Url, after: str) -> Iterator[ObjectInfo]:
+        """List until a request behind the last key gives no object, and make two requests at least.
+
+        obstore takes a page that is no listing, or that is cut and lacks the token of the next one, for the last page
+        of S3 and of Google; Azure's must have the element `Blobs`.
+        """
+        for count in itertools.count():
+            last = ""
+            for info in self._list(prefix, after):
+                last = info.url.key
+                yield info
+            if count and not last:
+                return
+            after = last or after
 
     def _list(self, prefix: Url, after: str) -> Iterator[ObjectInfo]:
         folder, _, name = prefix.key.rpartition("/")
@@ -186,7 +202,9 @@ class Storage:
         lifetime: Lifetime | None = None,
         parts: int = _PARTS,
     ) -> bool:
-        """Write an object at once, of bytes or of a local file, which stays: nobody ever sees a part of it.
+        """Write an object at once, of bytes or of a local file, which stays: no reader ever sees a part of it.
+
+        A write that is refused because of another one under way (409) is repeated, as S3 asks for.
 
         Args:
             url: Which object.
@@ -196,20 +214,34 @@ class Storage:
             parts: How many parts of a large file are sent at once; each is 16 MiB of memory.
 
         Returns:
-            Whether it was written: False if `if_absent` and there already is one.
-        """
-        from obstore.exceptions import AlreadyExistsError
+            Whether it was written. False only with `if_absent`: the object exists. It may be an earlier try of this
+            very call that wrote it, if the answer to that was lost; who wrote it shows only in its content.
 
+        Raises:
+            ServiceError: There was no answer, or always another write under way, also after further tries.
+        """
         self._make_folder(url)
         day = datetime.now(UTC).date() if lifetime and url.scheme == "gs" else None
-        tags = lifetime.tags if lifetime and url.scheme == "s3" else None
+        options: dict[str, Any] = {"tags": lifetime.tags if lifetime and url.scheme == "s3" else None}
+        options |= {"mode": "create" if if_absent else "overwrite", "chunk_size": _PART, "max_concurrency": parts}
         with mapped(url):
-            try:
-                mode: Any = "create" if if_absent else "overwrite"
-                store = self._store(url, day=day)
-                store.put(url.key, data, mode=mode, chunk_size=_PART, max_concurrency=parts, tags=tags)
-            except AlreadyExistsError:
-                return False
+            return persist(
+                lambda: self._put(url, data, day, options),
+                url,
+                pace=Pace(1),  # its own: uploads take long, and would take the places of reads
+                wanted=lambda: not self.given_up.is_set(),
+                passing=lambda error: (isinstance(error, ConflictError), False),  # obstore itself repeats the rest
+            )
+
+    def _put(self, url: Url, data: bytes | Path, day: date | None, options: Mapping[str, Any]) -> bool:
+        from obstore.exceptions import AlreadyExistsError
+
+        try:
+            self._store(url, day=day).put(url.key, data, **options)
+        except AlreadyExistsError as error:
+            if found := conflict_of(url, error, may_exist=options["mode"] == "create"):
+                raise found from None
+            return False
         return True
 
     def put_file(self, url: Url, path: Path) -> int:

@@ -11,6 +11,7 @@ from xml.etree.ElementTree import ParseError
 
 from singer_arrow.errors import (
     ArchivedError,
+    ConflictError,
     CredentialsError,
     DataError,
     EmptyObjectError,
@@ -39,6 +40,7 @@ _STATUS = re.compile(r"status code: \d{3}[\w ]*")
 _CODE = re.compile(r"<Code>(.*?)</Code>")
 _MESSAGE = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
 _NO_TOKEN = re.compile(r"credential provider: CredentialsError: (.*)", re.DOTALL)
+_EXISTS_ON_AZURE = "BlobAlreadyExists"
 _SHORTEST = 5
 """Characters of the shortest words that are looked for in answers."""
 
@@ -80,6 +82,24 @@ def is_not_encrypted(error: Exception) -> bool:
     """Whether S3 refused the customer's key because the object was written without; a HEAD is not told why."""
     text = str(error)
     return _NOT_ENCRYPTED.search(text) is not None or _NO_BODY.search(text) is not None
+
+
+def conflict_of(url: Url, error: Exception, *, may_exist: bool) -> ConflictError | None:
+    """The conflict that a service reports when obstore reports that an object exists; None: it does exist.
+
+    obstore takes every 409 for that. S3 and Google answer 409 if another write is under way (an existing object is a
+    412 there), Azure also if the object exists.
+
+    Args:
+        url: Of the object.
+        error: obstore's.
+        may_exist: Whether the write is one that an existing object refuses.
+    """
+    text = _told(url, str(error))
+    if may_exist and (not text.startswith("status code: 409") or _EXISTS_ON_AZURE in text):
+        return None
+    why = f"{url} cannot be written while something else writes it ({line(error)}); try again"
+    return ConflictError(why)
 
 
 def changed(url: Url) -> ObjectChangedError:

@@ -68,7 +68,7 @@ def convert(
             cuts are added to it.
 
     Raises:
-        ConflictError: Another run cuts the object elsewhere at the same time.
+        SupersededError: Another run cuts the object elsewhere at the same time.
         DataError: As `read` does; the steps before it are good.
     """
     maker = _Maker(job, task, batch)

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from singer_arrow.batch.encode import Part
-from singer_arrow.errors import ConflictError, DataError, EmptyObjectError, NotFoundError
+from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError, SupersededError
 from singer_arrow.formats import Place
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
@@ -90,14 +90,14 @@ class Cuts:
         """Make a cut durable.
 
         Raises:
-            ConflictError: Another run has cut the object elsewhere meanwhile.
+            SupersededError: Another run has cut the object elsewhere meanwhile.
         """
         url = self._url(cut.first_row)
         if not self._storage.put(url, json.dumps(asdict(cut)).encode(), if_absent=True):
             theirs = self._get(cut.first_row)
             if theirs is None or theirs.after != cut.after:
                 msg = f"{url} was written by another run of the stream at the same time; run again to follow it"
-                raise ConflictError(msg)
+                raise SupersededError(msg)
         self.known().append(cut)
 
     def placed(self, position: Position) -> Position:

@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.errors import ConflictError, DataError, EmptyObjectError, NotFoundError
+from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError, SupersededError
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from tap_s3_files import legacy_plans
@@ -142,7 +142,7 @@ class PlanLog:
         """Make a segment durable, under the number that it has.
 
         Raises:
-            ConflictError: Another run has taken the number.
+            SupersededError: Another run has taken the number.
         """
         if self._read_only:
             return
@@ -159,7 +159,7 @@ class PlanLog:
             if is_ours:
                 self._storage.delete([url])
             msg = f"{url} was written by another run of the stream meanwhile; nothing is lost: run again to follow it"
-            raise ConflictError(msg)
+            raise SupersededError(msg)
         self._compact()
 
     def cuts(self, segment: Segment, number: int, name: str) -> Cuts:

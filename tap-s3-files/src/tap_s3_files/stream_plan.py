@@ -138,7 +138,7 @@ class StreamPlan:
             listed: When their listing began, if they were listed.
 
         Raises:
-            ConflictError: Another run has planned meanwhile.
+            SupersededError: Another run has planned meanwhile.
         """
         for tasks in make_segments(make_tasks(objects, target_bytes=self._target_bytes)):
             after = watermark_after(self._before, tasks, listed if self.log is not None else None)

@@ -42,12 +42,16 @@ def open_client(settings: Settings, credentials: Any) -> Any:
     with _without_storage_api():
         from google.cloud import bigquery
 
+    from target_bigquery.dead_connections import end_dead_connections
+
     options = ClientOptions(api_endpoint=settings.api_endpoint) if settings.api_endpoint else None
-    return bigquery.Client(
+    client = bigquery.Client(
         project=settings.project,
         credentials=credentials,
         client_options=options,
     )
+    end_dead_connections(client._http)  # Google's library takes no option of sockets
+    return client
 
 
 @contextmanager

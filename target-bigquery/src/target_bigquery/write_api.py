@@ -231,16 +231,24 @@ def _open(bigquery: Connection) -> Any:
     from google.cloud.bigquery_storage_v1.services.big_query_write import BigQueryWriteClient
     from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
 
+    from target_bigquery.dead_connections import GRPC_OPTIONS
+
+    def channel(*args: Any, options: Sequence[tuple[str, int]], **more: Any) -> Any:
+        return BigQueryWriteGrpcTransport.create_channel(*args, options=[*options, *GRPC_OPTIONS], **more)
+
+    def transport(**options: Any) -> Any:
+        return BigQueryWriteGrpcTransport(**options, channel=channel)
+
     endpoint = bigquery.settings.storage_write_endpoint or ""
     if endpoint.startswith("http://"):
-        plain = [("grpc.max_send_message_length", -1), ("grpc.enable_http_proxy", 0)]
-        channel = grpc.insecure_channel(endpoint.removeprefix("http://").rstrip("/"), options=plain)
-        return BigQueryWriteClient(transport=BigQueryWriteGrpcTransport(channel=channel))
+        plain = [("grpc.max_send_message_length", -1), ("grpc.enable_http_proxy", 0), *GRPC_OPTIONS]
+        insecure = grpc.insecure_channel(endpoint.removeprefix("http://").rstrip("/"), options=plain)
+        return BigQueryWriteClient(transport=BigQueryWriteGrpcTransport(channel=insecure))
     host = endpoint.removeprefix("https://").rstrip("/")
     if not host:
-        return BigQueryWriteClient(credentials=bigquery.credentials)
+        return BigQueryWriteClient(credentials=bigquery.credentials, transport=transport)
     credentials = bigquery.credentials_for(host.partition(":")[0])
-    return BigQueryWriteClient(credentials=credentials, client_options={"api_endpoint": host})
+    return BigQueryWriteClient(credentials=credentials, transport=transport, client_options={"api_endpoint": host})
 
 
 def _messages(name: str, schema: bytes, requests: Sequence[Request]) -> Iterator[Any]:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, TypeVar
 
-from singer_arrow import aws
+from singer_arrow import aws, tcp
 from singer_arrow.errors import ConfigError, ServiceError, SingerArrowError
 from singer_arrow.singer.retries import Waiting, pauses
 from target_redshift import answers, sql
@@ -253,6 +253,10 @@ class Connection:
         except Exception as error:  # noqa: BLE001 - all of the driver's errors pass this boundary
             raise answers.mapped(error, what) from None
         self._was_reached = True
+        for (
+            option
+        ) in tcp.user_timeout():  # the driver sets keepalive alone, which does not count while data is on its way
+            driver._usock.setsockopt(*option)
         driver._usock.settimeout(None)  # a COPY may take hours, and the driver offers no other way to tell it so
         driver.autocommit = True
         session = Session(driver)

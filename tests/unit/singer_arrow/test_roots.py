@@ -8,6 +8,7 @@ import pytest
 
 from singer_arrow.batch.roots import Roots
 from singer_arrow.errors import ConfigError, DataError
+from singer_arrow.singer.declare import LoadSettings
 
 
 def refused(roots: list[str], url: str) -> bool:
@@ -36,7 +37,6 @@ def refused(roots: list[str], url: str) -> bool:
 def test_what_is_below_a_root(root: str, url: str) -> None:
     assert not refused([root], url)
     assert not refused(["s3://other", root], url)
-    assert not refused([], url)
 
 
 @pytest.mark.parametrize(
@@ -133,3 +133,89 @@ def test_a_root_that_names_no_place_is_told_without_its_password() -> None:
 def test_a_local_root_with_a_percent_sign_holds_what_is_in_it(tmp_path: Path) -> None:
     assert not refused([f"{tmp_path}/a%20b"], f"{tmp_path}/a%20b/1.parquet")
     assert refused([f"{tmp_path}/a%20b"], f"file://{tmp_path}/a%20b/1.parquet")
+
+
+def default_error(url: str, own: str | None = None) -> str:
+    """Why a file is refused where no root is set; empty: it is not."""
+    try:
+        Roots.parse([], own).check("rows", [url])
+    except DataError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("url", ["s3://b/k", "s3a://b/../k", "gs://b/k", "gcs://b/k", "az://b/k", "abfss://b/k"])
+def test_without_roots_files_may_be_on_object_storage(url: str) -> None:
+    assert not default_error(url)
+    assert not default_error(url, "/data")
+
+
+@pytest.mark.parametrize(
+    "url", ["/etc/passwd", "file:///etc/passwd", "file:/etc/passwd", "local:///etc/passwd", "FILE:///etc/passwd"]
+)
+@pytest.mark.parametrize("own", [None, "", "s3://bucket/etc", "https://host/etc", "/data", "/et", "/etc/p"])
+def test_without_roots_local_files_are_refused(url: str, own: str | None) -> None:
+    assert "is a local file outside of the target's own batch_config.storage.root" in default_error(url, own)
+
+
+def test_the_error_of_a_local_file_names_the_settings(tmp_path: Path) -> None:
+    place = tmp_path.resolve()
+    url = (place / "x" / "1.parquet").as_uri()
+    advice = f". If the tap may write there, set that to '{place}/x', or set manifest_roots, with '{place}/x' in it"
+    start = f"'{url}' in the manifest of stream 'rows' is a local file outside of the target's own "
+    assert default_error(url) == f"{start}batch_config.storage.root (which is not set){advice}"
+    assert default_error(url, "/data") == f"{start}batch_config.storage.root (file:///data){advice}"
+    assert not default_error(url, f"{place}/x")
+    assert not refused([f"{place}/x"], url)
+
+
+def test_without_roots_servers_are_refused() -> None:
+    for scheme in ("http", "https", "ftp", "sftp", "hdfs", "webhdfs"):
+        assert default_error(f"{scheme}://user:SECRET@127.0.0.1:80/x?SECRET", "/data") == (
+            f"'{scheme}://127.0.0.1:80/x' in the manifest of stream 'rows' is not on object storage (s3, gs, az). "
+            f"If the tap may write there, set manifest_roots, with '{scheme}://127.0.0.1:80' in it"
+        )
+        assert not refused([f"{scheme}://host"], f"{scheme}://host/x")
+
+
+def test_links_and_dots_do_not_lead_out_of_the_own_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside, outside = tmp_path / "own", tmp_path / "own-not"
+    for folder in (inside, outside):
+        folder.mkdir()
+        (folder / "1.parquet").touch()
+    (inside / "link").symlink_to(outside)
+    (inside / "file").symlink_to(outside / "1.parquet")
+    monkeypatch.chdir(tmp_path)
+    for own in (str(inside), inside.as_uri(), "own", "file://own", f"{inside}/"):
+        assert not default_error(f"{inside}/1.parquet", own)
+        assert not default_error("file://own/1.parquet", own)
+        for wrong in (
+            *(f"{outside}/1.parquet", f"{inside}/../own-not/1.parquet", f"{inside}/link/1.parquet", f"{inside}/file"),
+            *(inside.as_uri() + "/%2e%2e/own-not/1.parquet", "own-not/1.parquet", "/"),
+        ):
+            assert "is a local file outside of" in default_error(wrong, own), wrong
+
+
+@pytest.mark.parametrize("url", ["", " ", "s3://", "file:///a\0b", "http://"])
+def test_without_roots_what_names_no_place_is_refused(url: str) -> None:
+    assert "in the manifest of stream 'rows' names no place" in default_error(url, "/")
+
+
+def test_roots_that_are_set_are_all_there_are() -> None:
+    roots = Roots.parse(["s3://bucket/ab"], "/data")
+    for url in ("/data/1.parquet", "s3://other/1.parquet"):
+        with pytest.raises(DataError, match="is outside of manifest_roots"):
+            roots.check("rows", [url])
+
+
+def test_the_root_is_that_of_the_targets_own_batch_config() -> None:
+    def roots(**given: object) -> Roots:
+        found = LoadSettings.load_arguments(given)["manifest_roots"]
+        assert isinstance(found, Roots)
+        return found
+
+    local = {"encoding": {"format": "jsonl"}, "storage": {"root": "file:///data"}}
+    roots(batch_config=local).check("rows", ["/data/1"])
+    for given in ({}, {"batch_config": None}, {"batch_config": {}}, {"batch_config": {"storage": None}}):
+        with pytest.raises(DataError, match="which is not set"):
+            roots(**given).check("rows", ["/data/1"])

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from google.api_core import exceptions as api
 from google.auth.credentials import AnonymousCredentials
+from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
 
 from singer_arrow.errors import CredentialsError, LoadError
 from target_bigquery import write_api
 from target_bigquery.config import Settings
 from target_bigquery.connection import Connection
+from target_bigquery.dead_connections import GRPC_OPTIONS
 from target_bigquery.write_api import WriteApi
 from target_bigquery.write_errors import Kind, WriteError
 
@@ -79,3 +81,22 @@ def test_write_streams_are_told_as_their_table() -> None:
     assert isinstance(error, WriteError)
     assert error.kind is Kind.ANEW
     assert str(error) == "Writing: OFFSET_OUT_OF_RANGE: beyond the end"
+
+
+def test_a_connection_with_tls_is_pinged(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, create = list[dict[str, Any]](), BigQueryWriteGrpcTransport.create_channel
+
+    def channel(*args: Any, **more: Any) -> Any:
+        opened.append(dict(more["options"]))
+        return create(*args, **more)
+
+    monkeypatch.setattr(BigQueryWriteGrpcTransport, "create_channel", channel)
+    bigquery = Connection(Settings("p", "d", credentials_path="key.json"))
+    bigquery.__dict__["credentials"] = AnonymousCredentials()
+    writes = WriteApi(bigquery)
+    try:
+        assert writes.client is not None
+        assert dict(GRPC_OPTIONS).items() <= opened[0].items()
+        assert opened[0]["grpc.max_send_message_length"] == -1
+    finally:
+        writes.close()

@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from singer_arrow.errors import SingerArrowError, is_of_disk
 from singer_arrow.memory import keep_small
 from singer_arrow.singer.lean import import_sdk
+from singer_arrow.singer.termination import Terminated
 
 SDK = "singer_sdk"
 
@@ -23,7 +24,7 @@ def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
     What fails on purpose (a SingerArrowError, the SDK's own complaints), or for want of room on the local disk, is told
     in one line on standard error, and the process ends with exit code 1. A traceback is added only when the log level
     is debug (`LOG_LEVEL`, `LOGLEVEL` or the connector's own `<NAME>_LOGLEVEL`). Anything else is a bug and shows its
-    traceback.
+    traceback. A signal ends the process with exit code 128 + its number, after one line too.
 
     Args:
         name: Of the executable, and of the package that holds it.
@@ -36,6 +37,9 @@ def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
     try:
         import_sdk()
         load()()
+    except Terminated as ended:
+        ended.log(logging.getLogger(name))
+        raise
     except Exception as error:
         lines = _lines(error)
         if not lines:

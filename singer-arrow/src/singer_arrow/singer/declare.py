@@ -117,8 +117,8 @@ LOADS: dict[str, dict[str, Any]] = {
         "items": {"type": "string", "minLength": 1},
         "default": [],
         "description": "Buckets and folders, such as `s3://bucket/folder` or `/local/folder`, that all files of "
-        "BATCH messages must be in; others are refused, even if reached through `..` or links. Empty: they may "
-        "be anywhere.",
+        "BATCH messages must be in; others are refused, even if reached through `..` or links. Empty: anywhere on S3, "
+        "Google Cloud Storage and Azure, and local files below the target's own batch_config.storage.root.",
     },
     "clean_up_batch_files": flag(
         "Remove the files of BATCH messages once their rows are loaded and the STATE behind them is out. Requires "
@@ -212,7 +212,7 @@ class LoadSettings:
             "max_batch_age_seconds": float(given.get("max_batch_age_seconds", 60)),
             "max_batch_bytes": int(given.get("max_batch_mb", 512) * (1 << 20)),
             "replay_loads": given.get("replay") == "load",
-            "manifest_roots": Roots.parse(given.get("manifest_roots", ())),
+            "manifest_roots": Roots.parse(given.get("manifest_roots", ()), _storage_of(given).get("root")),
         }
 
     def schema_of(self, stream: str) -> str | None:
@@ -277,7 +277,7 @@ def storage_options(batch_config: Mapping[str, Any] | None) -> AwsOptions:
     Raises:
         ConfigError: Half of a key pair is missing.
     """
-    params = ((batch_config or {}).get("storage") or {}).get("params") or {}
+    params = _storage_of({"batch_config": batch_config}).get("params") or {}
     if bool(params.get("key")) != bool(params.get("secret")):
         msg = "Settings 'key' and 'secret' of 'batch_config.storage.params' belong together; give both or neither"
         raise ConfigError(msg)
@@ -293,6 +293,12 @@ def storage_options(batch_config: Mapping[str, Any] | None) -> AwsOptions:
             "region": client.get("region_name"),
         }
     )
+
+
+def _storage_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The SDK's `batch_config.storage`."""
+    storage: Mapping[str, Any] | None = (given.get("batch_config") or {}).get("storage")
+    return storage or {}
 
 
 def given_settings(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from singer_arrow.singer.sdk import CheckedPlugin
 from singer_arrow.singer.sdk_stream_ends import MarkedStream
 from singer_arrow.singer.sdk_writer import LineWriter
 from singer_arrow.singer.settings import json_object
+from singer_arrow.singer.termination import Terminated
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -164,10 +165,9 @@ class ArrowTap(CheckedPlugin, Tap):
         )
 
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the SDK's signature
-        self.logger.info("Received signal %d; the next run goes on from the last STATE", signum)
         writer = self.message_writer
         if not isinstance(writer, LineWriter):
-            sys.exit(128 + signum)
+            raise Terminated(signum)
         writer.stop(signum)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import abc
 import copy
-import sys
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
@@ -38,6 +37,7 @@ from singer_arrow.singer.stage import Remover
 from singer_arrow.singer.state_output import StateOutput
 from singer_arrow.singer.stream_ends import ended_stream, is_announced
 from singer_arrow.singer.tally import Tallies, Tally
+from singer_arrow.singer.termination import Terminated
 from singer_arrow.singer.ticker import tick
 from singer_arrow.temporary import TemporaryFolder
 
@@ -209,6 +209,8 @@ class LoadTarget(CheckedPlugin, Target):
             DataError: Another message, before that one, is bad too.
         """
         self._is_ending = True
+        if isinstance(error, Terminated):
+            error.log(self.logger)
         try:
             if isinstance(error, BAD_INPUT) and not self.loads.is_over:
                 self._load_what_came(error)
@@ -369,8 +371,7 @@ class LoadTarget(CheckedPlugin, Target):
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the SDK's signature
         """Unwind to `invoke`, which ends the run; a second signal ends the waiting."""
         self._is_ending = True  # before anything unwinds: what is in the middle of something is nobody's any more
-        self.logger.info("Received signal %d", signum)
-        sys.exit(128 + signum)
+        raise Terminated(signum)
 
     def _emit_state(self, state: State) -> None:
         self._output.write(state)

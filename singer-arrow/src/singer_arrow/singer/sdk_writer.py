@@ -13,7 +13,9 @@ from singer_sdk.singerlib import Message
 
 from singer_arrow.errors import ServiceError
 from singer_arrow.singer.sdk import discard_output
+from singer_arrow.singer.termination import Terminated
 
+_ADVICE = "; the next run continues from the last STATE"
 _PIPE_BYTES = 1 << 20
 _WRITE_BYTES = 1 << 20
 """At once, so that a signal need not wait for a slow reader to take a whole block."""
@@ -94,7 +96,7 @@ class LineWriter(SingerWriter):
 
     def _end_if_told(self) -> None:
         if self._signal:
-            sys.exit(128 + self._signal)
+            raise Terminated(self._signal, _ADVICE)
 
 
 def _line_end(data: memoryview, at: int) -> int:

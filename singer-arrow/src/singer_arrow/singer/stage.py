@@ -92,7 +92,7 @@ class Stage:
         before = datetime.now(UTC) - LEFTOVER
         runs = Url(self._runs.scheme, self._runs.bucket, f"{self._runs.key}/")
         try:
-            old = [o.url for o in self._storage.list(runs, plain=True) if o.modified < before]
+            old = [o.url for o in self._storage.list(runs) if o.modified < before]
         except SingerArrowError as error:
             self._logger.debug("Leftovers could not be listed: %s", error)
             return
