@@ -13,7 +13,6 @@ from benchmarks.case import Facts
 from benchmarks.harness import BenchmarkError, Command, Measured
 from benchmarks.workbench import Workbench
 
-
 LOCAL_BATCHES = {"encoding": {"format": "parquet"}, "storage": {"root": "/"}}
 """`batch_config` of a target that may load any local batch file."""
 
