@@ -13,6 +13,9 @@ from benchmarks.case import Facts
 from benchmarks.harness import BenchmarkError, Command, Measured
 from benchmarks.workbench import Workbench
 
+LOCAL_BATCHES = {"encoding": {"format": "parquet"}, "storage": {"root": "/"}}
+"""`batch_config` of a target that may load any local batch file."""
+
 
 def tap(bench: Workbench, folder: Path, config: Mapping[str, Any]) -> Command:
     """tap-s3-files with a configuration, which is written to the folder; it discovers its schema by itself."""
@@ -21,14 +24,16 @@ def tap(bench: Workbench, folder: Path, config: Mapping[str, Any]) -> Command:
 
 def target(bench: Workbench, folder: Path, config: Mapping[str, Any], stdin: Path | None = None) -> Command:
     """target-bigquery for the local BigQuery, with a dataset of its own."""
-    path = _written(folder / "target.json", config)
+    path = _written(folder / "target.json", {"batch_config": LOCAL_BATCHES, **config})
     env = bench.env | {"TARGET_BIGQUERY_DATASET": dataset_of(folder)}
     return Command([bench.executable("target-bigquery"), "--config=ENV", "--config", path], env, stdin)
 
 
 def redshift_target(bench: Workbench, folder: Path, config: Mapping[str, Any], stdin: Path, **env: str) -> Command:
     """target-redshift for the local Redshift, with a schema of its own; `env` is laid over the environment."""
-    path = _written(folder / "target.json", {"default_target_schema": dataset_of(folder), **config})
+    path = _written(
+        folder / "target.json", {"default_target_schema": dataset_of(folder), "batch_config": LOCAL_BATCHES, **config}
+    )
     return Command([bench.executable("target-redshift"), "--config=ENV", "--config", path], bench.env | env, stdin)
 
 

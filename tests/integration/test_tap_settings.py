@@ -40,7 +40,7 @@ def test_rules_for_bad_rows_apply_to_what_is_planned_already(source: Source) -> 
     assert [r["id"] for r in source.rows(first)] == [1, 3]
     failing = source.config(batch_config=source.batches(), stream={**types, "on_bad_row": "fail"})
     ran = source.tap("tap-s3-files", config=failing)
-    assert ran.returncode == 1
+    assert ran.code == 1
     assert "'twenty' is not an integer" in ran.stderr
     rescuing = source.config(batch_config=source.batches(), stream={**types, "on_bad_row": "rescue"})
     again = source.run(rescuing)

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from bigquery_traces import load_jobs
+from local_settings import GONE
 from singer_lines import Batches, batch_of, load, record, rows, schema, state, states
 
 from local_cloud import Cloud
@@ -264,8 +265,8 @@ def test_record_metadata(config: Config, batch: Batches, table: Any) -> None:
 
 
 def test_a_missing_file(config: Config, batch: Batches, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [schema(), batch(rows(0, 2)), state(1), batch_of("file:///nowhere/gone.parquet", "parquet"), state(2)]
-    with pytest.raises(NotFoundError, match=r"file:///nowhere/gone\.parquet.*a batch file of the manifest is missing"):
+    lines = [schema(), batch(rows(0, 2)), state(1), batch_of(GONE, "parquet"), state(2)]
+    with pytest.raises(NotFoundError, match=r"/nowhere/gone\.parquet.*a batch file of the manifest is missing"):
         load(lines, config)
     assert 2 not in states(capsys.readouterr().out)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from local_settings import GONE
 from singer_lines import COLUMNS, Batches, activate, batch_of, load, record, rows, schema, state, states
 
 from singer_arrow.errors import DataError, NotFoundError, SchemaError
@@ -71,7 +72,7 @@ def test_overwrite_replaces_all_at_once_at_the_end(
     assert states(capsys.readouterr().out) == [3, 4]
     with pytest.raises(NotFoundError):
         load(
-            [schema(), batch(rows(20, 2)), state(5), batch_of("file:///nowhere/gone.parquet", "parquet"), state(6)],
+            [schema(), batch(rows(20, 2)), state(5), batch_of(GONE, "parquet"), state(6)],
             config,
         )
     assert table() == rows(10, 3)

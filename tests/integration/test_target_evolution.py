@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from local_settings import GONE
 from singer_lines import Batches, Message, lines, record, schema, state
 from waiting import wait_until
 from warehouses import Warehouse
@@ -162,7 +163,7 @@ def test_a_table_is_still_laid_out_by_a_column_that_got_a_variant(
 def test_what_evolved_before_a_load_failed(warehouse: Warehouse, batch: Batches) -> None:
     warehouse.load([schema(columns=WHOLE), batch(numbered(0, 1, 7), columns=WHOLE, batch_id="a")])
     messages = [schema(columns=WORDS), batch(numbered(1, 1, "x"), columns=WORDS, batch_id="b")]
-    gone = messages[1] | {"manifest": ["file:///nowhere/gone.parquet"]}
+    gone = messages[1] | {"manifest": [GONE]}
     with pytest.raises(NotFoundError):
         warehouse.load([messages[0], gone])
     assert "n__string" in warehouse.columns("rows")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from pathlib import Path
 from typing import Any
 
 from local_cloud import Cloud
@@ -13,6 +14,8 @@ TEMPORARY = os.environ.get("PYTEST_DEBUG_TEMPROOT") or tempfile.gettempdir()
 """The folder that has the temporary files of all tests in it."""
 LOCAL_BATCHES = {"encoding": {"format": "jsonl"}, "storage": {"root": TEMPORARY}}
 """`batch_config` of a target that may load local batch files."""
+GONE = (Path(TEMPORARY) / "nowhere" / "gone.parquet").as_uri()
+"""A batch file that may be loaded, but does not exist."""
 ONE_EACH = {"max_batch_mb": 0.000001}
 """A load for each batch."""
 
