@@ -56,9 +56,9 @@ def pipe(run: Programs, tap: dict[str, Any], program: str, target: dict[str, Any
         cut: Where the tap is killed; None: it is not.
     """
     with ExitStack() as files:
-        said, out, log = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+        tap_log, out, log = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
         reader = subprocess.Popen(
-            run.command("tap-s3-files", **tap), stdin=DEVNULL, stdout=PIPE, stderr=said, env=run.env
+            run.command("tap-s3-files", **tap), stdin=DEVNULL, stdout=PIPE, stderr=tap_log, env=run.env
         )
         files.enter_context(reader)
         writer = subprocess.Popen(
