@@ -278,3 +278,12 @@ def test_changed_objects_are_planned_in_their_new_version_once(
     path.unlink()
     plan.replan(storage, [again])
     assert not plan.is_waiting
+
+
+def test_what_a_run_compacts_is_still_known_to_it(tmp_path: Path, small: None) -> None:
+    objects = [info(f"{n:02}", 600 + n) for n in range(8 * 6)]
+    tasks, _ = sent(tmp_path, objects, None)
+    early = [info(f"early-{n}", n) for n in range(13)]
+    again, _ = sent(tmp_path, [*objects, *early], None)
+    assert again[: len(tasks)] == tasks
+    assert [o for t in again[len(tasks) :] for o in t.objects] == early
