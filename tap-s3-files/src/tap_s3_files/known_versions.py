@@ -65,7 +65,7 @@ class KnownVersions:
 
     def last_key(self, since: datetime) -> Url | None:
         """Return the last key among the objects that are older than a time; None if there are none."""
-        older = [g for g in self._groups if g.oldest < since]
+        older = (g for g in self._groups if g.oldest + _PRECISION < since)
         nearest = max(older, key=lambda g: g.oldest, default=None)
         objects = (o for o in self._objects(nearest) if o.modified < since) if nearest else ()
         last = max(objects, key=position, default=None)
