@@ -74,6 +74,7 @@ def convert(
     maker = _Maker(job, task, batch)
     at, kept = start or Position(), cuts if task.is_divisible else None
     known = kept.known() if kept is not None else []
+    at = kept.placed(at) if kept is not None else at
     if job.passthrough and not at.rows and all(c.after is None for c in known):
         passed = untouched(job, task, worker)
         if passed is not None:
@@ -87,7 +88,7 @@ def convert(
             if cut.after is None:
                 return
             at = cut.after
-    yield from _write(maker, worker, kept, kept.placed(at) if kept is not None else at, target_bytes)
+    yield from _write(maker, worker, kept, at, target_bytes)
 
 
 def _again(maker: _Maker, worker: Worker, cut: Cut, start: Position) -> Step:
