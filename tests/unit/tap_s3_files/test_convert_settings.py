@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from convert_folder import Folder
 from file_bytes import avro, ipc, parquet
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singer_arrow.batch.message import Batch
@@ -90,6 +90,7 @@ def ids_of(batch: Batch) -> list[int]:
 
 
 @pytest.mark.parametrize("name", OBJECTS)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_whatever_the_settings_of_runs_are_each_row_is_sent_once(
     tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
