@@ -95,7 +95,7 @@ def _again(maker: _Maker, worker: Worker, cut: Cut, start: Position) -> Step:
     """Return the step of a batch file that an earlier run made; make the file again if it is gone, or would differ."""
     number = FINAL if cut.after is None else cut.rows
     if cut.url == str(maker.url(cut.first_row, cut.rows)) and _is_whole(worker, cut):
-        counts = Counts(batch_files=1, rows_read=cut.rows, rows_written=cut.rows)
+        counts = Counts(objects=int(cut.after is None), batch_files=1, rows_read=cut.rows, rows_written=cut.rows)
         return Step(maker.message(cut.as_part(), cut.first_row, number), cut.after, counts)
     end = cut.after.place if cut.after is not None else None
     pieces = _Pieces(read(maker.job, maker.task, worker, start, end), start, cut.after)
