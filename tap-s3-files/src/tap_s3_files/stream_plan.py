@@ -74,6 +74,7 @@ class StreamPlan:
         self._tries: dict[str, int] = {}
         self._unread: set[Version] = set()
         self._has_warned = False
+        self._listed: datetime | None = None
 
     def _read_before(self, watermark: Watermark | None) -> Watermark | None:
         return self._known.floor(watermark) if self._known is not None and watermark is not None else watermark
@@ -136,8 +137,9 @@ class StreamPlan:
         Raises:
             ConflictError: Another run has planned meanwhile.
         """
+        self._listed = listed or self._listed
         for tasks in make_segments(make_tasks(objects, target_bytes=self._target_bytes)):
-            after = watermark_after(self._before, tasks, listed if self.log is not None else None)
+            after = watermark_after(self._before, tasks, self._listed if self.log is not None else None)
             segment = Segment(
                 number=self._next,
                 stream=self.claim.stream,
@@ -180,7 +182,8 @@ class StreamPlan:
     def replan(self, storage: Storage, changed: Sequence[ObjectInfo]) -> None:
         """Queue the new versions of objects that could not be read in the version that was planned.
 
-        The log may hold such a version already, from a queue, or because it was there before.
+        The log may hold such a version already, from a queue, or because it was there before. Without a log, versions
+        that are newer than all that was planned are left to a later run: STATE must not pass what was not listed.
 
         Raises:
             ObjectChangedError: One changes again and again.
@@ -191,14 +194,18 @@ class StreamPlan:
             for o in heads(storage, changed)
             if in_window(o, *self.claim.window) and (version_of(o) in self._unread or not self.knows(o))
         )
+        due: list[ObjectInfo] = []
         for info in found:
             url = str(info.url)
             self._tries[url] = self._tries.get(url, 0) + 1
             if self._tries[url] > MOST_TRIES:
                 msg = f"{url} was replaced again and again while it was read; STATE does not pass it: run again"
                 raise ObjectChangedError(msg)
-            logger.warning("%s has changed during this run, which reads its new version now", url)
-        self.queue(found)
+            is_late = self.log is None and self._before is not None and position(info) > self._before
+            when = "; a later run reads its new version" if is_late else ", which reads its new version now"
+            logger.warning("%s has changed during this run%s", url, when)
+            due += [] if is_late else [info]
+        self.queue(due)
 
 
 def heads(storage: Storage, objects: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:

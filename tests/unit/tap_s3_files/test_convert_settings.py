@@ -107,9 +107,7 @@ def test_whatever_the_settings_of_runs_are_each_row_is_sent_once(
         def run(found: tuple[Job, dict[str, Any], int], start: Position | None) -> Iterator[Step]:
             job, encoding, size = found
             cuts = Cuts(folder.storage, Url.parse(str(path / "cuts")), "x")
-            return convert(
-                job, task, folder.worker, replace(folder.batch, **encoding), size, start=start, cuts=cuts
-            )
+            return convert(job, task, folder.worker, replace(folder.batch, **encoding), size, start=start, cuts=cuts)
 
         for _ in range(data.draw(st.integers(1, 3), "runs")):
             start = data.draw(st.sampled_from([None, after]), "STATE")

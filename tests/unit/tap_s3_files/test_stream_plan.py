@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -287,3 +288,22 @@ def test_what_a_run_compacts_is_still_known_to_it(tmp_path: Path, small: None) -
     again, _ = sent(tmp_path, [*objects, *early], None)
     assert again[: len(tasks)] == tasks
     assert [o for t in again[len(tasks) :] for o in t.objects] == early
+
+
+def test_a_new_version_does_not_carry_the_watermark_past_what_was_not_listed(tmp_path: Path) -> None:
+    """A run lists, is busy for an hour, finds an object replaced; another object came half an hour before that."""
+    storage = plan_runs.Storage()
+    path = tmp_path / "a.csv"
+    path.write_text("1")
+    first = storage.head(plan_runs.Url.parse(str(path)))
+    began = first.modified + timedelta(seconds=1)
+    plan = plan_for(tap_of([], None, None), log_in(tmp_path))
+    (made,) = plan.plan([first], listed=began)
+    assert made.after == position(first)
+    path.write_text("22")
+    later = (first.modified + timedelta(hours=1)).timestamp()
+    os.utime(path, (later, later))
+    plan.replan(storage, [first])
+    (again,) = plan.waiting()
+    assert [o.size for o in again.objects] == [2]
+    assert again.after == Watermark(began, "")
