@@ -74,6 +74,7 @@ def convert(
     maker = _Maker(job, task, batch)
     at, kept = start or Position(), cuts if task.is_divisible else None
     known = kept.known() if kept is not None else []
+    at = kept.placed(at) if kept is not None else at
     if job.passthrough and not at.rows and all(c.after is None for c in known):
         passed = untouched(job, task, worker)
         if passed is not None:
@@ -87,14 +88,14 @@ def convert(
             if cut.after is None:
                 return
             at = cut.after
-    yield from _write(maker, worker, kept, kept.placed(at) if kept is not None else at, target_bytes)
+    yield from _write(maker, worker, kept, at, target_bytes)
 
 
 def _again(maker: _Maker, worker: Worker, cut: Cut, start: Position) -> Step:
     """Return the step of a batch file that an earlier run made; make the file again if it is gone, or would differ."""
     number = FINAL if cut.after is None else cut.rows
     if cut.url == str(maker.url(cut.first_row, cut.rows)) and _is_whole(worker, cut):
-        counts = Counts(batch_files=1, rows_read=cut.rows, rows_written=cut.rows)
+        counts = Counts(objects=int(cut.after is None), batch_files=1, rows_read=cut.rows, rows_written=cut.rows)
         return Step(maker.message(cut.as_part(), cut.first_row, number), cut.after, counts)
     end = cut.after.place if cut.after is not None else None
     pieces = _Pieces(read(maker.job, maker.task, worker, start, end), start, cut.after)

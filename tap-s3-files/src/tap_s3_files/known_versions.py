@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 from singer_arrow.object_info import ObjectInfo
 from singer_arrow.urls import Url
 from tap_s3_files.bookmarks import Watermark
 from tap_s3_files.legacy_plans import mark
-from tap_s3_files.log_files import LogFile
-from tap_s3_files.plan import Segment, Version, position, version_of
+from tap_s3_files.log_files import Group
+from tap_s3_files.plan import Version, position, version_of
 from tap_s3_files.plan_log import PlanLog
 
 _MOST_GROUPS = 32
@@ -21,15 +20,6 @@ _MOST_GROUPS = 32
 _PRECISION = timedelta(seconds=1)
 """Of times: a listing may give fractions of a second where other answers give none."""
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class _Group:
-    """Segments whose objects are of a time from `oldest` to `newest`."""
-
-    oldest: datetime
-    newest: datetime
-    read: Callable[[], Iterable[Segment]]
 
 
 class KnownVersions:
@@ -44,13 +34,12 @@ class KnownVersions:
     def __init__(self, log: PlanLog, since: datetime | None = None, *, is_rerun: bool = False) -> None:
         self._log, self._legacy = log, None if is_rerun else log.legacy
         oldest = since - _PRECISION if since is not None else _FIRST
-        files = [f for f in log.files if f.newest is None or f.newest >= oldest]
-        log.fetch(files)
-        self._begins = files[:1] == list(log.files[:1])
-        self._groups = [group for file in files for group in self._groups_of(file) if group.newest >= oldest]
-        self._near: list[_Group] = []
+        groups = log.groups(oldest)
+        self._begins = not groups or groups[0].first == log.first_number
+        self._groups = [_widened(group) for group in groups if group.newest + _PRECISION >= oldest]
+        self._near: list[Group] = []
         self._from, self._to = _LAST, _FIRST
-        self._versions: OrderedDict[int, frozenset[Version]] = OrderedDict()
+        self._versions: OrderedDict[Group, frozenset[Version]] = OrderedDict()
 
     def __contains__(self, info: ObjectInfo) -> bool:
         if not self._groups and self._legacy is None:
@@ -78,19 +67,29 @@ class KnownVersions:
 
     def last_key(self, since: datetime) -> Url | None:
         """Return the last key among the objects that are older than a time; None if there are none."""
-        older = [g for g in self._groups if g.oldest < since]
+        older = (g for g in self._groups if g.oldest + _PRECISION < since)
         nearest = max(older, key=lambda g: g.oldest, default=None)
-        objects = [o for s in nearest.read() for o in s.objects if o.modified < since] if nearest else []
-        return max(objects, key=position).url if objects else None
+        objects = (o for o in self._objects(nearest) if o.modified < since) if nearest else ()
+        last = max(objects, key=position, default=None)
+        return last.url if last else None
 
-    def urls(self, oldest: datetime, newest: datetime) -> set[str]:
-        """Return the URLs of the objects of groups that have some of a time between two."""
-        near = (g for g in self._groups if g.oldest <= newest and g.newest >= oldest)
-        return {url for group in near for url, _ in self._versions_of(group)}
+    def latest(self, since: datetime) -> dict[str, tuple[datetime, Version]]:
+        """Return the latest version, and its time, of each object that the log holds since a time; by URL."""
+        found: dict[str, tuple[datetime, Version]] = {}
+        for group in (g for g in self._groups if g.newest >= since):
+            for info in self._objects(group):
+                url = str(info.url)
+                if url not in found or info.modified >= found[url][0]:
+                    found[url] = (info.modified, version_of(info))
+        return found
 
-    def _groups_of(self, file: LogFile) -> Iterable[_Group]:
-        for oldest, newest, number in self._log.groups(file):
-            yield _Group(oldest - _PRECISION, newest + _PRECISION, partial(self._log.group, file, number))
+    @property
+    def newest(self) -> datetime | None:
+        """The time of the newest object, about; None if there are none."""
+        return max((g.newest for g in self._groups), default=None)
+
+    def _objects(self, group: Group) -> Iterator[ObjectInfo]:
+        return (o for s in self._log.segments(group.first, group.last + 1) for o in s.objects)
 
     def _seek(self, at: datetime) -> None:
         self._near = [g for g in self._groups if g.oldest <= at <= g.newest]
@@ -98,11 +97,15 @@ class KnownVersions:
         self._from = max((t for t in edges if t <= at), default=_FIRST)
         self._to = min((t for t in edges if t > at), default=_LAST)
 
-    def _versions_of(self, group: _Group) -> frozenset[Version]:
-        found = self._versions.pop(id(group), None)
+    def _versions_of(self, group: Group) -> frozenset[Version]:
+        found = self._versions.pop(group, None)
         if found is None:
-            found = frozenset(version_of(o) for s in group.read() for o in s.objects)
-        self._versions[id(group)] = found
+            found = frozenset(map(version_of, self._objects(group)))
+        self._versions[group] = found
         while len(self._versions) > max(_MOST_GROUPS, len(self._near)):
             self._versions.popitem(last=False)
         return found
+
+
+def _widened(group: Group) -> Group:
+    return replace(group, oldest=group.oldest - _PRECISION, newest=group.newest + _PRECISION)

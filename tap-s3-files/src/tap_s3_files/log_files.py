@@ -30,6 +30,7 @@ _CHECKPOINT = re.compile(r"checkpoint-(\d{6,})-(\d{6,})-(\d{8}T\d{12})\.parquet"
 _TIME = "%Y%m%dT%H%M%S%f"
 _COLUMNS = pa.schema(
     [
+        ("number", pa.int32()),  # of the segment
         ("segment", pa.string()),  # all of it but its tasks, as JSON
         ("task", pa.int32()),
         ("url", pa.string()),
@@ -54,6 +55,16 @@ class LogFile:
     def is_checkpoint(self) -> bool:
         """Whether it holds segments that were entries of their own before."""
         return self.newest is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Some segments that follow each other, and the times of their oldest and newest objects."""
+
+    first: int
+    last: int
+    oldest: datetime
+    newest: datetime
 
 
 def entry_name(number: int) -> str:
@@ -119,7 +130,7 @@ def to_table(segments: Iterable[Segment]) -> pa.Table:
         columns = {str(n): t.columns for n, t in enumerate(segment.tasks) if t.columns}
         head = json.dumps({**_head(segment), **({"columns": columns} if columns else {})})
         rows += (
-            (head, number, str(o.url), o.etag, o.size, o.modified)
+            (segment.number, head, number, str(o.url), o.etag, o.size, o.modified)
             for number, task in enumerate(segment.tasks)
             for o in task.objects
         )
@@ -138,7 +149,7 @@ def checkpoint_to_bytes(files: Iterable[Iterable[pa.Table]]) -> tuple[bytes, dat
     buffer, newest = io.BytesIO(), datetime.min.replace(tzinfo=UTC)
     options: dict[str, Any] = {
         "compression": "zstd",
-        "use_dictionary": ["segment"],
+        "use_dictionary": ["number", "segment"],
         "column_encoding": {"url": "DELTA_BYTE_ARRAY", "modified": "DELTA_BINARY_PACKED"},
     }
     with pq.ParquetWriter(buffer, _COLUMNS, **options) as writer:
@@ -168,10 +179,13 @@ class Checkpoint:
     def __len__(self) -> int:
         return int(self._file.num_row_groups)
 
-    def times(self, group: int) -> tuple[datetime, datetime]:
-        """Return the times of the oldest and the newest object of a row group."""
-        column = self._file.metadata.row_group(group).column(_COLUMNS.get_field_index("modified"))
-        return column.statistics.min, column.statistics.max
+    def groups(self) -> list[Group]:
+        """Return the segments of each row group."""
+        return [Group(*self._range(n, "number"), *self._range(n, "modified")) for n in range(len(self))]
+
+    def _range(self, group: int, column: str) -> tuple[Any, Any]:
+        found = self._file.metadata.row_group(group).column(_COLUMNS.get_field_index(column)).statistics
+        return found.min, found.max
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield the rows of each row group."""
@@ -180,12 +194,12 @@ class Checkpoint:
     def segments(self, group: int) -> Iterator[Segment]:
         """Yield the segments of a row group, in order."""
         columns = [c.to_pylist() for c in self._file.read_row_group(group).select(_COLUMNS.names).columns]
-        for head, rows in groupby(zip(*columns, strict=True), key=lambda row: row[0]):
+        for head, rows in groupby(zip(*columns, strict=True), key=lambda row: row[1]):
             value = json.loads(head)
             legacy = value.get("columns", {})
             tasks = tuple(
-                Task(tuple(_object(*row[2:]) for row in some), _columns(legacy.get(str(number), ())))
-                for number, some in groupby(rows, key=lambda row: row[1])
+                Task(tuple(_object(*row[3:]) for row in some), _columns(legacy.get(str(number), ())))
+                for number, some in groupby(rows, key=lambda row: row[2])
             )
             yield _segment(value, tasks)
 

@@ -40,8 +40,11 @@ class Task:
 
     @property
     def is_divisible(self) -> bool:
-        """Whether its rows may become several batch files: a bundle is one file, as its objects may go."""
-        return len(self.objects) == 1 and self.bytes > SMALL_OBJECT
+        """Whether its rows may become several batch files: a bundle is one file, as its objects may go.
+
+        An earlier version of the tap divided small objects too, of which a little may become much.
+        """
+        return len(self.objects) == 1 and (self.bytes > SMALL_OBJECT or bool(self.columns))
 
 
 @dataclass(frozen=True, slots=True)

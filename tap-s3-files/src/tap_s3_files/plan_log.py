@@ -14,10 +14,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +32,7 @@ from tap_s3_files.compaction import compactions
 from tap_s3_files.cuts import Cut, Cuts
 from tap_s3_files.log_files import (
     Checkpoint,
+    Group,
     LogFile,
     checkpoint_name,
     checkpoint_to_bytes,
@@ -100,19 +103,13 @@ class PlanLog:
         """Yield the segments from number `start` on, before `end`, in order; one group of them in memory at a time."""
         while (file := next((f for f in self._files if f.last >= start), None)) is not None and start < end:
             try:
-                for segment in self._segments_of(file):
-                    if start <= segment.number < end:
-                        yield segment
-                        start = segment.number + 1
-            except NotFoundError:
+                for segment in self._segments_of(file, start, end):
+                    yield segment
+                    start = segment.number + 1
+                start = file.last + 1
+            except NotFoundError:  # another run has compacted it
                 if not self._refresh():
                     raise
-
-    def fetch(self, files: Iterable[LogFile]) -> None:
-        """Read the entries among some files at once; they stay in memory until they are compacted."""
-        wanted = [f.first for f in files if not f.is_checkpoint and f.first not in self._recent]
-        with ThreadPoolExecutor(READS_AT_ONCE) as pool, suppress(NotFoundError):
-            self._recent.update(zip(wanted, pool.map(self._entry, wanted), strict=True))
 
     def read(self, number: int) -> Segment:
         """Return one segment.
@@ -120,23 +117,25 @@ class PlanLog:
         Raises:
             NotFoundError: It is not in the log.
         """
-        found = next(self.segments(number, number + 1), None)
-        if found is None or found.number != number:
-            msg = f"{self._url(entry_name(number))} is missing"
-            raise NotFoundError(msg)
-        return found
+        if (found := next(self.segments(number, number + 1), None)) is not None:
+            return found
+        msg = f"{self._url(entry_name(number))} is missing"
+        raise NotFoundError(msg)
 
-    def groups(self, file: LogFile) -> list[tuple[Any, Any, int]]:
-        """Return the times of the oldest and the newest object of each group of segments of a file, and its number."""
-        if not file.is_checkpoint:
-            times = [o.modified for o in self.read(file.first).objects]
-            return [(min(times), max(times), 0)] if times else []
-        checkpoint = self._open(file)
-        return [(*checkpoint.times(n), n) for n in range(len(checkpoint))]
+    def groups(self, oldest: datetime) -> list[Group]:
+        """Return what is in the log, in groups of segments that follow each other.
 
-    def group(self, file: LogFile, number: int) -> Iterable[Segment]:
-        """Return the segments of a group."""
-        return self._open(file).segments(number) if file.is_checkpoint else [self.read(file.first)]
+        Args:
+            oldest: Files are left out in which no object is of this time or newer.
+        """
+        while True:
+            files = [f for f in self._files if f.newest is None or f.newest >= oldest]
+            try:
+                self._fetch(f.first for f in files if not f.is_checkpoint)
+                return [group for file in files for group in self._groups_of(file)]
+            except NotFoundError:  # another run has compacted it
+                if not self._refresh():
+                    raise
 
     def append(self, segment: Segment) -> None:
         """Make a segment durable, under the number that it has.
@@ -181,15 +180,30 @@ class PlanLog:
         self._recent.pop(number)
         return self.read(number)
 
-    def _segments_of(self, file: LogFile) -> Iterator[Segment]:
+    def _segments_of(self, file: LogFile, start: int = 0, end: int = sys.maxsize) -> Iterator[Segment]:
         if not file.is_checkpoint:
-            if file.first not in self._recent:
-                self._recent[file.first] = self._entry(file.first)
-            yield self._recent[file.first]
+            if file.first < end:
+                self._fetch([file.first])
+                yield self._recent[file.first]
             return
         checkpoint = self._open(file)
-        for group in range(len(checkpoint)):
-            yield from checkpoint.segments(group)
+        for n, group in enumerate(checkpoint.groups()):
+            if group.last >= start and group.first < end:
+                yield from (s for s in checkpoint.segments(n) if start <= s.number < end)
+
+    def _groups_of(self, file: LogFile) -> list[Group]:
+        if file.is_checkpoint:
+            return self._open(file).groups()
+        times = [o.modified for o in self._recent[file.first].objects]
+        return [Group(file.first, file.first, min(times), max(times))]
+
+    def _fetch(self, numbers: Iterable[int]) -> None:
+        """Read entries at once; they stay in memory until they are compacted."""
+        wanted = [n for n in numbers if n not in self._recent]
+        if not wanted:
+            return
+        with ThreadPoolExecutor(READS_AT_ONCE) as pool:
+            self._recent.update(zip(wanted, pool.map(self._entry, wanted), strict=True))
 
     def _open(self, file: LogFile) -> Checkpoint:
         found = self._checkpoints.pop(file.name, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from singer_arrow.errors import NotFoundError
@@ -54,10 +54,15 @@ def plan_of(
     if full_table:  # every run sends every object, under ids of its own
         return StreamPlan(None, None, claim_of(tap, stream), target_bytes)
     state = Bookmark.from_state(tap.given_state(stream.name), stream.name)
-    is_queue = tap.settings.sqs is not None
-    since = state.watermark.last_modified - tap.settings.overlap if state and state.watermark and not is_queue else None
-    claim = claim_of(tap, stream)
-    return StreamPlan(log, state, claim, target_bytes, settings=settings, since=since, from_queue=is_queue)
+    return StreamPlan(
+        log,
+        state,
+        claim_of(tap, stream),
+        target_bytes,
+        settings=settings,
+        overlap=tap.settings.overlap,
+        from_queue=tap.settings.sqs is not None,
+    )
 
 
 def listed_segments(tap: TapS3Files, stream: StreamSettings, plan: StreamPlan) -> Iterator[Segment]:
@@ -67,8 +72,7 @@ def listed_segments(tap: TapS3Files, stream: StreamSettings, plan: StreamPlan) -
         NotFoundError: It has no object at all.
     """
     yield from plan.followed()
-    watermark = plan.bookmark.watermark
-    since = watermark.last_modified - tap.settings.overlap if watermark is not None else None
+    since = plan.since
     begin = plan.known_key(since) if since is not None and tap.settings.keys_ascend else None
     found = tap.listing(stream, begin=begin)
     if not found and since is None and not plan.is_begun and not tap.settings.is_backfill(stream):
@@ -91,9 +95,8 @@ def _new_objects(found: Listing, plan: StreamPlan, since: datetime | None) -> It
     def is_new(info: ObjectInfo) -> bool:
         return in_window(info, start, end) and not plan.knows(info)
 
-    urls = plan.known_urls(since, datetime.now(UTC)) if since is not None else set()
     for info in found.in_order(is_new, since=since):
-        if str(info.url) in urls:
+        if plan.was_read(info):
             logger.warning("%s was overwritten since it was read; its new version is read too", info.url)
         yield info
 

@@ -60,6 +60,8 @@ class FileStream(ArrowStream):
         self.progress = Progress(settings.name)
         self._plan: StreamPlan | None = None
         self._is_held = False
+        self._waits_for_end = False
+        """Nothing but this run knows of objects that have changed, which it reads at its end."""
 
     @property
     def _has_metadata(self) -> bool:
@@ -86,7 +88,8 @@ class FileStream(ArrowStream):
                         if step is None:
                             if self._may_pass(todo):
                                 at = after_task(at, todo, durable=plan.log is not None)
-                                yield at.to_state()
+                                if not self._waits_for_end:
+                                    yield at.to_state()
                             continue
                         self.tell(self._evolution.schema)
                         self.progress.add(step.counts)
@@ -152,7 +155,8 @@ class FileStream(ArrowStream):
                 yield from self._records(todo, encode)
                 if self._may_pass(todo):
                     at = after_task(at, todo, durable=plan.log is not None)
-                    self.write_state(at.to_state())
+                    if not self._waits_for_end:
+                        self.write_state(at.to_state())
             self.write_state(at.to_state())
         self.log(self.progress.line())
 
@@ -184,9 +188,10 @@ class FileStream(ArrowStream):
 
     def _may_pass(self, todo: Todo) -> bool:
         """Whether STATE may pass a task: its objects' new versions are planned, and no task before it is held back."""
-        if self.progress.has_changed:
-            assert self._plan is not None
+        assert self._plan is not None
+        if self.progress.has_changed and self._plan.log is not None:
             self._plan.replan(self.tap.storage, self.progress.take_changed())
+        self._waits_for_end = self._waits_for_end or self.progress.has_changed
         self._is_held = self._is_held or not todo.passes
         return not self._is_held
 
@@ -289,9 +294,9 @@ class FileStream(ArrowStream):
             yield from self.tap.intake.waves(self.name)
         else:
             yield listed_segments(self.tap, self.settings, plan)
-        if self.progress.has_changed:
-            plan.replan(self.tap.storage, self.progress.take_changed())
-        while plan.is_waiting:
+        while self.progress.has_changed or plan.is_waiting:
+            if self.progress.has_changed:
+                plan.replan(self.tap.storage, self.progress.take_changed())
             yield plan.waiting()
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import cached_property
 
 from singer_arrow.errors import NotFoundError, ObjectChangedError
 from singer_arrow.object_info import ObjectInfo
@@ -44,7 +44,7 @@ class StreamPlan:
         claim: Which objects are the stream's.
         target_bytes: Wanted size of the batch files of new segments.
         settings: Identifies the settings of rows.
-        since: Objects that are older are not looked up in the log.
+        overlap: How late an object may appear. Older objects are not looked up in the log.
         from_queue: New objects come from a queue.
     """
 
@@ -56,10 +56,10 @@ class StreamPlan:
         target_bytes: int,
         *,
         settings: str = "",
-        since: datetime | None = None,
+        overlap: timedelta = timedelta(0),
         from_queue: bool = False,
     ) -> None:
-        self.claim, self.log = claim, log
+        self.claim, self.log, self._overlap = claim, log, overlap
         self._target_bytes, self._settings, self._from_queue = target_bytes, settings, from_queue
         self._is_rerun = state is None
         self.bookmark = _start(log, state, claim.stream)
@@ -68,14 +68,28 @@ class StreamPlan:
         self._before: Watermark | None = self.bookmark.watermark
         if log is not None and self._end > self.bookmark.segment:
             self._before = latest(self._before, log.read(self._end - 1).after)
+        since = None if from_queue else self.since
         self._known = KnownVersions(log, since, is_rerun=state is None) if log is not None else None
         self._floor = None if from_queue else self._read_before(self.bookmark.watermark)
         self._waiting = deque[int]()
         self._unlogged: dict[int, Segment] = {}
-        self._queued: set[bytes] = set()
         self._tries: dict[str, int] = {}
         self._unread: set[Version] = set()
         self._has_warned = False
+        self._listed: datetime | None = None
+
+    @property
+    def since(self) -> datetime | None:
+        """The time from which on objects may be new; None: any may be."""
+        at = self.bookmark.watermark
+        return at.last_modified - self._overlap if at is not None else None
+
+    @cached_property
+    def _recent(self) -> dict[str, tuple[datetime, Version]]:
+        """The latest versions of the objects in the log, as far back as objects may appear late, and of queued ones."""
+        if self._known is None or self._known.newest is None:
+            return {}
+        return self._known.latest(self.since or self._known.newest - self._overlap)
 
     def _read_before(self, watermark: Watermark | None) -> Watermark | None:
         return self._known.floor(watermark) if self._known is not None and watermark is not None else watermark
@@ -115,20 +129,25 @@ class StreamPlan:
         return bool(inside)
 
     def knows(self, info: ObjectInfo) -> bool:
-        """Whether a version of an object was in the log or queued, or was read before there was a log."""
+        """Whether a version of an object was in the log or queued, or was read before there was a log.
+
+        An object that is written again without a change, under the same ETag, is known. It is new if it was another one
+        in between.
+        """
         if self._floor is not None and position(info) <= self._floor:
             return True
-        if self._queued and _digest(info) in self._queued:
-            return True
+        found = self._recent.get(str(info.url))
+        if found is not None and (found[1] == version_of(info) or info.modified > found[0]):
+            return found[1] == version_of(info)
         return self._known is not None and info in self._known
+
+    def was_read(self, info: ObjectInfo) -> bool:
+        """Whether another version of an object was planned lately."""
+        return str(info.url) in self._recent
 
     def known_key(self, since: datetime) -> Url | None:
         """Return the last key of objects in the log that are older than a time; None if there are none."""
         return self._known.last_key(since) if self._known is not None else None
-
-    def known_urls(self, oldest: datetime, newest: datetime) -> set[str]:
-        """Return the URLs of objects in the log that are of a time between two, and of some others."""
-        return self._known.urls(oldest, newest) if self._known is not None else set()
 
     def plan(self, objects: Iterable[ObjectInfo], *, listed: datetime | None = None) -> Iterator[Segment]:
         """Yield new segments for objects in order, each once it is in the log.
@@ -140,8 +159,9 @@ class StreamPlan:
         Raises:
             SupersededError: Another run has planned meanwhile.
         """
+        self._listed = listed or self._listed
         for tasks in make_segments(make_tasks(objects, target_bytes=self._target_bytes)):
-            after = watermark_after(self._before, tasks, listed if self.log is not None else None)
+            after = watermark_after(self._before, tasks, self._listed if self.log is not None else None)
             segment = Segment(
                 number=self._next,
                 stream=self.claim.stream,
@@ -161,7 +181,7 @@ class StreamPlan:
         """Make durable that objects are to be read; `waiting` gives their segments."""
         for segment in self.plan(in_order(objects)):
             self._waiting.append(segment.number)
-            self._queued.update(map(_digest, segment.objects))
+            self._recent.update((str(o.url), (o.modified, version_of(o))) for o in segment.objects)
             if self.log is None:
                 self._unlogged[segment.number] = segment
 
@@ -183,7 +203,8 @@ class StreamPlan:
     def replan(self, storage: Storage, changed: Sequence[ObjectInfo]) -> None:
         """Queue the new versions of objects that could not be read in the version that was planned.
 
-        The log may hold such a version already, from a queue, or because it was there before.
+        The log may hold such a version already, from a queue, or because it was there before. Without a log, versions
+        that are newer than all that was planned are left to a later run: STATE must not pass what was not listed.
 
         Raises:
             ObjectChangedError: One changes again and again.
@@ -197,18 +218,18 @@ class StreamPlan:
         if found and self.log is not None:  # this run may have listed them already
             own = {version_of(o) for s in self.log.segments(self._end, self._next) for o in s.objects}
             found = [o for o in found if version_of(o) in self._unread or version_of(o) not in own]
+        due: list[ObjectInfo] = []
         for info in found:
             url = str(info.url)
             self._tries[url] = self._tries.get(url, 0) + 1
             if self._tries[url] > MOST_TRIES:
                 msg = f"{url} was replaced again and again while it was read; STATE does not pass it: run again"
                 raise ObjectChangedError(msg)
-            logger.warning("%s has changed during this run, which reads its new version now", url)
-        self.queue(found)
-
-
-def _digest(info: ObjectInfo) -> bytes:
-    return hashlib.blake2b("\n".join(version_of(info)).encode(), digest_size=16).digest()
+            is_late = self.log is None and self._before is not None and position(info) > self._before
+            when = "; a later run reads its new version" if is_late else ", which reads its new version now"
+            logger.warning("%s has changed during this run%s", url, when)
+            due += [] if is_late else [info]
+        self.queue(due)
 
 
 def heads(storage: Storage, objects: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:

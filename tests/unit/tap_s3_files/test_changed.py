@@ -17,9 +17,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from plan_runs import log_in
 from small_aws import BUCKET, CHANGED, SmallAws
-from tap_s3_files.changed import MOST_TRIES, Retold
-from tap_s3_files.store import SegmentStore
 
 from singer_arrow.errors import ObjectChangedError
 from singer_arrow.object_info import Fetched
@@ -28,7 +27,7 @@ from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from tap_s3_files import plan, stream
 from tap_s3_files.objects import Claim
-from tap_s3_files.replication.intake import Receiver
+from tap_s3_files.stream_plan import MOST_TRIES, StreamPlan
 from tap_s3_files.tap import TapS3Files
 
 TIME = 1_700_000_000
@@ -154,7 +153,7 @@ def test_while_it_is_read(source: Source, keys_ascend: bool, caplog: pytest.LogC
     found = sent(messages)
     assert (source.mode != "batch") <= found.pop("a0", 0) < ROWS
     assert found == {"a1": 5, "b": 3, "c": 3}
-    assert "a.csv has changed under this run, which reads its new version now" in caplog.text
+    assert "a.csv has changed during this run, which reads its new version now" in caplog.text
     check_states(source, messages, Counter(a1=5, b=3, c=3), keys_ascend=keys_ascend)
 
 
@@ -250,15 +249,13 @@ class Told:
 
     def __init__(self, path: Path) -> None:
         self.source, self.storage = Source(path, "batch"), Storage()
-        self.store = SegmentStore(self.storage, Url.parse(str(path)), "rows")
-        self.receiver = Receiver(Claim("rows", (Url.parse(str(path / "in" / "*")),)), self.store, None, 1 << 20)
-        self.retold = Retold(self.receiver, self.storage)
+        self.plan = StreamPlan(log_in(path), None, Claim("rows", (Url.parse(str(path / "in" / "*")),)), 1 << 20)
         self.source.write("a.csv", "a0", 3, 0)
         self.first = self.storage.head(Url.parse(str(path / "in" / "a.csv")))
-        self.receiver.plan([self.first])
+        self.plan.queue([self.first])
 
     def planned(self) -> list[Any]:
-        return [o for s in self.receiver.segments() for o in s.objects]
+        return [o for s in self.plan.waiting() for o in s.objects]
 
 
 @pytest.fixture
@@ -269,27 +266,28 @@ def told(tmp_path: Path) -> Told:
 def test_what_a_queue_told_of_is_planned_again_once(told: Told) -> None:
     assert told.planned() == [told.first]
     told.source.change(5)
-    told.retold.plan([told.first])
+    told.plan.replan(told.storage, [told.first])
     (again,) = told.planned()
     assert (again.url, again.etag != told.first.etag) == (told.first.url, True)
-    assert [o for n in told.store.numbers() for o in told.store.read(n).objects] == [told.first, again]
-    told.retold.plan([told.first])  # the queue told of the new version too
-    assert not told.receiver.is_waiting
+    log = log_in(told.source.path)
+    assert [o for s in log.segments(0, log.next_number) for o in s.objects] == [told.first, again]
+    told.plan.replan(told.storage, [told.first])  # the queue told of the new version too
+    assert not told.plan.is_waiting
 
 
 def test_what_a_queue_told_of_and_that_is_gone_is_not_planned(told: Told) -> None:
     assert told.planned() == [told.first]
     (told.source.path / "in" / "a.csv").unlink()
-    told.retold.plan([told.first])
-    assert not told.receiver.is_waiting
+    told.plan.replan(told.storage, [told.first])
+    assert not told.plan.is_waiting
 
 
 def test_what_a_queue_told_of_and_that_changes_again_and_again_is_an_error(told: Told) -> None:
     for _ in range(MOST_TRIES):
         (last,) = told.planned()
         told.source.change(5)
-        told.retold.plan([last])
+        told.plan.replan(told.storage, [last])
     (last,) = told.planned()
     told.source.change(5)
     with pytest.raises(ObjectChangedError, match="again and again"):
-        told.retold.plan([last])
+        told.plan.replan(told.storage, [last])

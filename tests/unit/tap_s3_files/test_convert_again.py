@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from convert_folder import JOB, Folder, file_of
-from tap_s3_files.store import SegmentStore
 from workbooks import xlsx
 
 from singer_arrow.errors import DataError
@@ -22,14 +21,20 @@ from singer_arrow.formats import FixedColumn, ReadOptions
 from singer_arrow.reading.budget import Budget
 from singer_arrow.urls import Url
 from tap_s3_files.convert import Step, convert
+from tap_s3_files.cuts import Cuts
 from tap_s3_files.plan import Position, Task
 from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.rows import Job, Worker
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Folder:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    monkeypatch.setattr("tap_s3_files.plan.SMALL_OBJECT", 0)
     return Folder(tmp_path)
+
+
+def cuts_in(folder: Folder) -> Cuts:
+    return Cuts(folder.storage, Url.parse(str(folder.path / "_plans")), "x")
 
 
 class Large:
@@ -43,10 +48,8 @@ class Large:
         self.info = folder.storage.head(Url.parse(str(folder.path / "a.parquet")))
 
     def run(self, stop_after: int | None = None, start: Position | None = None, **batch: Any) -> list[Step]:
-        store = SegmentStore(self.folder.storage, Url.parse(str(self.folder.path)), "orders")
-        record, task = store.parts(0, 0), Task((self.info,))
-        made = replace(self.folder.batch, **batch)
-        steps = convert(JOB, task, self.folder.worker, made, 400_000, start=start, record=record)
+        made, cuts = replace(self.folder.batch, **batch), cuts_in(self.folder)
+        steps = convert(JOB, Task((self.info,)), self.folder.worker, made, 400_000, start=start, cuts=cuts)
         return list(islice(steps, stop_after))
 
     def read(self) -> int:
@@ -82,8 +85,12 @@ def test_a_run_goes_on_where_its_state_stands(large: Large) -> None:
     whole, after = large.read(), steps[3].after
     assert after is not None
     there = Position(0, after.rows, None)  # as STATE tells it
-    assert [s.batch for s in large.run(start=there)] == [s.batch for s in steps[4:]]
-    assert large.read() < 0.7 * whole
+    assert [s.batch for s in large.run(start=there)] == [s.batch for s in steps[4:] if s.batch]
+    assert large.read() == 0 < whole
+    for path in (large.folder.path / "out").iterdir():
+        path.unlink()
+    assert [s.batch for s in large.run(start=there)] == [s.batch for s in steps[4:] if s.batch]
+    assert 0 < large.read() < 0.7 * whole
 
 
 def test_without_a_note_the_object_is_read_from_its_start_and_no_row_is_sent_twice(large: Large) -> None:
@@ -99,7 +106,7 @@ def test_a_batch_file_that_is_gone_is_made_again(large: Large) -> None:
     steps = large.run()
     assert steps[2].batch is not None
     file_of(steps[2].batch).unlink()
-    assert [s.batch for s in large.run()] == [s.batch for s in steps]
+    assert [s.batch for s in large.run()] == [s.batch for s in steps if s.batch]
     assert file_of(steps[2].batch).exists()
 
 
@@ -119,28 +126,13 @@ def test_batch_files_of_another_format_are_made_again(large: Large) -> None:
     assert sum(b.row_count or 0 for b in again) == 60_000
 
 
-@pytest.mark.parametrize("until", [6_000, 6_001, 60_000])
-def test_a_task_ends_where_another_schema_begins(large: Large, until: int) -> None:
-    task, batch = Task((large.info,)), large.folder.batch
-    steps = list(convert(JOB, task, large.folder.worker, batch, 400_000, until=until))
-    assert sum(s.counts.rows_written for s in steps) == until == sum(s.counts.rows_read for s in steps)
-    last = steps[-2]
-    assert last.after is not None
-    assert last.after.rows == until
-    rest = list(convert(JOB, task, large.folder.worker, batch, 400_000, start=last.after))
-    assert sum(s.counts.rows_written for s in rest) == 60_000 - until
-    ids = [s.batch.batch_id for s in (*steps, *rest) if s.batch]
-    assert len(set(ids)) == len(ids)
-
-
 def test_a_file_that_was_not_the_last_one_stays_one_that_is_not(folder: Folder) -> None:
     """A run that failed at bad rows after it is followed by one that skips them, when the file has expired."""
     info = folder.write("a.csv", "id,name\n" + "1,a\n" * 5 + "x,b\n" * 400)
-    store = SegmentStore(folder.storage, Url.parse(str(folder.path)), "orders")
 
     def run(on_bad_row: str) -> Iterator[Step]:
         job = replace(JOB, options=ReadOptions(on_bad_row=on_bad_row, block_bytes=20))
-        return convert(job, Task((info,)), folder.worker, folder.batch, 1, record=store.parts(0, 0))
+        return convert(job, Task((info,)), folder.worker, folder.batch, 1, cuts=cuts_in(folder))
 
     failing = run("fail")
     first = next(failing).batch
@@ -191,7 +183,7 @@ def _file(name: str, rows: int) -> bytes:
     return file_bytes.ipc(table, 1_000)
 
 
-@pytest.mark.parametrize("name", ["a.avro", "a.arrow", "a.orc", "a.xlsx", "a.fixed_width"])
+@pytest.mark.parametrize("name", ["a.avro", "a.arrow", "a.orc", "a.fixed_width"])
 def test_a_reading_of_any_format_goes_on_with_the_same_files(folder: Folder, name: str) -> None:
     info = folder.write(name, _file(name, 6_000))
     schema, columns = (
@@ -214,3 +206,17 @@ def test_a_reading_of_any_format_goes_on_with_the_same_files(folder: Folder, nam
         assert after is not None
         for start in (after, Position(after.object, after.rows, None)):
             assert run(start) == whole[i + 1 :]
+
+
+def test_a_format_without_places_is_one_file(folder: Folder) -> None:
+    """Nothing could begin where it was cut, so other settings would cut it elsewhere."""
+    info = folder.write("a.xlsx", _file("a.xlsx", 3_000))
+    job = Job("orders", pa.schema([("a", pa.int64())]), False, "auto", ReadOptions(batch_rows=500))
+    steps = convert(job, Task((info,)), folder.worker, folder.batch, 500, cuts=cuts_in(folder))
+    assert [(s.batch.row_count, s.after) for s in steps if s.batch] == [(3_000, None)]
+
+
+def test_rows_of_a_file_that_is_sent_again_count_as_one_object(large: Large) -> None:
+    first, again = (sum((s.counts for s in large.run()), Counts()) for _ in range(2))
+    assert (again.objects, again.rows_written, again.batch_files) == (1, 60_000, first.batch_files)
+    assert first.objects == 1

@@ -11,21 +11,22 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tap_s3_files.segments import resume, take_up
-from tap_s3_files.store import SegmentStore
+from plan_runs import log_in
 
 from singer_arrow.aws import AwsOptions
-from singer_arrow.errors import ConfigError
+from singer_arrow.errors import ConflictError
 from singer_arrow.object_info import ObjectInfo
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
-from tap_s3_files import plan
-from tap_s3_files.bookmarks import Bookmark, Watermark
+from tap_s3_files import compaction, plan
+from tap_s3_files.bookmarks import Bookmark
 from tap_s3_files.config import SqsSettings
 from tap_s3_files.objects import Claim
 from tap_s3_files.plan import Task, after_task, unsent
-from tap_s3_files.replication.intake import Intake, Receiver
+from tap_s3_files.plan_log import PlanLog
+from tap_s3_files.replication.intake import Intake
 from tap_s3_files.replication.queue import Message, Queue
+from tap_s3_files.stream_plan import StreamPlan
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -34,78 +35,62 @@ def info(number: int, etag: str = "e") -> ObjectInfo:
     return ObjectInfo(Url("s3", "b", f"in/{number:04}"), 10, etag, START + timedelta(seconds=number % 7))
 
 
-def store_in(folder: Path) -> SegmentStore:
-    return SegmentStore(Storage(), Url.parse(str(folder)), "orders")
+def told_of(log: PlanLog, state: Bookmark | None = None) -> StreamPlan:
+    return StreamPlan(log, state, Claim("orders", (Url("s3", "b", "in/*"),)), 1 << 20, from_queue=True)
 
 
-def receiver(store: SegmentStore, state: Bookmark | None = None) -> Receiver:
-    return Receiver(Claim("orders", (Url("s3", "b", "in/*"),)), store, state, 1 << 20)
+def objects_of(told: StreamPlan) -> list[ObjectInfo]:
+    return [o for segments in (told.followed(), told.waiting()) for s in segments for o in s.objects]
 
 
-def objects_of(told: Receiver) -> list[ObjectInfo]:
-    return [o for s in told.segments() for o in s.objects]
+def waiting(told: StreamPlan) -> list[ObjectInfo]:
+    return [o for s in told.waiting() for o in s.objects]
 
 
-def test_what_is_planned_is_durable_and_given_once(tmp_path: Path) -> None:
-    told = receiver(store_in(tmp_path))
-    told.plan([info(2), info(1)])
-    assert objects_of(receiver(store_in(tmp_path))) == [info(1), info(2)]
-    assert objects_of(told) == [info(1), info(2)]
+def test_what_is_queued_is_durable_and_given_once(tmp_path: Path) -> None:
+    told = told_of(log_in(tmp_path))
+    told.queue([info(2), info(1)])
+    assert objects_of(told_of(log_in(tmp_path))) == [info(1), info(2)]
+    assert waiting(told) == [info(1), info(2)]
     assert objects_of(told) == []
-    assert told.knows(info(1))
-    assert not told.knows(info(1, etag="new"))
 
 
-def test_segments_are_followed_from_the_state_on_and_removed_behind_it(
+def test_segments_are_followed_from_the_state_on_and_known_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan, "SEGMENT_OBJECTS", 1)
     monkeypatch.setattr(plan, "BUNDLE_OBJECTS", 1)
-    store = store_in(tmp_path)
-    receiver(store).plan([info(n) for n in range(4)])
-    later = receiver(store, Bookmark(None, 2))
+    told_of(log_in(tmp_path)).queue([info(n) for n in range(4)])
+    later = told_of(log_in(tmp_path), Bookmark(None, 2))
     assert objects_of(later) == [info(2), info(3)]
-    assert store.numbers() == [2, 3]
     assert all(later.knows(info(n)) for n in range(4))
-    later.plan([info(4)])
-    assert store.numbers() == [2, 3, 4]
-    assert all(receiver(store, Bookmark(None, 5)).knows(info(n)) for n in range(5))
-    assert store.numbers() == []
+    assert not later.knows(info(1, etag="new"))
+    later.queue([info(4)])
+    assert waiting(later) == [info(4)]
+    last = told_of(log_in(tmp_path), Bookmark(None, 5))
+    assert all(last.knows(info(n)) for n in range(5))
+    assert objects_of(last) == []
+    assert objects_of(told_of(log_in(tmp_path))) == [info(n) for n in range(5)]
 
 
-def test_no_number_is_given_twice(tmp_path: Path) -> None:
-    store = store_in(tmp_path)
-    receiver(store).plan([info(1)])
-    receiver(store, Bookmark(None, 1))
-    assert take_up(store, None).next_number == 1
-    assert take_up(store, Bookmark(None, 5, 2)).next_number == 6
-
-
-def test_segments_that_are_gone_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    store = store_in(tmp_path)
+def test_segments_that_are_gone_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever has removed them: a log that begins later than the STATE."""
     for n in range(4):
-        receiver(store, Bookmark(None, 0)).plan([info(n)])
+        told_of(log_in(tmp_path), Bookmark(None, 0)).queue([info(n)])
+    for number in (0, 1):
+        (tmp_path / "_plans" / "orders" / f"{number:06d}.json").unlink()
     assert "gone" not in caplog.text
-    store.remove([1])
     with caplog.at_level(logging.WARNING):
-        told = take_up(store, Bookmark(None, 0))
-    assert told.numbers == (0, 2, 3)
-    assert "Segments 1 to 1, which the STATE has not passed, are gone" in caplog.text
-    take_up(store, Bookmark(None, 4))
-    caplog.clear()
-    assert take_up(store, Bookmark(None, 2)).numbers == ()  # an old STATE
-    assert "Segments 2 to 3" in caplog.text
+        told = told_of(log_in(tmp_path), Bookmark(None, 1))
+    assert objects_of(told) == [info(2), info(3)]
+    assert "segments 1 to 1 of its plan log, which its STATE has not passed, are gone" in caplog.text
 
 
-def test_a_run_with_polling_follows_what_a_queue_told_of_whatever_the_paths(tmp_path: Path) -> None:
-    store = store_in(tmp_path)
-    receiver(store).plan([info(1)])
-    (segment,) = resume(store, None, "other paths", window=(START + timedelta(days=9), None)).segments
-    assert [str(o.url) for o in segment.objects] == ["s3://b/in/0001"]
-    ahead = Bookmark(Watermark(START + timedelta(days=1), "s3://b/in/0009"), 0)
-    with pytest.raises(ConfigError, match="run with replication.method sqs first"):
-        resume(store, ahead, "other paths")
-    assert store.numbers() == [0]
+def test_a_run_with_polling_follows_what_a_queue_named_whatever_the_paths(tmp_path: Path) -> None:
+    told_of(log_in(tmp_path)).queue([info(1)])
+    later = (START + timedelta(days=9), None)
+    other = StreamPlan(log_in(tmp_path), None, Claim("orders", (Url("s3", "b", "other/*"),), window=later), 1 << 20)
+    assert [t.task.objects for t in unsent(other.bookmark, other.followed(), other.wanted)] == [(info(1),)]
 
 
 class Objects(Storage):
@@ -124,7 +109,7 @@ def message(name: str, *keys: str) -> Message:
 def test_a_message_goes_when_nobody_needs_it_any_more(tmp_path: Path, unmatched: str) -> None:
     keys = AwsOptions(region="eu-west-1", access_key_id="a", secret_access_key="b")
     queue = Queue("https://sqs.eu-west-1.amazonaws.com/1/q", keys, visibility=30)  # it is not asked
-    told = receiver(store_in(tmp_path))
+    told = told_of(log_in(tmp_path))
     others = [Claim("other", (Url("s3", "b", "**/*.csv"),))]
     intake = Intake(
         queue, {"orders": told}, others, Objects(), SqsSettings("q", delete_unmatched=unmatched == "delete")
@@ -149,29 +134,28 @@ def test_a_message_goes_when_nobody_needs_it_any_more(tmp_path: Path, unmatched:
     ]
 
 
-def test_two_runs_at_once_follow_each_other(tmp_path: Path) -> None:
-    store = store_in(tmp_path)
-    one, other = receiver(store), receiver(store)
-    one.plan([info(1), info(2)])
-    other.plan([info(2), info(3)])
-    assert objects_of(one) == [info(1), info(2)]
-    assert objects_of(other) == [info(1), info(2), info(3)]
+def test_of_two_runs_at_once_one_ends_before_its_messages_are_deleted(tmp_path: Path) -> None:
+    one, other = told_of(log_in(tmp_path)), told_of(log_in(tmp_path))
+    one.queue([info(1), info(2)])
+    with pytest.raises(ConflictError, match="nothing is lost: run again"):
+        other.queue([info(2), info(3)])
+    assert objects_of(told_of(log_in(tmp_path))) == [info(1), info(2)]
 
 
-def run(store: SegmentStore, state: Bookmark | None, messages: list[ObjectInfo]) -> Iterator[tuple[Task, Bookmark]]:
+def run(log: PlanLog, state: Bookmark | None, messages: list[ObjectInfo]) -> Iterator[tuple[Task, Bookmark]]:
     """A run of the tap over a queue: each task as it is sent, with the bookmark after it; removes what it deletes."""
-    told = receiver(store, state)
+    told = told_of(log, state)
     at = told.bookmark
-    for todo in unsent(told.bookmark, told.segments()):
-        at = after_task(at, todo.segment, todo.number, durable=True)
+    for todo in unsent(told.bookmark, told.followed()):
+        at = after_task(at, todo, durable=True)
         yield todo.task, at
     while messages:
         some = messages[:5]
-        told.plan({o: None for o in some if not told.knows(o)})
+        told.queue(list(dict.fromkeys(o for o in some if not told.knows(o))))
         yield Task(()), at  # killed here, the messages come again
         del messages[: len(some)]
-        for todo in unsent(told.bookmark, told.segments()):
-            at = after_task(at, todo.segment, todo.number, durable=True)
+        for todo in unsent(told.bookmark, told.waiting()):
+            at = after_task(at, todo, durable=True)
             yield todo.task, at
 
 
@@ -182,7 +166,8 @@ def test_interrupted_anywhere_every_object_is_sent_and_in_one_task_only(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "SEGMENT_OBJECTS", 6)
         patch.setattr(plan, "BUNDLE_OBJECTS", 3)
-        store = store_in(tmp_path_factory.mktemp("plans"))
+        patch.setattr(compaction, "FANOUT", 3)
+        folder = tmp_path_factory.mktemp("plans")
         queue: list[ObjectInfo] = []
         every: list[ObjectInfo] = []
         sent: list[Task] = []
@@ -193,16 +178,16 @@ def test_interrupted_anywhere_every_object_is_sent_and_in_one_task_only(
             queue += new
             queue += [o for o in every if data.draw(st.integers(0, 9), "comes again") == 0]
             let_out = [state]
-            for task, bookmark in run(store, state, queue):
+            for task, bookmark in run(log_in(folder), state, queue):
                 sent.append(task)
                 let_out.append(bookmark)
                 if data.draw(st.integers(0, 3), "killed") == 0:
                     break
             state = let_out[data.draw(st.integers(0, len(let_out) - 1), "the STATE that came through")]
-        for task, bookmark in run(store, state, queue):
+        for task, bookmark in run(log_in(folder), state, queue):
             sent.append(task)
             state = bookmark
-        assert [t for t, _ in run(store, state, queue) if t.objects] == []
+        assert [t for t, _ in run(log_in(folder), state, queue) if t.objects] == []
 
     shapes = {t.objects for t in sent if t.objects}
     assert sorted(o for s in shapes for o in (str(x.url) for x in s)) == [str(o.url) for o in every]

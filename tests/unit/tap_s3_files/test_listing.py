@@ -51,11 +51,9 @@ from pathlib import Path
 from singer_arrow.object_info import ObjectInfo
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
-from tap_s3_files.history import History
 from tap_s3_files.lister import list_objects
-from tap_s3_files.plan import fingerprint
-from tap_s3_files.replication.polling import new_objects
-from tap_s3_files.segments import extend
+from tap_s3_files.objects import Claim
+from tap_s3_files.stream_plan import StreamPlan
 from tap_s3_files.catalog import sample
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -92,8 +90,8 @@ def plan(count):
     listed = list_objects(Lister(count), [Url("s3", "bucket-of-events", "events/**/*.parquet")])
     assert len(listed) == count
     assert len(sample(listed, 5)) == 5
-    new = new_objects(listed, History(), start=None, end=None)
-    planned = extend(None, new, stream="s", fingerprint="f", number=0, history=History(), target_bytes=1 << 27)
+    plan = StreamPlan(None, None, Claim("s", ()), 1 << 27)
+    planned = plan.plan(listed.in_order(lambda info: not plan.knows(info)), listed=listed.began)
     assert sum(len(t.objects) for s in planned for t in s.tasks) == count
 
 plan(1_000)

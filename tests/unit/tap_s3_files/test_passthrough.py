@@ -18,11 +18,13 @@ from singer_arrow.reading.budget import Budget
 from singer_arrow.schema import json_field
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
+from tap_s3_files import plan
 from tap_s3_files.catalog import METADATA
 from tap_s3_files.config import BatchSettings
 from tap_s3_files.convert import Step, convert
+from tap_s3_files.cuts import Cuts
 from tap_s3_files.partitions import Partitions
-from tap_s3_files.passthrough import untouched
+from tap_s3_files.passthrough import Passed, untouched
 from tap_s3_files.plan import Task
 from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.rows import Job, Worker
@@ -59,35 +61,63 @@ def folder(tmp_path: Path) -> Folder:
 
 def test_parquet_with_the_columns_of_schema_goes_as_it_is(folder: Folder) -> None:
     a, b = folder.parquet("a.parquet", 3), folder.parquet("b.parquet", 4, pa.schema(list(SCHEMA)[::-1]))
-    *rest, first = folder.steps(a, b)
-    assert first.batch is not None
-    assert first.batch.manifest == (str(a.url), str(b.url))
-    assert (first.batch.row_count, first.batch.byte_count) == (7, a.size + b.size)
-    assert first.counts == Counts(objects=2, rows_read=7, rows_written=7, batch_files=2)
-    assert [s.batch for s in rest] == [None]
+    (step,) = folder.steps(a, b)
+    assert step.batch is not None
+    assert step.batch.manifest == (str(a.url), str(b.url))
+    assert (step.batch.row_count, step.batch.byte_count) == (7, a.size + b.size)
+    assert step.counts == Counts(objects=2, rows_read=7, rows_written=7, batch_files=2)
     assert not (folder.path / "out").exists()
-    assert first == folder.steps(a, b)[-1]
+    assert [step] == folder.steps(a, b)
 
 
-def test_what_must_be_converted_is_and_the_rest_goes_as_it_is(folder: Folder) -> None:
+def test_all_objects_of_a_task_go_as_they_are_or_none_does(folder: Folder) -> None:
+    """They are one batch: its id must not depend on which of them fit the settings of a run."""
     a, b = folder.parquet("a.parquet"), folder.parquet("b.parquet", schema=pa.schema([("id", pa.int32())]))
-    converted, _, passed = folder.steps(a, b)
-    assert passed.batch is not None
-    assert converted.batch is not None
-    assert passed.batch.manifest == (str(a.url),)
-    (url,) = converted.batch.manifest
-    assert pq.read_table(Url.parse(url).local_path()).schema.equals(SCHEMA)
-    assert passed.batch.batch_id != converted.batch.batch_id
+    step, _ = folder.steps(a, b)
+    assert step.batch is not None
+    (url,) = step.batch.manifest
+    table = pq.read_table(Url.parse(url).local_path())
+    assert table.schema.equals(SCHEMA)
+    assert table.column("id").to_pylist() == [0, 1, 2, 0, 1, 2]
+
+
+@pytest.mark.parametrize("small", [0, 1 << 20], ids=["large", "small"])
+def test_an_object_has_one_id_whether_it_goes_as_it_is_or_not(
+    folder: Folder, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "SMALL_OBJECT", small)
+    info = folder.parquet("a.parquet")
+    passed, converted = folder.steps(info)[0].batch, folder.steps(info, job=replace(JOB, passthrough=""))[0].batch
+    assert passed is not None
+    assert converted is not None
+    assert passed.manifest != converted.manifest
+    assert passed.batch_id == converted.batch_id
+
+
+def test_an_object_that_was_cut_is_cut_again(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "SMALL_OBJECT", 0)
+    values = {"id": range(4000), "name": [f"{n * 7919:0100}" for n in range(4000)], "at": [None] * 4000}
+    pq.write_table(pa.table(values, SCHEMA), folder.path / "a.parquet", row_group_size=500)
+    info = folder.storage.head(Url.parse(str(folder.path / "a.parquet")))
+
+    def run(job: Job) -> list[str]:
+        cuts = Cuts(folder.storage, Url.parse(str(folder.path / "cuts")), "x")
+        steps = convert(job, Task((info,)), folder.worker, folder.batch, 20_000, cuts=cuts)
+        return [s.batch.batch_id for s in steps if s.batch]
+
+    ids = run(replace(JOB, passthrough=""))
+    assert len(ids) > 2
+    assert run(JOB) == ids
 
 
 def test_an_object_that_is_gone_leaves_the_id_as_it_was(folder: Folder) -> None:
     a, b = folder.parquet("a.parquet"), folder.parquet("b.parquet")
-    before = folder.steps(a, b)[-1].batch
+    before = folder.steps(a, b)[0].batch
     (folder.path / "a.parquet").unlink()
-    after = folder.steps(a, b)[-1].batch
+    after = Folder(folder.path).steps(a, b)[0].batch  # nothing is kept of what is gone
     assert before is not None
     assert after is not None
-    assert (after.batch_id, after.manifest) == (before.batch_id, (str(b.url),))
+    assert (after.batch_id, after.row_count) == (before.batch_id, 3)
 
 
 @pytest.mark.parametrize(
@@ -159,10 +189,10 @@ def test_json_lines_with_gzip_go_as_they_are(
     with caplog.at_level("INFO"):
         passed = untouched(replace(JOB, passthrough="jsonl"), Task((info,)), folder.worker)
     if reason:
-        assert (passed.objects, passed.rest.objects) == ((), (info,))
+        assert passed is None
         assert caplog.records[0].message.endswith(f"passthrough is on: {reason}")
     else:
-        assert (passed.objects, passed.rest.objects, passed.rows) == ((info,), (), None)
+        assert passed == Passed((info,), None)
 
 
 def test_an_empty_object_is_left_out(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,7 +9,7 @@ from singer_arrow.object_info import ObjectInfo
 from singer_arrow.urls import Url
 from tap_s3_files import plan
 from tap_s3_files.bookmarks import Watermark
-from tap_s3_files.plan import Segment, fingerprint, in_order, in_window, make_segments, make_tasks, position
+from tap_s3_files.plan import Segment, in_order, in_window, make_segments, make_tasks, position, watermark_after
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -31,8 +31,12 @@ objects = st.lists(
 
 
 def segments(found: list[ObjectInfo], *, before: Watermark | None = None, number: int = 0) -> list[Segment]:
-    ordered = in_order(found)
-    return list(make_segments(ordered, stream="s", fingerprint="f", number=number, before=before, target_bytes=1 << 20))
+    made = []
+    for count, tasks in enumerate(make_segments(make_tasks(in_order(found), target_bytes=1 << 20)), number):
+        after = watermark_after(before, tasks, None)
+        made.append(Segment(count, "s", 1 << 20, before, after, tasks))
+        before = after
+    return made
 
 
 @given(objects, st.randoms())
@@ -80,12 +84,6 @@ def test_objects_of_one_second_are_told_apart_by_their_url() -> None:
     assert position(a) < position(b)
 
 
-def test_a_bundle_does_not_span_an_end() -> None:
-    objects = [info(f"{n}", seconds=n) for n in range(6)]
-    ends = [position(info("x", seconds=1)), position(objects[3])]  # the first one between two objects
-    assert [[o.url.key for o in t.objects] for t in make_tasks(objects, ends)] == [["0", "1"], ["2", "3"], ["4", "5"]]
-
-
 def test_thousands_of_small_objects_become_few_tasks() -> None:
     tasks = list(make_tasks([info(f"{n:05}", size=10_000) for n in range(2000)]))
     assert [len(t.objects) for t in tasks] == [200] * 10
@@ -97,10 +95,16 @@ def test_a_bundle_is_no_larger_than_a_batch_file_should_be() -> None:
     assert [len(t.objects) for t in make_tasks(objects, target_bytes=1)] == [1, 1, 1, 1]
 
 
-def test_a_segment_never_ends_before_it_begins() -> None:
+def test_a_watermark_passes_neither_back_nor_the_beginning_of_the_listing() -> None:
+    tasks = list(make_tasks([info("a", seconds=5), info("b", seconds=9)]))
     before = Watermark(START + timedelta(days=1), "s3://b/z")
-    segment = Segment(0, "s", "f", 1, before, tuple(make_tasks([info("late")])))
-    assert segment.after == before
+    assert watermark_after(before, tasks, None) == before
+    assert watermark_after(None, tasks, None) == position(info("b", seconds=9))
+    assert watermark_after(None, tasks, START + timedelta(seconds=9)) == position(info("b", seconds=9))
+    listed = START + timedelta(seconds=8)
+    assert watermark_after(None, tasks, listed) == Watermark(listed, "")
+    assert watermark_after(before, tasks, listed) == before
+    assert watermark_after(before, [], listed) == before
 
 
 def test_the_window_has_its_start_and_not_its_end() -> None:
@@ -109,8 +113,3 @@ def test_the_window_has_its_start_and_not_its_end() -> None:
     assert in_window(at, at.modified, at.modified + timedelta(seconds=1))
     assert not in_window(at, None, at.modified)
     assert not in_window(at, at.modified + timedelta(seconds=1), None)
-
-
-def test_a_fingerprint_names_the_paths_in_any_order() -> None:
-    assert fingerprint(["a", "b"]) == fingerprint(["b", "a"])
-    assert fingerprint(["a", "b"]) != fingerprint(["a,b"])

@@ -10,7 +10,7 @@ from tap_s3_files.preview import Row, table
 TASKS = tuple(
     Task((ObjectInfo(Url("s3", "b", f"{size}"), size, "e", datetime(2024, 1, 1, tzinfo=UTC)),)) for size in (10, 2500)
 )
-SEGMENT = Segment(0, "s", "f", 1000, None, TASKS)
+SEGMENT = Segment(0, "s", 1000, None, None, TASKS)
 
 
 def test_tasks_are_counted() -> None:
