@@ -278,17 +278,18 @@ def publishing(scenario: Scenario) -> None:
         scenario.run("merge")
         scenario.run("add_ledger_entries", params=("a", "s'\\", 2, "_sdc_load_1", "s'\\", 0))
     assert texts(scenario) == [(1, "two"), (2, "four")]
-    entries = scenario.run("ledger_entries", params=("s'\\",)).rows
-    assert [row[0] for row in entries] == ["a"]
+    oldest = scenario.run("oldest_entry", params=("s'\\",)).value
+    entries = scenario.run("ledger_entries_from", params=("s'\\", oldest)).rows
+    assert [tuple(row) for row in entries] == [("a", oldest)]
     both = ("s'\\", "a", "b", "_sdc_load_1")
     assert len(scenario.run("ledger_entries_of", params=both).rows) == 2
-    later = entries[0][1] + dt.timedelta(seconds=1)
+    later = oldest + dt.timedelta(seconds=1)
     scenario.run("delete_ledger_marks", params=("s'\\", later))
     assert len(scenario.run("ledger_entries_of", params=both).rows) == 1
-    scenario.run("delete_ledger_entries", params=("s'\\", entries[0][1]))
-    assert len(scenario.run("ledger_entries", params=("s'\\",)).rows) == 1
+    scenario.run("delete_ledger_entries", params=("s'\\", "other", oldest))
+    assert len(scenario.run("ledger_entries_of", params=both).rows) == 1
     scenario.run("clear_ledger", params=("s'\\",))
-    assert not scenario.run("ledger_entries", params=("s'\\",)).rows
+    assert scenario.run("oldest_entry", params=("s'\\",)).value is None
     rejected(scenario)
     scenario.run("merge", 2)
     assert texts(scenario) == [(1, "two"), (2, "four")]
