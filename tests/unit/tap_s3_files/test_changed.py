@@ -17,8 +17,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from small_aws import BUCKET, CHANGED, SmallAws
 from plan_runs import log_in
+from small_aws import BUCKET, CHANGED, SmallAws
 
 from singer_arrow.errors import ObjectChangedError
 from singer_arrow.object_info import Fetched
