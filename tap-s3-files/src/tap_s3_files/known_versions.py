@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import replace
@@ -38,6 +39,7 @@ class KnownVersions:
         self._begins = not groups or groups[0].first == log.first_number
         self._groups = [_widened(group) for group in groups if group.newest + _PRECISION >= oldest]
         self._near: list[Group] = []
+        self._edges = sorted(t for g in self._groups for t in (g.oldest, g.newest + timedelta(microseconds=1)))
         self._from, self._to = _LAST, _FIRST
         self._versions: OrderedDict[Group, frozenset[Version]] = OrderedDict()
 
@@ -93,9 +95,9 @@ class KnownVersions:
 
     def _seek(self, at: datetime) -> None:
         self._near = [g for g in self._groups if g.oldest <= at <= g.newest]
-        edges = [t for g in self._groups for t in (g.oldest, g.newest + timedelta(microseconds=1))]
-        self._from = max((t for t in edges if t <= at), default=_FIRST)
-        self._to = min((t for t in edges if t > at), default=_LAST)
+        number = bisect_right(self._edges, at)
+        self._from = self._edges[number - 1] if number else _FIRST
+        self._to = self._edges[number] if number < len(self._edges) else _LAST
 
     def _versions_of(self, group: Group) -> frozenset[Version]:
         found = self._versions.pop(group, None)

@@ -262,7 +262,8 @@ class PlanLog:
 
     def _list(self, after: LogFile | None) -> Iterator[Any]:
         prefix = Url(self._folder.scheme, self._folder.bucket, self._folder.key + "/")
-        return self._storage.list(prefix, after=prefix.key + after.name if after else "")
+        is_last_of_width = after is not None and len(entry_name(after.first + 1)) > len(after.name)
+        return self._storage.list(prefix, after=prefix.key + after.name if after and not is_last_of_width else "")
 
     def _history(self) -> legacy_plans.History:
         url = self._url(legacy_plans.HISTORY)

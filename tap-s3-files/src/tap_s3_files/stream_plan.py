@@ -62,6 +62,12 @@ class StreamPlan:
         self.claim, self.log, self._overlap = claim, log, overlap
         self._target_bytes, self._settings, self._from_queue = target_bytes, settings, from_queue
         self._is_rerun = state is None
+        if log is not None and log.legacy is not None and self._is_rerun:
+            logger.warning(
+                "Stream %r: its plans are partly of an earlier version of the tap, which removed some. Without STATE all "
+                "objects are sent again, those of removed plans under new ids: empty the table first",
+                claim.stream,
+            )
         self.bookmark = _start(log, state, claim.stream)
         self._end = log.next_number if log is not None else 0
         self._next = max(self.bookmark.segment, self._end)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from singer_arrow.errors import ConflictError, DataError
+from singer_arrow.errors import DataError, SupersededError
 from singer_arrow.formats import Place
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
@@ -56,7 +56,7 @@ def test_a_cut_elsewhere_is_refused_and_the_same_one_is_not(tmp_path: Path) -> N
     same = cuts(tmp_path, is_new=True)
     same.add(replace(FIRST, url="s3://b/other", bytes=1, rows=9))  # as other settings have written it
     assert same.known()[0].url == "s3://b/other"
-    with pytest.raises(ConflictError, match=r"x-0\.json was written by another run .*; run again"):
+    with pytest.raises(SupersededError, match=r"x-0\.json was written by another run .*; run again"):
         cuts(tmp_path, is_new=True).add(replace(FIRST, after=Position(0, 9, Place(9, 800, 10))))
     assert cuts(tmp_path).known() == [FIRST]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from plan_runs import log_in
 
 from singer_arrow.aws import AwsOptions
-from singer_arrow.errors import ConflictError
+from singer_arrow.errors import SupersededError
 from singer_arrow.object_info import ObjectInfo
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
@@ -137,7 +137,7 @@ def test_a_message_goes_when_nobody_needs_it_any_more(tmp_path: Path, unmatched:
 def test_of_two_runs_at_once_one_ends_before_its_messages_are_deleted(tmp_path: Path) -> None:
     one, other = told_of(log_in(tmp_path)), told_of(log_in(tmp_path))
     one.queue([info(1), info(2)])
-    with pytest.raises(ConflictError, match="nothing is lost: run again"):
+    with pytest.raises(SupersededError, match="nothing is lost: run again"):
         other.queue([info(2), info(3)])
     assert objects_of(told_of(log_in(tmp_path))) == [info(1), info(2)]
 

@@ -28,7 +28,7 @@ def test_columns_that_files_have_are_added(caplog: pytest.LogCaptureFixture) -> 
     assert evolution.schema == schema(id="integer", a="integer")
     evolution.evolve_for(drift(b=pa.string(), id=pa.float64()))
     assert evolution.schema == schema(id="number", a="integer", b="string")
-    assert schema(id="integer") == OLD
+    assert list(OLD["properties"]) == ["id"]
     assert [r.message for r in caplog.records] == ["no fit. The schema changes from here on"] * 2
 
 
