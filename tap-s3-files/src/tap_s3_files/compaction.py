@@ -9,7 +9,7 @@ from tap_s3_files.log_files import LogFile
 
 FANOUT = 16
 """Files that become one."""
-MOST_BYTES = 16 << 20
+MOST_BYTES = 32 << 20
 """Of a checkpoint, about: it is read whole."""
 
 

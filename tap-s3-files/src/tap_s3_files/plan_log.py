@@ -46,7 +46,7 @@ from tap_s3_files.log_files import (
 from tap_s3_files.plan import Segment, Task
 
 READS_AT_ONCE = 16
-MOST_OPEN = 4
+MOST_OPEN = 3
 """Checkpoints in memory."""
 GAP_LOOKS = 3
 """How often a log with a gap is listed again: a listing while another run compacts may show one."""

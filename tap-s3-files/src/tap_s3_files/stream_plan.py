@@ -64,8 +64,8 @@ class StreamPlan:
         self._is_rerun = state is None
         if log is not None and log.legacy is not None and self._is_rerun:
             logger.warning(
-                "Stream %r: its plans are partly of an earlier version of the tap, which removed some. Without STATE all "
-                "objects are sent again, those of removed plans under new ids: empty the table first",
+                "Stream %r: an earlier version of the tap has removed plans. Without STATE all objects are sent again, "
+                "those of removed plans under new ids: empty the table first",
                 claim.stream,
             )
         self.bookmark = _start(log, state, claim.stream)

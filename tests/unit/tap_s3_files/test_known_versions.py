@@ -115,8 +115,8 @@ def test_a_key_to_begin_at_is_the_last_one_before_a_time_of_its_group(tmp_path: 
         assert (key.name if key else None) == name, before
 
 
-def test_urls_of_a_time_are_among_those_that_are_found(tmp_path: Path) -> None:
+def test_the_latest_versions_since_a_time_are_found_by_url(tmp_path: Path) -> None:
     filled(tmp_path, [[10], [20], [30], [40], [50]])
-    known = KnownVersions(log_in(tmp_path))
-    found = {url.rpartition("/")[2] for url in known.urls(START + timedelta(seconds=30), START + timedelta(days=1))}
-    assert {"2-0", "3-0", "4-0"} <= found
+    latest = KnownVersions(log_in(tmp_path)).latest(START + timedelta(seconds=30))
+    assert {"2-0", "3-0", "4-0"} <= {url.rpartition("/")[2] for url in latest}
+    assert all(version[0] == url for url, (_, version) in latest.items())

@@ -307,3 +307,16 @@ def test_a_new_version_does_not_carry_the_watermark_past_what_was_not_listed(tmp
     (again,) = plan.waiting()
     assert [o.size for o in again.objects] == [2]
     assert again.after == Watermark(began, "")
+
+
+def test_an_object_written_again_without_a_change_is_known_unless_it_was_another_one_meanwhile(
+    tmp_path: Path,
+) -> None:
+    first, state = sent(tmp_path, [info("a", 0, etag="A"), info("b", 1)], None)
+    assert names(first[0].objects) == ["a", "b"]
+    for known in (state, None):
+        tasks, _ = sent(tmp_path, [info("a", 60, etag="A"), info("b", 1)], known)
+        assert len(tasks) == (0 if known else 1)
+    _, state = sent(tmp_path, [info("a", 70, etag="B"), info("b", 1)], state)
+    back, _ = sent(tmp_path, [info("a", 80, etag="A"), info("b", 1)], state)
+    assert [names(t.objects) for t in back] == [["a"]]
