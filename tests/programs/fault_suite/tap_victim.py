@@ -152,10 +152,12 @@ def run(job: Mapping[str, Any]) -> None:
     for name, most in job["limits"].items():
         limit(name, most)
     program: Any = importlib.import_module("tap_s3_files.__main__")
-    program.main()
-    if not (job["fault"] or job["limits"]):
-        report = {"points": points.names, "modules": sorted(sys.modules), "clients": CLIENTS.keys}
-        Path(job["report"]).write_text(json.dumps(report))
+    try:
+        program.main()
+    finally:  # it ends by SystemExit
+        if not (job["fault"] or job["limits"]):
+            report = {"points": points.names, "modules": sorted(sys.modules), "clients": CLIENTS.keys}
+            Path(job["report"]).write_text(json.dumps(report))
 
 
 def hasten_botocore() -> None:
