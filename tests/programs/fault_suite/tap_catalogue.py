@@ -253,6 +253,7 @@ def everything(probe: Callable[[Scenario], tuple[Sequence[str], int]], *, may_mo
 def few(probe: Callable[[Scenario], tuple[Sequence[str], int]]) -> list[Walk]:
     """Some of each kind, for a suite that must be quick."""
     walks, chance = list(islice(reloads(), 1)), random.Random(5)
+    walks += [walk for walk in limited(SCENARIOS[2], may_mount=False) if walk.kind == "limit FSIZE"]
     for number, scenario in enumerate((*SCENARIOS, MANY_SEGMENTS)):
         points, requests = probe(scenario)
         walks.append(chance.choice(list(kills(scenario, points))))

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
-from singer_arrow.errors import SingerArrowError, is_of_disk
+from singer_arrow.errors import SingerArrowError, is_of_disk, is_of_memory
 from singer_arrow.memory import keep_small
 from singer_arrow.singer.lean import import_sdk
 
@@ -20,10 +20,10 @@ SDK = "singer_sdk"
 def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
     """Run a connector's command line.
 
-    What fails on purpose (a SingerArrowError, the SDK's own complaints), or for want of room on the local disk, is told
-    in one line on standard error, and the process ends with exit code 1. A traceback is added only when the log level
-    is debug (`LOG_LEVEL`, `LOGLEVEL` or the connector's own `<NAME>_LOGLEVEL`). Anything else is a bug and shows its
-    traceback.
+    What fails on purpose (a SingerArrowError, the SDK's own complaints), or because the machine has no room on its
+    disk, no memory or no threads left, is one line on standard error, and the process ends with exit code 1. A
+    traceback is added only when the log level is debug (`LOG_LEVEL`, `LOGLEVEL` or the connector's own
+    `<NAME>_LOGLEVEL`). Anything else is a bug and shows its traceback.
 
     Args:
         name: Of the executable, and of the package that holds it.
@@ -54,10 +54,22 @@ def _lines(error: Exception) -> list[str]:
     if isinstance(error, SingerArrowError) or _is_sdk(error):
         return [" ".join(str(error).split()) or type(error).__name__]
     if isinstance(error, OSError) and is_of_disk(error):
-        where = f" ({error.filename})" if error.filename else f" (temporary files are in {tempfile.gettempdir()})"
-        said = os.strerror(error.errno or 0)
-        return [f"This machine refuses a file: {said}{where}; make room or raise the limit, or set TMPDIR elsewhere"]
+        reason = f"{error.strerror or error}" + (f" ({error.filename})" if error.filename else _temporary())
+        return [f"This machine refuses a file: {reason}; make room or raise the limit, or set TMPDIR elsewhere"]
+    if is_of_memory(error):
+        reason = " ".join(str(error).split()) or "out of memory"
+        return [
+            f"This machine refuses memory or threads: {reason}; lower memory_limit_mb or max_workers, or allow more"
+        ]
     return []
+
+
+def _temporary() -> str:
+    """Where temporary files are, in words; nothing if no folder takes one."""
+    try:
+        return f" (temporary files are in {tempfile.gettempdir()})"
+    except OSError:
+        return ""
 
 
 def _is_sdk(error: Exception) -> bool:
