@@ -20,10 +20,10 @@ SDK = "singer_sdk"
 def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
     """Run a connector's command line.
 
-    What fails on purpose (a SingerArrowError, the SDK's own complaints), or because the machine has no room on its
-    disk, no memory or no threads left, is one line on standard error, and the process ends with exit code 1. A
-    traceback is added only when the log level is debug (`LOG_LEVEL`, `LOGLEVEL` or the connector's own
-    `<NAME>_LOGLEVEL`). Anything else is a bug and shows its traceback.
+    What fails on purpose (a SingerArrowError, the SDK's own complaints), or for want of room on the local disk, is told
+    in one line on standard error, and the process ends with exit code 1. A traceback is added only when the log level
+    is debug (`LOG_LEVEL`, `LOGLEVEL` or the connector's own `<NAME>_LOGLEVEL`). Anything else is a bug and shows its
+    traceback.
 
     Args:
         name: Of the executable, and of the package that holds it.
@@ -48,7 +48,7 @@ def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
 
 
 def _lines(error: Exception) -> list[str]:
-    """One line for each thing that an expected error reports; none for a bug."""
+    """One line for each thing that an expected error, or a machine without room, reports; none for a bug."""
     if type(error).__name__ == "ConfigValidationError" and _is_sdk(error):
         return [" ".join(str(e).split()) for e in getattr(error, "errors", [])]
     if isinstance(error, SingerArrowError) or _is_sdk(error):
