@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -54,7 +55,8 @@ def _lines(error: Exception) -> list[str]:
     if isinstance(error, SingerArrowError) or _is_sdk(error):
         return [" ".join(str(error).split()) or type(error).__name__]
     if isinstance(error, OSError) and is_of_disk(error):
-        reason = f"{error.strerror or error}" + (f" ({error.filename})" if error.filename else _temporary())
+        cause = error.strerror if error.errno == errno.ENOENT else os.strerror(error.errno or 0)
+        reason = f"{cause}{f' ({error.filename})' if error.filename else _temporary()}"
         return [f"This machine refuses a file: {reason}; make room or raise the limit, or set TMPDIR elsewhere"]
     if is_of_memory(error):
         reason = " ".join(str(error).split()) or "out of memory"
