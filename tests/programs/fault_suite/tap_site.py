@@ -229,7 +229,10 @@ class TapSite:
         return stored.data if stored else None
 
     def _came(self, step: Run, running: Running) -> Counter[str]:
-        """The faults that came."""
+        """The faults that came; none has a count of 0."""
+        return +self._counts(step, running)
+
+    def _counts(self, step: Run, running: Running) -> Counter[str]:
         match step.fault:
             case Break(signal=signal.SIGSTOP):
                 return Counter({"tap asleep": int(running.is_stopped)})
