@@ -43,6 +43,9 @@ def _steps(chance: random.Random, *, passes: bool, has_large: bool) -> Iterator[
     if has_large:
         yield LARGE
     yield from _objects(chance, free, taken, overwrites=False)
+    if not (taken or has_large):  # a stream without any object is an error
+        taken.append(free.pop())
+        yield Objects(keys(taken[0]))
     is_asleep = False
     for _ in range(chance.randint(3, MOST_RUNS)):
         yield from _objects(chance, free, taken, overwrites=not passes)
