@@ -29,7 +29,7 @@ demo: setup  ## Files from S3 to BigQuery and Redshift on this machine, checked,
 test: setup  ## Run the whole test suite
 	@$(RUN) pytest --numprocesses=$(WORKERS) --dist=worksteal $(ARGS)
 
-faults: setup  ## Every fault at every step and request of both targets; prints the totals
+faults: setup  ## Every fault at every step and request of the tap and both targets; prints the totals
 	@PYTHONPATH=tests/programs $(RUN) python -m fault_suite $(ARGS)
 
 soak: setup  ## Faults by chance for MINUTES, kills of whole pipelines, large loads

@@ -103,16 +103,16 @@ def test_totals() -> None:
     broken = next(case for case in cases if case.rules)
     outcomes = [
         Outcome(killed, -9, {"target killed, SIGKILL": 1}, True, Stand(0, 0), 0, ()),
-        Outcome(killed, -9, {"target killed, SIGKILL": 1}, True, Stand(2, 1, 5), 3, ("bad",)),
+        Outcome(killed, -9, {"target killed, SIGKILL": 1}, True, Stand(2, 1, 5), 3, ("bad",), torn=1),
         Outcome(broken, 1, {"S3: reset": 2, "BigQuery: 503": 1}, True, Stand(0, 0), 0, ()),
         Outcome(broken, 0, {"S3: reset": 5}, False, Stand(0, 0), 0, ()),
     ]
-    assert totals.counts(outcomes) == (4, 10, 1, 1, 2, 3, 3, 2, 1, 5, 1)
+    assert totals.counts(outcomes) == (4, 10, 1, 1, 2, 3, 3, 2, 1, 1, 5, 1)
     assert [[cell.strip() for cell in line.split("|")[1:-1]] for line in totals.by_kind(outcomes).splitlines()[2:]] == [
         ["BigQuery: 503", "target-bigquery", "1", "1"],
         ["S3: reset", "target-bigquery", "7", "2"],
         ["target killed, SIGKILL", "target-bigquery", "2", "2"],
     ]
-    lines = totals.by_load(outcomes).splitlines()
+    lines = totals.by_way(outcomes).splitlines()
     assert [line.split("|")[1].strip() for line in lines[2:]] == [LOADS[0].name, "all"]
     assert len({len(line) for line in lines}) == 1

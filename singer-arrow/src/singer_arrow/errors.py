@@ -46,11 +46,17 @@ def one_line(text: str) -> str:
 
 
 _OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE)
+_NO_FOLDER = "No usable temporary directory"  # of tempfile, where none of its folders takes a file
 
 
 def is_of_disk(error: BaseException) -> bool:
     """Whether the local disk is full or read-only, or the machine allows no more or no larger files."""
-    return isinstance(error, OSError) and error.errno in _OF_DISK
+    return isinstance(error, OSError) and (error.errno in _OF_DISK or _NO_FOLDER in str(error))
+
+
+def is_of_memory(error: BaseException) -> bool:
+    """Whether the machine gives this process no more memory, or no further thread."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "start new thread" in str(error))
 
 
 class SingerArrowError(Exception):

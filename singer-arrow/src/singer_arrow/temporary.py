@@ -78,7 +78,9 @@ _OF_THIS_PROCESS = TemporaryFolder("singer-arrow")
 @contextlib.contextmanager
 def temporary_folder(prefix: str) -> Iterator[Path]:
     """A folder for as long as the context lasts, within one of this process."""
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=_OF_THIS_PROCESS.path) as folder:
+    within = _OF_THIS_PROCESS.path
+    # A process that may open no more files cannot remove it now; the folder that it is in is removed later.
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=within, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 

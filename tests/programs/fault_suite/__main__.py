@@ -1,90 +1,180 @@
-"""`python -m fault_suite`: all cases of the catalogue, or cases by chance for some minutes; prints the totals.
+"""`python -m fault_suite`: all cases of the catalogues, or cases by chance for some minutes; prints the totals.
 
-Writes nothing but into a temporary folder. The exit code is 1 if anything was not as promised.
+Writes only into a temporary folder. The exit code is 1 if anything was not as promised.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import random
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
-from fault_suite import catalogue, totals
+from fault_suite import catalogue, pipe, tap_catalogue, totals, walks
 from fault_suite.catalogue import Case
+from fault_suite.pipe import PipeCase, PipeSite
 from fault_suite.site import Outcome, Site
+from fault_suite.tap_catalogue import Walk
+from fault_suite.tap_site import TapSite
 from local_cloud import Cloud
 
 SITES = 3
-"""Clouds at once: runs wait much of their time."""
+"""Sites at once: runs wait much of their time."""
+WALKS = 400
+"""Walks by chance, beside those of the catalogue."""
+TARGETS, PIPES, TAP = PARTS = ("targets", "pipes", "tap")
+C = TypeVar("C", Case, PipeCase, Walk)
+TryOut = Callable[[C], Outcome]
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="fault_suite", description=__doc__)
-    parser.add_argument("--minutes", type=float, help="cases by chance for so long, instead of the catalogue")
+    parser.add_argument(
+        "--part", choices=PARTS, action="append", help="only targets, pipes or the tap; may be repeated"
+    )
+    parser.add_argument("--minutes", type=float, help="cases by chance for so long, instead of the catalogues")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30), help="of the cases by chance")
     parser.add_argument("--only", default="", help="only cases whose name holds this")
-    parser.add_argument("--sites", type=int, default=SITES, help="local clouds at once")
+    parser.add_argument("--sites", type=int, default=SITES, help="sites at once")
     options = parser.parse_args()
-    cases = by_chance(options.seed, options.minutes) if options.minutes else iter(catalogue.everything())
+    suite = Suite(options.only, options.sites, options.part or PARTS)
     if options.minutes:
         print(f"Cases by chance, --seed {options.seed}", flush=True)
-    outcomes = run(itertools.filterfalse(lambda case: options.only not in case.name, cases), options.sites)
-    print(f"\n{totals.by_kind(outcomes)}\n\n{totals.by_load(outcomes)}")
-    wrong = [outcome for outcome in outcomes if outcome.wrong]
-    sys.exit(1 if wrong or not outcomes else 0)
+        suite.by_chance(options.seed, options.minutes)
+    else:
+        suite.everything()
+    print(f"\n{totals.by_kind(suite.outcomes)}\n\n{totals.by_way(suite.outcomes)}")
+    wrong = [outcome for outcome in suite.outcomes if outcome.wrong]
+    sys.exit(1 if wrong or not suite.outcomes else 0)
 
 
-def by_chance(seed: int, minutes: float) -> Iterator[Case]:
-    """Cases by chance, until the time is over."""
+class Suite:
+    """Tries cases out, several at once; what is wrong is printed as it happens.
+
+    Args:
+        only: Only cases whose name holds this.
+        sites: How many at once.
+        parts: Which.
+
+    Attributes:
+        outcomes: of all cases so far.
+    """
+
+    def __init__(self, only: str, sites: int, parts: Sequence[str]) -> None:
+        self._only, self._sites, self._parts = only, sites, parts
+        self._lock, self._started = threading.Lock(), time.monotonic()
+        self.outcomes: list[Outcome] = []
+
+    def everything(self) -> None:
+        """All cases."""
+        if TARGETS in self._parts:
+            self._run(iter(catalogue.everything()), target_site)
+        if PIPES in self._parts:
+            self._run(iter(list(pipe.cases())), pipe_site)
+        if TAP in self._parts:
+            self._run(iter(tap_walks()), tap_site)
+
+    def by_chance(self, seed: int, minutes: float) -> None:
+        """Cases by chance, of all parts alike, until the time is over."""
+        share = minutes / len(self._parts)
+        if TARGETS in self._parts:
+            self._run(_by_chance(seed, share, catalogue.chosen), target_site)
+        if PIPES in self._parts:
+            known = list(pipe.cases())
+            self._run(_by_chance(seed, share, lambda chance: chance.choice(known)), pipe_site)
+        if TAP in self._parts:
+            self._run(_by_chance(seed, share, lambda chance: walks.walk(chance.randrange(1 << 30))), tap_site)
+
+    def _run(self, cases: Iterator[C], site: Callable[[Path], AbstractContextManager[TryOut[C]]]) -> None:
+        wanted = (case for case in cases if self._only in case.name)
+
+        def work(folder: Path) -> None:
+            with self._lock:
+                case = next(wanted, None)
+            if case is None:
+                return
+            with site(folder) as try_out:
+                while case is not None:
+                    self._note(try_out(case))
+                    with self._lock:
+                        case = next(wanted, None)
+
+        with tempfile.TemporaryDirectory(prefix="faults-") as root:
+            folders = [Path(root) / str(number) for number in range(self._sites)]
+            for folder in folders:
+                folder.mkdir()
+            with ThreadPoolExecutor(self._sites) as pool:
+                list(pool.map(work, folders))
+
+    def _note(self, outcome: Outcome) -> None:
+        """Keep an outcome, and print what is wrong with it, and now and then how far the suite is."""
+        with self._lock:
+            self.outcomes.append(outcome)
+            number = len(self.outcomes)
+            for words in outcome.wrong:
+                print(f"NOT AS PROMISED: {outcome.case.name}: {words}\n{outcome.said[-30000:]}", flush=True)
+            if number % 50 == 0:
+                seconds = time.monotonic() - self._started
+                print(f"{number} cases in {seconds:.0f} s", file=sys.stderr, flush=True)
+
+
+def _by_chance(seed: int, minutes: float, choose: Callable[[random.Random], C]) -> Iterator[C]:
     chance, end = random.Random(seed), time.monotonic() + 60 * minutes
     while time.monotonic() < end:
-        yield catalogue.chosen(chance)
+        yield choose(chance)
 
 
-def run(cases: Iterator[Case], sites: int) -> list[Outcome]:
-    """Try out cases, several at once; what is wrong is told as it happens."""
-    outcomes: list[Outcome] = []
-    lock, started = threading.Lock(), time.monotonic()
-
-    def work(folder: Path) -> None:
-        with Cloud() as cloud, cloud.redshift_connection() as redshift:
-            site = Site(cloud, folder, {"bigquery": cloud.bigquery_client(), "redshift": redshift})
-            try:
-                while True:
-                    with lock:
-                        case = next(cases, None)
-                    if case is None:
-                        return
-                    outcome = site.try_out(case)
-                    with lock:
-                        outcomes.append(outcome)
-                        tell(outcome, len(outcomes), time.monotonic() - started)
-            finally:
-                site.close()
-
+def tap_walks() -> list[Walk]:
+    """The walks of the catalogue, and some by chance; the same each time."""
     with tempfile.TemporaryDirectory(prefix="faults-") as root:
-        folders = [Path(root) / str(number) for number in range(sites)]
-        for folder in folders:
-            folder.mkdir()
-        with ThreadPoolExecutor(sites) as pool:
-            list(pool.map(work, folders))
-    return outcomes
+        site = TapSite(Path(root))
+        try:
+            found = tap_catalogue.everything(site.points, may_mount=site.may_mount())
+        finally:
+            site.close()
+    return [*found, *map(walks.walk, range(WALKS))]
 
 
-def tell(outcome: Outcome, number: int, seconds: float) -> None:
-    """Say what is wrong with a case, and now and then how far it is."""
-    for words in outcome.wrong:
-        print(f"NOT AS PROMISED: {outcome.case.name}: {words}\n{outcome.said[-30000:]}", flush=True)
-    if number % 50 == 0:
-        print(f"{number} cases in {seconds:.0f} s", file=sys.stderr, flush=True)
+@contextmanager
+def target_site(folder: Path) -> Iterator[TryOut[Case]]:
+    """A local cloud, and targets on it."""
+    with Cloud() as cloud, cloud.redshift_connection() as redshift:
+        site = Site(cloud, folder, {"bigquery": cloud.bigquery_client(), "redshift": redshift})
+        try:
+            yield site.try_out
+        finally:
+            site.close()
+
+
+@contextmanager
+def pipe_site(folder: Path) -> Iterator[TryOut[PipeCase]]:
+    """A local cloud, and pipes on it."""
+    with Cloud() as cloud, cloud.redshift_connection() as redshift:
+        site = Site(cloud, folder, {"bigquery": cloud.bigquery_client(), "redshift": redshift})
+        both = PipeSite(site, folder / "tap")
+        try:
+            yield both.try_out
+        finally:
+            both.close()
+            site.close()
+
+
+@contextmanager
+def tap_site(folder: Path) -> Iterator[TryOut[Walk]]:
+    """An S3 of its own, and the tap on it."""
+    site = TapSite(folder)
+    try:
+        yield site.try_out
+    finally:
+        site.close()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import random
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 RuleDict = Mapping[str, Any]
 APPEND, UPSERT, OVERWRITE = METHODS = ("append-only", "upsert", "overwrite")
@@ -141,7 +141,7 @@ STEPS = (
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
-_HTTP: dict[str, RuleDict] = {
+HTTP: dict[str, RuleDict] = {
     "503": {"action": "error", "status": 503},
     "reset": {"action": "reset"},
     "answer lost": {"action": "reset", "forward": True},
@@ -152,9 +152,9 @@ _HTTP: dict[str, RuleDict] = {
 """See `local_cloud.faults.rules.Rule`."""
 _CANCELLED = {"code": "57014", "message": "canceling statement due to statement timeout"}
 FAULTS: dict[str, dict[str, RuleDict]] = {
-    "bigquery": {name: {**rule, "code": "backendError"} for name, rule in _HTTP.items()},
-    "s3": _HTTP,
-    "gcs": _HTTP,
+    "bigquery": {name: {**rule, "code": "backendError"} for name, rule in HTTP.items()},
+    "s3": HTTP,
+    "gcs": HTTP,
     "redshift": {
         "503": {"action": "error"},  # what it answers when it is too busy: 1023, the serialization error
         "reset": {"action": "kill", "at": "before"},
@@ -179,6 +179,22 @@ class Kill:
     after_s: float = 0.0
 
 
+class Named(Protocol):
+    """A case of any catalogue: its name, its line of the totals, and the program that is broken."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+
+    @property
+    def way(self) -> str:
+        """The line of the totals that it belongs to."""
+
+    @property
+    def victim(self) -> str:
+        """The executable."""
+
+
 @dataclass(frozen=True)
 class Case:
     """One run with faults, and the run after it.
@@ -198,6 +214,16 @@ class Case:
     kill: Kill | None = None
     rules: Mapping[str, Sequence[tuple[str, RuleDict]]] = field(default_factory=dict, compare=False)
     lasting: bool = False
+
+    @property
+    def way(self) -> str:
+        """See `Named`."""
+        return self.load.name
+
+    @property
+    def victim(self) -> str:
+        """See `Named`."""
+        return f"target-{self.load.target}"
 
 
 def kills(load: Load) -> Iterator[Case]:

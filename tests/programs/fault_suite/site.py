@@ -20,7 +20,7 @@ from singer_lines import Message, lines
 from warehouses import WAREHOUSES, Warehouse
 
 from fault_suite import source as sources
-from fault_suite.catalogue import OVERWRITE, SERVICES, Case, Kill, Load
+from fault_suite.catalogue import OVERWRITE, SERVICES, Case, Kill, Load, Named
 from fault_suite.source import BATCHES, EDITIONS, LAST, ROWS_EACH, Row, Source, Stand
 from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
@@ -34,11 +34,12 @@ ENDPOINTS = {"s3": "AWS_ENDPOINT_URL", "bigquery": "TARGET_BIGQUERY_API_ENDPOINT
 
 @dataclass(frozen=True)
 class Ran:
-    """How a run ended, the numbers of the STATEs that came out, and what it said."""
+    """How a run ended, the numbers of the STATEs that came out, what it said, and the last STATE."""
 
     code: int | None
     states: tuple[int, ...]
     said: str
+    last: Any = None
 
     @property
     def told(self) -> int:
@@ -73,11 +74,12 @@ class Outcome:
         rerun: whether a second run was needed.
         stand: how the table stood at the end.
         ahead: rows that the last STATE was ahead of the table.
+        torn: tables that were neither the old one nor the new one: swaps of unfinished streams.
         wrong: what is not as promised, in words.
         said: by the run with faults.
     """
 
-    case: Case
+    case: Named
     code: int | None
     injected: Mapping[str, int]
     rerun: bool
@@ -85,6 +87,7 @@ class Outcome:
     ahead: int
     wrong: tuple[str, ...]
     said: str = ""
+    torn: int = 0
 
 
 class Forks:
@@ -104,11 +107,17 @@ class Forks:
         )
 
     def run(
-        self, program: str, messages: Sequence[Message], config: Mapping[str, Any], env: Mapping[str, str], **more: Any
+        self,
+        program: str,
+        messages: Sequence[Message] | str,
+        config: Mapping[str, Any],
+        env: Mapping[str, str],
+        **more: Any,
     ) -> Ran:
-        """Run a target on messages."""
+        """Run a target on messages, or on what a tap has written; STATEs of a tap have no numbers."""
         paths = {name: str(self._folder / name) for name in ("stdin", "stdout", "stderr", "config")}
-        Path(paths["stdin"]).write_text(lines(messages), encoding="utf-8")
+        text = messages if isinstance(messages, str) else lines(messages)
+        Path(paths["stdin"]).write_text(text, encoding="utf-8")
         Path(paths["config"]).write_text(json.dumps(config), encoding="utf-8")
         arguments = ["--config", paths.pop("config")]
         job = {
@@ -135,7 +144,9 @@ class Forks:
             x for x in Path(paths["stdout"]).read_text(encoding="utf-8").splitlines(keepends=True) if x.endswith("\n")
         ]
         said = Path(paths["stderr"]).read_text(encoding="utf-8", errors="replace")
-        return Ran(code, tuple(json.loads(line)["n"] for line in whole), said)
+        states = [json.loads(line) for line in whole]
+        numbers = tuple(state["n"] for state in states if "n" in state)
+        return Ran(code, numbers, said, states[-1] if states else None)
 
     def _answer(self, seconds: float) -> int | None:
         assert self._process.stdout
@@ -183,9 +194,9 @@ class Site:
         self._forks = Forks(self.folder)
         self._places: dict[Load, Place] = {}
         self._sources: dict[tuple[Load, str], Source] = {}
-        self._bucket = f"faults-{uuid.uuid4().hex[:12]}"
+        self.bucket = f"faults-{uuid.uuid4().hex[:12]}"
         self._s3 = setup.client("s3", self.cloud.s3_url)
-        self._s3.create_bucket(Bucket=self._bucket)
+        self._s3.create_bucket(Bucket=self.bucket)
         (self.folder / "tmp").mkdir(exist_ok=True)
 
     def close(self) -> None:
@@ -193,25 +204,26 @@ class Site:
         self._forks.close()
         for place in self._places.values():
             place.warehouse.drop()
-        for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket):
+        for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket):
             if keys := [{"Key": found["Key"]} for found in page.get("Contents", ())]:
-                self._s3.delete_objects(Bucket=self._bucket, Delete={"Objects": keys})
-        self._s3.delete_bucket(Bucket=self._bucket)
+                self._s3.delete_objects(Bucket=self.bucket, Delete={"Objects": keys})
+        self._s3.delete_bucket(Bucket=self.bucket)
 
     def try_out(self, case: Case) -> Outcome:
         """Run a target while the faults happen, then once more if it did not come to its end; how the table stands."""
         load, wrong = case.load, []
-        place = self._place(load)
+        place = self.place(load)
         edition = EDITIONS[1] if place.held and place.held.edition == EDITIONS[0] else EDITIONS[0]
         source, old = self._source(load, edition), place.held.rows() if place.held else Counter[Row]()
         first, injected = self._with_faults(case, place, source)
-        rows = self._rows(place)
+        rows = self.rows(place)
         wrong += first.faults(load)
         wrong += _wrong_end(case, first)
         ahead = sources.ahead(load, source, rows, told=first.told)
         if ahead:
             wrong.append(f"the STATE {first.told} was {ahead} rows ahead of the table")
-        if sources.is_torn(load, source, rows, old=old):
+        torn = sources.is_torn(load, source, rows, old=old)
+        if torn:
             wrong.append("the table was neither the old one nor the new one")
         is_over = first.code == 0 or (case.from_state and first.told == LAST)
         if not is_over:
@@ -219,11 +231,11 @@ class Site:
             second = self._run(load, place, messages, env={})
             if second.code != 0 or second.told != LAST:
                 wrong.append(f"the run after it ended with {second.code}, STATE {second.told}: {second.said[-2000:]}")
-            rows = self._rows(place)
+            rows = self.rows(place)
         stand = sources.stand(load, source, rows, told=LAST if first.code == 0 else first.told)
         wrong += [f"{n} rows {what}" for n, what in ((stand.lost, "lost"), (stand.doubled, "doubled")) if n]
-        self._leave(load, place, source, is_sound=not wrong)
-        return Outcome(case, first.code, injected, not is_over, stand, ahead, tuple(wrong), first.said)
+        self.leave(load, place, source, is_sound=not wrong)
+        return Outcome(case, first.code, injected, not is_over, stand, ahead, tuple(wrong), first.said, int(torn))
 
     def _with_faults(self, case: Case, place: Place, source: Source) -> tuple[Ran, Mapping[str, int]]:
         messages = source.messages()
@@ -256,7 +268,7 @@ class Site:
         return fired
 
     def _run(
-        self, load: Load, place: Place, messages: Sequence[Message], *, env: Mapping[str, str], **more: Any
+        self, load: Load, place: Place, messages: Sequence[Message] | str, *, env: Mapping[str, str], **more: Any
     ) -> Ran:
         warehouse = place.warehouse
         config = {**warehouse.config, "load_method": load.method, "max_batch_mb": 0.000001, **load.settings}
@@ -274,7 +286,16 @@ class Site:
             self.proxies[service] = self.cloud.fault_proxy(upstream)
         return self.proxies[service]
 
-    def _place(self, load: Load) -> Place:
+    def run_pipe(self, load: Load, place: Place, text: str) -> Ran:
+        """Run a target, undisturbed, on what a tap has written."""
+        return self._run(load, place, text, env={})
+
+    def write(self, key: str, data: bytes) -> None:
+        """Write an object to the bucket."""
+        self._s3.put_object(Bucket=self.bucket, Key=key, Body=data)
+
+    def place(self, load: Load) -> Place:
+        """Where a way of loading loads to; made if there is none, with an old table where tables are replaced."""
         if load not in self._places:
             name = f"faults_{uuid.uuid4().hex[:12]}"
             place = Place(WAREHOUSES[load.target](self.cloud, self.clients[load.target], name))
@@ -285,13 +306,15 @@ class Site:
                 assert ran.code == 0, ran.said
         return self._places[load]
 
-    def _leave(self, load: Load, place: Place, source: Source, *, is_sound: bool) -> None:
+    def leave(self, load: Load, place: Place, source: Source, *, is_sound: bool) -> None:
+        """Keep a table that will be replaced, and remove others."""
         place.held = source
         if load.method != OVERWRITE or not is_sound:
             place.warehouse.drop()
             del self._places[load]
 
-    def _rows(self, place: Place) -> list[Row]:
+    def rows(self, place: Place) -> list[Row]:
+        """The rows of the table; none if it was not made yet."""
         warehouse = place.warehouse
         try:
             found = warehouse.query("SELECT id, batch, name FROM {rows}")
@@ -312,8 +335,8 @@ class Site:
     def _uploaded(self, message: Message) -> Message:
         path = Path(message["manifest"][0].removeprefix("file://"))
         key = f"{path.parent.name}/{path.name}"
-        self._s3.upload_file(str(path), self._bucket, key)
-        return message | {"manifest": [f"s3://{self._bucket}/{key}"]}
+        self._s3.upload_file(str(path), self.bucket, key)
+        return message | {"manifest": [f"s3://{self.bucket}/{key}"]}
 
 
 def _is_there(warehouse: Warehouse) -> bool:

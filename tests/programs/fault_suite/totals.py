@@ -9,12 +9,12 @@ from fault_suite.site import CLEAR, KILLED, Outcome
 
 HEAD = (
     *("runs", "faults", "survived", "ended in one line", "killed", "reruns", "STATE ahead", "lost", "doubled"),
-    *("sent again", "not as promised"),
+    *("unfinished swaps", "sent again", "not as promised"),
 )
 
 
 def counts(outcomes: Iterable[Outcome]) -> tuple[int, ...]:
-    """What stands below `HEAD`; rows for STATE ahead, lost, doubled and sent again."""
+    """The figures below `HEAD`; rows for STATE ahead, lost, doubled and sent again."""
     listed = list(outcomes)
     return (
         len(listed),
@@ -26,15 +26,18 @@ def counts(outcomes: Iterable[Outcome]) -> tuple[int, ...]:
         sum(o.ahead for o in listed),
         sum(o.stand.lost for o in listed),
         sum(o.stand.doubled for o in listed),
+        sum(o.torn for o in listed),
         sum(o.stand.again for o in listed),
         sum(bool(o.wrong) for o in listed),
     )
 
 
-def by_load(outcomes: Sequence[Outcome]) -> str:
-    """A line for each way of loading, and the sum."""
-    names = sorted({o.case.load.name for o in outcomes})
-    lines = [(name, *counts(o for o in outcomes if o.case.load.name == name)) for name in names]
+def by_way(outcomes: Sequence[Outcome]) -> str:
+    """A line for each way of loading, and for each way in which the tap is broken; and the sum."""
+    found: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        found.setdefault(outcome.case.way, []).append(outcome)
+    lines = [(way, *counts(found[way])) for way in sorted(found)]
     return table(("", *HEAD), [*lines, ("all", *counts(outcomes))])
 
 
@@ -43,8 +46,8 @@ def by_kind(outcomes: Sequence[Outcome]) -> str:
     found: dict[tuple[str, str], Counter[str]] = {}
     for outcome in outcomes:
         for kind, count in outcome.injected.items():
-            found.setdefault((kind, outcome.case.load.target), Counter()).update(faults=count, runs=1)
-    lines = [(kind, f"target-{target}", n["faults"], n["runs"]) for (kind, target), n in sorted(found.items())]
+            found.setdefault((kind, outcome.case.victim), Counter()).update(faults=count, runs=1)
+    lines = [(kind, victim, n["faults"], n["runs"]) for (kind, victim), n in sorted(found.items())]
     return table(("fault", "", "faults", "runs"), lines)
 
 

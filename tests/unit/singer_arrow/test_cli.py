@@ -4,8 +4,10 @@ import errno
 import logging
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 
+import pyarrow as pa
 import pytest
 from singer_sdk.exceptions import ConfigValidationError
 
@@ -44,6 +46,29 @@ def test_a_full_disk_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(OSError(errno.ENOSPC, "No space left on device", "/tmp/x")) == 1
     line = capsys.readouterr().err
     assert line.startswith("tap-x: This machine refuses a file: No space left on device (/tmp/x); make room")
+    assert line.count("\n") == 1
+
+
+def test_no_folder_for_temporary_files_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(tempfile, "gettempdir", refuse)
+    assert run(FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")) == 1
+    line = capsys.readouterr().err
+    assert line.startswith("tap-x: This machine refuses a file: No usable temporary directory found in ['/tmp']; make")
+    assert line.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), pa.ArrowMemoryError("malloc"), RuntimeError("can't start new thread")]
+)
+def test_no_memory_and_no_threads_are_one_line(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(error) == 1
+    line = capsys.readouterr().err
+    assert line.startswith(f"tap-x: This machine refuses memory or threads: {str(error) or 'out of memory'}; lower")
     assert line.count("\n") == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -10,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
-from singer_arrow.errors import SingerArrowError, is_of_disk
+from singer_arrow.errors import SingerArrowError, is_of_disk, is_of_memory
 from singer_arrow.memory import keep_small
 from singer_arrow.singer.lean import import_sdk
 from singer_arrow.singer.termination import Terminated
@@ -52,16 +53,29 @@ def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
 
 
 def _lines(error: Exception) -> list[str]:
-    """One line for each thing that an expected error reports; none for a bug."""
+    """One line for each thing that an expected error, or a machine without room, reports; none for a bug."""
     if type(error).__name__ == "ConfigValidationError" and _is_sdk(error):
         return [" ".join(str(e).split()) for e in getattr(error, "errors", [])]
     if isinstance(error, SingerArrowError) or _is_sdk(error):
         return [" ".join(str(error).split()) or type(error).__name__]
     if isinstance(error, OSError) and is_of_disk(error):
-        where = f" ({error.filename})" if error.filename else f" (temporary files are in {tempfile.gettempdir()})"
-        said = os.strerror(error.errno or 0)
-        return [f"This machine refuses a file: {said}{where}; make room or raise the limit, or set TMPDIR elsewhere"]
+        cause = error.strerror if error.errno == errno.ENOENT else os.strerror(error.errno or 0)
+        reason = f"{cause}{f' ({error.filename})' if error.filename else _temporary()}"
+        return [f"This machine refuses a file: {reason}; make room or raise the limit, or set TMPDIR elsewhere"]
+    if is_of_memory(error):
+        reason = " ".join(str(error).split()) or "out of memory"
+        return [
+            f"This machine refuses memory or threads: {reason}; lower memory_limit_mb or max_workers, or allow more"
+        ]
     return []
+
+
+def _temporary() -> str:
+    """Where temporary files are, in words; nothing if no folder takes one."""
+    try:
+        return f" (temporary files are in {tempfile.gettempdir()})"
+    except OSError:
+        return ""
 
 
 def _is_sdk(error: Exception) -> bool:

@@ -24,7 +24,7 @@ from singer_sdk.plugin_base import _ConfigInput
 from singer_sdk.singerlib import Catalog, CatalogEntry, Message, MetadataMapping, Schema
 
 from singer_arrow.batch.message import Batch
-from singer_arrow.errors import ConfigError, SingerArrowError
+from singer_arrow.errors import ConfigError, SingerArrowError, is_of_disk, is_of_memory
 from singer_arrow.singer.sdk import CheckedPlugin
 from singer_arrow.singer.sdk_stream_ends import MarkedStream
 from singer_arrow.singer.sdk_writer import LineWriter
@@ -171,6 +171,11 @@ class ArrowTap(CheckedPlugin, Tap):
         writer.stop(signum)
 
 
+def _ends_as_one_line(error: BaseException) -> bool:
+    """Whether the command line reports an error in one line; see `cli.run`."""
+    return isinstance(error, SingerArrowError) or is_of_disk(error) or is_of_memory(error)
+
+
 def _checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
     bookmarks = state.get("bookmarks", {}) if isinstance(state, Mapping) else None
     if not isinstance(bookmarks, Mapping) or not all(isinstance(b, Mapping) for b in bookmarks.values()):
@@ -293,7 +298,8 @@ class ArrowStream(MarkedStream):
 
     def log(self, message: str, *args: Any, level: int = logging.INFO, **kwargs: Any) -> None:
         """Log a message; but not a second one about an error that ends as one line anyway."""
-        if level == logging.ERROR and isinstance(sys.exception(), SingerArrowError):
+        error = sys.exception()
+        if level == logging.ERROR and error is not None and _ends_as_one_line(error):
             return
         super().log(message, *args, level=level, **kwargs)
 
