@@ -103,6 +103,13 @@ class Account:
     def put(self, bucket: str, key: str, body: bytes) -> None:
         self.s3.put_object(Bucket=self.bucket(bucket), Key=key, Body=body)
 
+    def fill_the_log(self, count: int) -> None:
+        """Append segments, each with an object of the first, to the plan log."""
+        folder = "batches/_plans/orders"
+        entry = json.loads(self.s3.get_object(Bucket=self.bucket("stage"), Key=f"{folder}/000000.json")["Body"].read())
+        for number in range(1, count):
+            self.put("stage", f"{folder}/{number:06d}.json", json.dumps({**entry, "number": number}).encode())
+
     def run(self, *, state: Any = None, plan: bool = False, batches: bool = True, **more: Any) -> Any:
         stream = {"name": "orders", "path": f"s3://{self.bucket('shop')}/orders/**/*.csv", "schema": {"id": "integer"}}
         root = f"s3://{self.bucket('stage')}/batches"
@@ -143,7 +150,9 @@ def test_a_queue_needs_its_own_rights_too(account: Account) -> None:
     account.put("shop", "others/2024/a.csv", b"id\n1\n")
     replication = {"method": "sqs", "queue_url": queue, "max_wait_seconds": 1}
     state = account.run(replication=replication)
-    account.run(replication=replication, state=state)
+    account.fill_the_log(15)
+    account.put("shop", "orders/2024/b.csv", b"id\n2\n")
+    state = account.run(replication=replication, state=state)  # appends the segment with which the log is compacted
     account.run(replication=replication, state=state, plan=True)
     account.sqs.delete_queue(QueueUrl=queue)
     check(account.calls(), "source", "stage", "queue")

@@ -58,7 +58,8 @@ def ids(ran: Ran) -> list[int]:
 
 
 def is_late(request: Request) -> bool:
-    return int(re.sub(r"bytes=(\d+)-\d+", r"\1", request.headers["range"])) > 24 * MIB
+    found = re.match(r"bytes=(\d+)-\d+", request.headers.get("range", ""))
+    return found is not None and int(found[1]) > 24 * MIB
 
 
 NEW = b"id\n" + b"".join(b"%031d\n" % (n + 10_000_000) for n in range(32 * MIB // 32))

@@ -63,7 +63,7 @@ def test_the_same_messages_come_again_from_the_plan_when_the_state_is_lost(sourc
     assert source.ids(third) == list(range(30, 40))
     fourth = source.run(state=state_of(third))
     assert source.ids(fourth) == []
-    assert source.plans() == ["history.json"]
+    assert source.plans() == ["000000.json", "000001.json"]
 
 
 def test_segments_beyond_the_state_are_followed_whatever_the_settings_are_now(source: QueueSource) -> None:
@@ -114,9 +114,9 @@ def test_duplicates_and_another_order_change_nothing(source: QueueSource) -> Non
     source.send(source.event("in/1.csv"))
     assert source.ids(source.run(state=state_of(first))) == []
     source.send(source.event("in/1.csv"))
-    again = source.run(state=state_of(first))  # by now the segment is removed, and remembered
+    again = source.run(state=state_of(first))
     assert source.ids(again) == []
-    assert source.plans() == ["history.json"]
+    assert source.plans() == ["000000.json"]
     assert source.in_queue() == (0, 0)
 
 
@@ -296,7 +296,7 @@ def test_segments_that_are_gone_are_said(source: QueueSource) -> None:
     source.s3.delete_object(Bucket=source.bucket, Key="stage/_plans/rows/000000.json")
     state = {"bookmarks": {"rows": {"watermark": None, "segment": 0, "done": 1, "ahead": []}}}
     ran = source.run(state=state)
-    assert said(ran, "Segments 0 to 0, which the STATE has not passed, are gone")
+    assert said(ran, "segments 0 to 0 of its plan log, which its STATE has not passed, are gone")
     source.csv("in/b.csv", 10)
     assert source.ids(source.run(state=state)) == list(range(10, 20))
     assert state_of(first)["bookmarks"]["rows"]["segment"] == 1

@@ -73,7 +73,7 @@ def listed_segments(tap: TapS3Files, stream: StreamSettings, plan: StreamPlan) -
     """
     yield from plan.followed()
     since = plan.since
-    begin = plan.known_key(since) if since is not None and tap.settings.keys_ascend else None
+    begin = plan.last_key if tap.settings.keys_ascend else None
     found = tap.listing(stream, begin=begin)
     if not found and since is None and not plan.is_begun and not tap.settings.is_backfill(stream):
         raise no_match(stream)

@@ -81,6 +81,7 @@ class StreamPlan:
         self._unlogged: dict[int, Segment] = {}
         self._tries: dict[str, int] = {}
         self._unread: set[Version] = set()
+        self._queued: set[Version] = set()
         self._has_warned = False
         self._listed: datetime | None = None
 
@@ -151,22 +152,29 @@ class StreamPlan:
         """Whether another version of an object was planned lately."""
         return str(info.url) in self._recent
 
-    def known_key(self, since: datetime) -> Url | None:
-        """Return the last key of objects in the log that are older than a time; None if there are none."""
-        return self._known.last_key(since) if self._known is not None else None
+    @property
+    def last_key(self) -> Url | None:
+        """The key behind which new objects are, if keys ascend with time; None if all may be new."""
+        at = self.bookmark.watermark
+        if at is None or self._known is None or self.since is None:
+            return None
+        return Url.parse(at.key) if at.key and not self._overlap else self._known.last_key(self.since)
 
     def plan(self, objects: Iterable[ObjectInfo], *, listed: datetime | None = None) -> Iterator[Segment]:
         """Yield new segments for objects in order, each once it is in the log.
 
         Args:
             objects: In order.
-            listed: When their listing began, if they were listed.
+            listed: When their listing began, if they were listed. Those that were queued meanwhile are left out.
 
         Raises:
             SupersededError: Another run has planned meanwhile.
         """
         self._listed = listed or self._listed
-        for tasks in make_segments(make_tasks(objects, target_bytes=self._target_bytes)):
+        for found in make_segments(make_tasks(objects, target_bytes=self._target_bytes)):
+            tasks = self._without_queued(found) if listed is not None else found
+            if not tasks:
+                continue
             after = watermark_after(self._before, tasks, self._listed if self.log is not None else None)
             segment = Segment(
                 number=self._next,
@@ -182,6 +190,13 @@ class StreamPlan:
                 self.log.append(segment)
             self._next, self._before = segment.number + 1, after
             yield segment
+
+    def _without_queued(self, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
+        """Leave out objects whose versions were queued after they were listed."""
+        if not self._queued:
+            return tasks
+        rest = (Task(tuple(o for o in t.objects if version_of(o) not in self._queued)) for t in tasks)
+        return tuple(t for t in rest if t.objects)
 
     def queue(self, objects: Iterable[ObjectInfo]) -> None:
         """Make durable that objects are to be read; `waiting` gives their segments."""
@@ -235,6 +250,7 @@ class StreamPlan:
             when = "; a later run reads its new version" if is_late else ", which reads its new version now"
             logger.warning("%s has changed during this run%s", url, when)
             due += [] if is_late else [info]
+        self._queued.update(map(version_of, due))
         self.queue(due)
 
 
@@ -252,17 +268,18 @@ def _start(log: PlanLog | None, state: Bookmark | None, stream: str) -> Bookmark
         return Bookmark(at.watermark, at.segment + at.is_begun)
     if state is None:
         return Bookmark(segment=log.first_number)
-    if state.segment > log.next_number or (state.segment == log.next_number and state.is_begun):
-        if state.is_begun:
-            logger.warning("Stream %r: the segment of its STATE is gone: its objects are read again", stream)
-        return Bookmark(state.watermark, state.segment + state.is_begun)
-    if state.segment < log.first_number:
+    at = state
+    if state.segment >= log.next_number:
+        at = Bookmark(state.watermark, state.segment + state.is_begun) if state.is_begun else state
+    elif state.segment < log.first_number:
+        at = Bookmark(state.watermark, log.first_number)
+    if at.segment != state.segment:
         logger.warning(
-            "Stream %r: segments %d to %d of its plan log, which its STATE has not passed, are gone; objects that only "
-            "a queue named in them are not read, unless by a run with replication.method polling and a start_date",
+            "Stream %r: segments %d to %d of its plan log, which its STATE has not passed, are gone; their objects are "
+            "read again, but not those that only a queue named (for these run with replication.method polling and a "
+            "start_date)",
             stream,
             state.segment,
-            log.first_number - 1,
+            at.segment - 1,
         )
-        return Bookmark(state.watermark, log.first_number)
-    return state
+    return at
