@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 from singer_sdk.exceptions import ConfigValidationError
 
-from singer_arrow.errors import DataError
+from singer_arrow.errors import DataError, ServiceError
 from singer_arrow.singer import cli
+from singer_arrow.singer.termination import Terminated
 
 
 def failing(error: Exception) -> Callable[[], Callable[[], object]]:
@@ -70,6 +71,18 @@ def test_no_memory_and_no_threads_are_one_line(error: Exception, capsys: pytest.
     line = capsys.readouterr().err
     assert line.startswith(f"tap-x: This machine refuses memory or threads: {str(error) or 'out of memory'}; lower")
     assert line.count("\n") == 1
+
+
+def test_a_signal_that_a_library_made_another_error_of_ends_as_a_signal() -> None:
+    def command() -> None:
+        try:
+            raise Terminated(15)
+        except SystemExit as error:
+            raise ServiceError(str(error)) from None
+
+    with pytest.raises(SystemExit) as ended:
+        cli.run("tap-x", lambda: command)
+    assert ended.value.code == 143
 
 
 def test_each_problem_of_the_settings_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from singer_arrow.errors import SingerArrowError, is_of_disk, is_of_memory
 from singer_arrow.memory import keep_small
 from singer_arrow.singer.lean import import_sdk
-from singer_arrow.singer.termination import Terminated
+from singer_arrow.singer.termination import Terminated, begin, received
 
 SDK = "singer_sdk"
 
@@ -35,6 +35,7 @@ def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
         print(f"{name} v{_version(name)}, Meltano SDK v{_version(SDK)}")  # noqa: T201 - what the option is for
         return
     keep_small()
+    begin()
     try:
         import_sdk()
         load()()
@@ -42,6 +43,9 @@ def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
         ended.log(logging.getLogger(name))
         raise
     except Exception as error:
+        if (ended := received()) is not None:  # raised within a library, which made an error of its own of it
+            ended.log(logging.getLogger(name))
+            raise ended from None
         lines = _lines(error)
         if not lines:
             raise

@@ -9,6 +9,18 @@ from __future__ import annotations
 
 import logging
 
+_raised: list[Terminated] = []
+
+
+def begin() -> None:
+    """Forget signals of an earlier run of this process."""
+    _raised.clear()
+
+
+def received() -> Terminated | None:
+    """Return what a signal raised, if one came: a library may have made another error of it."""
+    return _raised[0] if _raised else None
+
 
 class Terminated(SystemExit):
     """The process ends because of a signal, with exit code 128 + its number.
@@ -21,6 +33,7 @@ class Terminated(SystemExit):
     def __init__(self, signum: int, advice: str = "") -> None:
         super().__init__(128 + signum)
         self._line: str | None = f"Received signal {signum}{advice}"
+        _raised.append(self)
 
     def log(self, logger: logging.Logger) -> None:
         """Log the line, unless that was done before."""
