@@ -43,9 +43,9 @@ def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
         ended.log(logging.getLogger(name))
         raise
     except Exception as error:
-        if (ended := received()) is not None:  # raised within a library, which made an error of its own of it
-            ended.log(logging.getLogger(name))
-            raise ended from None
+        if (came := received()) is not None:  # raised within a library, which made an error of its own of it
+            came.log(logging.getLogger(name))
+            raise came from None
         lines = _lines(error)
         if not lines:
             raise
