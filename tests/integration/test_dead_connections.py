@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections import Counter
 from contextlib import suppress
 from urllib.parse import urlsplit
 
@@ -37,10 +38,10 @@ def user_timeouts(port: int) -> list[int]:
 @needs_linux
 def test_redshift(cloud: Cloud, schema: str) -> None:
     settings = redshift_config.Settings.from_config(of_redshift(cloud, default_target_schema=schema))
-    redshift = Redshift(settings)
+    redshift, before = Redshift(settings), user_timeouts(settings.port)
     try:
         redshift.slices()
-        assert user_timeouts(settings.port) == [DEAD_AFTER_SECONDS * 1000]
+        assert Counter(user_timeouts(settings.port)) - Counter(before) == {DEAD_AFTER_SECONDS * 1000: 1}
     finally:
         redshift.close()
 
@@ -48,10 +49,11 @@ def test_redshift(cloud: Cloud, schema: str) -> None:
 @needs_linux
 def test_bigquery(cloud: Cloud) -> None:
     settings = bigquery_config.Settings.from_config(of_bigquery(cloud, dataset="any"))
-    bigquery = Connection(settings)
+    bigquery, before = Connection(settings), user_timeouts(port_of(settings.api_endpoint))
     try:
         bigquery.call("Listing", lambda: list(bigquery.client.list_datasets(max_results=1)))
-        assert user_timeouts(port_of(settings.api_endpoint)) == [DEAD_AFTER_SECONDS * 1000]
+        new = Counter(user_timeouts(port_of(settings.api_endpoint))) - Counter(before)
+        assert new == {DEAD_AFTER_SECONDS * 1000: 1}
     finally:
         bigquery.close()
 
@@ -63,7 +65,7 @@ def test_the_storage_write_api(cloud: Cloud) -> None:
     try:
         with pytest.raises(WriteError, match="does-not-exist"):
             writes.create("does-not-exist")
-        assert user_timeouts(port_of(settings.storage_write_endpoint)) == [(DEAD_AFTER_SECONDS - PING_SECONDS) * 1000]
+        assert (DEAD_AFTER_SECONDS - PING_SECONDS) * 1000 in user_timeouts(port_of(settings.storage_write_endpoint))
     finally:
         writes.close()
 

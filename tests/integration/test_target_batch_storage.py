@@ -25,8 +25,8 @@ def test_batch_files_are_read_as_the_storage_parameters_say(
         },
     ]
     lines = "".join(json.dumps(m) + "\n" for m in messages)
-    for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        run.env.pop(name)
+    for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "TARGET_BIGQUERY_BATCH_CONFIG"):
+        run.env.pop(name, None)
     client = {"endpoint_url": cloud.s3_url, "region_name": "us-east-1"}
     params = {"key": "test", "secret": "testtesttest", "client_kwargs": client}
     batch_config = {"encoding": {"format": "jsonl"}, "storage": {"root": f"s3://{bucket}", "params": params}}
