@@ -43,7 +43,7 @@ _COLUMNS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A file of the log: its segments, its name, and the time of the newest object if the name tells it."""
+    """A file of the log: its segments, its name, and the time of the newest object if the name contains it."""
 
     first: int
     last: int

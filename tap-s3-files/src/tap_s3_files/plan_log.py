@@ -4,8 +4,8 @@
 <plan_root>/_plans/<stream>/checkpoint-....parquet   older segments, compacted
 <plan_root>/_plans/<stream>.cuts/                    where large objects were cut, see `cuts`
 
-A segment is durable before its first batch is sent, and is never changed or forgotten: whoever reads the log again
-finds the same tasks, and so sends the same batches. A number is given once. A run that finds its number taken has
+A segment is durable before its first batch is sent, and is never changed or removed: a run that reads the log
+again finds the same tasks, and so sends the same batches. A number is given once. A run that finds its number taken has
 planned from an old state of the log, and ends.
 """
 

@@ -1,4 +1,4 @@
-"""Where the files of a BATCH message may be: a manifest names any URL, and whoever writes it need not be trusted."""
+"""Where the files of a BATCH message may be: a manifest can name any URL, so its writer need not be trusted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Roots:
 
     Without any, files may be on object storage, where what the target's credentials allow is the limit, and in the
     local folders of `own`. Nothing else: any file of this machine, or any server that it reaches, could be loaded
-    otherwise by whoever writes the messages.
+    otherwise by the writer of the messages.
 
     A root is a bucket or a folder, never a beginning of a name: `s3://bucket/ab` holds `s3://bucket/ab/1.parquet`, and
     not `s3://bucket/abc`. Scheme, bucket and key must be equal letter by letter (`s3a` is `s3`). Of local files the
