@@ -7,8 +7,10 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from typing import Generic, TypeVar
+
+from singer_arrow.interrupts import Threads
 
 T = TypeVar("T")
 
@@ -19,9 +21,9 @@ def default_workers() -> int:
     return max(2, available)
 
 
-def threads(workers: int) -> ThreadPoolExecutor:
+def threads(workers: int) -> Threads:
     """An executor of threads: pyarrow, polars, obstore and isal work without the interpreter's lock."""
-    return ThreadPoolExecutor(max_workers=workers, thread_name_prefix="task")
+    return Threads(max_workers=workers, thread_name_prefix="task")
 
 
 def ordered_results(executor: Executor, tasks: Iterable[Callable[[], T]], window: int) -> Generator[T]:

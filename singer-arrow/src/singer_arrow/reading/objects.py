@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from singer_arrow.errors import EmptyObjectError, ServiceError
+from singer_arrow.interrupts import Threads
 from singer_arrow.object_info import ObjectInfo
 from singer_arrow.pace import AT_ONCE, always
 from singer_arrow.reading.budget import Budget
@@ -31,8 +32,8 @@ Part = tuple[int, Any]
 
 
 @lru_cache(maxsize=1)
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(AT_ONCE, "fetch")
+def _pool() -> Threads:
+    return Threads(AT_ONCE, "fetch")
 
 
 class ObjectReader:

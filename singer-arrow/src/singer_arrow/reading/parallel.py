@@ -6,11 +6,12 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import lru_cache
 from itertools import chain
 from typing import Any, TypeVar
 
+from singer_arrow.interrupts import Threads
 from singer_arrow.reading.budget import Allowance
 from singer_arrow.threads import join
 
@@ -28,8 +29,8 @@ def _of_text(block: Any) -> int:
 
 
 @lru_cache(maxsize=1)
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count() or 2, "parse")
+def _pool() -> Threads:
+    return Threads(os.cpu_count() or 2, "parse")
 
 
 def ordered(

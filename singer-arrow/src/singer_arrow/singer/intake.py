@@ -12,11 +12,12 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from singer_arrow.errors import DataError
+from singer_arrow.interrupts import Threads
 from singer_arrow.singer.blocks import Block
 from singer_arrow.singer.record_parse import Parsed, RecordParser
 from singer_arrow.singer.sdk_errors import bad_record
@@ -64,7 +65,7 @@ class Intake:
 
     def __init__(self, workers: int, state: Callable[[Mapping[str, Any]], None]) -> None:
         self._workers, self._state = workers, state
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: Threads | None = None
         self._blocks: dict[Taker, Block] = {}
         self._states: list[_State] = []
         self._queue: deque[_Job | _State] = deque()
@@ -160,7 +161,7 @@ class Intake:
         block = self._blocks.pop(taker)
         self._held -= block.size
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._workers, "parse")
+            self._pool = Threads(self._workers, "parse")
         self._queue.append(_Job(taker, block, self._pool.submit(_parse, taker.parser, block)))
 
     def _submit_all(self) -> None:

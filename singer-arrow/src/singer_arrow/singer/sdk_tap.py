@@ -25,6 +25,7 @@ from singer_sdk.singerlib import Catalog, CatalogEntry, Message, MetadataMapping
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import ConfigError, SingerArrowError, is_of_disk, is_of_memory
+from singer_arrow.interrupts import interrupt
 from singer_arrow.singer.sdk import CheckedPlugin
 from singer_arrow.singer.sdk_stream_ends import MarkedStream
 from singer_arrow.singer.sdk_writer import LineWriter
@@ -167,7 +168,8 @@ class ArrowTap(CheckedPlugin, Tap):
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the SDK's signature
         writer = self.message_writer
         if not isinstance(writer, LineWriter):
-            raise Terminated(signum)
+            interrupt(Terminated(signum))
+            return
         writer.stop(signum)
 
 

@@ -22,6 +22,7 @@ from singer_arrow.batch.rejects import Rejected
 from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.formats.protocol import Skipped
 from singer_arrow.formats.values import shorten
+from singer_arrow.interrupts import interrupt
 from singer_arrow.singer.checkpoint import Checkpoints, State
 from singer_arrow.singer.finishing import Finishing
 from singer_arrow.singer.intake import Intake
@@ -371,7 +372,7 @@ class LoadTarget(CheckedPlugin, Target):
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the SDK's signature
         """Unwind to `invoke`, which ends the run; a second signal ends the waiting."""
         self._is_ending = True  # before anything unwinds: what is in the middle of something is nobody's any more
-        raise Terminated(signum)
+        interrupt(Terminated(signum))
 
     def _emit_state(self, state: State) -> None:
         self._output.write(state)

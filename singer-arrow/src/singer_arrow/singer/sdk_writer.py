@@ -12,6 +12,7 @@ from singer_sdk.io_base import SingerWriter
 from singer_sdk.singerlib import Message
 
 from singer_arrow.errors import ServiceError
+from singer_arrow.interrupts import interrupt
 from singer_arrow.singer.sdk import discard_output
 from singer_arrow.singer.termination import Terminated
 
@@ -60,7 +61,7 @@ class LineWriter(SingerWriter):
         waits = self._writing and not self._signal
         self._signal = signum
         if not waits:
-            self._end_if_told()
+            interrupt(Terminated(signum, _ADVICE))
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
