@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-WORDS = """Keywords have the meaning of their draft of JSON Schema: 4, 6, 7, 2019-09 or 2020-12, as `$schema` names it. Without
+WORDS = """\
+Keywords have the meaning of their draft of JSON Schema: 4, 6, 7, 2019-09 or 2020-12, as `$schema` names it. Without
 `$schema` their form decides: `exclusiveMaximum: true` is of draft 4, a number there of a later draft. A keyword
 that cannot be used (`"pattern": "("`, a `$ref` that leads out of the SCHEMA) is left out; one warning names the
 stream, the property and the keyword.
