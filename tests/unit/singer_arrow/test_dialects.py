@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import socket
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -14,8 +15,9 @@ from jsonschema import validators
 from remembering_target import RememberingSink, RememberingTarget
 
 from singer_arrow.errors import DataError
+from singer_arrow.formats.jsonl_rows import BadRowError
 from singer_arrow.singer.dialects import in_newest_draft, plain_numbers
-from singer_arrow.singer.sdk_validation import is_valid, validator
+from singer_arrow.singer.sdk_validation import check_record, is_valid, validator
 
 DRAFT = {
     4: "http://json-schema.org/draft-04/schema#",
@@ -136,6 +138,16 @@ def test_a_catalogs_numbers_are_those_of_json() -> None:
     assert plain_numbers(long) is long
 
 
+def test_nothing_is_downloaded() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0)
+        against = validator({"properties": {"a": {"$ref": f"http://127.0.0.1:{server.getsockname()[1]}/x"}}})
+        with pytest.raises(BadRowError, match="cannot be checked"):
+            check_record({"a": 1}, against)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
 # In a run -----------------------------------------------------------------------------------------------------------
 
 
@@ -184,6 +196,13 @@ def test_bounds_of_draft_4_are_checked() -> None:
 def test_bounds_beyond_all_floats(bound: Any) -> None:
     text = lines({"type": "number", "maximum": 1234567}, "9.5").replace("1234567", str(bound))
     assert run(text) == [9.5]
+
+
+def test_a_schema_that_comes_again_is_as_good_as_new() -> None:
+    first = lines({"type": "integer", "maximum": 5}, "5")
+    assert run(first + first) == [5, 5]
+    with pytest.raises(DataError, match="greater than or equal to the maximum of 5"):
+        run(first + first + lines({"type": "integer", "maximum": 5, "exclusiveMaximum": True}, "5"))
 
 
 def test_one_warning_for_each_keyword(caplog: pytest.LogCaptureFixture) -> None:

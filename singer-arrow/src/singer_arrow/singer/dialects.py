@@ -6,14 +6,18 @@ form of a keyword decides: `exclusiveMaximum: true` is of draft 4, a list in `it
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from logging import Logger
 from typing import Any
 from urllib.parse import urljoin
 
 from jsonschema import FormatChecker, validators
+from jsonschema.protocols import Validator
+from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY
 
@@ -43,9 +47,7 @@ _HOLDERS = (*_NAMED, *_LISTED, *_SINGLE)
 _REFERENCES = ("$ref", "$dynamicRef")
 _SETS = ("type", "required")
 _LARGEST_EXPONENT = 308
-_META = validators.Draft202012Validator(
-    validators.Draft202012Validator.META_SCHEMA, format_checker=FormatChecker(["regex"])
-)
+_NEWEST = validators.Draft202012Validator
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +75,15 @@ class NewestDraft:
     def __init__(self, logger: Logger) -> None:
         self._logger = logger
         self._warned: set[str] = set()
+        self._last: dict[str, tuple[Mapping[str, Any], Schema]] = {}
 
     def __call__(self, stream: str, schema: Mapping[str, Any]) -> Schema:
-        """Return the SCHEMA of a stream in draft 2020-12."""
+        """Return the SCHEMA of a stream in draft 2020-12; some taps send the same one often."""
+        if stream not in self._last or self._last[stream][0] != schema:
+            self._last[stream] = schema, self._translated(stream, schema)
+        return copy.deepcopy(self._last[stream][1])
+
+    def _translated(self, stream: str, schema: Mapping[str, Any]) -> Schema:
         newest, unusable = in_newest_draft(schema)
         for found in unusable:
             if (text := f"SCHEMA of stream {stream!r}: {found}") not in self._warned:
@@ -221,15 +229,28 @@ def _walk(node: Any, path: str) -> Iterator[tuple[Schema, str]]:
             yield from _walk(value, path)
 
 
+@cache
+def _checks() -> dict[str, Validator]:
+    """What each keyword of the newest draft may have as its value, from its meta-schema."""
+    found: dict[str, Validator] = {}
+    base = _NEWEST.META_SCHEMA["$id"]
+    for part in _NEWEST.META_SCHEMA["allOf"]:
+        vocabulary = REGISTRY.contents(urljoin(base, part["$ref"]))
+        whole = _NEWEST(vocabulary, registry=REGISTRY, format_checker=FormatChecker(["regex"]))
+        found |= {keyword: whole.evolve(schema=schema) for keyword, schema in vocabulary["properties"].items()}
+    return found
+
+
 def _malformed(root: Schema) -> Iterator[tuple[Schema, Unusable]]:
     """Yield the keywords whose values are none of theirs."""
-    known: dict[str, str | None] = {}
+    checks, known = _checks(), dict[tuple[str, str], str | None]()
     for node, path in _walk(root, ""):
         for keyword, value in node.items():
-            alone = {keyword: _without_schemas(keyword, value)}
-            key = repr(alone)
-            if key not in known:
-                known[key] = _fault(alone)
+            if keyword not in checks:
+                continue
+            alone = _without_schemas(keyword, value)
+            if (key := (keyword, repr(alone))) not in known:
+                known[key] = _fault(checks[keyword], alone)
             if (fault := known[key]) is not None:
                 yield node, Unusable(path, keyword, f"{shorten(plain_numbers(value))} is {fault}")
 
@@ -243,8 +264,8 @@ def _without_schemas(keyword: str, value: Any) -> Any:
     return True if keyword in _SINGLE else value
 
 
-def _fault(alone: Schema) -> str | None:
-    error = next(_META.iter_errors(alone), None)
+def _fault(check: Validator, value: Any) -> str | None:
+    error = next(check.iter_errors(value), None)
     if error is None:
         return None
     return "no regular expression" if error.validator == "format" else "no value that it may have"
