@@ -83,7 +83,7 @@ def test_keywords_of_other_drafts_mean_nothing(draft: int, keyword: str, counts:
 
 
 @pytest.mark.parametrize(("draft", "counts"), [(4, False), (7, False), (2019, True), (2020, True), (None, True)])
-def test_what_stands_beside_a_reference(draft: int | None, counts: bool) -> None:
+def test_keywords_beside_a_reference(draft: int | None, counts: bool) -> None:
     found = newest({"$ref": "#/definitions/n", "minimum": 5}, draft=draft, definitions={"n": {"type": "number"}})
     assert ("minimum" in found) == counts
 
@@ -124,7 +124,7 @@ def test_what_cannot_be_used_is_left_out(prop: dict[str, Any], keyword: str, rea
     assert left == ({"title": "B", "not": {}} if keyword == "not" else {"title": "B"})
 
 
-def test_null_stands_for_not_given() -> None:
+def test_null_is_the_same_as_no_keyword() -> None:
     found, unusable = in_newest_draft({"properties": {"a": {"maxLength": None, "items": None, "const": None}}})
     assert (found, unusable) == ({"properties": {"a": {"const": None}}}, [])
 

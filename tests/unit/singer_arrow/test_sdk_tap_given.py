@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import things_tap
 from singer_sdk.exceptions import ConfigValidationError
-from singer_sdk.singerlib.json import deserialize_json
 from singer_sdk.plugin_base import _ConfigInput
+from singer_sdk.singerlib.json import deserialize_json
 from things_tap import SCHEMA, TapThings, Things, sync
 
 from singer_arrow.errors import ConfigError

@@ -104,7 +104,7 @@ def in_newest_draft(schema: Mapping[str, Any]) -> tuple[Schema, list[Unusable]]:
     unusable = translation.unusable
     for find in (_malformed, _dead_references):
         for node, found in list(find(root)):
-            if node.pop(found.keyword, None) is not None:  # null stands for not given
+            if node.pop(found.keyword, None) is not None:  # null is the same as no keyword
                 unusable.append(found)
     return root, list(dict.fromkeys(unusable))
 
@@ -181,7 +181,7 @@ class _Translation:
         return _map_numbers(value, _whole)
 
     def _exclusive(self, node: Schema, bound: str, exclusive: str, path: str) -> None:
-        """Draft 4 says by true that a bound itself is excluded."""
+        """Read true, by which draft 4 excludes the bound itself."""
         if isinstance(node.get(exclusive), bool) and node.pop(exclusive):
             if bound in node:
                 node[exclusive] = node.pop(bound)
