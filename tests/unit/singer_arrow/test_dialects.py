@@ -11,12 +11,15 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from jsonschema import validators
 from remembering_target import RememberingSink, RememberingTarget
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats.jsonl_rows import BadRowError
-from singer_arrow.singer.dialects import in_newest_draft, plain_numbers
+from singer_arrow.plain_numbers import plain_numbers, whole_numbers
+from singer_arrow.singer.dialects import in_newest_draft
 from singer_arrow.singer.sdk_validation import check_record, is_valid, validator
 
 DRAFT = {
@@ -26,6 +29,10 @@ DRAFT = {
     2019: "https://json-schema.org/draft/2019-09/schema",
     2020: "https://json-schema.org/draft/2020-12/schema",
 }
+DRAFTS: Any = (
+    *(validators.Draft4Validator, validators.Draft7Validator),
+    *(validators.Draft201909Validator, validators.Draft202012Validator),
+)
 POSTGRES_NUMERIC = {
     "type": ["null", "number"],
     "exclusiveMaximum": True,
@@ -122,6 +129,31 @@ def test_what_cannot_be_used_is_left_out(prop: dict[str, Any], keyword: str, rea
     validators.Draft202012Validator.check_schema(found)
     left = found["properties"]["a"]["items"]["properties"]["b"]
     assert left == ({"title": "B", "not": {}} if keyword == "not" else {"title": "B"})
+
+
+KEYWORDS = sorted(
+    {word for draft in DRAFTS for word in draft.VALIDATORS} | {"$id", "$defs", "definitions", "then", "id"}
+)
+VALUES = st.recursive(
+    st.sampled_from(
+        [None, True, False, 0, -1, 1.5, Decimal("2.0"), Decimal("1e-400"), "", "(", "#", "http://[::1", "x"]
+    )
+    | st.sampled_from(["string", "null", "#/properties/a", "urn:x"]),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from([*KEYWORDS, "a", "("]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(KEYWORDS), VALUES, max_size=5), st.sampled_from([None, *DRAFT]))
+def test_whatever_is_given_becomes_a_schema(prop: dict[str, Any], draft: int | None) -> None:
+    schema = {"properties": {"a": prop}, **({"$schema": DRAFT[draft]} if draft else {})}
+    found, _ = in_newest_draft(schema)
+    validators.Draft202012Validator.check_schema(whole_numbers(found))
+    assert in_newest_draft(found) == (found, [])
+    for value in (1, "x", None, {"a": [1]}):
+        is_valid({"a": value}, validator(found))
 
 
 def test_null_is_the_same_as_no_keyword() -> None:

@@ -7,9 +7,8 @@ form of a keyword decides: `exclusiveMaximum: true` is of draft 4, a list in `it
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cache
 from logging import Logger
 from typing import Any
@@ -17,11 +16,12 @@ from urllib.parse import urljoin
 
 from jsonschema import FormatChecker, validators
 from jsonschema.protocols import Validator
-from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]  # it has no types
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY
 
 from singer_arrow.formats.values import shorten
+from singer_arrow.plain_numbers import plain_numbers, whole_numbers
 
 Schema = dict[str, Any]
 _DRAFTS: dict[str, Any] = {
@@ -46,7 +46,6 @@ _HOLDERS = (*_NAMED, *_LISTED, *_SINGLE)
 """Keywords that hold schemas."""
 _REFERENCES = ("$ref", "$dynamicRef")
 _SETS = ("type", "required")
-_LARGEST_EXPONENT = 308
 _NEWEST = validators.Draft202012Validator
 
 
@@ -109,33 +108,6 @@ def in_newest_draft(schema: Mapping[str, Any]) -> tuple[Schema, list[Unusable]]:
     return root, list(dict.fromkeys(unusable))
 
 
-def plain_numbers(value: Any) -> Any:
-    """Return parsed JSON with ints and floats in place of Decimals, but for those that neither holds exactly."""
-    return _map_numbers(value, _plain)
-
-
-def _plain(number: Decimal) -> int | float | Decimal:
-    whole = _whole(number)
-    near = float(number)
-    return whole if isinstance(whole, int) else near if Decimal(repr(near)) == number else number
-
-
-def _whole(number: Decimal) -> int | Decimal:
-    if number.is_finite() and number.adjusted() <= _LARGEST_EXPONENT and number == number.to_integral_value():
-        return int(number)
-    return number
-
-
-def _map_numbers(value: Any, convert: Callable[[Decimal], Any]) -> Any:
-    if isinstance(value, Decimal):
-        return convert(value)
-    if isinstance(value, Mapping):
-        return {key: _map_numbers(inner, convert) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_map_numbers(inner, convert) for inner in value]
-    return value
-
-
 class _Translation:
     """Rewrites schemas of one draft; None: of any."""
 
@@ -178,7 +150,7 @@ class _Translation:
             return self.schema(value, path, keyword)
         if keyword in _SETS and isinstance(value, list) and all(isinstance(v, str) for v in value):
             return list(dict.fromkeys(value))
-        return _map_numbers(value, _whole)
+        return whole_numbers(value)
 
     def _exclusive(self, node: Schema, bound: str, exclusive: str, path: str) -> None:
         """Read true, by which draft 4 excludes the bound itself."""
@@ -233,11 +205,11 @@ def _walk(node: Any, path: str) -> Iterator[tuple[Schema, str]]:
 def _checks() -> dict[str, Validator]:
     """What each keyword of the newest draft may have as its value, from its meta-schema."""
     found: dict[str, Validator] = {}
-    base = _NEWEST.META_SCHEMA["$id"]
-    for part in _NEWEST.META_SCHEMA["allOf"]:
-        vocabulary = REGISTRY.contents(urljoin(base, part["$ref"]))
-        whole = _NEWEST(vocabulary, registry=REGISTRY, format_checker=FormatChecker(["regex"]))
-        found |= {keyword: whole.evolve(schema=schema) for keyword, schema in vocabulary["properties"].items()}
+    meta = _NEWEST.META_SCHEMA
+    parts = [REGISTRY.contents(urljoin(meta["$id"], part["$ref"])) for part in meta["allOf"]]
+    for part in (meta, *parts):
+        whole = _NEWEST(part, registry=REGISTRY, format_checker=FormatChecker(["regex"]))
+        found |= {keyword: whole.evolve(schema=schema) for keyword, schema in part["properties"].items()}
     return found
 
 

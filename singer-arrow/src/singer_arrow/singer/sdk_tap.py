@@ -25,7 +25,7 @@ from singer_sdk.singerlib import Catalog, CatalogEntry, Message, MetadataMapping
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import ConfigError, SingerArrowError, is_of_disk, is_of_memory
-from singer_arrow.singer.dialects import plain_numbers
+from singer_arrow.plain_numbers import plain_numbers
 from singer_arrow.singer.sdk import CheckedPlugin
 from singer_arrow.singer.sdk_stream_ends import MarkedStream
 from singer_arrow.singer.sdk_writer import LineWriter
