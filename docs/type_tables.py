@@ -21,13 +21,15 @@ import pyarrow.parquet as pq
 from pyarrow import orc
 from singer_sdk.singerlib.json import serialize_json
 from type_kinds import Kind, kinds, type_name
+from type_schemas import WORDS, schemas
 from type_texts import Written, deduced_from_csv, deduced_from_json, set_for_csv, set_for_json
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.formats import FORMATS, WRITABLE, ReadOptions
-from singer_arrow.json_schema import to_json_schema
+from singer_arrow.json_schema import from_json_schema, to_json_schema
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.schema import is_json
+from singer_arrow.singer.dialects import in_newest_draft
 from singer_arrow.singer.records import to_records
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
@@ -186,6 +188,12 @@ class Workshop:
                 *(_code(cells[1]), _code(cells[2]), *_columns(row.schema)[1:]),
             )
 
+    def schemas(self) -> Iterator[Row]:
+        """What properties of other taps' SCHEMAs mean."""
+        for given in schemas():
+            schema = from_json_schema(in_newest_draft({"properties": {"c": given}})[0])
+            yield (_code(_json(given)), *_columns(schema))
+
     def _jsonl_cell(self, row: pa.Table) -> str:
         path = self.folder / "batch.jsonl.gz"
         WRITABLE["jsonl"].write(row.to_batches(), row.schema, path)
@@ -303,6 +311,8 @@ def _parts(shop: Workshop) -> Iterator[str]:
     yield _table(("type", "in SCHEMA", "JSON and values"), shop.set("jsonl", set_for_json()))
     yield _said("## What messages hold", "Of each type that the tap sends: its JSON Schema, examples, its columns.")
     yield _table(messages, shop.messages())
+    yield _said("## What SCHEMAs of other taps mean", WORDS.rstrip())
+    yield _table(("JSON Schema", *in_schema), shop.schemas())
 
 
 def _said(title: str, words: str) -> str:

@@ -124,8 +124,8 @@ def set_for_csv() -> Iterator[Written]:
     yield _set("binary", ["AP8=", '""', ""], pa.binary(), [b"\x00\xff", None, None])
     days = ["2024-05-01", "9999-12-31", "0001-01-01", "2024-05-01T00:00:00Z", ""]
     yield _set("date", days, pa.date32(), [19_844, 2_932_896, -719_162, 19_844, None])
-    times = ["10:30:00.000001", "23:59", "00:00:00", ""]
-    yield _set("time", times, pa.time64("us"), [37_800_000_001, 86_340_000_000, 0, None])
+    times = ["10:30:00.000001", "23:59", "00:00:00", "13:14:15+02:00", ""]
+    yield _set("time", times, pa.time64("us"), [37_800_000_001, 86_340_000_000, 0, 40_455_000_000, None])
     moments = ["2024-05-01T10:00:00.000001", "2024-05-01 12:00:00+02:00", "2024-05-01 10:00 UTC", "2024-05-01", ""]
     instants = [_NOON + 1, _NOON, _NOON, _NOON - 36_000_000_000, None]
     yield _set("timestamp", moments, MICROSECONDS, instants)
@@ -148,8 +148,8 @@ def set_for_json() -> Iterator[Written]:
     yield _set("string", anything, pa.string(), ['{"a": 1.10}', "007", "", None, "1.10", "true"])
     yield _set("binary", ['"AP8="', '""', "null"], pa.binary(), [b"\x00\xff", b"", None])
     yield _set("date", ['"2024-05-01"', '"2024-05-01T00:00:00Z"', "null"], pa.date32(), [19_844, 19_844, None])
-    times = ['"10:30:00.000001"', '"23:59"', "null"]
-    yield _set("time", times, pa.time64("us"), [37_800_000_001, 86_340_000_000, None])
+    times = ['"10:30:00.000001"', '"23:59"', '"13:14:15+02:00"', "null"]
+    yield _set("time", times, pa.time64("us"), [37_800_000_001, 86_340_000_000, 40_455_000_000, None])
     moments = ['"2024-05-01T10:00:00.000001"', '"2024-05-01 12:00:00+02:00"', '"2024-05-01"', "null"]
     yield _set("timestamp", moments, MICROSECONDS, [_NOON + 1, _NOON, _NOON - 36_000_000_000, None])
     free = ['{"a": [1, 1.10]}', "1", '"x"', "null"]

@@ -17,9 +17,11 @@ from local_cloud.demo.warehouse import Warehouse
 COLUMNS = [
     Column("at", "timestamp"),
     Column("day", "date"),
+    Column("exact", "decimal"),
     Column("good", "boolean"),
     Column("name", "text"),
     Column("number", "integer"),
+    Column("parts", "nested"),
     Column("ratio", "float"),
 ]
 ROWS: list[dict[str, Any]] = [
@@ -29,6 +31,8 @@ ROWS: list[dict[str, Any]] = [
         "good": True,
         "name": "é|☃",
         "number": 7,
+        "exact": "-123.45",
+        "parts": {"kind": "é x", "count": 2},
         "ratio": 41.1304722,
     },
     {
@@ -37,13 +41,25 @@ ROWS: list[dict[str, Any]] = [
         "good": False,
         "name": "",
         "number": -(2**62),
+        "exact": "0.00",
+        "parts": {"kind": "", "count": None},
         "ratio": -0.0000005,
     },
-    {"at": "2013-06-01T00:00:00Z", "day": "2013-06-01", "good": None, "name": " 'x' ", "number": 0, "ratio": 1e-9},
-    {"at": None, "day": None, "good": None, "name": None, "number": None, "ratio": None},
+    {"at": "2013-06-01T00:00:00Z", "good": None, "name": " 'x' ", "number": 0, "exact": "99999.99", "ratio": 1e-9},
+    {},
 ]
-TYPES = {"text": "VARCHAR(64)", "integer": "BIGINT", "float": "DOUBLE PRECISION", "timestamp": "TIMESTAMPTZ"}
-BIGQUERY = {"text": "STRING", "integer": "INT64", "float": "FLOAT64", "boolean": "BOOL"}
+TYPES = {
+    "decimal": "DECIMAL(12, 2)",
+    "nested": "SUPER",
+    "text": "VARCHAR(64)",
+    "integer": "BIGINT",
+    "float": "DOUBLE PRECISION",
+    "timestamp": "TIMESTAMPTZ",
+}
+BIGQUERY = {
+    **{"text": "STRING", "integer": "INT64", "float": "FLOAT64", "boolean": "BOOL"},
+    **{"decimal": "NUMERIC", "nested": "STRUCT<kind STRING, count INT64>"},
+}
 
 
 def of_rows(rows: list[dict[str, Any]]) -> Checksum:
@@ -54,6 +70,11 @@ def literal(column: Column, value: Any) -> str:
     if value is None:
         return "NULL"
     text = "'{}'".format(str(value).replace("'", "\\'"))
+    if column.kind == "nested":
+        count = "NULL" if value["count"] is None else value["count"]
+        return f"STRUCT('{value['kind']}' AS kind, {count} AS count)"
+    if column.kind == "decimal":
+        return f"NUMERIC {text}"
     return (
         f"{column.kind.upper()} {text}"
         if column.kind in ("date", "timestamp")
@@ -71,7 +92,7 @@ def bigquery(cloud: Cloud, bq: Any, dataset: str, monkeypatch: pytest.MonkeyPatc
     defined = ", ".join(f"{c.name} {BIGQUERY.get(c.kind, c.kind.upper())}" for c in COLUMNS)
     bq.query_and_wait(f"CREATE TABLE {dataset}.things ({defined}, _sdc_batched_at TIMESTAMP)")
     for row in ROWS:
-        values = ", ".join(literal(c, row[c.name]) for c in COLUMNS)
+        values = ", ".join(literal(c, row.get(c.name)) for c in COLUMNS)
         bq.query_and_wait(f"INSERT INTO {dataset}.things VALUES ({values}, NULL)")
     opened = BigQuery()
     yield opened
@@ -86,8 +107,9 @@ def redshift(cloud: Cloud, rs: Any, schema: str, monkeypatch: pytest.MonkeyPatch
     rs.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     rs.execute(f"CREATE TABLE {schema}.things ({defined}, _sdc_batched_at TIMESTAMPTZ)")
     for row in ROWS:
-        values = ", ".join(["%s"] * len(COLUMNS))
-        rs.execute(f"INSERT INTO {schema}.things VALUES ({values}, NULL)", [row[c.name] for c in COLUMNS])
+        values = ", ".join("JSON_PARSE(%s)" if c.kind == "nested" and row.get(c.name) else "%s" for c in COLUMNS)
+        given = [json.dumps(v) if isinstance(v := row.get(c.name), dict) else v for c in COLUMNS]
+        rs.execute(f"INSERT INTO {schema}.things SELECT {values}, NULL", given)
     opened = Redshift(schema=schema, batches="s3://stage/batches")
     yield opened
     opened.close()

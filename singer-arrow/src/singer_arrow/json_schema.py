@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.errors import SchemaError
+from singer_arrow.number_bounds import finite, whole_limits
 from singer_arrow.schema import (
     DIGITS_OF_128,
     MICROSECONDS,
@@ -32,6 +32,9 @@ ANNOTATION = "x-arrow-type"
 _ANY = ["string", "number", "integer", "boolean", "object", "array"]
 _DECIMAL = re.compile(r"decimal(128|256)\((\d+), (-?\d+)\)")
 _DECIMAL_DIGITS_TO_VALIDATE = 28  # Python's decimal context: a validator's `%` fails on more
+_INT64_DIGITS = 18
+"""Whole numbers of more digits may not fit what targets make of `integer`, such as PostgreSQL's bigint."""
+_NUMERIC_WHOLE_DIGITS, _NUMERIC_SCALE = 29, 9  # of BigQuery's NUMERIC
 _SINGER_DECIMALS = ("singer.decimal", "x-singer.decimal")  # both are words of the SDK
 _FORMATS = {"date-time": UTC_MICROSECONDS, "date": pa.date32(), "time": MICROSECONDS}
 
@@ -67,16 +70,14 @@ def _describe(t: pa.DataType) -> dict[str, Any]:
 
 def _scalar(t: pa.DataType) -> tuple[dict[str, Any], pa.DataType]:
     """The standard keywords for a type, and the type that they alone would be read as."""
-    if pt.is_integer(t):
+    if pt.is_uint64(t) or (pt.is_decimal(t) and t.scale == 0 and t.precision > _INT64_DIGITS):
+        return {"type": ["number", "null"], "multipleOf": 1}, pa.decimal128(DIGITS_OF_128, 0)
+    if pt.is_integer(t) or (pt.is_decimal(t) and t.scale == 0):
         return {"type": ["integer", "null"]}, pa.int64()
     if pt.is_floating(t):
         return {"type": ["number", "null"]}, pa.float64()
     if pt.is_decimal(t):
-        if t.scale == 0:
-            return {"type": ["integer", "null"]}, pa.int64()
-        exact = (
-            {"multipleOf": float(f"1e-{t.scale}")} if t.scale > 0 and t.precision <= _DECIMAL_DIGITS_TO_VALIDATE else {}
-        )
+        exact = {"multipleOf": float(f"1e-{t.scale}")} if t.precision <= _DECIMAL_DIGITS_TO_VALIDATE else {}
         return {"type": ["number", "null"], **exact}, pa.float64()
     if pt.is_boolean(t):
         return {"type": ["boolean", "null"]}, t
@@ -166,19 +167,37 @@ def _union(branches: list[Mapping[str, Any]], name: str) -> pa.DataType | None:
 
 
 def _integer(prop: Mapping[str, Any]) -> pa.DataType:
-    low, high = prop.get("minimum", -1), prop.get("maximum", 0)
-    if high < 2**63 and low >= -(2**63):
+    low, high = whole_limits(prop)
+    if (high or 0) < 2**63 and (low or 0) >= -(2**63):
         return pa.int64()
-    return pa.uint64() if low >= 0 and high < 2**64 else pa.decimal128(38, 0)
+    return pa.uint64() if low is not None and low >= 0 and (high or 0) < 2**64 else _decimal(prop, 0)
 
 
 def _number(prop: Mapping[str, Any]) -> pa.DataType:
-    step = prop.get("multipleOf")
+    step = finite(prop.get("multipleOf"))
     if not step:
         return pa.float64()
-    scale = max(0, -int(Decimal(str(step)).normalize().as_tuple().exponent))
-    scale = min(scale, DIGITS_OF_128)
-    return pa.decimal128(38, scale) if scale <= 9 else pa.decimal256(DIGITS_OF_128 + scale, scale)
+    scale = max(0, -int(step.normalize().as_tuple().exponent))
+    return _decimal(prop, min(scale, DIGITS_OF_128))
+
+
+def _decimal(prop: Mapping[str, Any], scale: int) -> pa.DataType:
+    """The decimal type of a scale with the most digits of those that warehouses have for what the bounds allow."""
+    low, high = whole_limits(prop)
+    if low is None and high is not None and high > 0 and scale > _NUMERIC_SCALE:
+        low = -high  # else the column would be text
+    if low is None or high is None:
+        return (
+            pa.decimal128(DIGITS_OF_128, scale)
+            if scale <= _NUMERIC_SCALE
+            else pa.decimal256(DIGITS_OF_128 + scale, scale)
+        )
+    whole = len(str(max(abs(low), abs(high))))
+    if whole <= _NUMERIC_WHOLE_DIGITS and scale <= _NUMERIC_SCALE:
+        return pa.decimal128(_NUMERIC_WHOLE_DIGITS + scale, scale)
+    if whole + scale <= DIGITS_OF_128:
+        return pa.decimal128(DIGITS_OF_128, scale)
+    return pa.decimal256(min(max(whole, DIGITS_OF_128) + scale, MOST_DIGITS), scale)
 
 
 def _string(prop: Mapping[str, Any], name: str) -> pa.DataType:
@@ -224,7 +243,7 @@ def _singer_decimal(prop: Mapping[str, Any], name: str) -> pa.DataType:
 
 def _array(prop: Mapping[str, Any], name: str) -> pa.DataType | None:
     items = prop.get("items")
-    if not isinstance(items, Mapping):
+    if not isinstance(items, Mapping) or "prefixItems" in prop:
         return None
     inner = _read(items, name)
     return None if inner is None else pa.list_(inner)

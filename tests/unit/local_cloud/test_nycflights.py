@@ -59,5 +59,8 @@ def test_planes_are_parquet(objects: list[SampleObject]) -> None:
     assert len(planes) == 4
     assert table.num_rows == 3_322
     assert table.schema.field("year").type == pa.int32()
+    assert table.schema.field("engines").type == pa.struct([("kind", pa.string()), ("count", pa.int32())])
+    assert table["engines"][0].as_py() == {"count": 2, "kind": "Turbo-fan"}
+    assert "engine" not in table.schema.names
     assert table["speed"].null_count > 3_000
     assert len(set(table["tailnum"].to_pylist())) == table.num_rows

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from singer_sdk.sql.connector import JSONSchemaToSQL
+from sqlalchemy.types import DECIMAL
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.json_schema import from_json_schema, to_json_schema
@@ -86,6 +89,11 @@ def test_keys_may_not_be_null() -> None:
     assert properties == {"a": {"type": ["integer"]}, "b": {"type": ["string", "null"]}}
 
 
+D = pa.decimal128
+PLUS_MINUS_1E28 = {"exclusiveMinimum": -(10**28), "exclusiveMaximum": 10**28}
+DRAFT_4_1E28 = {"minimum": -1e28, "exclusiveMinimum": True, "maximum": 1e28, "exclusiveMaximum": True}
+
+
 @pytest.mark.parametrize(
     ("prop", "expected"),
     [
@@ -95,6 +103,24 @@ def test_keys_may_not_be_null() -> None:
         ({"type": ["number", "integer", "null"]}, pa.float64()),
         ({"type": "number", "multipleOf": 0.01}, pa.decimal128(38, 2)),
         ({"type": "number", "multipleOf": 1e-18}, pa.decimal256(56, 18)),
+        ({"type": "integer", "exclusiveMinimum": -1, "exclusiveMaximum": 2**64}, pa.uint64()),
+        ({"type": "integer", "exclusiveMinimum": -(2**63) - 1, "exclusiveMaximum": 2**63}, pa.int64()),
+        ({"type": "integer", "minimum": 0, "maximum": 2**64, "exclusiveMaximum": True}, pa.uint64()),
+        ({"type": "integer", "minimum": -(2**64), "maximum": 2**64}, pa.decimal128(29, 0)),
+        ({"type": "integer", "minimum": -(10**50), "maximum": 10**50}, pa.decimal256(51, 0)),
+        ({"type": "number", "multipleOf": 1e-10, **PLUS_MINUS_1E28}, pa.decimal128(38, 10)),
+        ({"type": "number", "multipleOf": 1e-10, **DRAFT_4_1E28}, pa.decimal128(38, 10)),
+        ({"type": "number", "multipleOf": 1e-10, "maximum": 1e28, "exclusiveMaximum": True}, pa.decimal128(38, 10)),
+        ({"type": "number", "multipleOf": Decimal("1E-10"), "exclusiveMaximum": 1e28}, pa.decimal128(38, 10)),
+        ({"type": "number", "multipleOf": 1e-10, "minimum": -1e28, "maximum": 1e28}, pa.decimal256(48, 10)),
+        ({"type": "number", "multipleOf": 1e-10, "minimum": 0}, pa.decimal256(48, 10)),
+        ({"type": "number", "multipleOf": 1e-37, "exclusiveMinimum": -10, "exclusiveMaximum": 10}, D(38, 37)),
+        ({"type": "number", "multipleOf": 0.01, **PLUS_MINUS_1E28}, pa.decimal128(31, 2)),
+        ({"type": "number", "multipleOf": 1e-9, "minimum": -(10**29), "maximum": 10**29}, pa.decimal256(47, 9)),
+        ({"type": "number", "multipleOf": 0.01, "minimum": 0, "maximum": 10**40}, pa.decimal256(43, 2)),
+        ({"type": "number", "multipleOf": 0.01, "maximum": Decimal("1e999999999")}, pa.decimal128(38, 2)),
+        ({"type": "number", "multipleOf": 1}, pa.decimal128(38, 0)),
+        ({"type": "number", "multipleOf": "x", "maximum": "y"}, pa.float64()),
         ({"type": "string", "format": "singer.decimal", "precision": 12, "scale": 3}, pa.decimal128(12, 3)),
         ({"type": "string", "format": "x-singer.decimal"}, pa.decimal128(38, 9)),
         ({"type": "string", "format": "singer.decimal", "precision": 38, "scale": 0}, pa.decimal128(38, 0)),
@@ -132,6 +158,7 @@ def test_decimals_of_digits_that_cannot_be(digits: dict[str, object]) -> None:
         {},
         {"type": "object"},
         {"type": "array"},
+        {"type": "array", "prefixItems": [{"type": "integer"}], "items": {"type": "string"}},
         {"type": ["object", "array", "null"]},
         {"type": ["object", "string"]},
         {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]},
@@ -171,6 +198,22 @@ def test_merged_types(a: pa.DataType, b: pa.DataType, expected: pa.DataType) -> 
 def test_nested_with_scalar_is_json_text() -> None:
     merged = merge_schemas(pa.schema([("c", pa.list_(pa.int64()))]), pa.schema([("c", pa.int64())]))
     assert is_json(merged.field("c"))
+
+
+@pytest.mark.parametrize("t", [pa.uint64(), D(19, 0), D(38, 0), pa.decimal256(76, 0)], ids=str)
+def test_whole_numbers_beyond_int64_are_numbers_to_other_targets(t: pa.DataType) -> None:
+    schema = to_json_schema(pa.schema([("a", t), ("b", pa.list_(t))]))
+    whole = {"type": ["number", "null"], "multipleOf": 1}
+    a, b = schema["properties"]["a"], schema["properties"]["b"]["items"]
+    assert {k: v for k, v in a.items() if k != "x-arrow-type"} == whole
+    assert a == b
+    assert isinstance(JSONSchemaToSQL().to_sql_type(a), DECIMAL)
+    assert from_json_schema(schema).field("a").type == t
+
+
+@pytest.mark.parametrize("t", [pa.int64(), pa.uint32(), D(18, 0)], ids=str)
+def test_whole_numbers_of_int64_are_integers(t: pa.DataType) -> None:
+    assert to_json_schema(pa.schema([("a", t)]))["properties"]["a"]["type"] == ["integer", "null"]
 
 
 @pytest.mark.parametrize("schema", [{}, {"properties": {}}, {"properties": []}, {"type": "object"}])

@@ -10,6 +10,7 @@ import pytest
 import things_tap
 from singer_sdk.exceptions import ConfigValidationError
 from singer_sdk.plugin_base import _ConfigInput
+from singer_sdk.singerlib.json import deserialize_json
 from things_tap import SCHEMA, TapThings, Things, sync
 
 from singer_arrow.errors import ConfigError
@@ -38,6 +39,18 @@ def test_a_catalog_keeps_every_keyword_on_its_way_out_and_in() -> None:
     assert given["streams"][0]["schema"] == SCHEMA
     (schema, *_) = sync({"batches": True}, catalog=given)
     assert schema["schema"] == SCHEMA
+
+
+def test_numbers_of_a_catalog_are_those_of_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    price = {"type": ["number", "null"], "multipleOf": 0.01, "maximum": 10**28}
+    schema = {"type": "object", "properties": {"id": {"type": "integer"}, "price": price}}
+    monkeypatch.setattr(things_tap, "SCHEMA", schema)
+    read: dict[str, Any] = deserialize_json(json.dumps(catalog()).replace("1" + "0" * 28, "1e28"))
+    assert read["streams"][0]["schema"] != schema  # the SDK makes Decimals of them
+    stream = TapThings(config={}, catalog=read).streams["things"]
+    assert isinstance(stream, Things)
+    assert stream.selected_schema == stream.catalog_schema() == schema
+    assert json.loads(json.dumps(stream.selected_schema)) == schema
 
 
 def test_deselected_columns_are_not_in_the_schema() -> None:

@@ -115,6 +115,8 @@ def test_floats(values: list[float]) -> None:
         ("yesterday", MICROSECONDS),
         ("1700000000", MICROSECONDS),
         ("25:00", pa.time64("us")),
+        ("13:14:15+25:00", pa.time64("us")),
+        ("13:14:15+2", pa.time64("us")),
         ("not base64!", pa.binary()),
     ],
 )
@@ -192,6 +194,27 @@ def test_any_kind_becomes_json_text() -> None:
     assert fit(column, json_field("j")).to_pylist() == ['{"d":1.10,"f":null}']
     texts = pa.array(["[1]", "text", "", None, '{"a": NaN}'])
     assert fit(texts, json_field("j")).to_pylist() == ["[1]", '"text"', '""', None, '"{\\"a\\": NaN}"']
+
+
+@pytest.mark.parametrize("unit", ["us", "ns"])
+def test_a_time_with_an_offset_is_the_one_in_utc(unit: str) -> None:
+    texts = [
+        "13:14:15+02:00",
+        "00:30:00.000001+02:00",
+        "23:59:59-0330",
+        "13:14:15Z",
+        "13:14+05",
+        " 13:14:15 UTC ",
+        None,
+    ]
+    wanted = ["11:14:15", "22:30:00.000001", "03:29:59", "13:14:15", "08:14:00", "13:14:15", None]
+    t = pa.time64(unit)
+    assert from_text(pa.array(texts), t).equals(from_text(pa.array(wanted), t))
+    column = pa.array([[{"a": text}] for text in texts])
+    inner = pa.list_(pa.struct([("a", t)]))
+    assert fit(column, pa.field("c", inner)).equals(
+        pa.array([[{"a": v}] for v in from_text(pa.array(wanted), t)], inner)
+    )
 
 
 def test_a_timestamp_at_midnight_is_a_date() -> None:

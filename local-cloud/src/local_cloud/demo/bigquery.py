@@ -14,11 +14,15 @@ _KINDS: dict[str, Kind] = {
     "DATE": "date",
     "TIMESTAMP": "timestamp",
     "STRING": "text",
+    "NUMERIC": "decimal",
+    "RECORD": "nested",
 }
 _TEXT: dict[Kind, str] = {
-    "float": "CAST(CAST(FLOOR({} * 1000000 + 0.5) AS INT64) AS STRING)",
-    "timestamp": "CAST(UNIX_MICROS({}) AS STRING)",
-    "text": "{}",
+    "float": "CAST(CAST(FLOOR({0} * 1000000 + 0.5) AS INT64) AS STRING)",
+    "timestamp": "CAST(UNIX_MICROS({0}) AS STRING)",
+    "text": "{0}",
+    "decimal": "CAST(CAST({0} * 1000000000 AS INT64) AS STRING)",
+    "nested": "IF({0} IS NULL, NULL, REPLACE(TO_JSON_STRING({0}), ' ', ''))",
 }
 
 
@@ -49,7 +53,7 @@ class BigQuery:
     def checksum(self, table: str, columns: Sequence[Column]) -> Checksum:
         """See the protocol."""
         cells = (
-            f"COALESCE({_TEXT.get(c.kind, 'CAST({} AS STRING)').format(f'`{c.name}`')}, '{NULL}')"
+            f"COALESCE({_TEXT.get(c.kind, 'CAST({0} AS STRING)').format(f'`{c.name}`')}, '{NULL}')"
             for c in sorted(columns)
         )
         row = f", '{BETWEEN}', ".join(cells)

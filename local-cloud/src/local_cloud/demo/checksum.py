@@ -3,7 +3,7 @@
 Each row becomes a text: its columns in the order of their names, null told apart from the empty text. The first 40 bits
 of the texts' MD5 are added up, so that the order of rows does not matter, while a lost, doubled or changed row does.
 Values are written in a way that Python and the warehouses' own SQL compute alike: a float is the nearest whole number
-of millionths, a time its microseconds since 1970.
+of millionths, a decimal its billionths, a time its microseconds since 1970, an object its JSON without blanks.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any, Literal
 
 NULL, BETWEEN = "\x01", "\x02"
 HEX_DIGITS = 10
-Kind = Literal["integer", "float", "boolean", "date", "timestamp", "text"]
+Kind = Literal["integer", "float", "boolean", "date", "timestamp", "text", "decimal", "nested"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -82,4 +83,6 @@ _TEXT: dict[Kind, Callable[[Any], str]] = {
     "date": lambda v: v.isoformat() if isinstance(v, date) else v,
     "timestamp": _micros,
     "text": str,
+    "decimal": lambda v: str(int(Decimal(str(v)).scaleb(9))),
+    "nested": lambda v: json.dumps(v, ensure_ascii=False).replace(" ", ""),
 }

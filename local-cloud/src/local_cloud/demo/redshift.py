@@ -19,6 +19,8 @@ _KINDS: dict[str, Kind] = {
     "timestamp without time zone": "timestamp",
     "timestamp with time zone": "timestamp",
     "character varying": "text",
+    "numeric": "decimal",
+    "super": "nested",
 }
 _TEXT: dict[Kind, str] = {
     "float": "CAST(CAST(FLOOR({0} * 1000000 + 0.5) AS BIGINT) AS VARCHAR)",
@@ -27,6 +29,8 @@ _TEXT: dict[Kind, str] = {
     "timestamp": "CAST(CAST(EXTRACT(EPOCH FROM DATE_TRUNC('second', {0})) AS BIGINT) * 1000000"
     " + CAST(TO_CHAR({0}, 'US') AS BIGINT) AS VARCHAR)",
     "text": "{0}",
+    "decimal": "CAST(CAST({0} * 1000000000 AS BIGINT) AS VARCHAR)",
+    "nested": "REPLACE(JSON_SERIALIZE({0}), ' ', '')",
 }
 _COLUMNS = """
     SELECT column_name, data_type FROM svv_columns

@@ -3,7 +3,8 @@
 What is accepted, beyond Arrow's own syntax: blanks around a value, a leading `+`, `1.0` as an integer, any case of
 true and false, and every ISO 8601 timestamp with `T` or a blank, with or without minutes, seconds, fraction and zone
 (`Z`, `UTC`, `+02`, `+0200`, `+02:00`), mixed in one column. A timestamp without a zone is in UTC. Digits of a fraction
-beyond the type's unit are cut off. A timestamp at midnight is also a date.
+beyond the type's unit are cut off. A timestamp at midnight is also a date. A time of day with a zone becomes the time
+in UTC.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ TIMESTAMP = (
     r" ?(?P<zone>[Zz]|UTC|[+-]\d\d(?::?\d\d)?)?)?$"
 )
 _ON_THE_HOUR = r"^(\d{4}-\d\d-\d\d[Tt ]\d\d)( ?(?:[Zz]|UTC|[+-]\d\d(?::?\d\d)?)?)$"  # Arrow's parser takes such
-_TIME = r"^(?P<time>\d\d:\d\d)(?P<seconds>:\d\d)?(?:\.(?P<fraction>\d{1,9}))?$"
+_TIME = (
+    r"^(?P<time>\d\d:\d\d)(?P<seconds>:\d\d)?(?:\.(?P<fraction>\d{1,9}))?"
+    r" ?(?P<zone>[Zz]|UTC|[+-]\d\d(?::?\d\d)?)?$"
+)
 _INFINITY = r"^[+-]?(?i:inf|infinity)$"
 _MOST_SHOWN = 60
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
@@ -229,8 +233,14 @@ def _to_date(column: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def _to_time(column: pa.Array, t: pa.DataType) -> pa.Array:
-    clock = _clock(_extract(column, _TIME), t.unit)
-    return pc.binary_join_element_wise("1970-01-01", clock, "T").cast(pa.timestamp(t.unit)).cast(t)
+    parts = _extract(column, _TIME)
+    zone = parts["zone"]
+    moment = pc.binary_join_element_wise("1970-01-01", _clock(parts, t.unit), "T")
+    if not pc.any(pc.not_equal(zone, "")).as_py():
+        return moment.cast(pa.timestamp(t.unit)).cast(t)
+    zone = pc.if_else(pc.is_in(zone, pa.array(["", "z", "UTC"])), "Z", zone)
+    instants = pc.binary_join_element_wise(moment, zone, "").cast(pa.timestamp(t.unit, "UTC"))
+    return instants.cast(pa.timestamp(t.unit)).cast(t)
 
 
 def _all_match(column: pa.Array, pattern: str) -> bool:

@@ -232,7 +232,7 @@ def _scalar_rules(prop: Mapping[str, Any], asked: set[str], field: pa.Field, aga
         if not pt.is_string(t):
             return None
         rules.append(lambda column: all_dates(column.unique().to_pylist(), kind))
-    if pt.is_decimal(t) and _is_step(prop.get("multipleOf"), t):
+    if _is_step(prop.get("multipleOf"), t):
         asked.discard("multipleOf")
     if asked <= {"type"}:
         return tuple(rules) if _is_of(prop, t) else None
@@ -252,11 +252,12 @@ def _scalar_rules(prop: Mapping[str, Any], asked: set[str], field: pa.Field, aga
 
 
 def _is_step(step: Any, t: pa.DataType) -> bool:
-    """Whether all decimals of a type are multiples of a number."""
-    if isinstance(step, bool) or not isinstance(step, int | float | Decimal) or t.scale < 0:
+    """Whether all integers, or all decimals, of a type are multiples of a number."""
+    scale = t.scale if pt.is_decimal(t) else 0 if pt.is_integer(t) else -1
+    if isinstance(step, bool) or not isinstance(step, int | float | Decimal) or scale < 0:
         return False
     sign, digits, exponent = Decimal(str(step)).normalize().as_tuple()
-    return (sign, digits) == (0, (1,)) and isinstance(exponent, int) and exponent <= -t.scale
+    return (sign, digits) == (0, (1,)) and isinstance(exponent, int) and exponent <= -scale
 
 
 def _extremes(column: pa.Array) -> list[Any]:
@@ -269,8 +270,8 @@ def _within(column: pa.Array, prop: Mapping[str, Any]) -> bool:
     found = _extremes(column)
     if not found:
         return True
-    low = [float(prop[k]) for k in ("minimum", "exclusiveMinimum") if k in prop]
-    high = [float(prop[k]) for k in ("maximum", "exclusiveMaximum") if k in prop]
+    low = [prop[k] for k in ("minimum", "exclusiveMinimum") if k in prop]
+    high = [prop[k] for k in ("maximum", "exclusiveMaximum") if k in prop]
     return all(found[0] > bound for bound in low) and all(found[1] < bound for bound in high)
 
 

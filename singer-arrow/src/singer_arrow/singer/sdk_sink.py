@@ -13,14 +13,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from singer_sdk.exceptions import InvalidJSONSchema
 from singer_sdk.sinks import BatchSink
-from singer_sdk.sinks.core import JSONSchemaValidator
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.batch.rejects import Letters, Rejected
 from singer_arrow.batch.spool import SUFFIX
-from singer_arrow.errors import DataError, SchemaError
+from singer_arrow.errors import DataError
 from singer_arrow.formats.jsonl_rows import BadRowError
 from singer_arrow.singer.loads import AnyLane
 from singer_arrow.singer.record_files import ArrowFile, LinesFile
@@ -308,19 +306,7 @@ class LoadSink(BatchSink):
         super().clean_up()
 
     def get_validator(self) -> None:
-        """Records are checked by `check_message` and `_validate_and_parse`; the SCHEMA itself as the SDK does.
-
-        Raises:
-            SchemaError: It is no JSON Schema.
-        """
-        if self.validate_schema:
-            try:
-                JSONSchemaValidator(self.schema)
-            except InvalidJSONSchema as error:
-                found = error.__cause__
-                why = getattr(found, "message", None) or str(error)
-                msg = f"SCHEMA of stream {self.stream_name!r} is no JSON Schema: {' '.join(str(why).split())[:300]}"
-                raise SchemaError(msg) from None
+        """None: records are checked by `check_message` and `_validate_and_parse`, and the SCHEMA is a valid one."""
 
     def check_message(self, message: Mapping[str, Any]) -> None:
         """Check a RECORD message, the exact way.

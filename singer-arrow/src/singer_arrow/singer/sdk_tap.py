@@ -26,6 +26,7 @@ from singer_sdk.singerlib import Catalog, CatalogEntry, Message, MetadataMapping
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import ConfigError, SingerArrowError, is_of_disk, is_of_memory
 from singer_arrow.interrupts import interrupt
+from singer_arrow.plain_numbers import plain_numbers
 from singer_arrow.singer.sdk import CheckedPlugin
 from singer_arrow.singer.sdk_stream_ends import MarkedStream
 from singer_arrow.singer.sdk_writer import LineWriter
@@ -58,11 +59,12 @@ class ExactSchema(Schema):
 
 
 def exact_catalog(catalog: Mapping[str, Any]) -> Catalog:
-    """Read a catalog without loss.
+    """Read a catalog without loss; its numbers become those of JSON: the SDK reads `0.01` as a Decimal.
 
     Raises:
         ConfigError: It is none.
     """
+    catalog = plain_numbers(catalog)
     try:
         result = Catalog.from_dict(dict(catalog))
         for stream in catalog.get("streams", []):

@@ -24,6 +24,7 @@ from singer_arrow.formats.protocol import Skipped
 from singer_arrow.formats.values import shorten
 from singer_arrow.interrupts import interrupt
 from singer_arrow.singer.checkpoint import Checkpoints, State
+from singer_arrow.singer.dialects import NewestDraft
 from singer_arrow.singer.finishing import Finishing
 from singer_arrow.singer.intake import Intake
 from singer_arrow.singer.loads import Limits, Loads
@@ -78,6 +79,7 @@ class LoadTarget(CheckedPlugin, Target):
         self._whole_lines = WholeLines(self)
         self._sinks_of: dict[StreamMap, Sink] = {}
         self._given: dict[str, Mapping[str, Any]] = {}
+        self._newest_draft = NewestDraft(self.logger)
         self._is_ending = False
         self._output = StateOutput()
         self._reader.record_lines = self._whole_lines
@@ -248,6 +250,7 @@ class LoadTarget(CheckedPlugin, Target):
         self._assert_line_requires(message_dict, {"stream", "schema"})
         stream, schema, keys = message_dict["stream"], message_dict["schema"], message_dict.get("key_properties")
         check_schema(stream, schema, keys)
+        message_dict["schema"] = schema = self._newest_draft(stream, schema)
         with self.messages:
             self.intake.flush()
             self._whole_lines.forget()

@@ -17,6 +17,7 @@ from jsonschema import FormatChecker, TypeChecker, validators
 from jsonschema.exceptions import UnknownType, best_match
 from jsonschema.protocols import Validator
 from referencing.exceptions import Unresolvable
+from referencing.jsonschema import EMPTY_REGISTRY
 from singer_sdk.helpers._typing import get_datelike_property_type
 from singer_sdk.typing import DEFAULT_JSONSCHEMA_VALIDATOR
 
@@ -58,7 +59,7 @@ KEYWORDS = frozenset(_VALIDATOR.VALIDATORS)
 
 def validator(schema: Mapping[str, Any]) -> Validator:
     """What checks values against a JSON Schema as the SDK does, which leaves formats alone."""
-    made: Validator = _VALIDATOR(schema, format_checker=FormatChecker(formats=()))
+    made: Validator = _VALIDATOR(schema, registry=EMPTY_REGISTRY, format_checker=FormatChecker(formats=()))
     return made
 
 

@@ -7,7 +7,6 @@ with whatever Python says of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
 from singer_arrow.errors import SchemaError
@@ -60,9 +59,6 @@ def _check(node: Mapping[str, Any], what: str, path: str) -> None:
     for branch in _BRANCHES:
         if not isinstance(node.get(branch, []), list):
             raise refuse(branch, "a list")
-    step = node.get("multipleOf", 1)
-    if isinstance(step, bool) or not isinstance(step, int | float | Decimal):
-        raise refuse("multipleOf", "a number")
     if "type" in node and not _is_type(node["type"]):
         raise refuse("type", "text or a list of texts")
     if not isinstance(node.get("format", ""), str | None):
