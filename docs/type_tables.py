@@ -76,6 +76,7 @@ AVRO: tuple[Any, ...] = (
     {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 9},
     {"type": "bytes", "logicalType": "decimal", "precision": 76, "scale": 38},
     {"type": "string", "logicalType": "uuid"},
+    {"type": "fixed", "name": "u", "size": 16, "logicalType": "uuid"},
     {"type": "enum", "name": "e", "symbols": ["a", "b"]},
     {"type": "fixed", "name": "f", "size": 3},
     {"type": "array", "items": "long"},

@@ -17,9 +17,10 @@ from singer_arrow.formats.json_values import json_text, json_texts
 from singer_arrow.formats.jsonl_rows import BadRowError
 from singer_arrow.formats.left_out import cut_column
 from singer_arrow.formats.misfits import misfits
+from singer_arrow.formats.moments import PRINTED_YEARS, beyond_years
 from singer_arrow.formats.protocol import MOST_TOLD, RESCUED, Course, ReadOptions, Skipped
 from singer_arrow.formats.row_text import number_text, row_text
-from singer_arrow.formats.sound import as_bytes, is_sound, readable
+from singer_arrow.formats.sound import is_sound
 from singer_arrow.formats.values import BadValueError, describe, value_of
 
 
@@ -191,8 +192,8 @@ def _texts(values: pa.Array, field: pa.Field) -> list[str]:
     """Values as JSON from which they can be told: numbers that JSON lacks as `"NaN"` and such, invalid text escaped."""
     if pt.is_floating(field.type):
         return [number_text(v) for v in values.to_pylist()]
-    if not is_sound(values):
-        return [json_text(readable(v)) for v in values.cast(as_bytes(field.type)).to_pylist()]
+    if not is_sound(values) or beyond_years(values, PRINTED_YEARS):
+        return [json_text(value_of(values, row)) for row in range(len(values))]
     texts: list[str] = json_texts(values, field).to_pylist()
     return texts
 

@@ -15,6 +15,7 @@ from pyarrow import types as pt
 
 from singer_arrow.formats.decimals import decimals_of_decimals, texts_of_decimals
 from singer_arrow.formats.json_values import as_json, is_list, json_texts
+from singer_arrow.formats.moments import check_printed
 from singer_arrow.formats.sound import is_sound
 from singer_arrow.formats.values import BadValueError, describe, from_text, value_of
 from singer_arrow.schema import is_json
@@ -46,7 +47,8 @@ def fit_read(column: pa.Array, field: pa.Field) -> pa.Array:
     """As `fit`, of a column that a reader made of a file without a look at all of its values.
 
     Raises:
-        BadValueError: A value does not fit, or is text that is not UTF-8, or a decimal of too many digits.
+        BadValueError: A value does not fit, or is text that is not UTF-8, a decimal of too many digits, or a time
+            outside the day.
     """
     if is_sound(column):
         return fit(column, field)
@@ -54,7 +56,7 @@ def fit_read(column: pa.Array, field: pa.Field) -> pa.Array:
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if is_sound(_copied(column.slice(low, middle - low))) else (low, middle)
-    kind = describe(column.type) if pt.is_decimal(column.type) else "UTF-8"
+    kind = "UTF-8" if _is_text(column.type) else describe(column.type)
     raise BadValueError(low, value_of(column, low), kind)
 
 
@@ -161,6 +163,7 @@ def _to_text(column: pa.Array, target: pa.DataType) -> pa.Array:
     source = column.type
     if _is_text(source) or pt.is_binary(source) or pt.is_large_binary(source):
         return column.cast(target)  # checks the UTF-8 of binary
+    check_printed(column)
     if pt.is_timestamp(source):
         moment = column.cast(pa.timestamp(source.unit, "UTC")).cast(pa.string())
         return pc.replace_substring(moment, " ", "T", max_replacements=1).cast(target)

@@ -14,10 +14,9 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.errors import DataError
+from singer_arrow.formats.moments import beyond_years, check_printed
 from singer_arrow.schema import is_json
 
-_YEARS = (-62135596800, 253402300800)  # seconds from 1970 to the years 1 and 10000
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 LONE_SURROGATE = "a lone surrogate, which is no character"
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
@@ -47,6 +46,7 @@ def json_texts(column: pa.Array, field: pa.Field) -> pa.Array:
 
     Raises:
         DataError: JSON text is not JSON.
+        ValueError: See `check_printed`.
     """
     if pt.is_decimal(field.type):
         return column.cast(pa.string())
@@ -112,6 +112,7 @@ def moments(column: pa.Array) -> pa.Array:
 def _scalars(column: pa.Array) -> list[Any]:
     t = column.type
     if pt.is_timestamp(t) or pt.is_date(t) or pt.is_time(t):
+        check_printed(column)
         return list(moments(column).to_pylist())
     if pt.is_binary(t) or pt.is_large_binary(t):
         return [None if v is None else base64.b64encode(v).decode() for v in column.to_pylist()]
@@ -188,20 +189,3 @@ def check_years(column: pa.Array, name: str) -> None:
     if beyond_years(column):
         reason = "a date lies outside the years 1 to 9999, which JSON's timestamps cannot hold"
         raise DataError(reason, column=name)
-
-
-def beyond_years(column: pa.Array) -> bool:
-    """Whether a date or timestamp, at any depth, lies outside the years 1 to 9999."""
-    t = column.type
-    if pt.is_struct(t):
-        return any(beyond_years(part) for part in column.flatten())
-    if pt.is_map(t):
-        return beyond_years(column.items)
-    if is_list(t):
-        return beyond_years(column.flatten())
-    if not (pt.is_date(t) or pt.is_timestamp(t)):
-        return False
-    found = pc.min_max(column)
-    seconds, units = (86_400, 1) if pt.is_date32(t) else (1, _PER_SECOND["ms" if pt.is_date(t) else t.unit])
-    low, high = (found[k].value for k in ("min", "max"))
-    return low is not None and not (_YEARS[0] * units <= low * seconds and high * seconds < _YEARS[1] * units)
