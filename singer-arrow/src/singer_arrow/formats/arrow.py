@@ -52,7 +52,9 @@ class Arrow:
             file = pa.ipc.open_stream(pa.PythonFile(source, "r")).schema
             names = set(wanted(file, schema, options, reader.url))
             source, is_file = _source(reader, options)
-            read = pa.ipc.IpcReadOptions(included_fields=[i for i, n in enumerate(file.names) if n in names] or [0])
+            read = pa.ipc.IpcReadOptions(
+                included_fields=[i for i, n in enumerate(file.names) if n in names] or ([0] if file.names else [])
+            )
             for number, batch in enumerate(pa.ipc.open_stream(pa.PythonFile(source, "r"), options=read)):
                 if course.end is not None and number >= course.end.at + bool(course.end.lines):
                     return
