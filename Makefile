@@ -1,7 +1,7 @@
 # Every target works on a fresh machine that has Python >= 3.11 and make: uv is installed into .uv if it is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test faults soak lint format bench docs build clean
+.PHONY: help setup demo test floors faults soak lint format bench docs build clean
 
 # Behind a proxy with a certificate of its own, the system's certificates are the right ones.
 export UV_SYSTEM_CERTS ?= 1
@@ -35,6 +35,9 @@ faults: setup  ## Every fault at every step and request of the tap and both targ
 soak: setup  ## Faults by chance for MINUTES, kills of whole pipelines, large loads
 	@PYTHONPATH=tests/programs $(RUN) python -m fault_suite --minutes $(MINUTES) $(ARGS)
 	@HYPOTHESIS_PROFILE=deep $(RUN) pytest -m '' --numprocesses=2 --dist=worksteal -rP tests/faults/test_kill.py tests/faults/test_kill_sqs.py tests/faults/test_size.py tests/faults/test_stopped.py tests/integration/test_model.py
+
+floors: setup  ## Unit tests with the oldest versions of the dependencies
+	@UV="$(UV)" bash .ci/try-floors --numprocesses=$(WORKERS) --dist=worksteal tests/unit/singer_arrow tests/unit/tap_s3_files $(ARGS)
 
 lint: setup  ## Format, lint, types and import rules
 	@$(RUN) ruff format --check .

@@ -65,7 +65,8 @@ class KnownVersions:
             return self._legacy.since
         if not self._begins:
             return None
-        return self._log.read(self._log.first_number).before if self._log.files else watermark
+        is_empty = self._log.first_number == self._log.next_number
+        return watermark if is_empty else self._log.read(self._log.first_number).before
 
     def last_key(self, since: datetime) -> Url | None:
         """Return the last key among the objects that are older than a time; None if there are none."""

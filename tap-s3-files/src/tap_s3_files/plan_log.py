@@ -94,11 +94,6 @@ class PlanLog:
         least = self.legacy.number if self.legacy else 0
         return max(least, self._files[-1].last + 1) if self._files else least
 
-    @property
-    def files(self) -> tuple[LogFile, ...]:
-        """Its files, in order."""
-        return tuple(self._files)
-
     def segments(self, start: int, end: int) -> Iterator[Segment]:
         """Yield the segments from number `start` on, before `end`, in order; one group of them in memory at a time."""
         while (file := next((f for f in self._files if f.last >= start), None)) is not None and start < end:
@@ -152,7 +147,7 @@ class PlanLog:
         self._files.append(file)
         self._recent[segment.number] = segment
         if is_ours:
-            self._refresh(file)  # the number may have been taken and compacted while this run slept
+            self._refresh()  # the number may have been taken and compacted while this run slept
         is_there = is_ours and file in self._files and self.first_number == begins
         if not is_there and (self.first_number != begins or self._written(segment.number) != segment):
             if is_ours:
@@ -243,27 +238,23 @@ class PlanLog:
         except ValueError:
             raise self._damaged(url) from None
 
-    def _refresh(self, after: LogFile | None = None, looks: int = GAP_LOOKS) -> bool:
-        """List the log again, or what is in it besides the files up to one; whether it has changed."""
-        names = {o.url.name: o.size for o in self._list(after)}
+    def _refresh(self, looks: int = GAP_LOOKS) -> bool:
+        """List the log again; whether it has changed."""
+        prefix = Url(self._folder.scheme, self._folder.bucket, self._folder.key + "/")
+        names = {o.url.name: o.size for o in self._storage.list(prefix)}
         listed = [file for name, size in names.items() if (file := parse_name(name, size))]
         if legacy_plans.HISTORY in names and self.legacy is None:
             self.legacy = self._history()
-        found = newest_cover([*(self._files if after else ()), *listed])
+        found = newest_cover(listed)
         gap = next((n for n in range(len(found) - 1, 0, -1) if found[n - 1].last + 1 != found[n].first), 0)
         if gap and self.legacy is None:
             if looks > 1:
-                return self._refresh(looks=looks - 1)
+                return self._refresh(looks - 1)
             missing = found[gap - 1].last + 1
             hint = "Restore it, or set another plan_root and empty the table: all objects are then read again"
             raise DataError("the plan log lacks this segment", url=self._url(entry_name(missing)), hint=hint)
         before, self._files = self._files, found[gap:]
         return before != self._files
-
-    def _list(self, after: LogFile | None) -> Iterator[Any]:
-        prefix = Url(self._folder.scheme, self._folder.bucket, self._folder.key + "/")
-        is_last_of_width = after is not None and len(entry_name(after.first + 1)) > len(after.name)
-        return self._storage.list(prefix, after=prefix.key + after.name if after and not is_last_of_width else "")
 
     def _history(self) -> legacy_plans.History:
         url = self._url(legacy_plans.HISTORY)

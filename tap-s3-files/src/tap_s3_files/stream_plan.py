@@ -76,7 +76,9 @@ class StreamPlan:
             self._before = latest(self._before, log.read(self._end - 1).after)
         since = None if from_queue else self.since
         self._known = KnownVersions(log, since, is_rerun=state is None) if log is not None else None
-        self._floor = None if from_queue else self._read_before(self.bookmark.watermark)
+        self._floor = None if from_queue else self.bookmark.watermark
+        if self._floor is not None and self._known is not None:
+            self._floor = self._known.floor(self._floor)
         self._waiting = deque[int]()
         self._unlogged: dict[int, Segment] = {}
         self._tries: dict[str, int] = {}
@@ -97,9 +99,6 @@ class StreamPlan:
         if self._known is None or self._known.newest is None:
             return {}
         return self._known.latest(self.since or self._known.newest - self._overlap)
-
-    def _read_before(self, watermark: Watermark | None) -> Watermark | None:
-        return self._known.floor(watermark) if self._known is not None and watermark is not None else watermark
 
     @property
     def is_begun(self) -> bool:

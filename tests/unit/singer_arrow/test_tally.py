@@ -43,3 +43,17 @@ def test_progress_is_told_of_streams_in_which_something_happened(caplog: pytest.
     assert tallies.say_progress(logger)
     (record,) = caplog.records
     assert record.getMessage().startswith("Progress: 11 streams: batches=0 records=0 files=0 load_jobs=0 rows=11")
+
+
+@pytest.mark.parametrize(
+    ("counts", "warned"), [({"skipped": 2}, True), ({"skipped": 2, "rows": 1}, False), ({"rows": 1}, False)]
+)
+def test_a_run_that_loads_nothing_again_warns_once(
+    counts: dict[str, int], warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    tallies, logger = Tallies(), logging.getLogger("target-x")
+    tallies.of("s").add(batches=2, **counts)
+    with caplog.at_level(logging.WARNING):
+        tallies.report(logger, logger)
+    texts = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert [t[:60] for t in texts] == ["Stream 's': nothing was loaded, as all that came (2 batches)"] * warned

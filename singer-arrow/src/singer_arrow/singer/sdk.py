@@ -5,11 +5,9 @@ The privates used are listed in `tests/unit/singer_arrow/test_sdk_*.py`, which f
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from singer_sdk.configuration._dict_config import parse_environment_config
@@ -19,6 +17,7 @@ from singer_sdk.plugin_base import JSONSchemaValidator, PluginBase
 from singer_sdk.typing import DEFAULT_JSONSCHEMA_VALIDATOR
 
 from singer_arrow.errors import one_line
+from singer_arrow.singer.environment import from_environment
 from singer_arrow.singer.settings import json_file, problems
 
 if TYPE_CHECKING:
@@ -52,13 +51,14 @@ class CheckedPlugin(PluginBase):
 
     @classmethod
     def cb_config(cls, ctx: click.Context, param: click.Option, value: tuple[str, ...]) -> _ConfigInput:
-        """Read the configuration files, the later ones over the earlier ones.
+        """Read configuration files and the environment, the later ones over the earlier ones.
 
         Raises:
-            ConfigError: One does not exist, or is no JSON object.
+            ConfigError: One cannot be read.
         """
-        check_config_files(value)
-        return super().cb_config(ctx, param, value)
+        found = super().cb_config(ctx, param, ())
+        found.config = merged_settings(cls, value)
+        return found
 
     def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
         found = checked_settings(self, raise_errors=raise_errors)
@@ -120,54 +120,37 @@ def _drop_nulls(config: Any, schema: Mapping[str, Any]) -> None:
 
 
 def environment_settings(plugin: type[PluginBase]) -> dict[str, Any]:
-    """The settings that environment variables give, `TARGET_X_MAX_BATCH_MB=0.5` for `max_batch_mb`.
+    """Return the settings that environment variables give, also those in a file `.env`; see `from_environment`.
 
-    A text becomes the first thing that the setting may be: a boolean, a number, an object or a list in JSON; else it
-    stays text, and validation says what is wrong with it. The SDK alone reads no numbers with a fraction, and takes an
-    object for the only thing that a setting may be.
+    The SDK alone reads no numbers with a fraction, and takes an object for the only thing that a setting may be.
     """
     schema = plugin.config_jsonschema
     plugin.append_builtin_config(schema)
-    properties = schema["properties"]
-    as_text = {"properties": {name: {"type": "string"} for name in properties}}
-    given = parse_environment_config(as_text, plugin._env_var_prefix)
-    return {name: _from_text(text, properties[name]) for name, text in given.items()}
+    parse_environment_config({}, plugin._env_var_prefix)  # loads the file
+    return from_environment(os.environ, plugin._env_var_prefix, schema)
 
 
-def _from_text(text: str, schema: Mapping[str, Any]) -> Any:
-    given = schema.get("type", "string")
-    kinds = {given} if isinstance(given, str) else set(given)
-    if "boolean" in kinds and text.lower() in _BOOLEANS:
-        return _BOOLEANS[text.lower()]
-    if kinds & {"integer", "number", "array", "object"}:
-        try:
-            value = json.loads(text)
-        except ValueError:
-            return text.split(",") if "array" in kinds and "string" not in kinds else text
-        if value is None or any(isinstance(value, _JSON_KINDS[k]) for k in kinds & _JSON_KINDS.keys()):
-            return value
-    return text
+def merged_settings(plugin: type[PluginBase], sources: Iterable[str]) -> dict[str, Any]:
+    """Return the settings of what `--config` names, each source over those before it; log what is replaced.
 
-
-_BOOLEANS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
-_JSON_KINDS: dict[str, tuple[type, ...]] = {
-    "integer": (int,),
-    "number": (int, float),
-    "array": (list,),
-    "object": (dict,),
-}
-
-
-def check_config_files(paths: Iterable[str]) -> None:
-    """Check what `--config` names, before the SDK reads it.
+    Args:
+        plugin: Whose.
+        sources: Files, and `ENV` for the environment, in the order of the command line.
 
     Raises:
-        ConfigError: A file does not exist, or is no JSON object.
+        ConfigError: A file cannot be read or is no JSON object, or a variable names no setting.
     """
-    for path in paths:
-        if path == "ENV" or (Path(path).exists() and not Path(path).is_file()):  # a pipe can be read only once
-            continue
-        json_file(path, f"--config {path}")
+    merged: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for source in sources:
+        is_file = source != "ENV"
+        what = f"--config {source}" if is_file else "the environment"
+        given = json_file(source, what) if is_file else environment_settings(plugin)
+        for name, value in given.items():
+            if name in merged and merged[name] != value:
+                plugin.logger.warning("Setting %r: %s replaces the value of %s", name, what, origins[name])
+            merged[name], origins[name] = value, what
+    return merged
 
 
 def discard_output() -> None:

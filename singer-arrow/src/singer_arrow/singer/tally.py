@@ -112,6 +112,13 @@ class Tallies:
                 logger.warning(
                     "Stream %r: %d rows are not loaded; they stand in table %s", tally.stream, rejected, REJECTED
                 )
+            if counts["skipped"] and not counts["rows"]:
+                logger.warning(
+                    "Stream %r: nothing was loaded, as all that came (%d batches) was loaded by earlier runs; to load "
+                    "it again, also after a full refresh, empty the table or set replay: load",
+                    tally.stream,
+                    counts["skipped"],
+                )
             tags = {"stream": tally.stream, **counts, "seconds": round(tally.seconds, 3)}
             metrics.log(metrics_logger, metrics.Point("counter", metrics.Metric.BATCH_COUNT, counts["batches"], tags))
 
