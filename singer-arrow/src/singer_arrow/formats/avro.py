@@ -56,7 +56,7 @@ class Avro:
         at = source.position
         if at < begin.at:
             raise no_such_place(begin, reader.url)
-        for blocks in _groups(read_blocks(source, header, reader.url)):
+        for blocks in _groups(read_blocks(source, header, reader.url, most=reader.budget.decoded.limit)):
             try:
                 table = decode(header, blocks, ours, names)
             except (pa.ArrowException, ValueError, TypeError, IndexError, EOFError, OverflowError) as error:

@@ -45,6 +45,22 @@ def named_after(url: object) -> Iterator[None]:
         raise DataError(reason, url=url, hint="Write the file again, or set the stream's format") from error
 
 
+def too_large(what: str, size: int, most: int, *, url: object = None, row_group: int | None = None) -> DataError:
+    """Return the error for a part of a file that is small as it is stored, and more than allowed in memory.
+
+    Args:
+        what: Which part.
+        size: Bytes that it has decompressed, at least.
+        most: Bytes that are allowed: a quarter of `memory_limit_mb`.
+        url: The file.
+        row_group: The number of its row group, where it is in one.
+    """
+    megabytes = -(-4 * size >> 20) + 1
+    reason = f"{what} would take {size >> 20} MB decompressed, more than the {most >> 20} MB that one may take"
+    hint = f"If the file is as it should be, set memory_limit_mb to {megabytes} or more"
+    return DataError(reason, url=url, row_group=row_group, hint=hint)
+
+
 def _is_of_file(error: Exception) -> bool:
     if isinstance(error, OSError) and error.errno is not None:
         return False
