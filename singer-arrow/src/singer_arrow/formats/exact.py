@@ -1,8 +1,8 @@
 """A column as a file has it -> a column as a schema wants it, exactly: what would lose something is refused. Pure.
 
 Names decide within structs too: a part that is missing is null, one that is not wanted is left out. Timestamps without
-a zone are in UTC. Where the schema wants text, other kinds give the text that JSON would hold. Numbers that become
-floats are rounded to their digits, integers only where that changes nothing. Nulls fit every type.
+a zone are in UTC. Where the schema wants text, other kinds give the text that JSON would hold. Integers and decimals
+become floats only where that keeps their digits; other floats are rounded. Nulls fit every type.
 """
 
 from __future__ import annotations
@@ -152,6 +152,9 @@ def _same_back(column: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _to_float(column: pa.Array, target: pa.DataType) -> pa.Array:
     there = column.cast(target)
+    if pt.is_decimal(column.type) and not from_text(there.cast(pa.string()), column.type).equals(column):
+        msg = "digits would be lost"  # the shortest text of a float has the digits that it keeps
+        raise ValueError(msg)
     given = pc.is_inf(column) if pt.is_floating(column.type) else pa.scalar(value=False)
     if pc.any(pc.and_not(pc.is_inf(there), given)).as_py():
         msg = "a number is too large"  # which Arrow makes infinite

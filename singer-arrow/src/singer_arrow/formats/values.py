@@ -73,7 +73,9 @@ def describe(t: pa.DataType) -> str:
     if pt.is_date(t):
         return "a date (YYYY-MM-DD)"
     if pt.is_timestamp(t):
-        return "a date and time (YYYY-MM-DDTHH:MM:SS)"
+        if t.unit == "ns":
+            return "a date and time (YYYY-MM-DDTHH:MM:SS) from 1677 to 2262, where nanoseconds end"
+        return "a date and time (YYYY-MM-DDTHH:MM:SS) of whole microseconds"
     if pt.is_time(t):
         return "a time of a day (HH:MM:SS)"
     if pt.is_binary(t):
