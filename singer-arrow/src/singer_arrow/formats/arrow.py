@@ -13,6 +13,7 @@ import pyarrow as pa
 from singer_arrow.compression import decompress, detect
 from singer_arrow.errors import DataError
 from singer_arrow.formats.columns import wanted
+from singer_arrow.formats.extensions import register
 from singer_arrow.formats.parts import FilePart, read_part
 from singer_arrow.formats.protocol import Course, Place, ReadOptions, no_such_place
 from singer_arrow.formats.sound import as_bytes
@@ -25,6 +26,8 @@ _MARK = 8
 """Bytes of the mark and its padding at the beginning of a file."""
 _LONGEST_BATCH = 1 << 30
 _AGAIN = "Upload the file again, or set the stream's format"
+
+register()
 
 
 class Arrow:

@@ -14,10 +14,12 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.formats.decimals import decimals_of_decimals, texts_of_decimals
+from singer_arrow.formats.extensions import is_variant, is_wkb
 from singer_arrow.formats.json_values import as_json, is_list, json_texts
 from singer_arrow.formats.moments import check_printed
 from singer_arrow.formats.sound import is_sound
 from singer_arrow.formats.values import BadValueError, describe, from_text, value_of
+from singer_arrow.formats.wkb import to_wkt
 from singer_arrow.schema import is_json
 
 LOSSY = (pa.ArrowException, ValueError)
@@ -65,6 +67,8 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
     source, target = column.type, field.type
     if source == target and not is_json(field):
         return column
+    if is_variant(source) or is_wkb(source):
+        return _of_extension(column, field)
     if (stored := plain(column)) is not column:
         return convert(stored, field)
     if column.null_count == len(column):
@@ -96,9 +100,26 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
     return _to_float(column, target) if pt.is_floating(target) else column.cast(target)
 
 
+def _of_extension(column: pa.ExtensionArray, field: pa.Field) -> pa.Array:
+    """VARIANT as JSON text, geometries as well-known text, and either in the type of its parts where that is wanted."""
+    if is_wkb(column.type):
+        if pt.is_binary(field.type):
+            return convert(column.storage, field)
+        return convert(
+            pa.array([v if v is None else to_wkt(v) for v in column.storage.to_pylist()], pa.string()), field
+        )
+    if pt.is_struct(field.type):
+        return convert(column.storage, field)
+    texts = pc.if_else(pc.is_valid(column.storage), json_texts(column, pa.field("", column.type)), None)
+    return texts if is_json(field) else convert(texts, field)
+
+
 def plain(column: pa.Array) -> pa.Array:
-    """The values that a dictionary, runs or an extension type stand for; else the column itself."""
-    if isinstance(column, pa.ExtensionArray):
+    """The values that a dictionary, runs or an extension type stand for; else the column itself.
+
+    VARIANT and geometries are left as they are: they stand for another text than their storage.
+    """
+    if isinstance(column, pa.ExtensionArray) and not (is_variant(column.type) or is_wkb(column.type)):
         return plain(column.storage)
     if pt.is_run_end_encoded(column.type):
         return plain(pc.run_end_decode(column))

@@ -31,7 +31,7 @@ def named_after(url: object) -> Iterator[None]:
     except SchemaError as error:
         raise SchemaError(f"{url}: {error}") from None
     except DataError as error:
-        if error.url is not None:
+        if error.url is not None or str(url) in str(error):
             raise
         raise error.at(url) from None
     except UnicodeDecodeError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import uuid
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +15,10 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.errors import DataError
+from singer_arrow.formats.extensions import is_variant, is_wkb
 from singer_arrow.formats.moments import beyond_years, check_printed
+from singer_arrow.formats.variant_columns import variant_values
+from singer_arrow.formats.wkb import to_wkt
 from singer_arrow.schema import is_json
 
 LONE_SURROGATE = "a lone surrogate, which is no character"
@@ -58,6 +62,10 @@ def _values(column: pa.Array, field: pa.Field) -> list[Any]:
     t = field.type
     if is_json(field):
         return [_raw_json(text, field.name) for text in column.to_pylist()]
+    if is_variant(t):
+        return variant_values(column, lambda typed: _values(_plain(typed), pa.field(field.name, _plain(typed).type)))
+    if is_wkb(t):
+        return [None if v is None else to_wkt(v) for v in column.storage.to_pylist()]
     if pt.is_decimal(t):
         return [None if text is None else msgspec.Raw(text.encode()) for text in column.cast(pa.string()).to_pylist()]
     if pt.is_struct(t):
@@ -75,6 +83,16 @@ def _values(column: pa.Array, field: pa.Field) -> list[Any]:
         items = _values(column.values, t.value_field)
         return [None if r is None else items[r] for r in _ranges(column)]
     return _scalars(column if pt.is_time(t) else printable(column))  # times of the digits that they have
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """The column in a type that JSON has: the text of UUIDs, and the storage of other extension types."""
+    if not isinstance(column, pa.ExtensionArray):
+        return column
+    if column.type.extension_name == "arrow.uuid":
+        texts = [None if v is None else str(uuid.UUID(bytes=v)) for v in column.storage.to_pylist()]
+        return pa.array(texts, pa.string())
+    return column.storage
 
 
 def object_of(keys: list[str], items: list[Any], column: str) -> dict[str, Any]:

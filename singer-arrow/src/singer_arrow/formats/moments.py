@@ -50,14 +50,15 @@ def text_of(value: pa.Scalar) -> str | None:
     if not value.is_valid:
         return None
     if pt.is_time(t):
-        return _time(value.value, _PER_SECOND[t.unit])
+        return clock(value.value, _PER_SECOND[t.unit])
     if pt.is_duration(t) or beyond_years(pa.array([value], t), PRINTED_YEARS):
         return f"{value.value} ({t})"
     text: str = value.cast(pa.string()).as_py()
     return text
 
 
-def _time(units: int, per_second: int) -> str:
+def clock(units: int, per_second: int) -> str:
+    """A time since midnight as hours, minutes, seconds and fraction, whatever its length or sign."""
     seconds, rest = divmod(abs(units), per_second)
     fraction = f".{rest:0{len(str(per_second)) - 1}}" if per_second > 1 else ""
     return f"{'-' if units < 0 else ''}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats.columns import wanted
+from singer_arrow.formats.extensions import register
 from singer_arrow.formats.file_errors import too_large
 from singer_arrow.formats.parquet_batches import TextSizes, rows_at_once, text_sizes
 from singer_arrow.formats.parquet_groups import Group, OpenFile, decoded, decoded_bytes
@@ -44,6 +45,9 @@ class Footer:
     tail: Part
     size: int
     url: object
+
+
+register()
 
 
 class Parquet(ParquetWriting):
