@@ -71,3 +71,34 @@ def test_blocks_are_bounded_by_what_they_inflate_to(codec: str) -> None:
         decompress(packed, codec, most=len(plain) - 1)
     with pytest.raises(DataError, match="damaged"):
         decompress(packed[: len(packed) // 2], codec)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+@pytest.mark.parametrize("new", [pa.ipc.new_file, pa.ipc.new_stream], ids=["file", "stream"])
+def test_a_batch_that_inflates(objects: Any, codec: str, new: Any) -> None:
+    data = WRITERS["arrow"](pa.Table.from_pylist([ROW], SCHEMA), new=new, compression=codec)
+    assert len(data) < 80_000
+    with pytest.raises(
+        DataError, match=r"a\.arrow: a batch of rows would take 8 MB.*set memory_limit_mb to 3\d or more"
+    ):
+        read(objects, data, "arrow", SMALL)
+    assert read(objects, data, "arrow", LARGE) == [ROW]
+
+
+def test_a_dictionary_that_inflates(objects: Any) -> None:
+    texts = pa.array(["x" * (8 << 20), "y"]).dictionary_encode()
+    data = WRITERS["arrow"](pa.table({"id": [1, 2], "x": texts}), compression="zstd")
+    schema = pa.schema([("id", pa.int64()), ("x", pa.string())])
+    with pytest.raises(DataError, match=r"a\.arrow: a batch of rows would take 8 MB"):
+        read(objects, data, "arrow", SMALL, schema)
+    assert [row["id"] for row in read(objects, data, "arrow", LARGE, schema)] == [1, 2]
+
+
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_large_batches_and_cut_streams_are_as_before(objects: Any, compression: str | None) -> None:
+    rows = [{"id": n, "x": n.to_bytes(8, "big") * 9} for n in range(100_000)]
+    data = WRITERS["arrow"](pa.Table.from_pylist(rows, SCHEMA), rows=50_000, compression=compression)
+    assert read(objects, data, "arrow", SMALL) == rows
+    for end in (len(data) // 2, 20, len(data) - 3):
+        with pytest.raises(DataError, match=r"a\.arrow"):
+            read(objects, data[:end], "arrow", SMALL)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from singer_arrow.compression import decompress, detect
 from singer_arrow.errors import DataError
+from singer_arrow.formats.arrow_messages import checked
 from singer_arrow.formats.columns import wanted
 from singer_arrow.formats.extensions import register
 from singer_arrow.formats.parts import FilePart, read_part
@@ -101,8 +102,9 @@ def _source(reader: ObjectReader, options: ReadOptions) -> tuple[ChunkFile, bool
         if len(first) >= _MARK:
             break
     is_file = first.startswith(_MAGIC)
-    source = ChunkFile(_chain(first[_MARK:] if is_file else first, chunks), longest=_LONGEST_BATCH)
-    return source, is_file
+    stream = ChunkFile(_chain(first[_MARK:] if is_file else first, chunks))
+    messages = checked(stream, reader.budget.decoded.limit, reader.url)
+    return ChunkFile(messages, longest=_LONGEST_BATCH), is_file
 
 
 def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
