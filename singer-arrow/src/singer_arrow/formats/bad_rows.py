@@ -12,7 +12,7 @@ from pyarrow import types as pt
 from singer_arrow.errors import DataError, DriftError
 from singer_arrow.formats.columns import kept_field, more, rows_with_more
 from singer_arrow.formats.drift import Rescue, holders, refuse_other, unknown, wider
-from singer_arrow.formats.exact import fit
+from singer_arrow.formats.exact import IN_JSON, fit
 from singer_arrow.formats.json_values import json_text, json_texts
 from singer_arrow.formats.jsonl_rows import BadRowError
 from singer_arrow.formats.left_out import cut_column
@@ -55,6 +55,7 @@ class Fitting:
     def refusal(self, column: str, row: int) -> DataError:
         """The error of a value that does not fit."""
         values, kind = self.batch.column(column).slice(row, 1), describe(self.schema.field(column).type)
+        kind = IN_JSON if self.options.in_json and beyond_years(values) else kind
         if column in holders(self.options.left_out):
             values = _kept(self, column, pa.array([row], pa.int64()))
         return self.error(str(BadValueError(row, value_of(values, 0), kind)), column, row=row)
@@ -86,7 +87,7 @@ def settle(fitting: Fitting, fitted: dict[str, pa.Array], bad: Mapping[str, Data
     how = "rescue" if options.on_drift == "rescue" else options.on_bad_row
     if bad and how == "fail":
         raise next(iter(bad.values()))
-    rows = {name: misfits(batch.column(name), fitting.schema.field(name)) for name in bad}
+    rows = {name: misfits(batch.column(name), fitting.schema.field(name), in_json=options.in_json) for name in bad}
     if bad and how == "skip":
         return _without(fitting, fitted, rows)
     rescue = Rescue()

@@ -7,6 +7,7 @@ become floats only where that keeps their digits; other floats are rounded. Null
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from pyarrow import types as pt
 from singer_arrow.formats.decimals import decimals_of_decimals, texts_of_decimals
 from singer_arrow.formats.extensions import is_variant, is_wkb
 from singer_arrow.formats.json_values import as_json, is_list, json_texts
-from singer_arrow.formats.moments import check_printed
+from singer_arrow.formats.moments import beyond_years, check_printed
 from singer_arrow.formats.sound import is_sound
 from singer_arrow.formats.values import BadValueError, describe, from_text, value_of
 from singer_arrow.formats.wkb import to_wkt
@@ -24,6 +25,7 @@ from singer_arrow.schema import is_json
 
 LOSSY = (pa.ArrowException, ValueError)
 """What `convert` raises."""
+IN_JSON = "a date of the years 1 to 9999, which JSON has"
 
 
 def fit(column: pa.Array, field: pa.Field) -> pa.Array:
@@ -45,19 +47,26 @@ def fit(column: pa.Array, field: pa.Field) -> pa.Array:
         raise BadValueError(row, value_of(column, row), kind) from None
 
 
-def fit_read(column: pa.Array, field: pa.Field) -> pa.Array:
+def fit_read(column: pa.Array, field: pa.Field, *, in_json: bool = False) -> pa.Array:
     """As `fit`, of a column that a reader made of a file without a look at all of its values.
+
+    Args:
+        column: The column.
+        field: What it becomes.
+        in_json: Refuse dates that JSON has no text for.
 
     Raises:
         BadValueError: A value does not fit, or is text that is not UTF-8, a decimal of too many digits, or a time
             outside the day.
     """
     if is_sound(column):
-        return fit(column, field)
-    column, low, high = plain(column), 0, len(column)  # the first unsound row lies in [low, high)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if is_sound(_copied(column.slice(low, middle - low))) else (low, middle)
+        fitted = fit(column, field)
+        if not (in_json and beyond_years(fitted)):
+            return fitted
+        row = _first(lambda low, high: beyond_years(_copied(fitted.slice(low, high - low))), len(fitted))
+        raise BadValueError(row, value_of(column, row), IN_JSON)
+    column = plain(column)
+    low = _first(lambda low, high: not is_sound(_copied(column.slice(low, high - low))), len(column))
     kind = "UTF-8" if _is_text(column.type) else describe(column.type)
     raise BadValueError(low, value_of(column, low), kind)
 
@@ -198,14 +207,22 @@ def _to_text(column: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _first_bad(column: pa.Array, field: pa.Field) -> int:
-    low, high = 0, len(column)  # the first bad row lies in [low, high)
+    def is_bad(low: int, high: int) -> bool:
+        try:
+            convert(_copied(column.slice(low, high - low)), field)
+        except LOSSY:
+            return True
+        return False
+
+    return _first(is_bad, len(column))
+
+
+def _first(is_bad: Callable[[int, int], bool], rows: int) -> int:
+    """The first bad row of a column that has one, where one can ask of any span of rows whether it has one."""
+    low, high = 0, rows  # the first bad row lies in [low, high)
     while high - low > 1:
         middle = (low + high) // 2
-        try:
-            convert(_copied(column.slice(low, middle - low)), field)
-            low = middle
-        except LOSSY:
-            high = middle
+        low, high = (low, middle) if is_bad(low, middle) else (middle, high)
     return low
 
 

@@ -131,6 +131,9 @@ def _scalars(column: pa.Array) -> list[Any]:
     t = column.type
     if pt.is_timestamp(t) or pt.is_date(t) or pt.is_time(t):
         check_printed(column)
+        if pt.is_timestamp(t) and beyond_years(column):
+            texts = column.cast(pa.timestamp(t.unit)).cast(pa.string())
+            return [None if v is None else f"{v.replace(' ', 'T')}Z" for v in texts.to_pylist()]
         return list(moments(column).to_pylist())
     if pt.is_binary(t) or pt.is_large_binary(t):
         return [None if v is None else base64.b64encode(v).decode() for v in column.to_pylist()]
