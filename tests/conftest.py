@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from local_settings import LOCAL_BATCHES
 from redshift_client import Client, Lost, Open, opener
 from singer_lines import Batches
@@ -24,7 +24,11 @@ from local_cloud.s3 import setup
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles what it imports
 
 # A machine that does much else takes its time, and the first example imports half of Arrow.
-patient: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+patient: dict[str, Any] = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.too_slow],
+    "phases": [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+}
 settings.register_profile("quick", max_examples=50, **patient)
 settings.register_profile("deep", max_examples=1000, **patient)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))

@@ -230,7 +230,8 @@ def _beginnings(path: str) -> Iterator[str]:
 def _spans(footer: Footer, group: int, chunks: Sequence[int]) -> list[Span]:
     """Where chunks of a row group lie, as far as they are not in the tail."""
     spans, limit = [], footer.tail[0]
-    for i in chunks:
+    is_empty = footer.metadata.row_group(group).num_rows == 0  # writers leave out its chunks
+    for i in [] if is_empty else chunks:
         column = footer.metadata.row_group(group).column(i)
         start = min((o for o in (column.dictionary_page_offset, column.data_page_offset) if o), default=0)
         end = start + column.total_compressed_size

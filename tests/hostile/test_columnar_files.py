@@ -1,0 +1,135 @@
+"""Files of columns of every type by writers of other makers: the same values in every kind of message."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import fastavro
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import orc
+from tap_runs import MESSAGES, sent
+from typed_values import FLAT, nested, plain, tables, without_json
+
+from singer_arrow.formats.avro_schema import to_avro_schema
+
+Write = Callable[[pa.Table, st.DataObject], bytes]
+
+
+def parquet(table: pa.Table, data: st.DataObject) -> bytes:
+    """Parquet by pyarrow, with any of its options."""
+    options = data.draw(
+        st.fixed_dictionaries(
+            {
+                "data_page_version": st.sampled_from(["1.0", "2.0"]),
+                "compression": st.sampled_from(["none", "snappy", "gzip", "brotli", "zstd", "lz4"]),
+                "use_dictionary": st.booleans(),
+                "write_statistics": st.booleans(),
+                "write_page_index": st.booleans(),
+                "write_page_checksum": st.booleans(),
+                "store_schema": st.booleans(),
+                "row_group_size": st.integers(1, 8),
+                "data_page_size": st.integers(100, 1000),
+            }
+        )
+    )
+    out = io.BytesIO()
+    pq.write_table(table, out, **options)
+    return out.getvalue()
+
+
+def polars_parquet(table: pa.Table, data: st.DataObject) -> bytes:
+    """Parquet by polars."""
+    out = io.BytesIO()
+    codec = data.draw(st.sampled_from(["uncompressed", "snappy", "zstd", "lz4", "gzip"]))
+    size = data.draw(st.integers(1, 30))
+    pl.from_arrow(table).write_parquet(out, compression=codec, row_group_size=size, statistics=data.draw(st.booleans()))  # type: ignore[union-attr]
+    return out.getvalue()
+
+
+def arrow(table: pa.Table, data: st.DataObject) -> bytes:
+    """Arrow IPC by pyarrow, as a file or a stream."""
+    out = io.BytesIO()
+    new = data.draw(st.sampled_from([pa.ipc.new_file, pa.ipc.new_stream]))
+    codec = data.draw(st.sampled_from([None, "lz4", "zstd"]))
+    with new(out, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+        writer.write_table(table, data.draw(st.integers(1, 30)))
+    return out.getvalue()
+
+
+def polars_arrow(table: pa.Table, data: st.DataObject) -> bytes:
+    """Arrow IPC by polars, with its views."""
+    out = io.BytesIO()
+    codec: Any = data.draw(st.sampled_from(["uncompressed", "lz4", "zstd"]))
+    pl.from_arrow(table).write_ipc(out, compression=codec)  # type: ignore[union-attr]
+    return out.getvalue()
+
+
+def orc_file(table: pa.Table, data: st.DataObject) -> bytes:
+    """ORC by pyarrow."""
+    out = pa.BufferOutputStream()
+    codec = data.draw(st.sampled_from(["uncompressed", "snappy", "zlib", "lz4", "zstd"]))
+    orc.write_table(table, out, compression=codec, stripe_size=data.draw(st.integers(1, 4096)))
+    return bytes(out.getvalue())
+
+
+def avro(table: pa.Table, data: st.DataObject) -> bytes:
+    """Avro by fastavro."""
+    out = io.BytesIO()
+    codec = data.draw(st.sampled_from(["null", "deflate", "bzip2", "xz"]))
+    header = {**to_avro_schema(table.schema), "name": "row"}
+    fastavro.writer(out, header, table.to_pylist(maps_as_pydicts="strict"), codec, data.draw(st.integers(1, 2000)))
+    return out.getvalue()
+
+
+def _is_for_polars(t: pa.DataType) -> bool:
+    """Whether polars keeps all values of a type: it has no maps, and no seconds."""
+    if pa.types.is_map(t) or pa.types.is_decimal256(t) or pa.types.is_fixed_size_binary(t):
+        return False
+    if pa.types.is_decimal(t):
+        return bool(t.precision <= 38)
+    if pa.types.is_temporal(t):
+        return not pa.types.is_duration(t) and not pa.types.is_time(t) and getattr(t, "unit", "us") != "s"
+    return all(_is_for_polars(t.field(n).type) for n in range(t.num_fields))
+
+
+_NOT_IN_ORC = (pa.types.is_unsigned_integer, pa.types.is_time, pa.types.is_duration, pa.types.is_decimal256)
+
+
+def _is_for_orc(t: pa.DataType) -> bool:
+    if any(is_other(t) for is_other in _NOT_IN_ORC):
+        return False
+    if pa.types.is_timestamp(t):
+        return bool(t.unit == "ns")
+    if pa.types.is_float16(t):
+        return False
+    return all(_is_for_orc(t.field(n).type) for n in range(t.num_fields))
+
+
+WRITERS: dict[str, tuple[Write, str, st.SearchStrategy[pa.DataType]]] = {
+    "parquet": (parquet, "parquet", nested(FLAT)),
+    "polars-parquet": (polars_parquet, "parquet", nested(FLAT).filter(_is_for_polars)),
+    "arrow": (arrow, "arrow", nested(FLAT)),
+    "polars-arrow": (polars_arrow, "arrow", nested(FLAT).filter(_is_for_polars)),
+    "orc": (orc_file, "orc", nested(FLAT.filter(_is_for_orc))),
+}
+
+
+@pytest.mark.parametrize("messages", MESSAGES)
+@pytest.mark.parametrize("writer", WRITERS)
+@given(data=st.data())
+def test_all_values_arrive(writer: str, messages: str, data: st.DataObject) -> None:
+    write, kind, types = WRITERS[writer]
+    table = data.draw(tables(types))
+    found = sent(write(table, data), f"a.{kind}", messages).columns(table.schema)
+    wanted = {name: plain(table[name]) for name in table.column_names}
+    if messages != "parquet":
+        wanted = {name: without_json(values) for name, values in wanted.items()}
+    if table.num_rows:
+        assert found == wanted
