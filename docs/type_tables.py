@@ -78,6 +78,7 @@ AVRO: tuple[Any, ...] = (
     {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 9},
     {"type": "bytes", "logicalType": "decimal", "precision": 76, "scale": 38},
     {"type": "string", "logicalType": "uuid"},
+    {"type": "fixed", "name": "u", "size": 16, "logicalType": "uuid"},
     {"type": "enum", "name": "e", "symbols": ["a", "b"]},
     {"type": "fixed", "name": "f", "size": 3},
     {"type": "array", "items": "long"},
@@ -141,7 +142,12 @@ class Workshop:
         try:
             self.schema("a.arrow", lambda path: _write_arrow(intervals, path))
         except SchemaError as error:
-            yield (_code(type_name(intervals.schema.field("c").type)), f"refused: {error}", "", "")
+            yield (
+                _code(type_name(intervals.schema.field("c").type)),
+                f"refused: {str(error).partition('a.arrow: ')[2]}",
+                "",
+                "",
+            )
 
     def orc(self) -> Iterator[Row]:
         """ORC's types."""
@@ -284,13 +290,19 @@ def page() -> str:
         return "\n".join(_parts(Workshop(Path(folder))))
 
 
+_OF_PARQUET = """\
+Files that know nothing of Arrow; where a file tells Arrow's own types, those count. VARIANT, shredded or not, is JSON
+text: `JSON` in BigQuery, `SUPER` in Redshift. GEOMETRY and GEOGRAPHY are well-known text (`POINT (1 2)`), without their
+coordinate system: `STRING` and `VARCHAR`."""
+
+
 def _parts(shop: Workshop) -> Iterator[str]:
     in_schema = ("in SCHEMA", *_IN_WAREHOUSES)
     deduced = ("all values are", "examples", *in_schema)
     messages = ("in SCHEMA", "JSON Schema", "Parquet batch file", "JSONL batch file", "RECORD", *_IN_WAREHOUSES)
     yield INTRODUCTION
     yield "## What files of columns hold\n"
-    yield _said("### Parquet", "Files that know nothing of Arrow; where a file tells Arrow's own types, those count.")
+    yield _said("### Parquet", _OF_PARQUET)
     yield _table(("Parquet", *in_schema), shop.parquet())
     yield "### Arrow IPC, Feather, and Parquet that Arrow wrote\n"
     yield _table(("Arrow", *in_schema), shop.arrow())

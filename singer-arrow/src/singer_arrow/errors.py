@@ -176,6 +176,11 @@ class DriftError(DataError):
         )
         self.fields = tuple(fields)
 
+    def at(self, url: object) -> DriftError:
+        """See DataError."""
+        where = {"line": self.line, "row_group": self.row_group}
+        return DriftError(self.reason, self.fields, url=url, column=self.column, **where)
+
 
 class SchemaError(FatalError):
     """A schema is unusable, or two schemas do not fit together."""

@@ -10,6 +10,10 @@ from pyarrow import types as pt
 from singer_arrow.errors import SchemaError
 
 JSON_METADATA = {b"singer.json": b"true"}
+VARIANT = "arrow.parquet.variant"
+"""The name of the extension type of VARIANT columns."""
+WKB = "geoarrow.wkb"
+"""The name of the extension type of GEOMETRY and GEOGRAPHY columns."""
 UTC_MICROSECONDS = pa.timestamp("us", "UTC")
 MICROSECONDS = pa.time64("us")
 DIGITS_OF_128, MOST_DIGITS = 38, 76
@@ -40,7 +44,8 @@ def canonical(schema: pa.Schema) -> pa.Schema:
     Every value keeps its meaning: dictionaries become their values, large and view layouts their plain ones,
     seconds and milliseconds microseconds, any zone UTC, timestamps without a zone are taken as UTC, durations
     become their integers, maps with keys other than text lists of key and value, decimals that end before the point
-    or begin far behind it get digits up to it, objects without members JSON text. All fields may be null.
+    or begin far behind it get digits up to it, objects without members and VARIANT JSON text, geometries their
+    well-known text. All fields may be null.
 
     Raises:
         SchemaError: A type has no counterpart (unions, month intervals, decimals of more than 76 digits), or a
@@ -69,7 +74,9 @@ def _canonical_type(t: pa.DataType, name: str) -> pa.DataType | None:
     if str(t) in SIMPLE:
         return t
     if isinstance(t, pa.BaseExtensionType):
-        return None if t.extension_name == "arrow.json" else _canonical_type(t.storage_type, name)
+        if t.extension_name == WKB:
+            return pa.string()
+        return None if t.extension_name in ("arrow.json", VARIANT) else _canonical_type(t.storage_type, name)
     if pt.is_dictionary(t) or pt.is_run_end_encoded(t):
         return _canonical_type(t.value_type, name)
     if pt.is_decimal(t):

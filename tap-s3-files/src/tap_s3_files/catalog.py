@@ -99,7 +99,11 @@ def sample(
 
 
 def source_schema(
-    inferred: Sequence[pa.Schema], stream: StreamSettings, partitions: Iterable[pa.Field] = ()
+    inferred: Sequence[pa.Schema],
+    stream: StreamSettings,
+    partitions: Iterable[pa.Field] = (),
+    *,
+    sampled: Sequence[object] = (),
 ) -> pa.Schema:
     """The columns that a stream's files give: those of the samples, merged, with the settings' types and selection.
 
@@ -107,6 +111,7 @@ def source_schema(
         inferred: Of the samples.
         stream: Whose settings hold.
         partitions: Columns that folders give; they come before those of files with the same names.
+        sampled: The URLs of the samples.
 
     Raises:
         ConfigError: The settings name a column that is not there, or a type that does not exist.
@@ -122,7 +127,8 @@ def source_schema(
                 raise _no_column(stream, "columns", column, merged)
         merged = {name: field for name, field in merged.items() if name in stream.columns}
     if not merged:
-        msg = f"Stream {stream.name!r}: no column was found in its files; name them in the setting 'schema'"
+        files = f"its files ({sampled[0]}{', ...' if len(sampled) > 1 else ''})" if sampled else "its files"
+        msg = f"Stream {stream.name!r}: no column was found in {files}; name them in the setting 'schema'"
         raise SchemaError(msg)
     return pa.schema([_open(f) for f in merged.values()])
 
@@ -150,11 +156,8 @@ def catalog_schema(source: pa.Schema, stream: StreamSettings, *, metadata_column
         ConfigError: A key property is no column.
         SchemaError: The files have a column that is named as a metadata column, or a type without counterpart.
     """
+    refuse_reserved(source.names, stream, metadata_columns=metadata_columns)
     own = [*(METADATA if metadata_columns else ()), *([json_field(RESCUED)] if stream.rescues else [])]
-    if taken := sorted(set(source.names) & {f.name for f in own}):
-        mend = "do not set on_bad_row or on_drift to rescue" if RESCUED in taken else "set metadata_columns to false"
-        msg = f"Stream {stream.name!r}: its files have a column {taken[0]!r} themselves; {mend}"
-        raise SchemaError(msg)
     schema = pa.schema([*source, *own])
     for key in stream.key_properties:
         if key not in schema.names:
@@ -164,6 +167,29 @@ def catalog_schema(source: pa.Schema, stream: StreamSettings, *, metadata_column
     except SchemaError as error:
         msg = f"Stream {stream.name!r}: {error}"
         raise SchemaError(msg) from None
+
+
+def refuse_reserved(
+    names: Iterable[str], stream: StreamSettings, *, metadata_columns: bool, url: object = None
+) -> None:
+    """Refuse columns that are named as those which the tap adds.
+
+    Args:
+        names: The columns of a file, or of all.
+        stream: Whose settings hold. Columns that it does not read may have any name.
+        metadata_columns: Whether they are added.
+        url: The file, if it is one.
+
+    Raises:
+        SchemaError: There is one.
+    """
+    own = {*(METADATA.names if metadata_columns else ()), *([RESCUED] if stream.rescues else [])}
+    taken = sorted(own.intersection(names if stream.columns is None else {*names} & {*stream.columns}))
+    if taken:
+        hint = "do not set on_bad_row or on_drift to rescue" if RESCUED in taken else "set metadata_columns to false"
+        where = f"{url}: it has" if url is not None else f"Stream {stream.name!r}: its files have"
+        msg = f"{where} a column {taken[0]!r}, which is the name of a column that the tap adds; {hint}"
+        raise SchemaError(msg)
 
 
 def split(schema: pa.Schema, *, metadata_columns: bool, constants: Collection[str] = ()) -> pa.Schema:

@@ -210,6 +210,7 @@ class FileStream(ArrowStream):
             known=None if settings.columns is not None else self._deselected,
             left_out=self._deselected,
             fixed=set_columns(schema, settings.types),
+            in_json=not self.sends_batches or (batch is not None and batch.format == "jsonl"),
         )
         return Job(
             stream=self.name,

@@ -21,7 +21,7 @@ from singer_arrow.singer.sdk_tap import ArrowTap
 from singer_arrow.storage import Storage
 from singer_arrow.urls import Url
 from tap_s3_files.bookmarks import Bookmark
-from tap_s3_files.catalog import catalog_schema, sample, source_schema
+from tap_s3_files.catalog import catalog_schema, refuse_reserved, sample, source_schema
 from tap_s3_files.config import Settings, StreamSettings
 from tap_s3_files.declared import CONFIG_JSONSCHEMA
 from tap_s3_files.lister import list_objects
@@ -165,7 +165,9 @@ class TapS3Files(ArrowTap):
                     self,
                     s,
                     catalog_schema(
-                        source_schema(inferred, s, partitions), s, metadata_columns=self.settings.metadata_columns
+                        source_schema(list(inferred.values()), s, partitions, sampled=list(inferred)),
+                        s,
+                        metadata_columns=self.settings.metadata_columns,
                     ),
                 )
                 for s, inferred, partitions in self._inferred()
@@ -174,7 +176,7 @@ class TapS3Files(ArrowTap):
             self.storage.given_up.set()  # else the process would wait for samples that are asked for again
             raise
 
-    def _inferred(self) -> Iterator[tuple[StreamSettings, list[pa.Schema], list[pa.Field]]]:
+    def _inferred(self) -> Iterator[tuple[StreamSettings, dict[Url, pa.Schema], list[pa.Field]]]:
         """Each stream that has objects, with the schemas of its samples, and its partition columns."""
         settings = self.settings
         samples: dict[str, list[ObjectInfo]] = {}
@@ -192,10 +194,10 @@ class TapS3Files(ArrowTap):
         tasks = (partial(self._infer, s, info) for s in settings.streams for info in samples[s.name])
         results = ordered_results(self.pool, tasks, 2 * settings.max_workers)
         for stream in settings.streams:
-            found = [next(results) for _ in samples[stream.name]]
-            schemas = [schema for schema in found if isinstance(schema, pa.Schema)]
+            found = [(info.url, next(results)) for info in samples[stream.name]]
+            schemas = {url: schema for url, schema in found if isinstance(schema, pa.Schema)}
             if not schemas and not stream.types:
-                self._check_archived(stream, found)
+                self._check_archived(stream, (schema for _, schema in found))
             if schemas or stream.types:
                 yield stream, schemas, folders[stream.name]
 
@@ -221,7 +223,7 @@ class TapS3Files(ArrowTap):
         reader = ObjectReader(self.storage, info.url, info=info, budget=self.budget)
         kind = FORMATS[format_of(stream.format, info.url)]
         try:
-            return kind.infer(reader, read_options(stream), sample_bytes=self.settings.sample_bytes)
+            schema = kind.infer(reader, read_options(stream), sample_bytes=self.settings.sample_bytes)
         except EmptyObjectError:
             return None
         except ArchivedError as error:  # it may have been read when it was none
@@ -230,3 +232,5 @@ class TapS3Files(ArrowTap):
         except ObjectChangedError:
             self.logger.warning("%s was replaced or deleted since it was listed; it is no sample", info.url)
             return None
+        refuse_reserved(schema.names, stream, metadata_columns=self.settings.metadata_columns, url=info.url)
+        return schema

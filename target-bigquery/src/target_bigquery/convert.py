@@ -10,7 +10,7 @@ from pyarrow import types as pt
 from singer_arrow.batch import conversion
 from singer_arrow.errors import DataError
 from singer_arrow.formats.cast import fit
-from singer_arrow.formats.json_values import beyond_years
+from singer_arrow.formats.moments import beyond_years
 from target_bigquery.types import Column, decimal_kind, read_field, upload_field
 
 _DATES = ("DATE", "TIMESTAMP")

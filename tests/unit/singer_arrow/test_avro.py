@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, SchemaError
 from singer_arrow.formats.avro import Avro
 from singer_arrow.formats.avro_container import Header, compress, decompress, read_blocks, read_header, repack
+from singer_arrow.formats.avro_schema import without_moments
 from singer_arrow.formats.avro_write import can_write_fast
 from singer_arrow.formats.protocol import ReadOptions
 from singer_arrow.reading.objects import ObjectReader
@@ -167,6 +168,51 @@ def test_a_union_of_several_types_is_json_text(tmp_path: Path) -> None:
     schema = {"type": "record", "name": "r", "fields": [{"name": "x", "type": ["null", "long", "string"]}]}
     path = foreign(tmp_path / "x.avro", schema, [{"x": 1}, {"x": "a"}, {"x": None}])
     assert read(path, pa.schema([json_field("x")])) == [{"x": "1"}, {"x": '"a"'}, {"x": None}]
+
+
+def record(**fields: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "r", "fields": [{"name": n, "type": t} for n, t in fields.items()]}
+
+
+UUID = {"type": "string", "logicalType": "uuid"}
+MIXED = ["null", "long", "boolean", "string"]
+UUID_TEXT = "0b5bd4bc-97c1-4a7c-8d6f-9a4a3a3a2f10"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "found"),
+    [
+        (UUID, UUID_TEXT, UUID_TEXT),
+        (UUID, "no identity", "no identity"),
+        ({"type": "array", "items": UUID}, [UUID_TEXT], [UUID_TEXT]),
+        ({"type": "map", "values": ["null", UUID]}, {"k": UUID_TEXT}, [("k", UUID_TEXT)]),
+        ({"type": "record", "name": "q", "fields": [{"name": "u", "type": UUID}]}, {"u": UUID_TEXT}, {"u": UUID_TEXT}),
+        ({"type": "fixed", "name": "f", "size": 16, "logicalType": "uuid"}, b"0123456789abcdef", b"0123456789abcdef"),
+        ({"type": "record", "name": "q", "fields": [{"name": "u", "type": MIXED}]}, {"u": True}, {"u": "true"}),
+        ({"type": "array", "items": MIXED}, [1, "x", False], '[1,"x",false]'),
+        ({"type": "map", "values": MIXED}, {"k": False}, '{"k":false}'),
+        (
+            {"type": "array", "items": record(u=MIXED) | {"name": "q"}},
+            [{"u": "x"}, {"u": 2}],
+            [{"u": '"x"'}, {"u": "2"}],
+        ),
+        ([{"type": "int", "logicalType": "date"}, "string"], date(2020, 1, 2), '"2020-01-02"'),
+        ([UUID, "long"], UUID_TEXT, f'"{UUID_TEXT}"'),
+    ],
+)
+def test_uuids_and_unions_beside_and_within_nested_columns(tmp_path: Path, kind: Any, value: Any, found: Any) -> None:
+    schema = record(x=kind, tags={"type": "array", "items": "long"})
+    stored = io.BytesIO()  # as text, of which fastavro does not ask that it be a uuid
+    fastavro.writer(
+        stored,
+        without_moments(schema) if UUID_TEXT in str(value) or value == "no identity" else schema,
+        [{"x": value, "tags": [1]}],
+    )
+    stored.seek(0)
+    header = read_header(stored)
+    (tmp_path / "x.avro").write_bytes(repack(header, list(read_blocks(stored, header)), schema))
+    reader = ObjectReader(Storage(), Url.parse(str(tmp_path / "x.avro")))
+    assert read(tmp_path / "x.avro", Avro().infer(reader, ReadOptions(), sample_bytes=1)) == [{"x": found, "tags": [1]}]
 
 
 def test_a_value_that_does_not_fit_names_its_column(tmp_path: Path) -> None:

@@ -42,3 +42,22 @@ def test_no_row_is_written_twice_when_columns_are_mended(tmp_path: Path, later: 
     messages = run(tmp_path, columns=["id"])
     assert [m["record"]["id"] for m in messages if m["type"] == "RECORD"] == list(range(later + ROWS))
     assert messages[-1]["type"] == "STATE"
+
+
+FAR = pa.array([0, 2932897, -719163, 1], pa.int32()).cast(pa.date32())  # the first days of 10000 and of the year 0
+
+
+@pytest.mark.parametrize(
+    "column",
+    [FAR, pa.ListArray.from_arrays([0, 1, 2, 3, 4], FAR), FAR.cast(pa.timestamp("us"))],
+    ids=["date", "list", "time"],
+)
+def test_dates_that_json_has_no_text_for_are_bad_rows(tmp_path: Path, column: pa.Array) -> None:
+    pq.write_table(pa.table({"id": [1, 2, 3, 4], "d": column}), tmp_path / "x.parquet")
+    with pytest.raises(DataError, match=r"x\.parquet, row group 0, row 2, column 'd': .*years 1 to 9999"):
+        run(tmp_path)
+    sent = [m["record"] for m in run(tmp_path, on_bad_row="skip") if m["type"] == "RECORD"]
+    assert [r["id"] for r in sent] == [1, 4]
+    sent = [m["record"] for m in run(tmp_path, on_bad_row="rescue") if m["type"] == "RECORD"]
+    assert [(r["id"], r.get("d") is None) for r in sent] == [(1, False), (2, True), (3, True), (4, False)]
+    assert "10000-01-01" in str(sent[1]["_sdc_rescued"])

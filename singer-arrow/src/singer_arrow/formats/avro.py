@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyarrow import types as pt
 
 from singer_arrow.compression import decompress, detect
 from singer_arrow.errors import DataError
 from singer_arrow.formats import avro_write
 from singer_arrow.formats.avro_container import Header, read_blocks, read_header, repack
-from singer_arrow.formats.avro_schema import from_avro_schema
+from singer_arrow.formats.avro_schema import from_avro_schema, without_moments
 from singer_arrow.formats.columns import wanted
 from singer_arrow.formats.json_values import json_text
 from singer_arrow.formats.parts import FilePart, read_part
 from singer_arrow.formats.protocol import HELD_BYTES, Course, Place, ReadOptions, no_such_place
 from singer_arrow.reading.files import ChunkFile
 from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.schema import is_json
+from singer_arrow.schema import canonical, is_json
 
 _GROUP_BYTES = 8 << 20
 _PASSED = 1 << 20
 _FLAT = {"boolean", "int", "long", "float", "double", "string", "bytes"}
-_MILLISECONDS = {"time-millis", "timestamp-millis", "local-timestamp-millis"}
 _CODECS = {None: "snappy", "none": "null", "gzip": "deflate", "zstd": "zstandard"}
 
 
@@ -38,7 +38,7 @@ class Avro:
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
         """See `Format.infer`; the header tells all."""
         header = read_header(_source(reader, options), reader.url)
-        return from_avro_schema(header.schema, reader.url)
+        return canonical(from_avro_schema(header.schema, reader.url))
 
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
@@ -56,7 +56,7 @@ class Avro:
         at = source.position
         if at < begin.at:
             raise no_such_place(begin, reader.url)
-        for blocks in _groups(read_blocks(source, header, reader.url)):
+        for blocks in _groups(read_blocks(source, header, reader.url, most=reader.budget.decoded.limit)):
             try:
                 table = decode(header, blocks, ours, names)
             except (pa.ArrowException, ValueError, TypeError, IndexError, EOFError, OverflowError) as error:
@@ -160,35 +160,34 @@ def _decode_fast(header: Header, blocks: list[tuple[int, bytes]], ours: pa.Schem
     plain = repack(header, blocks, {"type": "record", "name": "row", "fields": stored})
     columns = [f["name"] for f in fields if f["name"] in wanted] or [fields[0]["name"]]
     table = pl.read_avro(io.BytesIO(plain), columns=columns).to_arrow(compat_level=pl.CompatLevel.oldest())
-    logical = {
-        f["name"]: own[0].get("logicalType")
-        for f in fields
-        for own in [_branches(f["type"])[1]]
-        if isinstance(own[0], dict)
-    }
-    made = [_put_on(table.column(n), logical.get(n), ours.field(n).type) for n in table.column_names]
-    return pa.table(made, schema=pa.schema([ours.field(n) for n in table.column_names]))
-
-
-def _put_on(column: pa.ChunkedArray, logical: str | None, t: pa.DataType) -> pa.ChunkedArray:
-    import pyarrow.compute as pc
-
-    if logical in _MILLISECONDS:
-        column = pc.multiply_checked(column.cast(pa.int64()), 1000)
-    return column.cast(t)
+    return table.cast(pa.schema([ours.field(n) for n in table.column_names]))
 
 
 def _decode_slow(header: Header, blocks: list[tuple[int, bytes]], ours: pa.Schema, wanted: list[str]) -> pa.Table:
     import fastavro
 
     fields = [f for f in ours if f.name in wanted] or [ours.field(0)]
+    made = {f.name: _with_json(f) for f in fields}
     rows = [
-        {f.name: _value(row.get(f.name), f) for f in fields}
-        for row in fastavro.reader(io.BytesIO(repack(header, blocks)))
+        {name: make(row[name]) if make is not None else row[name] for name, make in made.items()}
+        for row in fastavro.reader(io.BytesIO(repack(header, blocks, without_moments(header.schema))))
         if isinstance(row, dict)
     ]
     return pa.Table.from_pylist(rows, schema=pa.schema(fields))
 
 
-def _value(value: Any, field: pa.Field) -> Any:
-    return json_text(value) if is_json(field) and value is not None else value
+def _with_json(field: pa.Field) -> Callable[[Any], Any] | None:
+    """What makes JSON text of the parts of a value that are such in Arrow; None if no part is."""
+    t = field.type
+    if is_json(field):
+        return lambda value: None if value is None else json_text(value)
+    if pt.is_list(t):
+        item = _with_json(t.value_field)
+        return item and (lambda value: None if value is None else [item(v) for v in value])
+    if pt.is_map(t):
+        entry = _with_json(t.item_field)
+        return entry and (lambda value: None if value is None else {k: entry(v) for k, v in value.items()})
+    if pt.is_struct(t):
+        parts = {f.name: make for f in t if (make := _with_json(f)) is not None}
+        return (lambda v: None if v is None else {**v, **{n: f(v[n]) for n, f in parts.items()}}) if parts else None
+    return None

@@ -6,7 +6,9 @@ See the Avro specification, "Object Container Files".
 
 from __future__ import annotations
 
+import bz2
 import json
+import lzma
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,11 +17,12 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from singer_arrow.errors import ConfigError, DataError
+from singer_arrow.formats.file_errors import too_large
 
 MAGIC = b"Obj\x01"
 MARKER = bytes.fromhex("5e1f8a0c77d24b3f9a6c21e0b4d8f356")
 """Ends every block that we write; any 16 bytes do, and the same ones make the same file of the same rows."""
-_LARGEST_BLOCK = 1 << 30
+_LARGEST_BLOCK, _PIECE = 1 << 30, 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +81,13 @@ def read_header(source: Source, url: object = None) -> Header:
     return Header(schema, metadata.get("avro.codec", b"null").decode(), _take(source, 16, url))
 
 
-def read_blocks(source: Source, header: Header, url: object = None) -> Iterator[tuple[int, bytes]]:
+def read_blocks(
+    source: Source, header: Header, url: object = None, *, most: int = _LARGEST_BLOCK
+) -> Iterator[tuple[int, bytes]]:
     """The blocks from where the source stands, decompressed: number of rows, and their bytes.
 
     Raises:
-        DataError: A block is broken off or damaged, or its codec is unknown.
+        DataError: A block is broken off or damaged, has more than `most` bytes, or its codec is unknown.
     """
     while (first := source.read(1)) != b"":
         rows = _read_long(source, url, first)
@@ -92,7 +97,7 @@ def read_blocks(source: Source, header: Header, url: object = None) -> Iterator[
         data = _take(source, size, url)
         if _take(source, 16, url) != header.marker:
             raise _damaged(url)
-        yield rows, decompress(data, header.codec, url)
+        yield rows, decompress(data, header.codec, url, most=most)
 
 
 def split_blocks(container: memoryview, start: int) -> Iterator[tuple[int, memoryview]]:
@@ -137,39 +142,63 @@ def compress(data: bytes | memoryview, codec: str) -> bytes:
     raise ConfigError(msg)
 
 
-def decompress(data: bytes, codec: str, url: object = None) -> bytes:
-    """Decompress a block.
+def decompress(data: bytes, codec: str, url: object = None, *, most: int = _LARGEST_BLOCK) -> bytes:
+    """Decompress a block, without decoding much more of it than `most` bytes.
 
     Raises:
-        DataError: It is damaged, or the codec is unknown.
+        DataError: It is damaged, or has more than `most` bytes, or the codec is unknown.
     """
-    import bz2
-    import lzma
-
     try:
-        match codec:
-            case "null":
-                return data
-            case "deflate":
-                return zlib.decompress(data, wbits=-15)
-            case "snappy":
-                size, _ = _varint_at(memoryview(data), 0)
-                plain: bytes = pa.Codec("snappy").decompress(data[:-4], decompressed_size=size, asbytes=True)
-                if zlib.crc32(plain).to_bytes(4, "big") != data[-4:]:
-                    raise _damaged(url)
-                return plain
-            case "zstandard":
-                stream = pa.CompressedInputStream(pa.BufferReader(data), "zstd")
-                inflated: bytes = stream.read()
-                return inflated
-            case "bzip2":
-                return bz2.decompress(data)
-            case "xz":
-                return lzma.decompress(data)
+        plain = _decompressed(data, codec, most + 1)
     except (zlib.error, OSError, ValueError, IndexError, EOFError, lzma.LZMAError):
         raise _damaged(url) from None
-    msg = f"its blocks are compressed with the codec {codec!r}, which is not known"
-    raise DataError(msg, url=url)
+    if plain is None:
+        msg = f"its blocks are compressed with the codec {codec!r}, which is not known"
+        raise DataError(msg, url=url)
+    if len(plain) > most:
+        raise too_large("a block of rows", len(plain), most, url=url)
+    return plain
+
+
+def _decompressed(data: bytes, codec: str, most: int) -> bytes | None:
+    """The first `most` bytes of a block, all of them checked if it has no more; None if the codec is not known."""
+    match codec:
+        case "null":
+            return data
+        case "deflate":
+            return _inflated(zlib.decompressobj(wbits=-15), data, most)
+        case "snappy":
+            size, _ = _varint_at(memoryview(data), 0)
+            if size >= most:
+                return bytes(most)
+            plain: bytes = pa.Codec("snappy").decompress(data[:-4], decompressed_size=size, asbytes=True)
+            if zlib.crc32(plain).to_bytes(4, "big") != data[-4:]:
+                msg = "its checksum is another"
+                raise ValueError(msg)
+            return plain
+        case "zstandard":
+            stream = pa.CompressedInputStream(pa.BufferReader(data), "zstd")
+            return b"".join(_pieces(stream, most))
+        case "bzip2":
+            return _inflated(bz2.BZ2Decompressor(), data, most)
+        case "xz":
+            return _inflated(lzma.LZMADecompressor(), data, most)
+    return None
+
+
+def _inflated(unpacker: Any, data: bytes, most: int) -> bytes:
+    plain: bytes = unpacker.decompress(data, most)
+    if len(plain) < most and not unpacker.eof:
+        msg = "it ends before its end"
+        raise EOFError(msg)
+    return plain
+
+
+def _pieces(stream: pa.CompressedInputStream, most: int) -> Iterator[bytes]:
+    """Pieces of a stream, up to `most` bytes: a reader that is asked for all at once makes room for all."""
+    while most > 0 and (piece := stream.read(min(most, _PIECE))):
+        most -= len(piece)
+        yield piece
 
 
 def repack(header: Header, blocks: Iterable[tuple[int, bytes]], schema: dict[str, Any] | None = None) -> bytes:

@@ -23,18 +23,20 @@ _PRIMITIVES = {
     "bytes": pa.binary(),
     "string": pa.string(),
 }
-LOGICAL = {
-    "date": pa.date32(),
-    "time-millis": pa.time64("us"),
-    "time-micros": pa.time64("us"),
-    "timestamp-millis": UTC_MICROSECONDS,
-    "timestamp-micros": UTC_MICROSECONDS,
-    "timestamp-nanos": pa.timestamp("ns", "UTC"),
-    "local-timestamp-millis": UTC_MICROSECONDS,
-    "local-timestamp-micros": UTC_MICROSECONDS,
-    "local-timestamp-nanos": pa.timestamp("ns", "UTC"),
-    "uuid": pa.string(),
+_MILLISECONDS, _NANOSECONDS = pa.timestamp("ms", "UTC"), pa.timestamp("ns", "UTC")
+_COMPLEX = ("record", "error", "enum", "fixed", "array", "map")
+_LOGICAL = {
+    ("int", "date"): pa.date32(),
+    ("int", "time-millis"): pa.time32("ms"),
+    ("long", "time-micros"): pa.time64("us"),
+    ("long", "timestamp-millis"): _MILLISECONDS,
+    ("long", "timestamp-micros"): UTC_MICROSECONDS,
+    ("long", "timestamp-nanos"): _NANOSECONDS,
+    ("long", "local-timestamp-millis"): _MILLISECONDS,
+    ("long", "local-timestamp-micros"): UTC_MICROSECONDS,
+    ("long", "local-timestamp-nanos"): _NANOSECONDS,
 }
+"""Arrow types of logical types that are stored as integers; on any other type a logical type means nothing."""
 
 
 def to_avro_schema(schema: pa.Schema) -> dict[str, Any]:
@@ -126,11 +128,11 @@ def _read(schema: Any, named: dict[str, Any]) -> pa.DataType | None:
     if isinstance(schema, str):
         return _PRIMITIVES[schema] if schema in _PRIMITIVES else named.get(schema, named.get(schema.rpartition(".")[2]))
     kind, logical = schema["type"], schema.get("logicalType")
-    if logical == "decimal":
+    if logical == "decimal" and kind in ("bytes", "fixed"):
         precision, scale = schema["precision"], schema.get("scale", 0)
         return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
-    if logical in LOGICAL:
-        return LOGICAL[logical]
+    if (of_integers := _LOGICAL.get((kind, logical)) if isinstance(kind, str) else None) is not None:
+        return of_integers
     if kind == "record":
         return _read_record(schema, named)
     if kind == "array":
@@ -143,3 +145,41 @@ def _read(schema: Any, named: dict[str, Any]) -> pa.DataType | None:
         named[schema["name"]] = pa.string() if kind == "enum" else pa.binary()
         return named[schema["name"]]
     return _read(kind, named)
+
+
+def without_moments(schema: Any) -> Any:
+    """The Avro schema without logical types that are stored as integers or text: a decoder gives what is stored.
+
+    Dates and times within a union of several types stay, as its values become JSON text; all stay if such a union
+    names a type that is defined elsewhere.
+    """
+    return _stripped(schema, moments=not _has_named_union(schema))
+
+
+def _stripped(schema: Any, *, moments: bool) -> Any:
+    if isinstance(schema, list):
+        return [_stripped(b, moments=moments and not _is_mixed(schema)) for b in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    inner = {k: _stripped(schema[k], moments=moments) for k in ("items", "values") if k in schema}
+    if "fields" in schema:
+        inner["fields"] = [{**f, "type": _stripped(f["type"], moments=moments)} for f in schema["fields"]]
+    if not isinstance(schema["type"], str):
+        inner["type"] = _stripped(schema["type"], moments=moments)
+    logical = schema.get("logicalType")
+    dropped = logical == "uuid" or (moments and (schema["type"], logical) in _LOGICAL if logical else False)
+    return {k: v for k, v in {**schema, **inner}.items() if not (dropped and k == "logicalType")}
+
+
+def _is_mixed(union: list[Any]) -> bool:
+    return len([b for b in union if b != "null"]) > 1
+
+
+def _has_named_union(schema: Any, *, mixed: bool = False) -> bool:
+    """Whether a union of several types names one that is defined elsewhere, at any depth."""
+    if isinstance(schema, list):
+        return any(_has_named_union(b, mixed=mixed or _is_mixed(schema)) for b in schema)
+    if isinstance(schema, Mapping):
+        parts = [schema[k] for k in ("type", "items", "values") if k in schema and schema[k] not in _COMPLEX]
+        return any(_has_named_union(p, mixed=mixed) for p in (*parts, *(f["type"] for f in schema.get("fields", ()))))
+    return mixed and schema not in _PRIMITIVES

@@ -12,14 +12,15 @@ from pyarrow import types as pt
 from singer_arrow.errors import DataError, DriftError
 from singer_arrow.formats.columns import kept_field, more, rows_with_more
 from singer_arrow.formats.drift import Rescue, holders, refuse_other, unknown, wider
-from singer_arrow.formats.exact import fit
+from singer_arrow.formats.exact import IN_JSON, fit
 from singer_arrow.formats.json_values import json_text, json_texts
 from singer_arrow.formats.jsonl_rows import BadRowError
 from singer_arrow.formats.left_out import cut_column
 from singer_arrow.formats.misfits import misfits
+from singer_arrow.formats.moments import PRINTED_YEARS, beyond_years
 from singer_arrow.formats.protocol import MOST_TOLD, RESCUED, Course, ReadOptions, Skipped
 from singer_arrow.formats.row_text import number_text, row_text
-from singer_arrow.formats.sound import as_bytes, is_sound, readable
+from singer_arrow.formats.sound import is_sound
 from singer_arrow.formats.values import BadValueError, describe, value_of
 
 
@@ -54,6 +55,7 @@ class Fitting:
     def refusal(self, column: str, row: int) -> DataError:
         """The error of a value that does not fit."""
         values, kind = self.batch.column(column).slice(row, 1), describe(self.schema.field(column).type)
+        kind = IN_JSON if self.options.in_json and beyond_years(values) else kind
         if column in holders(self.options.left_out):
             values = _kept(self, column, pa.array([row], pa.int64()))
         return self.error(str(BadValueError(row, value_of(values, 0), kind)), column, row=row)
@@ -85,7 +87,7 @@ def settle(fitting: Fitting, fitted: dict[str, pa.Array], bad: Mapping[str, Data
     how = "rescue" if options.on_drift == "rescue" else options.on_bad_row
     if bad and how == "fail":
         raise next(iter(bad.values()))
-    rows = {name: misfits(batch.column(name), fitting.schema.field(name)) for name in bad}
+    rows = {name: misfits(batch.column(name), fitting.schema.field(name), in_json=options.in_json) for name in bad}
     if bad and how == "skip":
         return _without(fitting, fitted, rows)
     rescue = Rescue()
@@ -191,8 +193,8 @@ def _texts(values: pa.Array, field: pa.Field) -> list[str]:
     """Values as JSON from which they can be told: numbers that JSON lacks as `"NaN"` and such, invalid text escaped."""
     if pt.is_floating(field.type):
         return [number_text(v) for v in values.to_pylist()]
-    if not is_sound(values):
-        return [json_text(readable(v)) for v in values.cast(as_bytes(field.type)).to_pylist()]
+    if not is_sound(values) or beyond_years(values, PRINTED_YEARS):
+        return [json_text(value_of(values, row)) for row in range(len(values))]
     texts: list[str] = json_texts(values, field).to_pylist()
     return texts
 

@@ -55,7 +55,11 @@ def fit_batch(
             raise fitting.error("the file has it twice", name, hint="Rename one of them at the source")
         field = schema.field(name)
         try:
-            fitted[name] = fit_read(batch.column(at[0]), field) if at else pa.nulls(batch.num_rows, field.type)
+            fitted[name] = (
+                fit_read(batch.column(at[0]), field, in_json=options.in_json)
+                if at
+                else pa.nulls(batch.num_rows, field.type)
+            )
         except BadValueError as error:
             held = name in holders(options.left_out)  # of which the error would tell what is left out
             bad[name] = fitting.refusal(name, error.row) if held else fitting.error(str(error), name, row=error.row)

@@ -12,7 +12,7 @@ from pyarrow import types as pt
 
 from singer_arrow.errors import DriftError
 from singer_arrow.formats.protocol import ReadOptions
-from singer_arrow.schema import is_json, merge_fields
+from singer_arrow.schema import UTC_MICROSECONDS, is_json, merge_fields
 
 
 def unknown(names: Iterable[str], schema: pa.Schema, options: ReadOptions) -> list[str]:
@@ -86,9 +86,28 @@ def refuse_new(found: Iterable[pa.Field], url: object, **where: int) -> None:
 
 
 def wider(field: pa.Field, found: pa.Field) -> pa.Field | None:
-    """What the schema's field must become to hold what a file has under its name; None if it holds that already."""
+    """What the schema's field must become to hold what a file has under its name; None if it holds that already.
+
+    Neither nanoseconds nor microseconds hold all values of the other: timestamps get the unit that the file has.
+    """
     merged = merge_fields(field, found)
+    if not is_json(merged):
+        merged = merged.with_type(_with_units(merged.type, found.type))
     return None if merged.type == field.type and is_json(merged) == is_json(field) else merged
+
+
+def _with_units(t: pa.DataType, found: pa.DataType) -> pa.DataType:
+    """The type with the unit of a file's timestamps, at any depth."""
+    if pt.is_timestamp(t) and (pt.is_timestamp(found) or pt.is_date(found)):
+        return UTC_MICROSECONDS if pt.is_date(found) else found
+    if pt.is_struct(t) and pt.is_struct(found):
+        own = {f.name: f.type for f in found}
+        return pa.struct([f.with_type(_with_units(f.type, own.get(f.name, f.type))) for f in t])
+    if pt.is_list(t) and pt.is_list(found):
+        return pa.list_(_with_units(t.value_type, found.value_type))
+    if pt.is_map(t) and pt.is_map(found):
+        return pa.map_(t.key_type, _with_units(t.item_type, found.item_type))
+    return t
 
 
 def refuse_other(field: pa.Field, found: pa.Field, url: object, **where: int) -> None:

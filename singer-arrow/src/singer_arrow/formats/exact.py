@@ -1,12 +1,13 @@
 """A column as a file has it -> a column as a schema wants it, exactly: what would lose something is refused. Pure.
 
 Names decide within structs too: a part that is missing is null, one that is not wanted is left out. Timestamps without
-a zone are in UTC. Where the schema wants text, other kinds give the text that JSON would hold. Numbers that become
-floats are rounded to their digits, integers only where that changes nothing. Nulls fit every type.
+a zone are in UTC. Where the schema wants text, other kinds give the text that JSON would hold. Integers and decimals
+become floats only where that keeps their digits; other floats are rounded. Nulls fit every type.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -14,13 +15,17 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.formats.decimals import decimals_of_decimals, texts_of_decimals
+from singer_arrow.formats.extensions import is_variant, is_wkb
 from singer_arrow.formats.json_values import as_json, is_list, json_texts
+from singer_arrow.formats.moments import beyond_years, check_printed
 from singer_arrow.formats.sound import is_sound
 from singer_arrow.formats.values import BadValueError, describe, from_text, value_of
+from singer_arrow.formats.wkb import to_wkt
 from singer_arrow.schema import is_json
 
 LOSSY = (pa.ArrowException, ValueError)
 """What `convert` raises."""
+IN_JSON = "a date of the years 1 to 9999, which JSON has"
 
 
 def fit(column: pa.Array, field: pa.Field) -> pa.Array:
@@ -42,19 +47,27 @@ def fit(column: pa.Array, field: pa.Field) -> pa.Array:
         raise BadValueError(row, value_of(column, row), kind) from None
 
 
-def fit_read(column: pa.Array, field: pa.Field) -> pa.Array:
+def fit_read(column: pa.Array, field: pa.Field, *, in_json: bool = False) -> pa.Array:
     """As `fit`, of a column that a reader made of a file without a look at all of its values.
 
+    Args:
+        column: The column.
+        field: What it becomes.
+        in_json: Refuse dates that JSON has no text for.
+
     Raises:
-        BadValueError: A value does not fit, or is text that is not UTF-8, or a decimal of too many digits.
+        BadValueError: A value does not fit, or is text that is not UTF-8, a decimal of too many digits, or a time
+            outside the day.
     """
     if is_sound(column):
-        return fit(column, field)
-    column, low, high = plain(column), 0, len(column)  # the first unsound row lies in [low, high)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if is_sound(_copied(column.slice(low, middle - low))) else (low, middle)
-    kind = describe(column.type) if pt.is_decimal(column.type) else "UTF-8"
+        fitted = fit(column, field)
+        if not (in_json and beyond_years(fitted)):
+            return fitted
+        row = _first(lambda low, high: beyond_years(_copied(fitted.slice(low, high - low))), len(fitted))
+        raise BadValueError(row, value_of(column, row), IN_JSON)
+    column = plain(column)
+    low = _first(lambda low, high: not is_sound(_copied(column.slice(low, high - low))), len(column))
+    kind = "UTF-8" if _is_text(column.type) else describe(column.type)
     raise BadValueError(low, value_of(column, low), kind)
 
 
@@ -63,6 +76,8 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
     source, target = column.type, field.type
     if source == target and not is_json(field):
         return column
+    if is_variant(source) or is_wkb(source):
+        return _of_extension(column, field)
     if (stored := plain(column)) is not column:
         return convert(stored, field)
     if column.null_count == len(column):
@@ -94,9 +109,26 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
     return _to_float(column, target) if pt.is_floating(target) else column.cast(target)
 
 
+def _of_extension(column: pa.ExtensionArray, field: pa.Field) -> pa.Array:
+    """VARIANT as JSON text, geometries as well-known text, and either in the type of its parts where that is wanted."""
+    if is_wkb(column.type):
+        if pt.is_binary(field.type):
+            return convert(column.storage, field)
+        return convert(
+            pa.array([v if v is None else to_wkt(v) for v in column.storage.to_pylist()], pa.string()), field
+        )
+    if pt.is_struct(field.type):
+        return convert(column.storage, field)
+    texts = pc.if_else(pc.is_valid(column.storage), json_texts(column, pa.field("", column.type)), None)
+    return texts if is_json(field) else convert(texts, field)
+
+
 def plain(column: pa.Array) -> pa.Array:
-    """The values that a dictionary, runs or an extension type stand for; else the column itself."""
-    if isinstance(column, pa.ExtensionArray):
+    """The values that a dictionary, runs or an extension type stand for; else the column itself.
+
+    VARIANT and geometries are left as they are: they stand for another text than their storage.
+    """
+    if isinstance(column, pa.ExtensionArray) and not (is_variant(column.type) or is_wkb(column.type)):
         return plain(column.storage)
     if pt.is_run_end_encoded(column.type):
         return plain(pc.run_end_decode(column))
@@ -150,6 +182,9 @@ def _same_back(column: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _to_float(column: pa.Array, target: pa.DataType) -> pa.Array:
     there = column.cast(target)
+    if pt.is_decimal(column.type) and not from_text(there.cast(pa.string()), column.type).equals(column):
+        msg = "digits would be lost"  # the shortest text of a float has the digits that it keeps
+        raise ValueError(msg)
     given = pc.is_inf(column) if pt.is_floating(column.type) else pa.scalar(value=False)
     if pc.any(pc.and_not(pc.is_inf(there), given)).as_py():
         msg = "a number is too large"  # which Arrow makes infinite
@@ -161,6 +196,7 @@ def _to_text(column: pa.Array, target: pa.DataType) -> pa.Array:
     source = column.type
     if _is_text(source) or pt.is_binary(source) or pt.is_large_binary(source):
         return column.cast(target)  # checks the UTF-8 of binary
+    check_printed(column)
     if pt.is_timestamp(source):
         moment = column.cast(pa.timestamp(source.unit, "UTC")).cast(pa.string())
         return pc.replace_substring(moment, " ", "T", max_replacements=1).cast(target)
@@ -171,14 +207,22 @@ def _to_text(column: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _first_bad(column: pa.Array, field: pa.Field) -> int:
-    low, high = 0, len(column)  # the first bad row lies in [low, high)
+    def is_bad(low: int, high: int) -> bool:
+        try:
+            convert(_copied(column.slice(low, high - low)), field)
+        except LOSSY:
+            return True
+        return False
+
+    return _first(is_bad, len(column))
+
+
+def _first(is_bad: Callable[[int, int], bool], rows: int) -> int:
+    """The first bad row of a column that has one, where one can ask of any span of rows whether it has one."""
+    low, high = 0, rows  # the first bad row lies in [low, high)
     while high - low > 1:
         middle = (low + high) // 2
-        try:
-            convert(_copied(column.slice(low, middle - low)), field)
-            low = middle
-        except LOSSY:
-            high = middle
+        low, high = (low, middle) if is_bad(low, middle) else (middle, high)
     return low
 
 

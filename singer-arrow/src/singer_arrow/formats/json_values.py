@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import uuid
 from decimal import Decimal
 from typing import Any
 
@@ -14,10 +15,12 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.errors import DataError
+from singer_arrow.formats.extensions import is_variant, is_wkb
+from singer_arrow.formats.moments import beyond_years, check_printed
+from singer_arrow.formats.variant_columns import variant_values
+from singer_arrow.formats.wkb import to_wkt
 from singer_arrow.schema import is_json
 
-_YEARS = (-62135596800, 253402300800)  # seconds from 1970 to the years 1 and 10000
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 LONE_SURROGATE = "a lone surrogate, which is no character"
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
@@ -47,6 +50,7 @@ def json_texts(column: pa.Array, field: pa.Field) -> pa.Array:
 
     Raises:
         DataError: JSON text is not JSON.
+        ValueError: See `check_printed`.
     """
     if pt.is_decimal(field.type):
         return column.cast(pa.string())
@@ -58,6 +62,10 @@ def _values(column: pa.Array, field: pa.Field) -> list[Any]:
     t = field.type
     if is_json(field):
         return [_raw_json(text, field.name) for text in column.to_pylist()]
+    if is_variant(t):
+        return variant_values(column, lambda typed: _values(_plain(typed), pa.field(field.name, _plain(typed).type)))
+    if is_wkb(t):
+        return [None if v is None else to_wkt(v) for v in column.storage.to_pylist()]
     if pt.is_decimal(t):
         return [None if text is None else msgspec.Raw(text.encode()) for text in column.cast(pa.string()).to_pylist()]
     if pt.is_struct(t):
@@ -75,6 +83,16 @@ def _values(column: pa.Array, field: pa.Field) -> list[Any]:
         items = _values(column.values, t.value_field)
         return [None if r is None else items[r] for r in _ranges(column)]
     return _scalars(column if pt.is_time(t) else printable(column))  # times of the digits that they have
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """The column in a type that JSON has: the text of UUIDs, and the storage of other extension types."""
+    if not isinstance(column, pa.ExtensionArray):
+        return column
+    if column.type.extension_name == "arrow.uuid":
+        texts = [None if v is None else str(uuid.UUID(bytes=v)) for v in column.storage.to_pylist()]
+        return pa.array(texts, pa.string())
+    return column.storage
 
 
 def object_of(keys: list[str], items: list[Any], column: str) -> dict[str, Any]:
@@ -112,6 +130,10 @@ def moments(column: pa.Array) -> pa.Array:
 def _scalars(column: pa.Array) -> list[Any]:
     t = column.type
     if pt.is_timestamp(t) or pt.is_date(t) or pt.is_time(t):
+        check_printed(column)
+        if pt.is_timestamp(t) and beyond_years(column):
+            texts = column.cast(pa.timestamp(t.unit)).cast(pa.string())
+            return [None if v is None else f"{v.replace(' ', 'T')}Z" for v in texts.to_pylist()]
         return list(moments(column).to_pylist())
     if pt.is_binary(t) or pt.is_large_binary(t):
         return [None if v is None else base64.b64encode(v).decode() for v in column.to_pylist()]
@@ -188,20 +210,3 @@ def check_years(column: pa.Array, name: str) -> None:
     if beyond_years(column):
         reason = "a date lies outside the years 1 to 9999, which JSON's timestamps cannot hold"
         raise DataError(reason, column=name)
-
-
-def beyond_years(column: pa.Array) -> bool:
-    """Whether a date or timestamp, at any depth, lies outside the years 1 to 9999."""
-    t = column.type
-    if pt.is_struct(t):
-        return any(beyond_years(part) for part in column.flatten())
-    if pt.is_map(t):
-        return beyond_years(column.items)
-    if is_list(t):
-        return beyond_years(column.flatten())
-    if not (pt.is_date(t) or pt.is_timestamp(t)):
-        return False
-    found = pc.min_max(column)
-    seconds, units = (86_400, 1) if pt.is_date32(t) else (1, _PER_SECOND["ms" if pt.is_date(t) else t.unit])
-    low, high = (found[k].value for k in ("min", "max"))
-    return low is not None and not (_YEARS[0] * units <= low * seconds and high * seconds < _YEARS[1] * units)

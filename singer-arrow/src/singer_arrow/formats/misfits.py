@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.formats.exact import LOSSY, convert, plain
+from singer_arrow.formats.moments import beyond_years
 from singer_arrow.formats.sound import is_sound
 from singer_arrow.formats.values import parse, supported
 from singer_arrow.schema import is_json
@@ -20,7 +21,7 @@ _FEW = 8
 _LIKE_A_NUMBER = r"^(?:\P{L}|[a-fA-FxXiInNtTyY])*$"  # with no letters but those of `1e5`, `0xff`, `infinity` and `nan`
 
 
-def misfits(column: pa.Array, field: pa.Field) -> pa.Array:
+def misfits(column: pa.Array, field: pa.Field, *, in_json: bool = False) -> pa.Array:
     """The rows whose value `exact.fit_read` refuses, in order. A null always fits."""
     column = plain(column)
     valid = pc.indices_nonzero(column.is_valid()).cast(pa.int64())
@@ -28,10 +29,10 @@ def misfits(column: pa.Array, field: pa.Field) -> pa.Array:
     if _is_plain_text(column.type) and is_sound(present):
         distinct = present.unique()
         if 2 * len(distinct) < len(present):  # each text is tried once
-            return valid.filter(pc.is_in(present, value_set=distinct.take(misfits(distinct, field))))
+            return valid.filter(pc.is_in(present, value_set=distinct.take(misfits(distinct, field, in_json=in_json))))
     sure = _surely(present, field) if is_sound(present) else _nowhere(present)
     open_rows = pc.indices_nonzero(pc.invert(sure)).cast(pa.int64())
-    found = open_rows.take(_tried(present.take(open_rows), field))
+    found = open_rows.take(_tried(present.take(open_rows), field, in_json=in_json))
     rows = pa.concat_arrays([pc.indices_nonzero(sure).cast(pa.int64()), found])
     return valid.take(rows.take(pc.sort_indices(rows)))
 
@@ -79,12 +80,12 @@ def _patterns(t: pa.DataType) -> list[str]:
     return []
 
 
-def _tried(column: pa.Array, field: pa.Field) -> pa.Array:
+def _tried(column: pa.Array, field: pa.Field, *, in_json: bool) -> pa.Array:
     """The rows of a column without nulls that `convert` refuses."""
     found, pieces = list[int](), [(0, len(column))]
     while pieces:
         low, high = pieces.pop()
-        error = _refusal(column, field, low, high) if low < high else None
+        error = _refusal(column.slice(low, high - low), field, in_json=in_json) if low < high else None
         if error is None:
             continue
         if high - low == 1 or _is_of_the_type(error, column, field):
@@ -97,17 +98,16 @@ def _tried(column: pa.Array, field: pa.Field) -> pa.Array:
     return pa.array(sorted(found), pa.int64())
 
 
-def _refusal(column: pa.Array, field: pa.Field, low: int, high: int) -> Exception | None:
-    piece = column.slice(low, high - low)
-    if pt.is_nested(column.type):  # whose parts a slice does not cut
+def _refusal(piece: pa.Array, field: pa.Field, *, in_json: bool) -> Exception | None:
+    if pt.is_nested(piece.type):  # whose parts a slice does not cut
         piece = piece.take(pa.array(range(len(piece)), pa.int64()))
     if not is_sound(piece):
         return ValueError("not what its type says")
     try:
-        if _is_plain_text(column.type) and not _is_plain_text(field.type) and supported(field.type):
+        if _is_plain_text(piece.type) and not _is_plain_text(field.type) and supported(field.type):
             parse(piece.cast(pa.string()), field.type)
-        else:
-            convert(piece, field)
+        elif beyond_years(convert(piece, field)) and in_json:
+            return ValueError("no date that JSON has")
     except (*LOSSY, ArithmeticError) as error:
         return error
     return None

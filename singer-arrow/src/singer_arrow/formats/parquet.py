@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats.columns import wanted
+from singer_arrow.formats.extensions import register
+from singer_arrow.formats.file_errors import too_large
 from singer_arrow.formats.parquet_batches import TextSizes, rows_at_once, text_sizes
 from singer_arrow.formats.parquet_groups import Group, OpenFile, decoded, decoded_bytes
 from singer_arrow.formats.parquet_types import as_told, schema_of
@@ -30,6 +32,8 @@ _DECRYPT = "Decrypt the file first"
 _IN_MEMORY = 4  # bytes of metadata in memory for each byte of it in a file
 _SIGNATURE = 28
 """Bytes of a nonce and a tag, which follow the footer of a file whose columns are encrypted and whose footer is not."""
+_MOST_INFLATED = 100
+"""Bytes of a column for each byte of it in the file: more is rare, as dictionaries come before compression."""
 _BROKEN = "not a Parquet file, or its footer is broken"
 
 
@@ -41,6 +45,9 @@ class Footer:
     tail: Part
     size: int
     url: object
+
+
+register()
 
 
 class Parquet(ParquetWriting):
@@ -153,6 +160,8 @@ def _rows(
     names = wanted(told, schema, options, url)
     chunks = {group: _chunks(footer, group, names) for group in groups}
     spans = [_spans(footer, group, some) for group, some in chunks.items()]
+    for group, some in chunks.items():
+        _check_sizes(footer, group, some, reader.budget.decoded.limit)
 
     def read(open_file: OpenFile, group: int, *, threads: bool) -> tuple[int, Iterator[pa.RecordBatch]]:
         about, look = footer.metadata.row_group(group), partial(_text_sizes, open_file, group, names)
@@ -231,6 +240,22 @@ def _spans(footer: Footer, group: int, chunks: Sequence[int]) -> list[Span]:
         if start < limit:
             spans.append((start, min(end, limit)))
     return spans
+
+
+def _check_sizes(footer: Footer, group: int, chunks: Sequence[int], most: int) -> None:
+    """Refuse a column of a row group that is a few bytes in the file and more than `most` in memory.
+
+    It is decoded page by page, but nothing bounds a page.
+
+    Raises:
+        DataError: There is one.
+    """
+    for i in chunks:
+        column = footer.metadata.row_group(group).column(i)
+        size = column.total_uncompressed_size
+        if size > most and size > _MOST_INFLATED * column.total_compressed_size:
+            what = f"the column {column.path_in_schema!r}"
+            raise too_large(what, size, most, url=footer.url, row_group=group)
 
 
 def _contradiction(footer: Footer, group: int) -> DataError:

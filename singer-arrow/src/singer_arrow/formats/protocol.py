@@ -62,6 +62,7 @@ class ReadOptions:
             their paths, which are names joined by dots, also through lists and maps.
         fixed: Columns whose types are set: a value that does not fit such a column is never drift, whatever types files
             have, but as `on_bad_row` says, or rescued.
+        in_json: Dates outside the years 1 to 9999, for which JSON has no text, do not fit.
         batch_rows: Rows of a batch, at most, in formats of columns.
         block_bytes: Bytes of text that become one batch, about, in formats of lines. Where batches end depends on it,
             and ids of batches depend on that: a run that repeats another needs the same.
@@ -84,6 +85,7 @@ class ReadOptions:
     known: frozenset[str] | None = None
     left_out: frozenset[str] = frozenset()
     fixed: frozenset[str] = frozenset()
+    in_json: bool = False
     batch_rows: int = 1 << 17
     block_bytes: int = 4 << 20
 

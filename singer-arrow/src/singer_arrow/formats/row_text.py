@@ -12,7 +12,8 @@ from singer_arrow.errors import DataError
 from singer_arrow.formats.exact import plain
 from singer_arrow.formats.json_values import json_text, json_texts
 from singer_arrow.formats.jsonl_rows import BadRowError, parse
-from singer_arrow.formats.sound import as_bytes, is_sound, readable
+from singer_arrow.formats.sound import is_sound
+from singer_arrow.formats.values import value_of
 
 NO_JSON = {math.inf: "Infinity", -math.inf: "-Infinity"}
 """What numbers are called that JSON lacks; others of them are `NaN`."""
@@ -49,7 +50,7 @@ def _value(one: pa.Array, field: pa.Field) -> str:
         if pt.is_floating(one.type):
             return number_text(float(one[0].as_py()))
         if not is_sound(one):
-            return json_text(readable(one.cast(as_bytes(one.type))[0].as_py()))
+            return json_text(value_of(one, 0))
         return str(json_texts(one, field.with_type(one.type))[0].as_py())
     except (pa.ArrowException, DataError, ArithmeticError, ValueError, TypeError):
         return json_text(_readable(one[0]))

@@ -1,10 +1,19 @@
-"""What readers of Parquet and ORC do not check: that text is UTF-8, and that decimals have no further digits. Pure."""
+"""What readers of files of columns do not check. Pure.
+
+That text is UTF-8, that decimals have no further digits, and that times lie within a day.
+"""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
+
+_BYTES = {
+    pa.string(): pa.binary(),
+    pa.large_string(): pa.large_binary(),
+    pa.string_view(): pa.binary_view(),
+}
 
 
 def is_sound(column: pa.Array) -> bool:
@@ -29,16 +38,29 @@ def readable(value: object) -> object:
     return value
 
 
-def as_bytes(t: pa.DataType) -> pa.DataType:
-    """The type with bytes in place of text, to which all text can be cast."""
-    if pt.is_string(t) or pt.is_large_string(t) or pt.is_string_view(t):
-        return pa.large_binary()
+def as_bytes(t: pa.DataType, *, moments: bool = False) -> pa.DataType:
+    """The type of the same layout that holds all values, whatever they are: bytes for text, integers for times.
+
+    Args:
+        t: The type.
+        moments: Take integers for dates and timestamps too.
+    """
+
+    def inner(field: pa.Field) -> pa.Field:
+        return field.with_type(as_bytes(field.type, moments=moments))
+
+    if (stored := _BYTES.get(t)) is not None:
+        return stored
+    if pt.is_time(t) or (moments and pt.is_temporal(t)):
+        return pa.int32() if t.bit_width == 32 else pa.int64()
     if pt.is_struct(t):
-        return pa.struct([f.with_type(as_bytes(f.type)) for f in t])
+        return pa.struct([inner(f) for f in t])
     if pt.is_map(t):
-        return pa.map_(as_bytes(t.key_type), as_bytes(t.item_type))
+        return pa.map_(inner(t.key_field), inner(t.item_field))
+    if pt.is_fixed_size_list(t):
+        return pa.list_(inner(t.value_field), t.list_size)
     if pt.is_list(t) or pt.is_large_list(t):
-        return pa.list_(as_bytes(t.value_type))
+        return (pa.list_ if pt.is_list(t) else pa.large_list)(inner(t.value_field))
     return t
 
 

@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.formats.decimals import decimals_of_text
-from singer_arrow.formats.sound import as_bytes, readable
+from singer_arrow.formats.moments import text_of
+from singer_arrow.formats.sound import as_bytes, is_sound, readable
 
 TIMESTAMP = (
     r"^(?P<date>\d{4}-\d\d-\d\d)"
@@ -50,12 +51,17 @@ def shorten(value: object) -> str:
 
 
 def value_of(column: pa.Array, row: int) -> object:
-    """A value for a message; nanoseconds, which Python's types cannot hold, as text."""
-    scalar = column[row]
-    try:
-        return scalar.cast(pa.string()).as_py() if pt.is_temporal(scalar.type) else scalar.as_py()
-    except UnicodeDecodeError:
-        return readable(column.slice(row, 1).cast(as_bytes(column.type))[0].as_py())
+    """A value for a message; of what Python's types cannot hold the text, and within lists and objects the number."""
+    t, value = column.type, column.take(pa.array([row], pa.int64()))
+    if pt.is_temporal(t):
+        return text_of(value[0])
+    readings = ([t] if is_sound(value) else []) + [as_bytes(t), as_bytes(t, moments=True)]
+    for stored in readings:
+        try:
+            return readable(value.cast(stored)[0].as_py()) if stored is not t else value[0].as_py()
+        except (ValueError, OverflowError, pa.ArrowException):
+            continue
+    return str(value[0])
 
 
 def describe(t: pa.DataType) -> str:
@@ -71,9 +77,11 @@ def describe(t: pa.DataType) -> str:
     if pt.is_date(t):
         return "a date (YYYY-MM-DD)"
     if pt.is_timestamp(t):
-        return "a date and time (YYYY-MM-DDTHH:MM:SS)"
+        if t.unit == "ns":
+            return "a date and time (YYYY-MM-DDTHH:MM:SS) from 1677 to 2262, where nanoseconds end"
+        return "a date and time (YYYY-MM-DDTHH:MM:SS) of whole microseconds"
     if pt.is_time(t):
-        return "a time (HH:MM:SS)"
+        return "a time of a day (HH:MM:SS)"
     if pt.is_binary(t):
         return "base64"
     if pt.is_string(t):

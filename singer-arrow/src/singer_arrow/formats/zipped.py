@@ -24,6 +24,7 @@ from isal import igzip_lib
 
 from singer_arrow.compression import SUFFIXES
 from singer_arrow.errors import DataError, EmptyObjectError
+from singer_arrow.formats.file_errors import named_after
 from singer_arrow.formats.protocol import Course, Format, JoiningFormat, Place, ReadOptions
 from singer_arrow.reading.files import ChunkFile, RangeFile, random_access
 from singer_arrow.reading.objects import ObjectReader
@@ -48,7 +49,7 @@ _SAMPLED = 5
 
 
 class Zipped:
-    """A format, in zip archives too.
+    """A format, in zip archives too, whose errors name the file or the member.
 
     Args:
         inner: The format of the members.
@@ -61,14 +62,18 @@ class Zipped:
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
         """See `Format.infer`; of an archive, what its first five members have, merged."""
         if not _is_archive(reader, options):
-            return self._inner.infer(reader, options, sample_bytes=sample_bytes)
+            return self._infer(reader, options, sample_bytes)
         own = replace(options, compression="auto")
         with random_access(reader) as archive:
             first = islice(_members(archive, reader.url), _SAMPLED)
-            schemas = [self._inner.infer(member, own, sample_bytes=sample_bytes) for member in first]
+            schemas = [self._infer(member, own, sample_bytes) for member in first]
         if not schemas:
             raise _nothing(reader.url)
         return merge_all(schemas)
+
+    def _infer(self, reader: ObjectReader, options: ReadOptions, sample_bytes: int) -> pa.Schema:
+        with named_after(reader.url):
+            return self._inner.infer(reader, options, sample_bytes=sample_bytes)
 
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
@@ -78,15 +83,17 @@ class Zipped:
         A reading of an archive begins at its start only.
         """
         if not _is_archive(reader, options):
-            yield from self._inner.read(reader, schema, options, course)
+            with named_after(reader.url):
+                yield from self._inner.read(reader, schema, options, course)
             return
         own, found, course = replace(options, compression="auto"), False, course or Course()
         with random_access(reader) as archive:
             for member in _members(archive, reader.url):
                 found, course.place = True, Place()
-                for batch in self._inner.read(member, schema, own, course):
-                    course.place = None
-                    yield batch
+                with named_after(member.url):
+                    for batch in self._inner.read(member, schema, own, course):
+                        course.place = None
+                        yield batch
         if not found:
             raise _nothing(reader.url)
 

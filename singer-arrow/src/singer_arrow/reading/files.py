@@ -97,18 +97,20 @@ class ChunkFile:
         if n > self._longest:
             msg = f"it asks for {n} bytes at once, more than {self._longest >> 20} MiB"
             raise OSError(msg)
-        out: list[memoryview] = []
-        while n:
+        return b"".join(self.pieces(n))
+
+    def pieces(self, n: int = sys.maxsize) -> Iterator[memoryview]:
+        """Yield the next `n` bytes, or fewer at the end, without a copy."""
+        while n > 0:
             if self._at == len(self._data):
                 chunk = next(self._chunks, None)
                 if chunk is None:
-                    break
+                    return
                 self._data, self._at = memoryview(chunk).cast("B"), 0
             piece = self._data[self._at : self._at + n]
             self._at += len(piece)
             n -= len(piece)
-            out.append(piece)
-        return b"".join(out)
+            yield piece
 
     def readable(self) -> bool:
         """Always."""

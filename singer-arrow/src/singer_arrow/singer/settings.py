@@ -51,7 +51,8 @@ def json_object(text: str | bytes, what: str) -> dict[str, Any]:
         msg = f"{what} is no JSON: it is not text in UTF-8; save it as that"
         raise ConfigError(msg) from None
     except (ValueError, RecursionError) as error:
-        msg = f"{what} is no JSON: {error}"
+        hint = "; YAML is not read, write JSON" if what.endswith((".yml", ".yaml")) else ""
+        msg = f"{what} is no JSON: {error}{hint}"
         raise ConfigError(msg) from None
     if not isinstance(given, dict):
         msg = f"{what} must hold a JSON object"

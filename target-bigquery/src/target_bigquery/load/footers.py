@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.formats.json_values import beyond_years
+from singer_arrow.formats.moments import beyond_years
 from target_bigquery.types import Column
 
 

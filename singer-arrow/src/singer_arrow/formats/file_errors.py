@@ -1,0 +1,67 @@
+"""What goes wrong while a file is read -> an error of one line that names the file."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from singer_arrow.errors import DataError, SchemaError, is_of_disk, is_of_memory
+
+_OF_LIBRARIES = (
+    *(pa.ArrowException, OSError, EOFError, struct.error),
+    *(ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError, RecursionError),
+)
+
+
+@contextmanager
+def named_after(url: object) -> Iterator[None]:
+    """Let errors name the file, and make errors of libraries about its content a DataError.
+
+    What the machine or the network refuses stays as it is.
+
+    Raises:
+        DataError: See above.
+        SchemaError: A type of the file's is not supported, or a name in it is not unique.
+    """
+    try:
+        yield
+    except SchemaError as error:
+        raise SchemaError(f"{url}: {error}") from None
+    except DataError as error:
+        if error.url is not None or str(url) in str(error):
+            raise
+        raise error.at(url) from None
+    except UnicodeDecodeError as error:
+        shown = bytes(error.object)[:60]
+        reason = f"a text in it that must be UTF-8, such as a column's name, is {shown!r}"
+        raise DataError(reason, url=url, hint="Rename the column at the source") from error
+    except _OF_LIBRARIES as error:
+        if not _is_of_file(error):
+            raise
+        reason = f"it cannot be read ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
+        raise DataError(reason, url=url, hint="Write the file again, or set the stream's format") from error
+
+
+def too_large(what: str, size: int, most: int, *, url: object = None, row_group: int | None = None) -> DataError:
+    """Return the error for a part of a file that is small as it is stored, and more than allowed in memory.
+
+    Args:
+        what: Which part.
+        size: Bytes that it has decompressed, at least.
+        most: Bytes that are allowed: a quarter of `memory_limit_mb`.
+        url: The file.
+        row_group: The number of its row group, where it is in one.
+    """
+    megabytes = -(-4 * size >> 20) + 1
+    reason = f"{what} would take {size >> 20} MB decompressed, more than the {most >> 20} MB that one may take"
+    hint = f"If the file is as it should be, set memory_limit_mb to {megabytes} or more"
+    return DataError(reason, url=url, row_group=row_group, hint=hint)
+
+
+def _is_of_file(error: Exception) -> bool:
+    if isinstance(error, OSError) and error.errno is not None:
+        return False
+    return not (is_of_memory(error) or is_of_disk(error) or isinstance(error, pa.ArrowCancelled))

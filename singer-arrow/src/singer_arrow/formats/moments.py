@@ -1,0 +1,64 @@
+"""Dates, times and timestamps as text, also where Python and Arrow have none for them. Pure."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+JSON_YEARS = (-62135596800, 253402300800)
+"""Seconds from 1970 to the years 1 and 10000, which is where years have no four digits."""
+PRINTED_YEARS = (-1096193779200, 971890963200)
+"""Seconds from 1970 to the years -32767 and 32768: Arrow prints no others."""
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def beyond_years(column: pa.Array, years: tuple[int, int] = JSON_YEARS) -> bool:
+    """Whether a date or timestamp, at any depth, lies outside some years."""
+    t = column.type
+    if pt.is_struct(t):
+        return any(beyond_years(part, years) for part in column.flatten())
+    if pt.is_map(t):
+        return beyond_years(column.items, years)
+    if pt.is_list(t) or pt.is_large_list(t) or pt.is_fixed_size_list(t):
+        return beyond_years(column.flatten(), years)
+    if not (pt.is_date(t) or pt.is_timestamp(t)):
+        return False
+    found = pc.min_max(column)
+    seconds, units = (86_400, 1) if pt.is_date32(t) else (1, _PER_SECOND["ms" if pt.is_date(t) else t.unit])
+    low, high = (found[k].value for k in ("min", "max"))
+    return low is not None and not (years[0] * units <= low * seconds and high * seconds < years[1] * units)
+
+
+def check_printed(column: pa.Array) -> None:
+    """Refuse dates and timestamps that Arrow prints wrongly.
+
+    Raises:
+        ValueError: There is one.
+    """
+    if beyond_years(column, PRINTED_YEARS):
+        msg = "a date lies outside the years -32767 to 32767"
+        raise ValueError(msg)
+
+
+def text_of(value: pa.Scalar) -> str | None:
+    """A date, time or timestamp for a message or for JSON: `24:00:00` too, and a count of its units if there is none.
+
+    What Python's types cannot hold, such as nanoseconds, is exact.
+    """
+    t = value.type
+    if not value.is_valid:
+        return None
+    if pt.is_time(t):
+        return clock(value.value, _PER_SECOND[t.unit])
+    if pt.is_duration(t) or beyond_years(pa.array([value], t), PRINTED_YEARS):
+        return f"{value.value} ({t})"
+    text: str = value.cast(pa.string()).as_py()
+    return text
+
+
+def clock(units: int, per_second: int) -> str:
+    """A time since midnight as hours, minutes, seconds and fraction, whatever its length or sign."""
+    seconds, rest = divmod(abs(units), per_second)
+    fraction = f".{rest:0{len(str(per_second)) - 1}}" if per_second > 1 else ""
+    return f"{'-' if units < 0 else ''}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"
