@@ -26,6 +26,8 @@ _MAGIC = b"ARROW1"
 _MARK = 8
 """Bytes of the mark and its padding at the beginning of a file."""
 _LONGEST_BATCH = 1 << 30
+_LARGEST_EMPTY = 1 << 20
+"""Bytes of a file that has no rows."""
 _AGAIN = "Upload the file again, or set the stream's format"
 
 register()
@@ -43,6 +45,8 @@ class Arrow:
         try:
             return canonical(pa.ipc.open_stream(pa.PythonFile(source, "r")).schema)
         except (pa.ArrowException, OSError, EOFError) as error:
+            if (empty := _schema_without_rows(reader)) is not None:
+                return canonical(empty)
             raise _broken(error, reader.url) from None
 
     def read(
@@ -67,11 +71,28 @@ class Arrow:
                     part = FilePart(number, number + 1, batch.num_rows, reader.url)
                     yield from read_part(part, _slices(batch, options.batch_rows), schema, options, course)
         except (pa.ArrowException, OSError, EOFError) as error:
+            if number < 0 and _schema_without_rows(reader) is not None:
+                return
             raise _broken(error, reader.url) from None
         if is_file and not _ends_well(source):
             raise DataError("it ends before its end mark", url=reader.url, hint="Upload the file again")
         if (begin.at, begin.lines) > (number + 1, 0):
             raise no_such_place(begin, reader.url)
+
+
+def _schema_without_rows(reader: ObjectReader) -> pa.Schema | None:
+    """Return the schema in the footer of a file without batches; None if it has any, or is no such file.
+
+    Polars begins files of empty frames with a schema that no reader of streams understands.
+    """
+    if reader.size > _LARGEST_EMPTY:
+        return None
+    _, data = reader.fetch([(0, reader.size)])[0]
+    try:
+        file = pa.ipc.open_file(pa.py_buffer(data))
+    except (pa.ArrowException, OSError):
+        return None
+    return file.schema if file.num_record_batches == 0 else None
 
 
 def _slices(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
