@@ -19,7 +19,32 @@ from singer_arrow.schema import is_json
 _YEARS = (-62135596800, 253402300800)  # seconds from 1970 to the years 1 and 10000
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 LONE_SURROGATE = "a lone surrogate, which is no character"
-_ENCODER = msgspec.json.Encoder(decimal_format="number")
+
+
+class Unbounded(Decimal):
+    """A number beyond the exponents of Decimal: infinite or zero, as a float would be, and printed as it was read."""
+
+    digits = ""
+
+    @classmethod
+    def of(cls, digits: str) -> Unbounded:
+        """The number of these digits."""
+        made = cls(float(digits))
+        made.digits = digits
+        return made
+
+    def __str__(self) -> str:
+        return self.digits
+
+
+def _as_read(value: Any) -> msgspec.Raw:
+    """The JSON of a number that the encoder does not know."""
+    if not isinstance(value, Unbounded):
+        raise TypeError
+    return msgspec.Raw(str(value).encode())
+
+
+_ENCODER = msgspec.json.Encoder(decimal_format="number", enc_hook=_as_read)
 
 
 def json_text(value: Any) -> str:

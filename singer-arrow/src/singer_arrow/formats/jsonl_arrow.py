@@ -23,6 +23,7 @@ from pyarrow import types as pt
 
 from singer_arrow.formats.cast import fit
 from singer_arrow.formats.drift import holders
+from singer_arrow.formats.json_depth import nests_too_deeply
 from singer_arrow.formats.jsonl_ends import LineEnds
 from singer_arrow.formats.jsonl_keys import NO_FIELD, Keys
 from singer_arrow.formats.jsonl_numbers import all_finite, all_integers, decimal_to_read, decimals, may_hold_tiny
@@ -132,6 +133,8 @@ class ArrowLines:
 
     def _check(self, data: bytes, way: Way) -> None:
         if data[:1] != b"{" and data.lstrip()[:1] != b"{":  # a first line `null` crashes the reader
+            raise NotPlainError
+        if nests_too_deeply(data):  # which crashes the reader where it infers
             raise NotPlainError
         if not data.isascii():
             offsets = pa.py_buffer(struct.pack("=ii", 0, len(data)))
