@@ -74,7 +74,8 @@ _STREAM = th.ObjectType(
         th.ObjectType(additional_properties=th.StringType),
         description=(
             "Types of columns, overriding the inferred ones: string, integer, number, boolean, date, time, "
-            "timestamp, decimal(p,s), binary, json, or an Arrow type such as int32, uint64, float32."
+            "timestamp, decimal(p,s), binary, json, or an Arrow type such as int32, uint64, float32; "
+            "timestamp[ns] and time[ns] keep nanoseconds."
         ),
     ),
     th.Property("columns", th.ArrayType(th.StringType), description="Read these columns only."),

@@ -118,7 +118,7 @@ class BlockParser:
             return None
         batch = outcome.batch
         ends = [end - i for i, end in enumerate(found.ends)]
-        if batch is None or batch.num_rows != ends[-1] or outcome.skipped.rows or outcome.rescued.rows:
+        if outcome.cuts or batch is None or batch.num_rows != ends[-1] or outcome.skipped.rows or outcome.rescued.rows:
             return None
         return [batch.slice(a, b - a) for a, b in pairwise([0, *ends])]
 

@@ -22,6 +22,7 @@ import pyarrow.json as pj
 from pyarrow import types as pt
 
 from singer_arrow.formats.cast import fit
+from singer_arrow.formats.cut_digits import name_column
 from singer_arrow.formats.drift import holders
 from singer_arrow.formats.json_depth import nests_too_deeply
 from singer_arrow.formats.jsonl_ends import LineEnds
@@ -161,6 +162,7 @@ class ArrowLines:
             raise NotPlainError
         made, misfits = {}, []
         for field, values in zip(fields, raws, strict=True):
+            name_column(field.name)
             found: list[Any] = []
             if field.name in holders(self._left_out):
                 values = [cut_json(bytes(raw), field, self._left_out, field.name) for raw in values]  # noqa: PLW2901
@@ -316,6 +318,7 @@ def finish(column: pa.Array, field: pa.Field) -> pa.Array:
     Raises:
         Exception: One of `FAILED`: a value does not fit, or may not be what the text says.
     """
+    name_column(field.name)
     if not all_finite(column):
         raise NotPlainError
     rounds = pt.is_floating(column.type) and pt.is_integer(field.type)

@@ -15,6 +15,7 @@ import msgspec
 import pyarrow as pa
 from pyarrow import types as pt
 
+from singer_arrow.formats.cut_digits import name_column
 from singer_arrow.formats.json_depth import MOST_LEVELS, nests_too_deeply
 from singer_arrow.formats.json_values import LONE_SURROGATE, Unbounded, json_text
 from singer_arrow.formats.values import BadValueError, describe, from_text, shorten
@@ -142,6 +143,7 @@ def row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tuple[li
         if field.name in record.twice and _is_plain(field):  # type: ignore[attr-defined]
             reason = "the key stands twice in its record"
             raise BadRowError(reason, field.name)
+        name_column(field.name)
         try:
             values.append(convert(record.get(field.name), field, loose_text=loose_text))
         except BadRowError as error:
