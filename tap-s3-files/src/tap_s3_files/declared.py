@@ -43,6 +43,33 @@ _CSV = th.ObjectType(
     _text("comment", "Lines that begin with this are skipped."),
 )
 
+
+def _texts(name: str, description: str) -> th.Property[list[str]]:
+    return th.Property(name, th.ArrayType(th.StringType), description=description)
+
+
+_SPELLING = (
+    _texts(
+        "date_formats",
+        "How CSV and fixed-width files write dates, beside `YYYY-MM-DD`: a list such as `%d/%m/%Y`, of which the "
+        "first that fits a value counts. Without it, `31/12/2025` is text.",
+    ),
+    _texts("timestamp_formats", "How they write dates with a time, such as `%d/%m/%Y %H:%M:%S`."),
+    _text("decimal_point", "Character before the fraction of their numbers.", default="."),
+    _text("thousands_separator", "Character between groups of three digits of their numbers; by default none."),
+    _texts("true_values", "What they write for true, in any case, beside `true`. `1` is then a number only."),
+    _texts("false_values", "What they write for false, in any case, beside `false`."),
+    th.Property(
+        "type_tolerance",
+        th.NumberType(minimum=0, maximum=1),
+        default=0,
+        description=(
+            "Up to which share of the sampled values of a column may be of another type without changing the column's "
+            "type, for CSV and fixed-width files: with 0.01, one value in a hundred. `on_bad_row` then decides about "
+            "these values. By default one value makes the column text."
+        ),
+    ),
+)
 _STREAM = th.ObjectType(
     _text("name", "Name of the stream, and of the table it becomes.", required=True),
     th.Property(
@@ -87,6 +114,7 @@ _STREAM = th.ObjectType(
             "them too."
         ),
     ),
+    *_SPELLING,
     th.Property(
         "fixed_width",
         th.ArrayType(

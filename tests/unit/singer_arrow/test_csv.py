@@ -190,7 +190,7 @@ def test_types_are_told_from_the_values(objects: Any) -> None:
         "no_date": (["2023-02-29", "", ""], pa.string()),
         "moment": (["2024-01-01T00:00:00Z", "2024-01-01", "2024-01-01 01:02:03.123456789+02"], MICROSECONDS),
         "text": (["a", '""', ""], pa.string()),
-        "nan": (["NaN", "1.5", "2"], pa.string()),
+        "nan": (["NaN", "1.5", "2"], pa.float64()),
         "hex": (["0x10", "1", "2"], pa.string()),
         "empty": (["", '""', ""], pa.null()),
     }

@@ -48,6 +48,14 @@ class ReadOptions:
         skip_rows: Lines to skip before the header, or before the data if there is none.
         null_values: Unquoted fields that mean null; in columns other than text, quoted ones and empty ones too.
         comment: Lines that begin with this character are skipped.
+        date_formats: How text files write dates, beside ISO 8601: as `strftime` has it, the first one that fits.
+        timestamp_formats: How they write dates with a time.
+        decimal_point: What stands in their numbers before the fraction.
+        thousands_separator: What may stand in their numbers between groups of three digits.
+        true_values: What they write for true, beside `true` in any case; `1` and `0` only if neither list is given.
+        false_values: What they write for false, beside `false`.
+        type_tolerance: Up to which share of the values of a column in a sample may be of another type than the column;
+            0: one value makes it text.
         fixed_width: The columns of files of fixed width.
         sheet: Of a workbook: a name, or a number from 1; by default the first.
         loose_text: Numbers, booleans, arrays and objects of JSON are taken as their JSON text where the schema says
@@ -76,6 +84,13 @@ class ReadOptions:
     skip_rows: int = 0
     null_values: tuple[str, ...] = ("",)
     comment: str | None = None
+    date_formats: tuple[str, ...] = ()
+    timestamp_formats: tuple[str, ...] = ()
+    decimal_point: str = "."
+    thousands_separator: str | None = None
+    true_values: tuple[str, ...] = ()
+    false_values: tuple[str, ...] = ()
+    type_tolerance: float = 0.0
     fixed_width: tuple[FixedColumn, ...] = ()
     sheet: str | int | None = None
     loose_text: bool = False

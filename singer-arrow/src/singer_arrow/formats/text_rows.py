@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from heapq import nsmallest
 from operator import itemgetter
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from singer_arrow.formats.cut_digits import name_column, noting_cuts
 from singer_arrow.formats.drift import Rescue, unknown
 from singer_arrow.formats.json_values import as_json
 from singer_arrow.formats.protocol import MOST_TOLD, RESCUED, ReadOptions
+from singer_arrow.formats.spelling import Spelling
 from singer_arrow.formats.text_misfits import fit_text, readable
 from singer_arrow.formats.values import BadValueError, describe, from_text, shorten
 from singer_arrow.reading.parallel import ROW_BY_ROW
@@ -112,6 +113,11 @@ class TextRows:
     options: ReadOptions
     nulls: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
 
+    @cached_property
+    def spelling(self) -> Spelling:
+        """How the file writes its values."""
+        return Spelling.of(self.options)
+
     @property
     def wanted(self) -> list[pa.Field]:
         """The columns of the schema that are read from the file."""
@@ -186,7 +192,7 @@ class TextRows:
         made, misfits = dict[str, pa.Array](), dict[int, list[_Misfit]]()
         for f in self.wanted:
             name_column(f.name)
-            made[f.name], bad = fit_text(self._without_nulls(columns[f.name], f), f)
+            made[f.name], bad = fit_text(self._plain(columns[f.name], f), f)
             for row, value in zip(bad.to_pylist(), columns[f.name].take(bad).to_pylist(), strict=True):
                 misfits.setdefault(row, []).append(_Misfit(numbers[row], f, value))
         return made, dict(sorted(misfits.items()))
@@ -202,9 +208,14 @@ class TextRows:
         if pt.is_timestamp(column.type):
             return column.cast(pa.timestamp(column.type.unit, "UTC")).cast(f.type)
         try:
-            return from_text(self._without_nulls(column, f), f.type)
+            return from_text(self._plain(column, f), f.type)
         except BadValueError as error:
             raise MisfitError(error, f) from None
+
+    def _plain(self, column: pa.Array, f: pa.Field) -> pa.Array:
+        """The values as `from_text` takes them."""
+        present = self._without_nulls(column, f)
+        return present if is_json(f) else self.spelling.plain(present, f.type)
 
     def _without_nulls(self, column: pa.Array, f: pa.Field) -> pa.Array:
         if not len(self.nulls) or is_json(f) or pt.is_string(f.type) or pt.is_large_string(f.type):
