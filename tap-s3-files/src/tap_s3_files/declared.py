@@ -28,11 +28,19 @@ _CSV = th.ObjectType(
     _text("escape", "Character that escapes a quote inside a quoted value; by default quotes are doubled."),
     _text(
         "encoding",
-        "Encoding of the text, by its Python name. With UTF-8, files that begin with the byte order mark of UTF-16 "
-        "or UTF-32 are read as that.",
+        "Encoding of the text, by its Python name. A byte order mark of UTF-16 or UTF-32 takes precedence, and "
+        "UTF-16 without a mark is recognised if the first two characters are ASCII.",
         default="utf-8",
     ),
-    th.Property("header", th.BooleanType, default=True, description="Whether the first line names the columns."),
+    th.Property(
+        "header",
+        th.CustomType({"enum": [True, False, "auto"]}),
+        default=True,
+        description=(
+            "Whether the first line names the columns. `auto`: it does unless one of its values is a number, a date or "
+            "a boolean."
+        ),
+    ),
     th.Property("skip_rows", th.IntegerType(minimum=0), default=0, description="Lines to skip before the header."),
     th.Property(
         "null_values",

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from singer_arrow.errors import DataError
 
@@ -43,8 +43,9 @@ class ReadOptions:
             what the head of each file tells: a comma, a semicolon, a tab or `|`.
         quote: The character around quoted fields, doubled within them; None or empty: fields are never quoted.
         escape: A character that makes the next one literal, in quoted fields and elsewhere.
-        encoding: Any of Python's; where it is UTF-8, a text that begins with a mark of UTF-16 or UTF-32 is read so.
-        header: Whether the first line names the columns; if not they are `column_1`, `column_2`, ...
+        encoding: Any of Python's; where it is one of Unicode, a text that begins as one in UTF-16 or UTF-32 is read so.
+        header: Whether the first line names the columns; if not they are `column_1`, `column_2`, ... With `auto` it
+            does unless one of its fields is a number, a date or a boolean.
         skip_rows: Lines to skip before the header, or before the data if there is none.
         null_values: Unquoted fields that mean null; in columns other than text, quoted ones and empty ones too.
         comment: Lines that begin with this character are skipped.
@@ -80,7 +81,7 @@ class ReadOptions:
     quote: str | None = '"'
     escape: str | None = None
     encoding: str = "utf-8"
-    header: bool = True
+    header: bool | Literal["auto"] = True
     skip_rows: int = 0
     null_values: tuple[str, ...] = ("",)
     comment: str | None = None
