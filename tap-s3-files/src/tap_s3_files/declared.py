@@ -34,7 +34,7 @@ _CSV = th.ObjectType(
     ),
     th.Property(
         "header",
-        th.CustomType({"enum": [True, False, "auto"]}),
+        th.CustomType({"type": ["boolean", "string"], "enum": [True, False, "auto"]}),
         default=True,
         description=(
             "Whether the first line names the columns. `auto`: it does unless one of its values is a number, a date or "

@@ -38,7 +38,7 @@ class ReadOptions:
     """How files of a stream are read. What does not concern a format is ignored by it.
 
     Attributes:
-        compression: One of `compression.CODECS`, or `auto`: told by the first bytes; zip archives by their names.
+        compression: One of `compression.CODECS`, or `auto`: told by the first bytes; archives by their names.
         delimiter: One ASCII character between fields; by default a tab in `.tsv` and `.tab` files, `|` in `.psv`, else
             what the head of each file tells: a comma, a semicolon, a tab or `|`.
         quote: The character around quoted fields, doubled within them; None or empty: fields are never quoted.
