@@ -149,3 +149,29 @@ def test_a_few_values_move_a_type_unless_they_are_tolerated(objects: Any, name: 
 def test_codes_with_zeros_stay_text(objects: Any) -> None:
     data = "\n".join(["a", *["12"] * 500, *["007"] * 500]).encode()
     assert objects.infer(data, "a.csv", type_tolerance=0.1).types == [pa.string()]
+
+
+@pytest.mark.parametrize(
+    ("values", "hint"),
+    [
+        (["01/02/2026", "31/12/2025"], "'date_formats' to ['%d/%m/%Y']"),
+        (["01/02/2026", "12/31/2025"], "'date_formats' to ['%m/%d/%Y']"),
+        (["1.2.2026", "31.12.2025"], "'date_formats' to ['%d.%m.%Y']"),
+        (["01/02/2026 10:00", "31/12/2025 9:30"], "'timestamp_formats' to ['%d/%m/%Y %H:%M']"),
+        (["1,5", "12,25"], "'decimal_point' to ','"),
+        (["1.234,5", "12,25"], "'decimal_point' to ',' and 'thousands_separator' to '.'"),
+        (["01/02/2026", "03/04/2026"], None),
+        (["31/12/2025", "12/31/2025"], None),
+        (["31/12/2025", "x"], None),
+        (["31/12/2025", "1.2.2026"], None),
+        (["1,234", "12,250"], None),
+        (["a", "b"], None),
+    ],
+)
+def test_the_log_says_what_to_set_where_there_is_no_doubt(
+    objects: Any, caplog: Any, values: list[str], hint: str | None
+) -> None:
+    with caplog.at_level(logging.INFO):
+        schema = objects.infer("\n".join(["a", *(f'"{v}"' for v in values)]).encode(), "a.csv")
+    assert schema.types == [pa.string()]
+    assert [f"set {hint} to read" in m for m in caplog.messages if "column 'a' is text" in m] == [True] * bool(hint)

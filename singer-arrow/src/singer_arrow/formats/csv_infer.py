@@ -17,20 +17,24 @@ A column without a value is of type null.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types as pt
 
 from singer_arrow.formats.csv_dialect import Dialect
 from singer_arrow.formats.csv_parse import BlockParser
 from singer_arrow.formats.protocol import ReadOptions
 from singer_arrow.formats.spelling import Spelling
+from singer_arrow.formats.spelling_hints import hint
 from singer_arrow.formats.text_misfits import fit_text
 from singer_arrow.formats.text_rows import TextRows
 from singer_arrow.formats.values import TIMESTAMP, BadValueError, from_text
 
+logger = logging.getLogger(__name__)
 _INTEGER = r"^ *-?(0|[1-9]\d*) *$"
 _DIGITS_OF_FLOAT = 17
 _NUMBER = r"^ *-?(0|[1-9]\d*)?(\.\d+|\.)?([eE][+-]?\d{1,3})? *$"
@@ -57,14 +61,23 @@ def infer_columns(
         raise outcome.failed.error(url, lines_before)
     assert outcome.batch is not None
     nulls = pa.array(sorted({*options.null_values, ""}), pa.string())
-    return pa.schema(
+    found = pa.schema(
         [(name, infer_type(column, nulls, options)) for name, column in zip(names, outcome.batch.columns, strict=True)]
     )
+    for name, column in zip(names, outcome.batch.columns, strict=True):
+        values = _present(column, nulls)
+        if pt.is_string(found.field(name).type) and (setting := hint(values)):
+            logger.info("%s, column %r is text; set %s to read it as more", url, name, setting)
+    return found
+
+
+def _present(column: pa.Array, nulls: pa.Array) -> pa.Array:
+    return column.filter(pc.fill_null(pc.invert(pc.is_in(column, nulls)), False)).drop_null()
 
 
 def infer_type(column: pa.Array, nulls: pa.Array, options: ReadOptions) -> pa.DataType:
     """The type of a column of text; values among `nulls` are left out."""
-    values = column.filter(pc.fill_null(pc.invert(pc.is_in(column, nulls)), False)).drop_null()
+    values = _present(column, nulls)
     if len(values) == 0:
         return pa.null()
     spelling = Spelling.of(options)

@@ -1,9 +1,9 @@
 """Any format in zip and tar archives: each member is a file of its own, with its own header or footer.
 
 The members of tar archives are those of `tarred`. Those of a zip archive are in the directory at its end; each is then
-read as a stream, so that memory is bounded whatever it claims to become. Folders, members without a byte, and what macOS
-adds (`__MACOSX/`) are left out. An archive is told by its name or by the option `compression`, not by its first bytes:
-formats of columns are read from the end of a file.
+read as a stream, so that memory is bounded whatever it claims to become. Folders, members without a byte, and what
+macOS adds (`__MACOSX/`) are left out. An archive is told by its name or by the option `compression`, not by its first
+bytes: formats of columns are read from the end of a file.
 """
 
 from __future__ import annotations
