@@ -10,6 +10,7 @@ import pytest
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS, RESCUED, Course, ReadOptions
+from singer_arrow.formats.json_values import from_json_text, json_text
 from singer_arrow.schema import json_field
 
 HUGE = "1e99999999999999999999"
@@ -157,3 +158,8 @@ def test_an_element_that_is_no_json_is_a_bad_row(objects: Any) -> None:
         _read(objects, data)
     table, course = _read(objects, data, on_bad_row="skip")
     assert (table["n"].to_pylist(), course.skipped) == ([1.0, 2.0], 2)
+
+
+@pytest.mark.parametrize("digits", [HUGE, TINY, "-1.50E+99999999999999999999", "1.50"])
+def test_json_text_keeps_its_numbers_through_python(digits: str) -> None:
+    assert json_text(from_json_text(f'{{"a":[{digits}]}}', "o")) == f'{{"a":[{digits}]}}'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
@@ -35,6 +35,14 @@ class Unbounded(Decimal):
 
     def __str__(self) -> str:
         return self.digits
+
+
+def exact_number(digits: str) -> Decimal:
+    """The number of a JSON text with a point or an exponent."""
+    try:
+        return Decimal(digits)
+    except InvalidOperation:  # its exponent has more digits than Decimal takes
+        return Unbounded.of(digits)
 
 
 def _as_read(value: Any) -> msgspec.Raw:
@@ -167,7 +175,7 @@ def from_json_text(text: str, column: str) -> Any:
         DataError: It is not JSON.
     """
     _raw_json(text, column)
-    return json.loads(text, parse_float=Decimal)
+    return json.loads(text, parse_float=exact_number)
 
 
 def _holds_surrogate(text: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, NoReturn
 
 import msgspec
@@ -17,7 +17,7 @@ from pyarrow import types as pt
 
 from singer_arrow.formats.cut_digits import name_column
 from singer_arrow.formats.json_depth import MOST_LEVELS, nests_too_deeply
-from singer_arrow.formats.json_values import LONE_SURROGATE, Unbounded, json_text
+from singer_arrow.formats.json_values import LONE_SURROGATE, exact_number, json_text
 from singer_arrow.formats.values import BadValueError, describe, from_text, shorten
 from singer_arrow.schema import is_json
 
@@ -105,21 +105,16 @@ def _check_key(name: str) -> None:
         raise BadRowError(reason) from None
 
 
-def _number(digits: str) -> Decimal:
-    try:
-        return Decimal(digits)
-    except InvalidOperation:  # its exponent has more digits than Decimal takes
-        return Unbounded.of(digits)
-
-
 def _integer(digits: str) -> int | Decimal:
     return int(digits) if len(digits) < _MANY_DIGITS else Decimal(digits)  # of more Python makes no int
 
 
 _DECODER = json.JSONDecoder(
-    parse_float=_number, parse_int=_integer, parse_constant=_no_constant, object_pairs_hook=_pairs
+    parse_float=exact_number, parse_int=_integer, parse_constant=_no_constant, object_pairs_hook=_pairs
 )
-_LENIENT = json.JSONDecoder(parse_float=_number, parse_int=_integer, parse_constant=float, object_pairs_hook=_pairs)
+_LENIENT = json.JSONDecoder(
+    parse_float=exact_number, parse_int=_integer, parse_constant=float, object_pairs_hook=_pairs
+)
 
 
 def row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tuple[list[Any], list[BadRowError]]:
