@@ -1,8 +1,8 @@
 """Compressed streams: which codec one is, and its bytes without it.
 
 Streams of several members or frames (`cat a.gz b.gz`, bgzip, pbzip2, pzstd) are read to their end. What comes out is
-cut to pieces of at most 4 MiB, however well the input compresses. The members of zip archives are files of their own:
-see `formats.zipped`.
+cut to pieces of at most 4 MiB, however well the input compresses. The members of archives are files of their own: see
+`formats.zipped`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,14 @@ SUFFIXES = {
     ".sz": "snappy",
     ".snappy": "snappy",
     ".zip": "zip",
+    ".tar": "tar",
+    ".tgz": "tar",
+    ".tbz2": "tar",
+    ".txz": "tar",
+    ".tzst": "tar",
 }
+ARCHIVES = ("zip", "tar")
+"""Those of `CODECS` that are no compression: their members are files."""
 CODECS = ("none", *dict.fromkeys(SUFFIXES.values()), "hadoop_snappy", "raw_snappy")
 _MAGIC = (
     (b"\x1f\x8b", "gzip"),
@@ -66,9 +73,24 @@ def detect(name: str, head: bytes = b"") -> str:
 
 
 def strip_suffix(name: str) -> str:
-    """The name without the suffix of its compression: `a.csv.gz` -> `a.csv`."""
+    """The name without the suffix of its compression: `a.csv.gz` and `a.csv.tar.gz` -> `a.csv`."""
     suffix = _suffix(name)
-    return name[: -len(suffix)] if suffix in SUFFIXES else name
+    if suffix not in SUFFIXES:
+        return name
+    base = name[: -len(suffix)]
+    return base[: -len(".tar")] if _is_tar(base) else base
+
+
+def archive_of(name: str) -> str | None:
+    """Which of `ARCHIVES` an object is, by its name; a compressed tar archive is `tar`."""
+    codec = SUFFIXES.get(_suffix(name))
+    if codec in ARCHIVES:
+        return codec
+    return "tar" if codec is not None and _is_tar(name[: -len(_suffix(name))]) else None
+
+
+def _is_tar(name: str) -> bool:
+    return _suffix(name) == ".tar"
 
 
 def decompress(chunks: Iterable[Any], codec: str, *, url: object = None) -> Iterator[Any]:
@@ -92,8 +114,8 @@ def decompress(chunks: Iterable[Any], codec: str, *, url: object = None) -> Iter
         return _by_members(chunks, codec, url)
     if codec in snappy.CODECS:
         return _snappy(chunks, codec, url)
-    if codec == "zip":
-        reason = "a zip archive stands where its members are wanted"
+    if codec in ARCHIVES:
+        reason = f"a {codec} archive stands where its members are wanted"
         raise DataError(reason, url=url, hint="This format cannot be read from archives; extract it first")
     msg = f"compression {codec!r} is not known; use one of {', '.join(CODECS)}"
     raise ConfigError(msg)

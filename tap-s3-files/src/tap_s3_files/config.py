@@ -12,7 +12,7 @@ from typing import Any
 from singer_arrow.aws import AwsOptions
 from singer_arrow.errors import ConfigError
 from singer_arrow.executors import default_workers
-from singer_arrow.formats import FixedColumn
+from singer_arrow.formats import FixedColumn, ReadOptions
 from singer_arrow.formats.protocol import HELD_BYTES
 from singer_arrow.urls import Url
 from tap_s3_files.dates import check, check_moment, dated, has_date
@@ -25,6 +25,16 @@ MIB = 1 << 20
 _LEAST_HELD = 8 * MIB
 OVERLAP_MINUTES = {"polling": 10, "sqs": 10, "inventory": 2880}
 """How late an object may appear: a listing shows what there is, an inventory may miss its last hours."""
+_SPELLING = (
+    "date_formats",
+    "timestamp_formats",
+    "decimal_point",
+    "thousands_separator",
+    "true_values",
+    "false_values",
+    "type_tolerance",
+)
+"""Settings of a stream that `ReadOptions` has under the same names."""
 _LATER = {
     "executor": "threads",
 }
@@ -247,9 +257,15 @@ def _options(config: Mapping[str, Any]) -> dict[str, Any]:
     options = _given(config.get("csv", {}))
     if "null_values" in options:
         options["null_values"] = tuple(options["null_values"])
+    spelling = {name: config[name] for name in _SPELLING if config.get(name) is not None}
+    options |= {name: tuple(value) if isinstance(value, list) else value for name, value in spelling.items()}
     options |= _given(config.get("excel", {}))
     if columns := config.get("fixed_width"):
         options["fixed_width"] = tuple(FixedColumn(**c) for c in columns)
+    if spelling:
+        from singer_arrow.formats.spelling import Spelling
+
+        Spelling.of(ReadOptions(**options))
     return options
 
 

@@ -28,11 +28,19 @@ _CSV = th.ObjectType(
     _text("escape", "Character that escapes a quote inside a quoted value; by default quotes are doubled."),
     _text(
         "encoding",
-        "Encoding of the text, by its Python name. With UTF-8, files that begin with the byte order mark of UTF-16 "
-        "or UTF-32 are read as that.",
+        "Encoding of the text, by its Python name. A byte order mark of UTF-16 or UTF-32 takes precedence, and "
+        "UTF-16 without a mark is recognised if the first two characters are ASCII.",
         default="utf-8",
     ),
-    th.Property("header", th.BooleanType, default=True, description="Whether the first line names the columns."),
+    th.Property(
+        "header",
+        th.CustomType({"type": ["boolean", "string"], "enum": [True, False, "auto"]}),
+        default=True,
+        description=(
+            "Whether the first line names the columns. `auto`: it does unless one of its values is a number, a date or "
+            "a boolean."
+        ),
+    ),
     th.Property("skip_rows", th.IntegerType(minimum=0), default=0, description="Lines to skip before the header."),
     th.Property(
         "null_values",
@@ -43,6 +51,33 @@ _CSV = th.ObjectType(
     _text("comment", "Lines that begin with this are skipped."),
 )
 
+
+def _texts(name: str, description: str) -> th.Property[list[str]]:
+    return th.Property(name, th.ArrayType(th.StringType), description=description)
+
+
+_SPELLING = (
+    _texts(
+        "date_formats",
+        "How CSV and fixed-width files write dates, beside `YYYY-MM-DD`: a list such as `%d/%m/%Y`, of which the "
+        "first that fits a value counts. Without it, `31/12/2025` is text.",
+    ),
+    _texts("timestamp_formats", "How they write dates with a time, such as `%d/%m/%Y %H:%M:%S`."),
+    _text("decimal_point", "Character before the fraction of their numbers.", default="."),
+    _text("thousands_separator", "Character between groups of three digits of their numbers; by default none."),
+    _texts("true_values", "What they write for true, in any case, beside `true`. `1` is then a number only."),
+    _texts("false_values", "What they write for false, in any case, beside `false`."),
+    th.Property(
+        "type_tolerance",
+        th.NumberType(minimum=0, maximum=1),
+        default=0,
+        description=(
+            "Up to which share of the sampled values of a column may be of another type without changing the column's "
+            "type, for CSV and fixed-width files: with 0.01, one value in a hundred. `on_bad_row` then decides about "
+            "these values. By default one value makes the column text."
+        ),
+    ),
+)
 _STREAM = th.ObjectType(
     _text("name", "Name of the stream, and of the table it becomes.", required=True),
     th.Property(
@@ -74,7 +109,8 @@ _STREAM = th.ObjectType(
         th.ObjectType(additional_properties=th.StringType),
         description=(
             "Types of columns, overriding the inferred ones: string, integer, number, boolean, date, time, "
-            "timestamp, decimal(p,s), binary, json, or an Arrow type such as int32, uint64, float32."
+            "timestamp, decimal(p,s), binary, json, or an Arrow type such as int32, uint64, float32; "
+            "timestamp[ns] and time[ns] keep nanoseconds."
         ),
     ),
     th.Property("columns", th.ArrayType(th.StringType), description="Read these columns only."),
@@ -86,6 +122,7 @@ _STREAM = th.ObjectType(
             "them too."
         ),
     ),
+    *_SPELLING,
     th.Property(
         "fixed_width",
         th.ArrayType(

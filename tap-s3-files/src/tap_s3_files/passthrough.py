@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from singer_arrow.compression import detect
+from singer_arrow.compression import archive_of, detect
 from singer_arrow.errors import ArchivedError, EmptyObjectError, ObjectChangedError
 from singer_arrow.formats import FORMATS, RESCUED, drift
 from singer_arrow.formats.parquet import read_footer
@@ -93,7 +93,7 @@ def _check(job: Job, info: ObjectInfo, worker: Worker) -> int | None:
 
 
 def _check_parquet(job: Job, reader: ObjectReader) -> int:
-    if detect(reader.url.name) == "zip":
+    if archive_of(reader.url.name):
         raise _MustReadError("it is an archive")
     metadata = read_footer(reader, reader.url, fresh=True).metadata
     file = metadata.schema.to_arrow_schema()
@@ -111,7 +111,8 @@ def _check_parquet(job: Job, reader: ObjectReader) -> int:
 
 def _check_lines(job: Job, reader: ObjectReader) -> None:
     head = bytes(reader.head_bytes(SAMPLE_BYTES)[:16])
-    if job.options.compression not in ("auto", "gzip") or detect(reader.url.name, head) != "gzip":
+    is_other = job.options.compression not in ("auto", "gzip") or archive_of(reader.url.name) is not None
+    if is_other or detect(reader.url.name, head) != "gzip":
         raise _MustReadError("it is not compressed by gzip")
     if sample(reader, SAMPLE_BYTES, compression="gzip")[0].lstrip()[:1] == b"[":
         raise _MustReadError("it is a list")

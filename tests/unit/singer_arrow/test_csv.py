@@ -190,7 +190,7 @@ def test_types_are_told_from_the_values(objects: Any) -> None:
         "no_date": (["2023-02-29", "", ""], pa.string()),
         "moment": (["2024-01-01T00:00:00Z", "2024-01-01", "2024-01-01 01:02:03.123456789+02"], MICROSECONDS),
         "text": (["a", '""', ""], pa.string()),
-        "nan": (["NaN", "1.5", "2"], pa.string()),
+        "nan": (["NaN", "1.5", "2"], pa.float64()),
         "hex": (["0x10", "1", "2"], pa.string()),
         "empty": (["", '""', ""], pa.null()),
     }
@@ -303,10 +303,9 @@ def test_null_values(objects: Any) -> None:
         (b"a\xff,b\nx,2\n", "line 1: invalid UTF-8 in the header (byte 0xff). Set csv.encoding"),
         (b'a,b\nx,1\n"y,2\nz,3\n', "line 3: a quote is opened in this row and never closed"),
         (b'a,"b\nx,1\n', "line 1: a quote is opened in the header and never closed"),
-        (b"a,a\n1,2\n", "line 1: the header names the column 'a' twice"),
         (gzip.compress(b"a,b\nx,2\n")[:-3], "truncated gzip stream"),
     ],
-    ids=range(10),
+    ids=range(9),
 )
 @pytest.mark.parametrize("block", [1, 10, 4 << 20])
 def test_bad_input_is_named_by_line_and_column(objects: Any, data: bytes, message: str, block: int) -> None:

@@ -176,3 +176,17 @@ def test_metadata_columns_are_not_read_from_files() -> None:
     assert split(schema, metadata_columns=False) == schema
     with pytest.raises(ConfigError, match="Only metadata columns"):
         split(METADATA, metadata_columns=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "t"),
+    [
+        ("timestamp[ns]", pa.timestamp("ns", "UTC")),
+        ("Timestamp[ns, tz=UTC]", pa.timestamp("ns", "UTC")),
+        ("timestamp[us]", pa.timestamp("us", "UTC")),
+        ("time[ns]", pa.time64("ns")),
+        ("time64[us]", pa.time64("us")),
+    ],
+)
+def test_units_of_times_can_be_set(text: str, t: pa.DataType) -> None:
+    assert parse_type("a", text) == pa.field("a", t)

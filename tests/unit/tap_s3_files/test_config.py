@@ -229,6 +229,15 @@ def test_formats_and_options_are_those_of_the_library() -> None:
     assert set(declared._CSV.to_dict()["properties"]) <= set(ReadOptions.__dataclass_fields__)
 
 
+def test_how_values_are_written_is_set_by_stream() -> None:
+    spelling: dict[str, Any] = {"date_formats": ["%d/%m/%Y"], "decimal_point": ",", "type_tolerance": 0.01}
+    (stream,) = read(streams=[{**STREAM, **spelling, "true_values": ["ja"], "false_values": None}]).streams
+    assert stream.options == {**spelling, "date_formats": ("%d/%m/%Y",), "true_values": ("ja",)}
+    assert {s.name for s in declared._SPELLING} <= set(ReadOptions.__dataclass_fields__)
+    with pytest.raises(ConfigError, match="no format of dates"):
+        read(streams=[{**STREAM, "date_formats": ["dd/mm/yyyy"]}])
+
+
 def test_local_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (path,) = read(streams=[{"name": "a", "path": "data/*.csv"}]).streams[0].paths

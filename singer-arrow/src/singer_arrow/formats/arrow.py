@@ -1,12 +1,15 @@
 """Arrow IPC: files (Feather version 2 too) and streams, read in order, one record batch at a time.
 
-A file is a stream between two marks, and is read as such; its end mark must be there. The format has no checksums, and
+A file is a stream between two marks, and is read as such; its end mark must be there. Files of polars, which are no
+stream, are read by their footer. The format has no checksums, and
 a stream may end without an end mark: one that was cut between two batches cannot be told from a whole one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,7 +21,7 @@ from singer_arrow.formats.extensions import register
 from singer_arrow.formats.parts import FilePart, read_part
 from singer_arrow.formats.protocol import Course, Place, ReadOptions, no_such_place
 from singer_arrow.formats.sound import as_bytes
-from singer_arrow.reading.files import ChunkFile
+from singer_arrow.reading.files import ChunkFile, RangeFile, random_access
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.schema import canonical
 
@@ -26,8 +29,7 @@ _MAGIC = b"ARROW1"
 _MARK = 8
 """Bytes of the mark and its padding at the beginning of a file."""
 _LONGEST_BATCH = 1 << 30
-_LARGEST_EMPTY = 1 << 20
-"""Bytes of a file that has no rows."""
+_TAIL = 64 << 10
 _AGAIN = "Upload the file again, or set the stream's format"
 
 register()
@@ -40,13 +42,10 @@ class Arrow:
     suffixes = (".arrow", ".arrows", ".ipc", ".feather")
 
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
-        """The schema that the file begins with, in canonical types."""
-        source, _ = _source(reader, options)
+        """The schema that the file begins with, or that its footer has, in canonical types."""
         try:
-            return canonical(pa.ipc.open_stream(pa.PythonFile(source, "r")).schema)
+            return canonical(_schema(reader, options)[0])
         except (pa.ArrowException, OSError, EOFError) as error:
-            if (empty := _schema_without_rows(reader)) is not None:
-                return canonical(empty)
             raise _broken(error, reader.url) from None
 
     def read(
@@ -55,15 +54,14 @@ class Arrow:
         """See `Format.read`; a record batch of more than 1 GiB is refused, and those before the place are passed by."""
         course = course or Course()
         begin, number = course.place or Place(), -1
-        source, is_file = _source(reader, options)
         try:
-            file = pa.ipc.open_stream(pa.PythonFile(source, "r")).schema
+            file, is_stream = _schema(reader, options)
             names = set(wanted(file, schema, options, reader.url))
-            source, is_file = _source(reader, options)
             read = pa.ipc.IpcReadOptions(
                 included_fields=[i for i, n in enumerate(file.names) if n in names] or ([0] if file.names else [])
             )
-            for number, batch in enumerate(pa.ipc.open_stream(pa.PythonFile(source, "r"), options=read)):
+            batches = _in_order(reader, options, read) if is_stream else _by_footer(reader, read)
+            for number, batch in enumerate(batches):
                 if course.end is not None and number >= course.end.at + bool(course.end.lines):
                     return
                 if number >= begin.at:
@@ -71,28 +69,44 @@ class Arrow:
                     part = FilePart(number, number + 1, batch.num_rows, reader.url)
                     yield from read_part(part, _slices(batch, options.batch_rows), schema, options, course)
         except (pa.ArrowException, OSError, EOFError) as error:
-            if number < 0 and _schema_without_rows(reader) is not None:
-                return
             raise _broken(error, reader.url) from None
-        if is_file and not _ends_well(source):
-            raise DataError("it ends before its end mark", url=reader.url, hint="Upload the file again")
         if (begin.at, begin.lines) > (number + 1, 0):
             raise no_such_place(begin, reader.url)
 
 
-def _schema_without_rows(reader: ObjectReader) -> pa.Schema | None:
-    """Return the schema in the footer of a file without batches; None if it has any, or is no such file.
+def _schema(reader: ObjectReader, options: ReadOptions) -> tuple[pa.Schema, bool]:
+    """Return the schema, and whether the file can be read from its beginning on.
 
-    Polars begins files of empty frames with a schema that no reader of streams understands.
+    Polars writes files whose schema only the footer has in a form that readers know.
     """
-    if reader.size > _LARGEST_EMPTY:
-        return None
-    _, data = reader.fetch([(0, reader.size)])[0]
+    source, is_file = _source(reader, options)
     try:
-        file = pa.ipc.open_file(pa.py_buffer(data))
-    except (pa.ArrowException, OSError):
-        return None
-    return file.schema if file.num_record_batches == 0 else None
+        return pa.ipc.open_stream(pa.PythonFile(source, "r")).schema, True
+    except (pa.ArrowException, OSError, EOFError):
+        if not is_file:
+            raise
+        with _opened_by_footer(reader) as file:
+            return file.schema, False
+
+
+def _in_order(reader: ObjectReader, options: ReadOptions, read: pa.ipc.IpcReadOptions) -> Iterator[pa.RecordBatch]:
+    source, is_file = _source(reader, options)
+    yield from pa.ipc.open_stream(pa.PythonFile(source, "r"), options=read)
+    if is_file and not _ends_well(source):
+        raise DataError("it ends before its end mark", url=reader.url, hint="Upload the file again")
+
+
+def _by_footer(reader: ObjectReader, read: pa.ipc.IpcReadOptions) -> Iterator[pa.RecordBatch]:
+    with _opened_by_footer(reader, read) as file:
+        yield from (file.get_batch(number) for number in range(file.num_record_batches))
+
+
+@contextmanager
+def _opened_by_footer(reader: ObjectReader, read: pa.ipc.IpcReadOptions | None = None) -> Iterator[Any]:
+    with random_access(reader) as file:
+        start, end = file.tail(_TAIL)
+        source = RangeFile(start + len(end), [(start, end)], lambda span: file.fetch([span])[0])
+        yield pa.ipc.open_file(pa.PythonFile(source, "r"), options=read)
 
 
 def _slices(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:

@@ -65,7 +65,9 @@ class BlockParser:
                 msg = f"Column {field.name!r} is to be {field.type}, which CSV cannot hold; make it json or string"
                 raise SchemaError(msg)
         self._texts = rows.rescued_columns
-        self._as_text = {*self._texts, *(f.name for f in self._wanted if not _direct(f.type))}
+        spelling = rows.spelling
+        as_text = (f.name for f in self._wanted if not _direct(f.type) or spelling.concerns(f.type))
+        self._as_text = {*self._texts, *as_text}
         self._moments, self._looked = {f.name for f in self._wanted if pt.is_timestamp(f.type)}, False
         token = f"end of block {secrets.token_hex(8)}"  # a row that no file holds, and of one field too many
         self._end = token + dialect.delimiter * len(self._names)
@@ -118,7 +120,7 @@ class BlockParser:
             return None
         batch = outcome.batch
         ends = [end - i for i, end in enumerate(found.ends)]
-        if batch is None or batch.num_rows != ends[-1] or outcome.skipped.rows or outcome.rescued.rows:
+        if outcome.cuts or batch is None or batch.num_rows != ends[-1] or outcome.skipped.rows or outcome.rescued.rows:
             return None
         return [batch.slice(a, b - a) for a, b in pairwise([0, *ends])]
 

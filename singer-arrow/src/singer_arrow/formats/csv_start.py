@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
+
+import pyarrow as pa
+from pyarrow import types as pt
 
 from singer_arrow.compression import strip_suffix
 from singer_arrow.errors import DataError
 from singer_arrow.formats.csv_detect import detect_delimiter
 from singer_arrow.formats.csv_dialect import Dialect, count_lines, is_delimiter_told
+from singer_arrow.formats.csv_infer import infer_type
 from singer_arrow.formats.protocol import ReadOptions
+from singer_arrow.formats.text_rows import nulls_of
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.text import LONGEST_RECORD, decoded, sample
 
@@ -91,30 +95,42 @@ def find_start(text: bytes, reader: ObjectReader, options: ReadOptions, *, final
         return None  # an LF may follow
     line = skipped + record.line
     raw = text[at + record.start : at + record.end]
-    names = _names(dialect, raw, line, options, reader.url)
-    if not options.header:
-        return Start(names, at, skipped, dialect)
+    values = _values(dialect, raw, line, reader.url)
+    if not (_names_columns(values, options) if options.header == "auto" else options.header):
+        return Start(numbered([""] * len(values)), at, skipped, dialect)
+    names = distinct(numbered(values))
     return Start(names, at + record.end, skipped + record.line - 1 + count_lines(raw), dialect)
 
 
-def _names(dialect: Dialect, record: bytes, line: int, options: ReadOptions, url: object) -> list[str]:
+def _values(dialect: Dialect, record: bytes, line: int, url: object) -> list[str]:
     try:
-        values = dialect.fields(record)
+        return dialect.fields(record)
     except UnicodeDecodeError as error:
         reason = f"invalid UTF-8 in the header (byte 0x{error.object[error.start]:02x})"
         hint = "Set csv.encoding to the file's encoding, for instance latin-1 or utf-16"
         raise DataError(reason, url=url, line=line, hint=hint) from None
-    if not options.header:
-        return _numbered([""] * len(values))
-    names = _numbered(values)
-    twice = [name for name, n in Counter(names).items() if n > 1]
-    if twice:
-        reason = f"the header names the column {twice[0]!r} twice"
-        raise DataError(reason, url=url, line=line, hint="Rename it, or set csv.header to false and csv.skip_rows to 1")
-    return names
 
 
-def _numbered(names: Iterable[str]) -> list[str]:
+def _names_columns(values: Iterable[str], options: ReadOptions) -> bool:
+    """Whether no value of the first row is a number, a date or a boolean."""
+    types = (infer_type(pa.array([value], pa.string()), nulls_of(options), options) for value in values)
+    return all(pt.is_string(t) or pt.is_null(t) for t in types)
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The names, with a number behind those that were there before: `a`, `a_2`, `a_3`."""
+    found = list[str]()
+    for name in names:
+        own, number = name, 1
+        while own in found or (number > 1 and own in names):
+            number += 1
+            own = f"{name}_{number}"
+        found.append(own)
+    return found
+
+
+def numbered(names: Iterable[str | None]) -> list[str]:
+    """The names; `column_1`, `column_2` and so on where there is none."""
     return [name or f"column_{i}" for i, name in enumerate(names, 1)]
 
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ import pyarrow.compute as pc
 
 from singer_arrow.compression import decompress, detect, strip_suffix
 from singer_arrow.errors import DataError
+from singer_arrow.formats.csv_start import distinct, numbered
 from singer_arrow.formats.protocol import Course, ReadOptions
 from singer_arrow.formats.text_rows import MisfitError, TextRows
 from singer_arrow.formats.text_settlement import Settlement
@@ -176,7 +176,7 @@ def _sheet(reader: ObjectReader, options: ReadOptions) -> Iterator[_Sheet]:
             allowance.give(cost)
         with pa.memory_map(str(target)) as cells, pa.ipc.open_file(cells) as file:
             given = told["header"] or [None] * len(told["kinds"])
-            names = [name or f"column_{i}" for i, name in enumerate(given, 1)]
+            names = distinct(numbered(given))
             yield _Sheet(reader.url, names, told["kinds"], told["first"], file, options)
 
 
@@ -208,7 +208,7 @@ def _run(source: Path, target: Path, options: ReadOptions, url: object) -> dict[
     given = {
         "sheet": options.sheet,
         "skip": options.skip_rows,
-        "header": options.header,
+        "header": bool(options.header),
         "nulls": options.null_values,
         "iso": source.suffix == ".ods",
         "batch_rows": options.batch_rows,
@@ -233,10 +233,6 @@ def _run(source: Path, target: Path, options: ReadOptions, url: object) -> dict[
         raise DataError("it is encrypted, which cannot be read", url=url, hint="Save it without a password")
     if error:
         raise _not_a_workbook(url, error)
-    if twice := [name for name, n in Counter(n for n in told["header"] if n).items() if n > 1]:
-        reason = f"the header names the column {twice[0]!r} twice"
-        hint = "Rename it, or set csv.header to false and csv.skip_rows to 1"
-        raise DataError(reason, url=url, line=told["first"], hint=hint)
     return told
 
 

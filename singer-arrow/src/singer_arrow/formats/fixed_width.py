@@ -50,7 +50,7 @@ class FixedWidth:
             return pa.schema([(c.name, pa.null()) for c in columns])
         sample = pa.Table.from_batches(found).combine_chunks()
         return pa.schema(
-            [(c.name, infer_type(sample[c.name].combine_chunks(), pa.array([], pa.string()))) for c in columns]
+            [(c.name, infer_type(sample[c.name].combine_chunks(), pa.array([], pa.string()), options)) for c in columns]
         )
 
     def read(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -24,6 +24,7 @@ _TRIES = 3
 _MOST_BLANK = 64 << 10
 """A list begins within so many blanks; what has more of them is read in blocks, as lines."""
 _ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
+_NOT_DECODED = (msgspec.DecodeError, RecursionError)
 
 
 def take_list(chunks: Iterator[Any]) -> tuple[bool, Iterator[Any]]:
@@ -127,7 +128,11 @@ class Elements:
         text = held.rstrip(_BLANK)
         try:
             elements = _ELEMENTS.decode(b"[" + text)
-        except msgspec.DecodeError as error:
+        except _NOT_DECODED as error:
+            commas = _commas(text)
+            if commas and text[commas[-1] :] == b"]" and (good := _split(text, commas)):
+                yield self._take(good, text)
+                return
             good, end = self._cut(held)
             if good is not None:
                 yield self._take(good, held[:end])
@@ -153,8 +158,12 @@ class Elements:
                 break
             if data[comma] == ord(",") and (elements := _decoded(data, comma)) is not None:
                 return elements, comma
-        comma = _last_comma(data)
-        return (_decoded(data, comma), comma) if comma > 0 else (None, 0)
+        commas = _commas(data)
+        if commas and data[commas[-1] :][:1] == b"]":
+            commas.pop()
+        if not commas:
+            return None, 0
+        return _decoded(data, commas[-1]) or _split(data, commas), commas[-1]
 
     def _take(self, elements: list[Any], text: bytes) -> bytes:
         """The lines of elements that stand in a text, which ends at a comma or a bracket."""
@@ -164,9 +173,12 @@ class Elements:
             start = text.find(raw, at)  # before it stand blanks and a comma alone
             self._line += text.count(b"\n", at, start)
             begins, at = self._line, start + len(raw)
-            if b"\n" in raw or b"\r" in raw:  # stand between tokens only
+            if b"\n" in raw or b"\r" in raw:
                 self._line += raw.count(b"\n")
-                raw = raw.replace(b"\n", b" ").replace(b"\r", b" ")
+                if isinstance(element, _Doubtful):
+                    raw = raw.replace(b"\n", b"\r")
+                else:  # between tokens only
+                    raw = raw.replace(b"\n", b" ").replace(b"\r", b" ")
             self._first_lines.append(begins)
             self._ends.append(self._at + at)
             self._end_lines.append(self._line - 1)
@@ -189,23 +201,44 @@ def of_element(reason: str) -> str:
 def _decoded(data: bytes, end: int) -> list[Any] | None:
     try:
         return _ELEMENTS.decode(b"[%b]" % data[:end])
-    except msgspec.DecodeError:
+    except _NOT_DECODED:
         return None
 
 
-def _last_comma(data: bytes) -> int:
-    """The last comma that stands in nothing but the list; 0 if there is none."""
-    depth = last = 0
+def _split(data: bytes, ends: Sequence[int]) -> list[Any] | None:
+    """The elements that end at the commas given, of which some are no JSON: these are bad rows; None if one is empty.
+
+    A line break stays a break within a text, which JSON does not allow, but is none of those that end a line.
+    """
+    begins = [0, *(end + 1 for end in ends)]
+    found = [data[begin:end].strip(_BLANK) for begin, end in zip(begins, ends, strict=False)]
+    return [_Doubtful(element) for element in found] if all(found) else None
+
+
+class _Doubtful(bytes):
+    """An element that may be no JSON."""
+
+
+def _commas(data: bytes) -> list[int]:
+    """The commas that stand in nothing but the list, and the bracket that closes it, if it is closed.
+
+    None after a place where a comma is missing.
+    """
+    depth, begin, found = 0, 0, []
     for token in _TOKEN.finditer(data):
         match token[0]:
             case b"{" | b"[":
+                if depth == 0 and data[begin : token.start()].strip(_BLANK):
+                    break
                 depth += 1
             case b"}" | b"]":
                 depth -= 1
-            case b",":
-                last = token.start() if depth == 0 else last
+            case b"," if depth == 0:
+                found.append(token.start())
+                begin = token.end()
             case b'"':
                 break
         if depth < 0:
+            found.append(token.start())
             break
-    return last
+    return found

@@ -6,7 +6,7 @@ import base64
 import json
 import math
 import uuid
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
@@ -22,7 +22,40 @@ from singer_arrow.formats.wkb import to_wkt
 from singer_arrow.schema import is_json
 
 LONE_SURROGATE = "a lone surrogate, which is no character"
-_ENCODER = msgspec.json.Encoder(decimal_format="number")
+
+
+class Unbounded(Decimal):
+    """A number beyond the exponents of Decimal: infinite or zero, as a float would be, and printed as it was read."""
+
+    digits = ""
+
+    @classmethod
+    def of(cls, digits: str) -> Unbounded:
+        """The number of these digits."""
+        made = cls(float(digits))
+        made.digits = digits
+        return made
+
+    def __str__(self) -> str:
+        return self.digits
+
+
+def exact_number(digits: str) -> Decimal:
+    """The number of a JSON text with a point or an exponent."""
+    try:
+        return Decimal(digits)
+    except InvalidOperation:  # its exponent has more digits than Decimal takes
+        return Unbounded.of(digits)
+
+
+def _as_read(value: Any) -> msgspec.Raw:
+    """The JSON of a number that the encoder does not know."""
+    if not isinstance(value, Unbounded):
+        raise TypeError
+    return msgspec.Raw(str(value).encode())
+
+
+_ENCODER = msgspec.json.Encoder(decimal_format="number", enc_hook=_as_read)
 
 
 def json_text(value: Any) -> str:
@@ -164,7 +197,7 @@ def from_json_text(text: str, column: str) -> Any:
         DataError: It is not JSON.
     """
     _raw_json(text, column)
-    return json.loads(text, parse_float=Decimal)
+    return json.loads(text, parse_float=exact_number)
 
 
 def _holds_surrogate(text: str) -> bool:

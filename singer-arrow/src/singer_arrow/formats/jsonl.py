@@ -7,12 +7,14 @@ members of a column's value that are new.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
 from singer_arrow.errors import DataError
+from singer_arrow.formats.cut_digits import warn_of_cuts
 from singer_arrow.formats.json_array import Elements, of_element, take_list
 from singer_arrow.formats.json_source import Source
 from singer_arrow.formats.jsonl_blocks import last_line_end, too_long
@@ -28,6 +30,7 @@ from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.parallel import ordered
 from singer_arrow.reading.text import LONGEST_RECORD, LongRecordError, sample
 
+logger = logging.getLogger(__name__)
 _SHOWN = 1 << 20  # bytes that show which types a file has
 
 
@@ -68,13 +71,14 @@ class JsonLines(JsonLinesWriting):
     ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`; a reading can begin after each batch, also in a list."""
         course = course or Course()
-        source = Source(reader, options, course.place or Place())
+        source, told = Source(reader, options, course.place or Place()), set[str]()
         lenient = replace(options, on_bad_row="skip")
         drift = Drift(schema, lambda: self.infer(reader, lenient, sample_bytes=_SHOWN), reader.url, options)
         try:
             for parsed in ordered(source.blocks(), BlockParser(schema, options), reader.budget.decoded):
                 if options.on_drift == "raise" and (parsed.faults or parsed.news):
                     drift.refuse(parsed, source.line_of)
+                warn_of_cuts(logger, reader.url, parsed.cuts, told)
                 found = parsed.settled
                 if found.failed is not None:
                     raise source.error(found.failed)

@@ -22,7 +22,9 @@ import pyarrow.json as pj
 from pyarrow import types as pt
 
 from singer_arrow.formats.cast import fit
+from singer_arrow.formats.cut_digits import name_column
 from singer_arrow.formats.drift import holders
+from singer_arrow.formats.json_depth import nests_too_deeply
 from singer_arrow.formats.jsonl_ends import LineEnds
 from singer_arrow.formats.jsonl_keys import NO_FIELD, Keys
 from singer_arrow.formats.jsonl_numbers import all_finite, all_integers, decimal_to_read, decimals, may_hold_tiny
@@ -133,6 +135,8 @@ class ArrowLines:
     def _check(self, data: bytes, way: Way) -> None:
         if data[:1] != b"{" and data.lstrip()[:1] != b"{":  # a first line `null` crashes the reader
             raise NotPlainError
+        if nests_too_deeply(data):  # which crashes the reader where it infers
+            raise NotPlainError
         if not data.isascii():
             offsets = pa.py_buffer(struct.pack("=ii", 0, len(data)))
             pa.StringArray.from_buffers(1, offsets, pa.py_buffer(data)).validate(full=True)
@@ -158,6 +162,7 @@ class ArrowLines:
             raise NotPlainError
         made, misfits = {}, []
         for field, values in zip(fields, raws, strict=True):
+            name_column(field.name)
             found: list[Any] = []
             if field.name in holders(self._left_out):
                 values = [cut_json(bytes(raw), field, self._left_out, field.name) for raw in values]  # noqa: PLW2901
@@ -313,6 +318,7 @@ def finish(column: pa.Array, field: pa.Field) -> pa.Array:
     Raises:
         Exception: One of `FAILED`: a value does not fit, or may not be what the text says.
     """
+    name_column(field.name)
     if not all_finite(column):
         raise NotPlainError
     rounds = pt.is_floating(column.type) and pt.is_integer(field.type)

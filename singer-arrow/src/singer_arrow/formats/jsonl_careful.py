@@ -202,6 +202,6 @@ def _is_object(text: bytes) -> bool:
     """Whether a line is an object, as a quick look tells."""
     try:
         _ANY_OBJECT.decode(text)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return False
     return True

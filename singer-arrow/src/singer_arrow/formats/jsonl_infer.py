@@ -4,6 +4,7 @@
 - text: date if all values are YYYY-MM-DD; timestamp in microseconds, UTC, if all are ISO 8601 dates with times (dates
   may be among them); else text.
 - objects: struct; arrays: list; those without any member or item, and mixed kinds: JSON text.
+- a column of more than 32 levels of objects and arrays: JSON text.
 
 A column without a value is of type null. The order is that in which the columns first appear.
 """
@@ -22,6 +23,7 @@ from singer_arrow.formats.values import TIMESTAMP, BadValueError, from_text
 from singer_arrow.schema import json_field
 
 _MOST_KEYS = 200  # an object of more is used as a map
+_MOST_LEVELS = 32  # types of more are of no use: Arrow IPC refuses those of 64, BigQuery those of 15
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TIMESTAMP = re.compile(TIMESTAMP)
 _TEMPORAL = ((_DATE, pa.date32()), (_TIMESTAMP, pa.timestamp("us", "UTC")))
@@ -38,7 +40,7 @@ def infer_lines(data: bytes, *, url: object, strict: bool = True) -> pa.Schema:
     Raises:
         DataError: A line holds no object.
     """
-    records = _Seen()
+    columns = dict[str, _Seen]()
     for number, line in enumerate(data.split(b"\n"), 1):
         if not line.strip():
             continue
@@ -51,8 +53,13 @@ def infer_lines(data: bytes, *, url: object, strict: bool = True) -> pa.Schema:
             if not strict:
                 continue
             raise DataError(str(error), url=url, line=number) from None
-        records.add(record)
-    return pa.schema([seen.field(name) for name, seen in records.members.items()])
+        for name, value in record.items():
+            columns.setdefault(name, _Seen()).add_column(value)
+    return pa.schema([seen.field(name) for name, seen in columns.items()])
+
+
+class _DeepError(Exception):
+    """A value of more levels than a type may have."""
 
 
 class _Seen:
@@ -63,22 +70,32 @@ class _Seen:
         self.members: dict[str, _Seen] = {}
         self.items: _Seen | None = None
         self._texts: list[str] | None = []  # None once they cannot all be dates or timestamps
+        self._is_deep = False
         self._low, self._high = 0, 0
 
-    def add(self, value: Any) -> None:
+    def add_column(self, value: Any) -> None:
+        """Take the value of a column into account."""
+        try:
+            self._add(value, 0)
+        except _DeepError:
+            self._is_deep = True
+
+    def _add(self, value: Any, levels: int) -> None:
         if value is None:
             return
-        kind = dict if isinstance(value, dict) else type(value)
+        if levels == _MOST_LEVELS and isinstance(value, dict | list):
+            raise _DeepError
+        kind = next((kind for kind in (dict, Decimal) if isinstance(value, kind)), type(value))
         self.kinds.add(kind)
         if kind is dict:
             for key, member in value.items():
                 if key not in self.members:
                     self.members[key] = _Seen()
-                self.members[key].add(member)
+                self.members[key]._add(member, levels + 1)
         elif kind is list:
             self.items = self.items or _Seen()
             for item in value:
-                self.items.add(item)
+                self.items._add(item, levels + 1)
         elif kind is int:
             self._low, self._high = min(self._low, value), max(self._high, value)
         elif kind is str and self._texts is not None:
@@ -94,6 +111,8 @@ class _Seen:
 
     def _type(self) -> pa.DataType | None:
         """The type; None for JSON text."""
+        if self._is_deep:
+            return None
         if self.kinds == {int, Decimal}:
             return pa.float64()
         if len(self.kinds) > 1:

@@ -60,7 +60,7 @@ class Keys:
             for line in data.split(b"\n"):
                 if line and not line.isspace():
                     decode(line)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             return False
         return True
 

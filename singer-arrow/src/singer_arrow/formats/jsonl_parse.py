@@ -8,12 +8,13 @@ comes out does not depend on which way that took.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyarrow import types as pt
 
+from singer_arrow.formats.cut_digits import noting_cuts
 from singer_arrow.formats.jsonl_arrow import FAILED, ArrowLines, NotPlainError, Way, batch_of
 from singer_arrow.formats.jsonl_blocks import LongLine
 from singer_arrow.formats.jsonl_careful import CarefulReading, Lines
@@ -38,6 +39,7 @@ class Parsed:
         settled: The rows as the options want them, and what became of the others.
         faults: What is wrong, by line.
         news: What is new, by line.
+        cuts: By column, the first value of which digits were cut off.
     """
 
     lines: int
@@ -45,6 +47,7 @@ class Parsed:
     settled: Settled
     faults: Sequence[Fault] = ()
     news: Sequence[News] = ()
+    cuts: Mapping[str, str] = field(default_factory=dict)
 
 
 class BlockParser:
@@ -78,17 +81,19 @@ class BlockParser:
         if data[-1:] != b"\n":
             data += b"\n"
         ends = LineEnds.of(data)
-        rows = self._rows(data, ends)
-        return Parsed(ends.count, len(block), self._settled(rows, data), rows.faults, rows.news)
+        with noting_cuts() as cuts:
+            rows = self._rows(data, ends)
+        return Parsed(ends.count, len(block), self._settled(rows, data), rows.faults, rows.news, cuts)
 
     def plain(self, data: bytes) -> pa.RecordBatch | None:
         """The rows of whole lines, one for each line, if they are all as they should be."""
         ends = LineEnds.of(data)
         try:
-            batch = self._quick(data, ends)
+            with noting_cuts() as cuts:
+                batch = self._quick(data, ends)
         except FAILED:
             return None
-        if batch.num_rows != ends.count:
+        if cuts or batch.num_rows != ends.count:
             return None
         return settle(Rows(batch, ()), self._wanted, self._options).batch
 

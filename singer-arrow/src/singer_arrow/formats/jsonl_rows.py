@@ -15,7 +15,9 @@ import msgspec
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.formats.json_values import LONE_SURROGATE, json_text
+from singer_arrow.formats.cut_digits import name_column
+from singer_arrow.formats.json_depth import MOST_LEVELS, nests_too_deeply
+from singer_arrow.formats.json_values import LONE_SURROGATE, exact_number, json_text
 from singer_arrow.formats.values import BadValueError, describe, from_text, shorten
 from singer_arrow.schema import is_json
 
@@ -57,10 +59,12 @@ def parse(text: bytes | str, *, constants: bool = False) -> Any:
         constants: NaN and Infinity, which JSON does not have, are floats, the only ones; else they are refused.
 
     Raises:
-        BadRowError: It is not JSON, or not UTF-8.
+        BadRowError: It is not JSON, or not UTF-8, nests too deeply, or a key is no text.
     """
     decoder = _LENIENT if constants else _DECODER
     try:
+        if nests_too_deeply(text.encode(errors="replace") if isinstance(text, str) else text):
+            raise RecursionError
         value = decoder.decode(text if isinstance(text, str) else text.decode())
     except UnicodeDecodeError as error:
         reason = f"invalid UTF-8 (byte 0x{error.object[error.start]:02x})"
@@ -72,7 +76,7 @@ def parse(text: bytes | str, *, constants: bool = False) -> Any:
             reason = f"not JSON ({error.msg} at character {error.pos + 1})"
         raise BadRowError(reason) from None
     except RecursionError:
-        reason = "its values are nested too deeply"
+        reason = f"its values are nested too deeply, and {MOST_LEVELS} levels are the most"
         raise BadRowError(reason) from None
     return value
 
@@ -84,10 +88,21 @@ def _no_constant(name: str) -> NoReturn:
 
 def _pairs(pairs: list[tuple[str, Any]]) -> _Object:
     found = _Object(pairs)
+    for name in found:
+        if not name.isascii():
+            _check_key(name)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         found.twice = frozenset(name for name in found if names.count(name) > 1)
     return found
+
+
+def _check_key(name: str) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        reason = f"a key holds {LONE_SURROGATE}"
+        raise BadRowError(reason) from None
 
 
 def _integer(digits: str) -> int | Decimal:
@@ -95,9 +110,11 @@ def _integer(digits: str) -> int | Decimal:
 
 
 _DECODER = json.JSONDecoder(
-    parse_float=Decimal, parse_int=_integer, parse_constant=_no_constant, object_pairs_hook=_pairs
+    parse_float=exact_number, parse_int=_integer, parse_constant=_no_constant, object_pairs_hook=_pairs
 )
-_LENIENT = json.JSONDecoder(parse_float=Decimal, parse_int=_integer, parse_constant=float, object_pairs_hook=_pairs)
+_LENIENT = json.JSONDecoder(
+    parse_float=exact_number, parse_int=_integer, parse_constant=float, object_pairs_hook=_pairs
+)
 
 
 def row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tuple[list[Any], list[BadRowError]]:
@@ -121,6 +138,7 @@ def row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tuple[li
         if field.name in record.twice and _is_plain(field):  # type: ignore[attr-defined]
             reason = "the key stands twice in its record"
             raise BadRowError(reason, field.name)
+        name_column(field.name)
         try:
             values.append(convert(record.get(field.name), field, loose_text=loose_text))
         except BadRowError as error:

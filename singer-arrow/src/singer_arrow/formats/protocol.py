@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from singer_arrow.errors import DataError
 
@@ -38,16 +38,25 @@ class ReadOptions:
     """How files of a stream are read. What does not concern a format is ignored by it.
 
     Attributes:
-        compression: One of `compression.CODECS`, or `auto`: told by the first bytes; zip archives by their names.
+        compression: One of `compression.CODECS`, or `auto`: told by the first bytes; archives by their names.
         delimiter: One ASCII character between fields; by default a tab in `.tsv` and `.tab` files, `|` in `.psv`, else
             what the head of each file tells: a comma, a semicolon, a tab or `|`.
         quote: The character around quoted fields, doubled within them; None or empty: fields are never quoted.
         escape: A character that makes the next one literal, in quoted fields and elsewhere.
-        encoding: Any of Python's; where it is UTF-8, a text that begins with a mark of UTF-16 or UTF-32 is read so.
-        header: Whether the first line names the columns; if not they are `column_1`, `column_2`, ...
+        encoding: Any of Python's; where it is one of Unicode, a text that begins as one in UTF-16 or UTF-32 is read so.
+        header: Whether the first line names the columns; if not they are `column_1`, `column_2`, ... With `auto` it
+            does unless one of its fields is a number, a date or a boolean.
         skip_rows: Lines to skip before the header, or before the data if there is none.
         null_values: Unquoted fields that mean null; in columns other than text, quoted ones and empty ones too.
         comment: Lines that begin with this character are skipped.
+        date_formats: How text files write dates, beside ISO 8601: as `strftime` has it, the first one that fits.
+        timestamp_formats: How they write dates with a time.
+        decimal_point: What stands in their numbers before the fraction.
+        thousands_separator: What may stand in their numbers between groups of three digits.
+        true_values: What they write for true, beside `true` in any case; `1` and `0` only if neither list is given.
+        false_values: What they write for false, beside `false`.
+        type_tolerance: Up to which share of the values of a column in a sample may be of another type than the column;
+            0: one value makes it text.
         fixed_width: The columns of files of fixed width.
         sheet: Of a workbook: a name, or a number from 1; by default the first.
         loose_text: Numbers, booleans, arrays and objects of JSON are taken as their JSON text where the schema says
@@ -73,10 +82,17 @@ class ReadOptions:
     quote: str | None = '"'
     escape: str | None = None
     encoding: str = "utf-8"
-    header: bool = True
+    header: bool | Literal["auto"] = True
     skip_rows: int = 0
     null_values: tuple[str, ...] = ("",)
     comment: str | None = None
+    date_formats: tuple[str, ...] = ()
+    timestamp_formats: tuple[str, ...] = ()
+    decimal_point: str = "."
+    thousands_separator: str | None = None
+    true_values: tuple[str, ...] = ()
+    false_values: tuple[str, ...] = ()
+    type_tolerance: float = 0.0
     fixed_width: tuple[FixedColumn, ...] = ()
     sheet: str | int | None = None
     loose_text: bool = False

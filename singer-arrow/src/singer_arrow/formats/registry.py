@@ -40,7 +40,7 @@ class Formats(Mapping[str, F], Generic[F]):
 
 
 def zipped(kind: Format) -> Format:
-    """A format that is read from zip archives too."""
+    """A format that is read from zip and tar archives too."""
     from singer_arrow.formats.zipped import Zipped
 
     return Zipped(kind)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from heapq import nsmallest
 from operator import itemgetter
 from typing import NamedTuple
@@ -19,9 +19,11 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.errors import DataError
+from singer_arrow.formats.cut_digits import name_column, noting_cuts
 from singer_arrow.formats.drift import Rescue, unknown
 from singer_arrow.formats.json_values import as_json
 from singer_arrow.formats.protocol import MOST_TOLD, RESCUED, ReadOptions
+from singer_arrow.formats.spelling import Spelling
 from singer_arrow.formats.text_misfits import fit_text, readable
 from singer_arrow.formats.values import BadValueError, describe, from_text, shorten
 from singer_arrow.reading.parallel import ROW_BY_ROW
@@ -71,6 +73,7 @@ class Outcome:
         rescued: Rows of which something is in `RESCUED`.
         misfits: The first value of each column that does not fit it.
         failed: The first row that must not be, if any: then there is no batch.
+        cuts: By column, the first value of which digits were cut off.
     """
 
     batch: pa.RecordBatch | None = None
@@ -78,6 +81,7 @@ class Outcome:
     rescued: Tally = Tally()
     misfits: Sequence[Problem] = ()
     failed: Problem | None = None
+    cuts: Mapping[str, str] = field(default_factory=dict)
 
 
 class MisfitError(BadValueError):
@@ -109,6 +113,11 @@ class TextRows:
     options: ReadOptions
     nulls: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
 
+    @cached_property
+    def spelling(self) -> Spelling:
+        """How the file writes its values."""
+        return Spelling.of(self.options)
+
     @property
     def wanted(self) -> list[pa.Field]:
         """The columns of the schema that are read from the file."""
@@ -127,11 +136,12 @@ class TextRows:
         Raises:
             MisfitError: A value does not fit; the first one of a column.
         """
-        made = {f.name: self._typed(columns[f.name], f) for f in self.wanted}
+        with noting_cuts() as cuts:
+            made = {f.name: self._typed(columns[f.name], f) for f in self.wanted}
         saved = _Saved()
         if self.rescued_columns:
             self._save_new(saved, columns, range(rows))
-        return Outcome(self._batch(made, saved, rows), rescued=saved.tally())
+        return Outcome(self._batch(made, saved, rows), rescued=saved.tally(), cuts=cuts)
 
     def sort_out(
         self,
@@ -149,7 +159,8 @@ class TextRows:
             line: The line on which the row of a number begins, from 1.
         """
         with ROW_BY_ROW:
-            made, misfits = self._fitted(columns, numbers)
+            with noting_cuts() as cuts:
+                made, misfits = self._fitted(columns, numbers)
             bad, keeps = self.options.on_bad_row, "rescue" in (self.options.on_drift, self.options.on_bad_row)
             firsts = [_misfit(misfit, line) for misfit in _first_of_columns(misfits)]
             failed = [*(_unread(u, line) for u in unread[:1]), *([] if keeps else firsts[:1])]
@@ -172,7 +183,7 @@ class TextRows:
             batch = self._batch({name: c.take(taken) for name, c in made.items()}, saved, len(order))
             skipped = [(v[0].number, partial(_misfit, v[0], line)) for v in misfits.values() if not keeps]
             skipped += [(u.number, partial(_unread, u, line)) for u in unread if bad != "rescue"]
-            return Outcome(batch, _tally(skipped), saved.tally(), firsts)
+            return Outcome(batch, _tally(skipped), saved.tally(), firsts, cuts=cuts)
 
     def _fitted(
         self, columns: Mapping[str, pa.Array], numbers: Sequence[int]
@@ -180,12 +191,14 @@ class TextRows:
         """The wanted columns, null where a value does not fit; and these values by row, ascending."""
         made, misfits = dict[str, pa.Array](), dict[int, list[_Misfit]]()
         for f in self.wanted:
-            made[f.name], bad = fit_text(self._without_nulls(columns[f.name], f), f)
+            name_column(f.name)
+            made[f.name], bad = fit_text(self._plain(columns[f.name], f), f)
             for row, value in zip(bad.to_pylist(), columns[f.name].take(bad).to_pylist(), strict=True):
                 misfits.setdefault(row, []).append(_Misfit(numbers[row], f, value))
         return made, dict(sorted(misfits.items()))
 
     def _typed(self, column: pa.Array, f: pa.Field) -> pa.Array:
+        name_column(f.name)
         if is_json(f):
             return as_json(column)
         if column.type == f.type:
@@ -195,9 +208,14 @@ class TextRows:
         if pt.is_timestamp(column.type):
             return column.cast(pa.timestamp(column.type.unit, "UTC")).cast(f.type)
         try:
-            return from_text(self._without_nulls(column, f), f.type)
+            return from_text(self._plain(column, f), f.type)
         except BadValueError as error:
             raise MisfitError(error, f) from None
+
+    def _plain(self, column: pa.Array, f: pa.Field) -> pa.Array:
+        """The values as `from_text` takes them."""
+        present = self._without_nulls(column, f)
+        return present if is_json(f) else self.spelling.plain(present, f.type)
 
     def _without_nulls(self, column: pa.Array, f: pa.Field) -> pa.Array:
         if not len(self.nulls) or is_json(f) or pt.is_string(f.type) or pt.is_large_string(f.type):

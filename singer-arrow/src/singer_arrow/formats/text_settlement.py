@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.errors import DriftError
+from singer_arrow.formats.cut_digits import warn_of_cuts
 from singer_arrow.formats.drift import named, refuse_new, unknown, wider
 from singer_arrow.formats.protocol import Course
 from singer_arrow.formats.text_rows import Outcome, Tally, TextRows
 
+logger = logging.getLogger(__name__)
 SAMPLE = 1 << 20
 """Bytes of a file's head that tell which types its columns have as such."""
 
@@ -27,12 +30,14 @@ class Settlement:
         course: Where they are counted.
         url: The file.
         infer: The types of all its columns, told from its head.
+        told: Columns of which a warning says that digits were cut off.
     """
 
     rows: TextRows
     course: Course
     url: object
     infer: Callable[[], pa.Schema]
+    told: set[str] = field(default_factory=set)
 
     def settle(self, outcome: Outcome, lines_before: int) -> pa.RecordBatch | None:
         """Count a block's rows, and give its batch, if it has rows.
@@ -43,6 +48,7 @@ class Settlement:
         """
         if self.rows.options.on_drift == "raise":
             self._refuse_drift(outcome, lines_before)
+        warn_of_cuts(logger, self.url, outcome.cuts, self.told)
         if outcome.failed is not None:
             raise outcome.failed.error(self.url, lines_before)
         self._count(self.course.skip, outcome.skipped, lines_before)

@@ -3,8 +3,8 @@
 What is accepted, beyond Arrow's own syntax: blanks around a value, a leading `+`, `1.0` as an integer, any case of
 true and false, and every ISO 8601 timestamp with `T` or a blank, with or without minutes, seconds, fraction and zone
 (`Z`, `UTC`, `+02`, `+0200`, `+02:00`), mixed in one column. A timestamp without a zone is in UTC. Digits of a fraction
-beyond the type's unit are cut off. A timestamp at midnight is also a date. A time of day with a zone becomes the time
-in UTC.
+beyond the type's unit are cut off, and noted (`cut_digits`). A timestamp at midnight is also a date. A time of day with
+a zone becomes the time in UTC.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from singer_arrow.formats.cut_digits import note_cut
 from singer_arrow.formats.decimals import decimals_of_text
 from singer_arrow.formats.moments import text_of
 from singer_arrow.formats.sound import as_bytes, is_sound, readable
@@ -269,6 +270,15 @@ def _clock(parts: dict[str, pa.Array], unit: str) -> pa.Array:
     seconds = pc.if_else(pc.equal(parts["seconds"], ""), ":00", parts["seconds"])
     clock = pc.binary_join_element_wise(time, seconds, "")
     if digits := _DIGITS[unit]:
-        fraction = pc.utf8_slice_codeunits(pc.utf8_rpad(parts["fraction"], 9, "0"), 0, digits)
+        padded = pc.utf8_rpad(parts["fraction"], 9, "0")
+        fraction = pc.utf8_slice_codeunits(padded, 0, digits)
+        _note_cuts(pc.binary_join_element_wise(clock, padded, "."), pc.utf8_slice_codeunits(padded, digits, 9))
         clock = pc.binary_join_element_wise(clock, fraction, ".")
     return clock
+
+
+def _note_cuts(clock: pa.Array, rest: pa.Array) -> None:
+    """Note the first time of which digits other than zeros are cut; `rest` holds what is cut."""
+    lost = pc.index(pc.fill_null(pc.match_substring_regex(rest, "[1-9]"), False), pa.scalar(True)).as_py()
+    if lost >= 0:
+        note_cut(clock[lost].as_py())

@@ -1,8 +1,9 @@
-"""Any format in zip archives: each member is a file of its own, with its own header or footer.
+"""Any format in zip and tar archives: each member is a file of its own, with its own header or footer.
 
-The directory at the archive's end tells the members; each is then read as a stream, so that memory is bounded whatever
-it claims to become. Folders, members without a byte, and what macOS adds (`__MACOSX/`) are left out. An archive is told
-by its name or by the option `compression`, not by its first bytes: formats of columns are read from the end of a file.
+The members of tar archives are those of `tarred`. Those of a zip archive are in the directory at its end; each is then
+read as a stream, so that memory is bounded whatever it claims to become. Folders, members without a byte, and what
+macOS adds (`__MACOSX/`) are left out. An archive is told by its name or by the option `compression`, not by its first
+bytes: formats of columns are read from the end of a file.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import zipfile
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -22,10 +24,11 @@ from typing import Any
 import pyarrow as pa
 from isal import igzip_lib
 
-from singer_arrow.compression import SUFFIXES
+from singer_arrow.compression import ARCHIVES, archive_of
 from singer_arrow.errors import DataError, EmptyObjectError
 from singer_arrow.formats.file_errors import named_after
 from singer_arrow.formats.protocol import Course, Format, JoiningFormat, Place, ReadOptions
+from singer_arrow.formats.tarred import tar_members
 from singer_arrow.reading.files import ChunkFile, RangeFile, random_access
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.ranges import SMALL_OBJECT
@@ -49,7 +52,7 @@ _SAMPLED = 5
 
 
 class Zipped:
-    """A format, in zip archives too, whose errors name the file or the member.
+    """A format, in zip and tar archives too, whose errors name the file or the member.
 
     Args:
         inner: The format of the members.
@@ -61,11 +64,11 @@ class Zipped:
 
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
         """See `Format.infer`; of an archive, what its first five members have, merged."""
-        if not _is_archive(reader, options):
+        if (kind := _archive(reader, options)) is None:
             return self._infer(reader, options, sample_bytes)
         own = replace(options, compression="auto")
-        with random_access(reader) as archive:
-            first = islice(_members(archive, reader.url), _SAMPLED)
+        with _members_of(reader, kind) as members:
+            first = islice(members, _SAMPLED)
             schemas = [self._infer(member, own, sample_bytes) for member in first]
         if not schemas:
             raise _nothing(reader.url)
@@ -78,17 +81,17 @@ class Zipped:
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """See `Format.read`; of an archive, the rows of its members in the order of its directory.
+        """See `Format.read`; of an archive, the rows of its members in their order.
 
         A reading of an archive begins at its start only.
         """
-        if not _is_archive(reader, options):
+        if (kind := _archive(reader, options)) is None:
             with named_after(reader.url):
                 yield from self._inner.read(reader, schema, options, course)
             return
         own, found, course = replace(options, compression="auto"), False, course or Course()
-        with random_access(reader) as archive:
-            for member in _members(archive, reader.url):
+        with _members_of(reader, kind) as members:
+            for member in members:
                 found, course.place = True, Place()
                 with named_after(member.url):
                     for batch in self._inner.read(member, schema, own, course):
@@ -101,14 +104,26 @@ class Zipped:
         self, readers: Sequence[ObjectReader], schema: pa.Schema, options: ReadOptions
     ) -> list[pa.RecordBatch] | None:
         """See `JoiningFormat`; archives are read one by one."""
-        if not isinstance(self._inner, JoiningFormat) or any(_is_archive(r, options) for r in readers):
+        if not isinstance(self._inner, JoiningFormat) or any(_archive(r, options) for r in readers):
             return None
         return self._inner.join(readers, schema, options)
 
 
-def _is_archive(reader: ObjectReader, options: ReadOptions) -> bool:
-    by_name = SUFFIXES.get(Path(reader.url.name.lower()).suffix) == "zip"
-    return options.compression == "zip" or (options.compression == "auto" and by_name)
+def _archive(reader: ObjectReader, options: ReadOptions) -> str | None:
+    """Which archive an object is, if it is one."""
+    if options.compression == "auto":
+        return archive_of(reader.url.name)
+    return options.compression if options.compression in ARCHIVES else None
+
+
+@contextmanager
+def _members_of(reader: ObjectReader, kind: str) -> Iterator[Iterator[ObjectReader]]:
+    if kind == "tar":
+        with closing(tar_members(reader)) as members:
+            yield members
+        return
+    with random_access(reader) as archive:
+        yield _members(archive, reader.url)
 
 
 def _members(archive: ObjectReader, url: Url) -> Iterator[MemberReader]:

@@ -30,6 +30,10 @@ _MARKS = (  # those of UTF-32 begin like those of UTF-16
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _LONGEST_MARK = 4
+_BY_ZEROS: dict[tuple[bool, ...], str] = {
+    (False, True, False, True): "utf-16-le",
+    (True, False, True, False): "utf-16-be",
+}
 
 
 def decoded(
@@ -37,8 +41,8 @@ def decoded(
 ) -> Iterator[Any]:
     """The object's text as bytes of UTF-8 without a byte order mark, in order, cut anywhere.
 
-    UTF-8 itself is not checked here. Where the encoding is UTF-8 and the text begins with the mark of UTF-16 or UTF-32,
-    it is read as that.
+    UTF-8 itself is not checked here. Where the encoding is one of Unicode and the text begins as one in UTF-16 or
+    UTF-32, it is read as that.
 
     Args:
         reader: The object.
@@ -168,26 +172,32 @@ def _name_of(encoding: str) -> str:
 
 
 def _marked(head: bytes) -> str | None:
-    """The encoding that a text's mark tells, other than UTF-8: no text in UTF-8 begins like that."""
-    return next((name for mark, name in _MARKS if head.startswith(mark)), None)
+    """The encoding that the head of a text tells, other than UTF-8: no text in UTF-8 begins like that.
+
+    It is told by a byte order mark; without one, by a zero beside each of the first two characters.
+    """
+    if told := next((name for mark, name in _MARKS if head.startswith(mark)), None):
+        return told
+    zeros = [not byte for byte in head[:_LONGEST_MARK]]
+    return _BY_ZEROS.get(tuple(zeros))
 
 
 def _transcode(chunks: Iterator[Any], encoding: str, url: object, *, final: bool = True) -> Iterator[Any]:
     name = _name_of(encoding)
-    return (
-        _from_plain(chunks, url, final=final)
-        if name in _PLAIN
-        else _without_mark(_recoded(chunks, name, url, final=final))
-    )
+    if name in _PLAIN or name.startswith(("utf-16", "utf-32")):
+        return _by_its_head(chunks, name, url, final=final)
+    return _without_mark(_recoded(chunks, name, url, final=final))
 
 
-def _from_plain(chunks: Iterator[Any], url: object, *, final: bool) -> Iterator[Any]:
+def _by_its_head(chunks: Iterator[Any], name: str, url: object, *, final: bool) -> Iterator[Any]:
+    """The text in the encoding that its head tells, else in the one that is set."""
     rest, head = iter(chunks), b""
     for chunk in rest:
         head += bytes(chunk)
         if len(head) >= _LONGEST_MARK:
             break
-    if (told := _marked(head)) is not None:
+    told = _marked(head) or (None if name in _PLAIN else name)
+    if told is not None:
         yield from _without_mark(_recoded(_chain(head, rest), told, url, final=final))
         return
     yield memoryview(head)[len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0 :]
@@ -217,7 +227,12 @@ def _recoded(chunks: Iterator[Any], encoding: str, url: object, *, final: bool) 
     except UnicodeError as error:
         where = lines + 1
         msg = f"it is not text in {encoding} ({error.reason if isinstance(error, UnicodeDecodeError) else error})"
-        raise DataError(msg, url=url, line=where, hint="Set csv.encoding to the file's encoding") from None
+        raise DataError(msg, url=url, line=where, hint=_encoding_hint(encoding)) from None
+
+
+def _encoding_hint(encoding: str) -> str:
+    order = ", with its byte order: utf-16-le or utf-16-be" if encoding == "utf-16" else ""
+    return f"Set csv.encoding to the file's encoding{order}"
 
 
 class LongRecordError(Exception):

@@ -7,6 +7,7 @@ none is. Streams without rules are checked one by one, and then read fast. What 
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.errors import DataError
+from singer_arrow.formats.cut_digits import noting_cuts, warn_of_cuts
 from singer_arrow.formats.json_values import check_years
 from singer_arrow.formats.jsonl_arrow import FAILED, NotPlainError, batch_of, from_raw
 from singer_arrow.formats.jsonl_enveloped import EnvelopedLines
@@ -35,6 +37,7 @@ from singer_arrow.singer.record_message import (
 from singer_arrow.singer.rules import Rules
 from singer_arrow.singer.sdk_validation import all_dates
 
+logger = logging.getLogger(__name__)
 _FEW = 64
 _TOO_DEEP = "its values are nested too deeply"
 _AROUND = {"type": pa.string(), "stream": pa.string(), "time_extracted": pa.string(), "version": pa.int64()}
@@ -81,6 +84,7 @@ class RecordParser:
         rules: Those of the SCHEMA; None if there are none for what it says.
         check: Checks a message, the exact way; raises BadRowError.
         checks_types: Whether `check` checks types too, so that the fast way must be as strict.
+        stream: Its name, for warnings.
         goes_on: Bad records are left out and told; only a line that is no RECORD message ends the reading.
     """
 
@@ -93,6 +97,7 @@ class RecordParser:
         check: Callable[[Message], None],
         checks_types: bool,
         goes_on: bool = False,
+        stream: str = "",
     ) -> None:
         self._schema, self._around, self._rules, self._check = schema, tuple(around), rules, check
         closed = rules is not None and rules.is_closed
@@ -107,9 +112,16 @@ class RecordParser:
         self._temporal = [(i, f) for i, f in enumerate(schema) if _holds_dates(f.type)]
         self._holds_json = any(is_json(f) for f in schema)
         self._is_wary, self._goes_on = rules is None, goes_on
+        self._stream, self._cut = stream, set[str]()
 
     def __call__(self, data: bytes, lines: int) -> Parsed:
         """The rows of so many whole lines, all with their ends."""
+        with noting_cuts() as cuts:
+            parsed = self._parsed(data, lines)
+        warn_of_cuts(logger, f"stream {self._stream!r}", cuts, self._cut)
+        return parsed
+
+    def _parsed(self, data: bytes, lines: int) -> Parsed:
         if not self._is_wary:
             try:
                 return self._fast(data, lines)

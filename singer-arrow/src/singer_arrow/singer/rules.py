@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from singer_arrow.formats.json_values import exact_number
 from singer_arrow.schema import is_json
 from singer_arrow.singer.sdk_validation import KEYWORDS, all_dates, date_format, is_valid, validator
 
@@ -220,7 +221,7 @@ def _json_rules(prop: Mapping[str, Any], asked: set[str], against: Any) -> tuple
 
     def holds(column: pa.Array) -> bool:
         texts = column.drop_null().unique().to_pylist()
-        return all(is_valid(json.loads(text, parse_float=Decimal), against) for text in texts)
+        return all(is_valid(json.loads(text, parse_float=exact_number), against) for text in texts)
 
     return (holds,)
 

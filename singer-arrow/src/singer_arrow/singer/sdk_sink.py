@@ -184,6 +184,7 @@ class LoadSink(BatchSink):
             check=self.check_message,
             checks_types=self.validate_schema,
             goes_on=self._sets_aside,
+            stream=self.stream_name,
         )
 
     @cached_property

@@ -1,0 +1,63 @@
+"""Digits of seconds for which a type has no place: they are cut off, and noted for one warning per file and column.
+
+Conversions run in threads and know neither their file nor, within a column, its name. So a reader opens a note around
+the conversions of a block, names each column before it converts it, and warns of what was noted.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from logging import Logger
+
+
+class _Note(threading.local):
+    column = ""
+    found: dict[str, str] | None = None
+
+
+_note = _Note()
+
+
+@contextmanager
+def noting_cuts() -> Iterator[dict[str, str]]:
+    """Collect, by column, the first value of which this thread cuts digits."""
+    before, found = _note.found, dict[str, str]()
+    _note.found = found
+    try:
+        yield found
+    finally:
+        _note.found = before
+
+
+def name_column(name: str) -> None:
+    """Name the column that is converted next in this thread."""
+    _note.column = name
+
+
+def note_cut(value: str) -> None:
+    """Note a value of which digits are cut."""
+    if _note.found is not None:
+        _note.found.setdefault(_note.column, value)
+
+
+def warn_of_cuts(log: Logger, where: object, cuts: Mapping[str, str], told: set[str]) -> None:
+    """Log a warning for each column that was not `told` yet.
+
+    Args:
+        log: Where to.
+        where: The file, or what else the values are of.
+        cuts: As `noting_cuts` gives them.
+        told: Columns with a warning, which grows.
+    """
+    for column, value in cuts.items():
+        if column not in told:
+            told.add(column)
+            log.warning(
+                "%s, column %r: digits beyond microseconds are cut off, first those of %r; only the types "
+                "timestamp[ns] and time[ns] keep them",
+                where,
+                column,
+                value,
+            )

@@ -1,0 +1,80 @@
+"""Headers that name a column twice, that are all there is, or that are perhaps none; and text in UTF-16."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from singer_arrow.errors import DataError
+from singer_arrow.formats import FORMATS, ReadOptions
+
+TEXT = "a,b\n1,é\n2,\U0001f600\n"
+ROWS = [{"a": 1, "b": "é"}, {"a": 2, "b": "\U0001f600"}]
+
+
+@pytest.mark.parametrize(
+    ("header", "names"),
+    [
+        ("a,a", ["a", "a_2"]),
+        ("a,b,a,a", ["a", "b", "a_2", "a_3"]),
+        ("a,a,a_2", ["a", "a_3", "a_2"]),
+        ("a_2,a,a", ["a_2", "a", "a_3"]),
+        ("a_2,a_2,a,a", ["a_2", "a_2_2", "a", "a_3"]),
+        (",a,", ["column_1", "a", "column_3"]),
+        ("column_2,,", ["column_2", "column_2_2", "column_3"]),
+    ],
+)
+def test_every_column_has_a_name_of_its_own(objects: Any, header: str, names: list[str]) -> None:
+    row = ",".join(str(n) for n in range(len(names)))
+    data = f"{header}\n{row}\n".encode()
+    assert objects.read(data, "a.csv").to_pylist() == [dict(zip(names, range(len(names)), strict=True))]
+
+
+def test_files_of_a_header_alone_have_no_rows(objects: Any) -> None:
+    for data in (b"a,b", b"a,b\n", b"a,b\r\n", b"\xef\xbb\xbfa,b\n"):
+        assert objects.infer(data, "a.csv") == pa.schema([("a", pa.null()), ("b", pa.null())])
+        assert objects.read(data, "a.csv", pa.schema([("a", pa.int64())])).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "is_header"),
+    [("a,b", True), ("a,", True), ("1,b", False), ("x,2024-02-29", False), ("x,1e5", False), ("true,x", False)],
+)
+def test_a_header_is_recognised(objects: Any, first: str, *, is_header: bool) -> None:
+    data = f"{first}\n".encode() + b"2,y\n" * 3
+    table = objects.read(data, "a.csv", header="auto")
+    assert table.num_rows == 3 + (not is_header)
+    assert (table.column_names == ["column_1", "column_2"]) != is_header
+    assert objects.read(data, "a.csv", header=is_header).equals(table)
+
+
+def test_the_places_of_a_file_with_a_recognised_header(objects: Any) -> None:
+    data = b"1,x\n" * 100
+    schema = objects.infer(data, "a.csv", header="auto")
+    read = FORMATS["csv"].read(objects.reader(data, "a.csv"), schema, ReadOptions(header="auto", block_bytes=40))
+    assert sum(batch.num_rows for batch in read) == 100
+
+
+@pytest.mark.parametrize("mark", [True, False])
+@pytest.mark.parametrize("order", ["le", "be"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "own", "other"])
+def test_utf_16_is_read_with_and_without_a_mark(objects: Any, order: str, encoding: str, *, mark: bool) -> None:
+    if encoding == "other" and not mark:
+        pytest.skip("nothing tells that the setting is wrong")
+    told = {"own": f"utf-16-{order}", "other": f"utf-16-{'be' if order == 'le' else 'le'}"}.get(encoding, encoding)
+    data = (("\ufeff" if mark else "") + TEXT).encode(f"utf-16-{order}")
+    for block in (8, 4 << 20):
+        assert objects.read(data, "a.csv", encoding=told, block_bytes=block).to_pylist() == ROWS
+
+
+def test_json_in_utf_16_needs_no_mark(objects: Any) -> None:
+    assert objects.read('{"a":"é"}\n'.encode("utf-16-le"), "a.jsonl").to_pylist() == [{"a": "é"}]
+
+
+def test_the_byte_order_of_other_texts_has_to_be_set(objects: Any) -> None:
+    data = "é,é\n1,2\n".encode("utf-16-le").replace(b"\xe9\x00", b"\xe9\x03")
+    with pytest.raises(DataError, match="with its byte order: utf-16-le or utf-16-be"):
+        objects.read(data, "a.csv", encoding="utf-16")
+    assert objects.read(data, "a.csv", encoding="utf-16-le").num_rows == 1
