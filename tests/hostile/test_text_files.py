@@ -1,0 +1,138 @@
+"""CSV and JSON by writers of other makers: the same values in every kind of message."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tap_runs import MESSAGES, sent
+from typed_values import TEXTS, fields, optional, plain, without_json
+
+MOST_ROWS = 12
+CELLS: dict[pa.DataType, tuple[st.SearchStrategy[Any], Callable[[Any], str]]] = {
+    pa.int64(): (st.integers(-(2**63), 2**63 - 1), str),
+    pa.float64(): (st.floats(allow_nan=False, allow_infinity=False).filter(lambda x: "." in repr(x)), repr),
+    pa.bool_(): (st.booleans(), lambda value: "true" if value else "false"),
+    pa.date32(): (st.dates(date(1, 1, 1)), date.isoformat),
+    pa.timestamp("us", "UTC"): (
+        st.datetimes(datetime(1, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001 - the strategy adds the zone
+        lambda value: value.isoformat(),
+    ),
+    pa.string(): (TEXTS.map(lambda text: f"x{text}"), str),
+}
+"""Values of a column, and how a CSV file has them."""
+
+
+@st.composite
+def csv_files(draw: st.DrawFn) -> tuple[pa.Table, bytes, dict[str, Any]]:
+    """A table, and the CSV file that Python's writer makes of it in any dialect, with the settings to read it."""
+    kinds = st.sampled_from(list(CELLS))
+    named = draw(fields(kinds))
+    schema = pa.schema([pa.field("number", pa.int64()), *(f for f in named if f.name.casefold() != "number")])
+    rows = draw(st.integers(1, MOST_ROWS))
+    columns: list[list[Any]] = [list(range(rows))]  # a line with nothing in it is no row
+    for field in list(schema)[1:]:
+        values, _ = CELLS[field.type]
+        first = draw(values)  # a column without any value has no type
+        columns.append([first, *draw(st.lists(st.one_of(st.none(), values), min_size=rows - 1, max_size=rows - 1))])
+    delimiter = draw(st.sampled_from([",", ";", "\t", "|"]))
+    out = io.StringIO(newline="")
+    writer = csv.writer(
+        out,
+        delimiter=delimiter,
+        quoting=draw(st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_NOTNULL, csv.QUOTE_STRINGS])),
+        lineterminator=draw(st.sampled_from(["\n", "\r\n"])),
+    )
+    writer.writerow(schema.names)
+    texts = [[None if v is None else CELLS[f.type][1](v) for v in c] for f, c in zip(schema, columns, strict=True)]
+    writer.writerows(zip(*texts, strict=True))
+    encoding = draw(st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]))
+    table = pa.table([pa.array(c, f.type) for f, c in zip(schema, columns, strict=True)], schema)
+    return table, out.getvalue().encode(encoding), {"csv": {"delimiter": delimiter}}
+
+
+@pytest.mark.parametrize("messages", MESSAGES)
+@given(file=csv_files())
+def test_csv_files_arrive(messages: str, file: tuple[pa.Table, bytes, dict[str, Any]]) -> None:
+    table, content, settings = file
+    found = sent(content, "a.csv", messages, **settings).columns(table.schema)
+    assert found == {name: plain(table[name]) for name in table.column_names}
+
+
+JSON_TYPES = st.recursive(
+    st.sampled_from([pa.int64(), pa.float64(), pa.bool_(), pa.string()]),
+    lambda inner: st.one_of(inner.map(pa.list_), fields(inner, most=3).map(pa.struct)),
+    max_leaves=4,
+)
+
+
+@st.composite
+def json_files(draw: st.DrawFn) -> tuple[pa.Table, bytes, str]:
+    """A table, and the JSON file that Python's writer makes of it, with its name."""
+    named = draw(fields(JSON_TYPES))
+    schema = pa.schema([pa.field("number", pa.int64()), *(f for f in named if f.name.casefold() != "number")])
+    rows = draw(st.integers(1, MOST_ROWS))
+    drawn = (draw(st.lists(optional(f.type), min_size=rows, max_size=rows)) for f in list(schema)[1:])
+    columns = [list(range(rows)), *drawn]
+    table = pa.table([pa.array(c, f.type) for f, c in zip(schema, columns, strict=True)], schema)
+    records = [_finite(row) for row in table.to_pylist()]
+    if draw(st.booleans()):
+        records = [{k: v for k, v in row.items() if v is not None} for row in records]
+    options: dict[str, Any] = draw(
+        st.fixed_dictionaries(
+            {
+                "ensure_ascii": st.booleans(),
+                "sort_keys": st.booleans(),
+                "separators": st.sampled_from([(",", ":"), (", ", ": "), (" , ", " : ")]),
+            }
+        )
+    )
+    if draw(st.booleans()):
+        return table, json.dumps(records, indent=draw(st.sampled_from([None, 2])), **options).encode(), "a.json"
+    end = draw(st.sampled_from(["\n", "\r\n", "\n\n"]))
+    return table, "".join(json.dumps(row, **options) + end for row in records).encode(), "a.jsonl"
+
+
+@pytest.mark.parametrize("messages", MESSAGES)
+@given(file=json_files())
+def test_json_files_arrive(messages: str, file: tuple[pa.Table, bytes, str]) -> None:
+    table, content, name = file
+    found = sent(content, name, messages).columns(table.schema)
+    for column in table.column_names:
+        wanted = without_json(plain(table[column]))
+        sent_values = found.get(column, [None] * table.num_rows)
+        parsed = [_parsed(value, table.schema.field(column).type) for value in sent_values]
+        assert _dense(parsed) == _dense(wanted), column
+
+
+def _parsed(value: Any, t: pa.DataType) -> Any:
+    """A value whose members without a type arrived as JSON text."""
+    if pa.types.is_nested(t) and isinstance(value, str):
+        value = json.loads(value)
+    if isinstance(value, list):
+        return [_parsed(v, t.value_type) for v in value]
+    return {f.name: _parsed(value.get(f.name), f.type) for f in t} if isinstance(value, dict) else value
+
+
+def _finite(value: Any) -> Any:
+    """A value as JSON has it: without infinities."""
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_finite(v) for v in value]
+    return value if not isinstance(value, float) or value - value == 0 else None
+
+
+def _dense(value: Any) -> Any:
+    """A value without what is null in objects; an object that has nothing else is null too."""
+    if isinstance(value, dict):
+        return {k: d for k, v in value.items() if (d := _dense(v)) is not None} or None
+    return [_dense(v) for v in value] if isinstance(value, list) else value
