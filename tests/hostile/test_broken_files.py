@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from file_bytes import avro, ipc, orc, parquet
 from forked_tap import LONGEST_S, ForkedTap, forked_tap
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc as pa_orc
 from workbooks import xlsx
@@ -102,6 +102,7 @@ def tap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedTap]:
 
 
 @pytest.mark.parametrize("name", FILES)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(data=st.data())
 def test_a_broken_file_is_read_or_named(
     tap: ForkedTap, tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject

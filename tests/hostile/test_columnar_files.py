@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import io
+import tempfile
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import fastavro
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 from tap_runs import MESSAGES, sent
@@ -53,6 +57,18 @@ def polars_parquet(table: pa.Table, data: st.DataObject) -> bytes:
     return out.getvalue()
 
 
+def duckdb_parquet(table: pa.Table, data: st.DataObject) -> bytes:
+    """Parquet by DuckDB."""
+    codec = data.draw(st.sampled_from(["uncompressed", "snappy", "zstd", "gzip", "brotli", "lz4_raw"]))
+    version = data.draw(st.sampled_from(["V1", "V2"]))
+    with tempfile.TemporaryDirectory() as folder:
+        connection = _duckdb()
+        connection.register("rows", table)
+        options = f"FORMAT parquet, COMPRESSION {codec}, PARQUET_VERSION {version}"
+        connection.execute(f"COPY rows TO '{folder}/a.parquet' ({options})")
+        return Path(folder, "a.parquet").read_bytes()
+
+
 def arrow(table: pa.Table, data: st.DataObject) -> bytes:
     """Arrow IPC by pyarrow, as a file or a stream."""
     out = io.BytesIO()
@@ -88,6 +104,11 @@ def avro(table: pa.Table, data: st.DataObject) -> bytes:
     return out.getvalue()
 
 
+@cache
+def _duckdb() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(config={"threads": 1})
+
+
 def _is_for_polars(t: pa.DataType) -> bool:
     """Whether polars keeps all values of a type: it has no maps, and no seconds."""
     if pa.types.is_map(t) or pa.types.is_decimal256(t) or pa.types.is_fixed_size_binary(t):
@@ -97,6 +118,16 @@ def _is_for_polars(t: pa.DataType) -> bool:
     if pa.types.is_temporal(t):
         return not pa.types.is_duration(t) and not pa.types.is_time(t) and getattr(t, "unit", "us") != "s"
     return all(_is_for_polars(t.field(n).type) for n in range(t.num_fields))
+
+
+_NOT_IN_DUCKDB = (pa.types.is_duration, pa.types.is_decimal256, pa.types.is_fixed_size_binary, pa.types.is_time)
+
+
+def _is_for_duckdb(t: pa.DataType) -> bool:
+    """Whether DuckDB keeps all values of a type: it has times of microseconds, and timestamps of some years only."""
+    if any(is_other(t) for is_other in _NOT_IN_DUCKDB):
+        return False
+    return all(_is_for_duckdb(t.field(n).type) for n in range(t.num_fields))
 
 
 _NOT_IN_ORC = (pa.types.is_unsigned_integer, pa.types.is_time, pa.types.is_duration, pa.types.is_decimal256)
@@ -115,6 +146,7 @@ def _is_for_orc(t: pa.DataType) -> bool:
 WRITERS: dict[str, tuple[Write, str, st.SearchStrategy[pa.DataType]]] = {
     "parquet": (parquet, "parquet", nested(FLAT)),
     "polars-parquet": (polars_parquet, "parquet", nested(FLAT).filter(_is_for_polars)),
+    "duckdb-parquet": (duckdb_parquet, "parquet", nested(FLAT.filter(_is_for_duckdb))),
     "arrow": (arrow, "arrow", nested(FLAT)),
     "polars-arrow": (polars_arrow, "arrow", nested(FLAT).filter(_is_for_polars)),
     "orc": (orc_file, "orc", nested(FLAT.filter(_is_for_orc))),
@@ -123,6 +155,7 @@ WRITERS: dict[str, tuple[Write, str, st.SearchStrategy[pa.DataType]]] = {
 
 @pytest.mark.parametrize("messages", MESSAGES)
 @pytest.mark.parametrize("writer", WRITERS)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(data=st.data())
 def test_all_values_arrive(writer: str, messages: str, data: st.DataObject) -> None:
     write, kind, types = WRITERS[writer]

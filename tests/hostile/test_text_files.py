@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime
 from typing import Any
 
+import openpyxl
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -136,3 +137,37 @@ def _dense(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: d for k, v in value.items() if (d := _dense(v)) is not None} or None
     return [_dense(v) for v in value] if isinstance(value, list) else value
+
+
+@st.composite
+def workbooks(draw: st.DrawFn) -> tuple[pa.Table, bytes]:
+    """A table, and the workbook that openpyxl makes of it: numbers of Excel have 15 digits, its times milliseconds."""
+    kinds = {
+        pa.int64(): st.integers(-(10**14), 10**14),
+        pa.bool_(): st.booleans(),
+        pa.date32(): st.dates(date(1900, 3, 1)),
+        pa.string(): st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20).map(lambda text: f"x{text}"),
+    }
+    named = draw(fields(st.sampled_from(list(kinds))))
+    schema = pa.schema([pa.field("number", pa.int64()), *(f for f in named if f.name.casefold() != "number")])
+    rows = draw(st.integers(1, MOST_ROWS))
+    columns: list[list[Any]] = [list(range(rows))]
+    for field in list(schema)[1:]:
+        values = kinds[field.type]
+        more = draw(st.lists(st.one_of(st.none(), values), min_size=rows - 1, max_size=rows - 1))
+        columns.append([draw(values), *more])
+    book = openpyxl.Workbook(write_only=draw(st.booleans()))
+    sheet = book.create_sheet() if book.write_only else book.active
+    for row in [schema.names, *zip(*columns, strict=True)]:
+        sheet.append([openpyxl.cell.WriteOnlyCell(sheet, v) if book.write_only else v for v in row])
+    out = io.BytesIO()
+    book.save(out)
+    return pa.table([pa.array(c, f.type) for f, c in zip(schema, columns, strict=True)], schema), out.getvalue()
+
+
+@pytest.mark.parametrize("messages", MESSAGES)
+@given(file=workbooks())
+def test_workbooks_arrive(messages: str, file: tuple[pa.Table, bytes]) -> None:
+    table, content = file
+    found = sent(content, "a.xlsx", messages).columns(table.schema)
+    assert found == {name: plain(table[name]) for name in table.column_names}
