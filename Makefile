@@ -1,7 +1,7 @@
 # Every target works on a fresh machine that has Python >= 3.11 and make: uv is installed into .uv if it is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test floors faults soak lint format bench docs build clean
+.PHONY: help setup demo test floors faults soak lint format bench interoperation docs build clean
 
 # Behind a proxy with a certificate of its own, the system's certificates are the right ones.
 export UV_SYSTEM_CERTS ?= 1
@@ -14,7 +14,7 @@ MINUTES ?= 30
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 
 help:  ## Show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 .uv/bin/uv:
 	@echo "Installing uv into .uv"
@@ -50,6 +50,9 @@ format: setup  ## Format the code
 
 bench: setup  ## Side-by-side benchmarks; CASES="name name" chooses
 	@$(RUN) python -m benchmarks $(CASES)
+
+interoperation: setup  ## Public taps into both targets, the tap into public targets; writes docs/interoperation.md
+	@PYTHONPATH=tests/programs:. $(RUN) python -m interoperation $(ARGS)
 
 docs: setup  ## Write what is written from the code: settings, plugins, SQL, types; figures from the benchmarks
 	@$(RUN) python docs/settings_tables.py && $(RUN) python docs/meltano_plugins.py && $(RUN) python docs/redshift_sql.py && $(RUN) python docs/type_tables.py && $(RUN) python -m benchmarks.page

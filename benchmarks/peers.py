@@ -57,13 +57,22 @@ class Installed:
     title: str
 
 
-def install(name: str, folder: Path, say: Callable[[str], None], *, pins: Path = PINS) -> Installed:
+def install(
+    name: str, folder: Path, say: Callable[[str], None], *, pins: Path = PINS, peers: Mapping[str, Peer] | None = None
+) -> Installed:
     """The environment of a peer below a folder, made if it is not there.
+
+    Args:
+        name: one of the peers.
+        folder: holds the environments.
+        say: takes a line about what is installed.
+        pins: the folder with the pins of each peer.
+        peers: what can be installed; `PEERS` by default.
 
     Raises:
         BenchmarkError: it cannot be installed; one line that says why.
     """
-    peer = PEERS[name]
+    peer = (PEERS if peers is None else peers)[name]
     requirements = pins / f"{name}.txt"
     key = hashlib.sha256(requirements.read_bytes() + peer.python.encode()).hexdigest()[:12]
     made = folder / f"{name}-{key}"

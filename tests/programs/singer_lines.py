@@ -107,12 +107,12 @@ class Batches:
 
 
 def load(
-    messages: Iterable[Message],
+    messages: Iterable[Message] | str,
     config: dict[str, Any],
     target: type[LoadTarget] = TargetBigQuery,
     on_state: Callable[[Message], None] = lambda _: None,
 ) -> LoadTarget:
-    """Run a target in this process, as its executable does; each STATE is heard of before it leaves."""
+    """Run a target in this process, as its executable does; a text is its input as it is."""
     running = target(config=dict(config))
     emit = running._emit_state
 
@@ -122,7 +122,7 @@ def load(
 
     running._emit_state = emit_heard  # type: ignore[method-assign]
     try:
-        running.listen(io.StringIO(lines(messages)))
+        running.listen(io.StringIO(messages if isinstance(messages, str) else lines(messages)))
     except BaseException as error:
         running.abandon(error)
         raise

@@ -42,7 +42,11 @@ class Warehouse(abc.ABC):
         self.config = config | {"default_target_schema": schema}
 
     def load(
-        self, messages: Iterable[Message], *, on_state: Callable[[Message], None] = lambda _: None, **settings: Any
+        self,
+        messages: Iterable[Message] | str,
+        *,
+        on_state: Callable[[Message], None] = lambda _: None,
+        **settings: Any,
     ) -> LoadTarget:
         """Run the target in this process; each STATE is heard of before it leaves."""
         return load(messages, self.config | settings, self.target, on_state)

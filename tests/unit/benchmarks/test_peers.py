@@ -48,6 +48,15 @@ def test_a_peer_is_installed_once_and_runs(pins: Path, tmp_path: Path) -> None:
     assert len(list((tmp_path / "peers").iterdir())) == 1
 
 
+def test_other_tools_are_installed_in_the_same_way(pins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = {"tiny": peers.PEERS["tiny"]}
+    monkeypatch.setattr(peers, "PEERS", {})
+
+    installed = peers.install("tiny", tmp_path / "others", lambda _: None, pins=pins, peers=other)
+
+    assert (installed.bin / "tiny").exists()
+
+
 def test_a_peer_that_cannot_be_installed_is_one_line_and_leaves_nothing(pins: Path, tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError, match=r"^nowhere cannot be installed: .*no-such-peer") as raised:
         peers.install("nowhere", tmp_path / "peers", lambda _: None, pins=pins)

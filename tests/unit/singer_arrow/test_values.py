@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -222,3 +223,20 @@ def test_a_timestamp_at_midnight_is_a_date() -> None:
     assert from_text(texts, pa.date32()).to_pylist() == [date(2024, 1, 1), date(2024, 1, 2), None]
     with pytest.raises(BadValueError, match="'2024-01-01T00:00:01Z' is not a date"):
         from_text(pa.array(["2024-01-01T00:00:01Z"]), pa.date32())
+
+
+def test_uuids_are_texts_in_their_usual_form() -> None:
+    texts = ["00112233-4455-6677-8899-aabbccddeeff", None, "ffffffff-ffff-ffff-ffff-ffffffffffff"]
+    column = pa.array([text and UUID(text).bytes for text in texts], pa.uuid())
+
+    assert fit(column, pa.field("c", pa.string())).to_pylist() == texts
+    assert fit(column.slice(1), pa.field("c", pa.large_string())).to_pylist() == texts[1:]
+    lists = pa.ListArray.from_arrays([0, 2, 3], column)
+    assert fit(lists, pa.field("c", pa.list_(pa.string()))).to_pylist() == [texts[:2], texts[2:]]
+
+
+@pytest.mark.parametrize("t", [pa.binary(), pa.binary(2), pa.large_binary()], ids=str)
+def test_bytes_are_text_where_they_are_utf8(t: pa.DataType) -> None:
+    assert fit(pa.array(["é".encode(), None], t), pa.field("c", pa.string())).to_pylist() == ["é", None]
+    with pytest.raises(BadValueError, match=r"b'\\x00\\xff' is not text"):
+        fit(pa.array([b"\x00\xff"], t), pa.field("c", pa.string()))

@@ -1,14 +1,16 @@
 """A column as a file has it -> a column as a schema wants it, exactly: what would lose something is refused. Pure.
 
 Names decide within structs too: a part that is missing is null, one that is not wanted is left out. Timestamps without
-a zone are in UTC. Where the schema wants text, other kinds give the text that JSON would hold. Integers and decimals
-become floats only where that keeps their digits; other floats are rounded. Nulls fit every type.
+a zone are in UTC. Where the schema wants text, bytes have to be UTF-8, UUIDs give their usual form, and other kinds the
+text that JSON would hold. Integers and decimals become floats only where that keeps their digits; other floats are
+rounded. Nulls fit every type.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -78,6 +80,8 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
         return column
     if is_variant(source) or is_wkb(source):
         return _of_extension(column, field)
+    if _is_text(target) and not is_json(field) and _is_uuid(source):
+        return _uuid_texts(column).cast(target)
     if (stored := plain(column)) is not column:
         return convert(stored, field)
     if column.null_count == len(column):
@@ -89,7 +93,7 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
     if is_json(field):
         return as_json(column.cast(pa.string())) if _is_text(source) else _to_text(column, target)
     if _is_text(target):
-        return _to_text(column, target)
+        return _to_text(column.cast(pa.binary()) if pt.is_fixed_size_binary(source) else column, target)
     if _is_text(source):
         return from_text(column.cast(pa.string()), target)
     if pt.is_struct(target) and pt.is_struct(source):
@@ -204,6 +208,16 @@ def _to_text(column: pa.Array, target: pa.DataType) -> pa.Array:
         return pc.if_else(pc.is_valid(column), json_texts(column, pa.field("", source)), None).cast(target)
     text = texts_of_decimals(column) if pt.is_decimal(source) else column.cast(pa.string())
     return text.cast(target)
+
+
+def _is_uuid(t: pa.DataType) -> bool:
+    return isinstance(t, pa.BaseExtensionType) and t.extension_name == "arrow.uuid"
+
+
+def _uuid_texts(column: pa.ExtensionArray) -> pa.Array:
+    """The UUIDs as RFC 9562 writes them."""
+    values = column.storage.cast(pa.binary()).to_pylist()
+    return pa.array([None if value is None else str(UUID(bytes=value)) for value in values], pa.string())
 
 
 def _first_bad(column: pa.Array, field: pa.Field) -> int:

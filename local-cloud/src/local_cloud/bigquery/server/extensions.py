@@ -10,7 +10,7 @@ NAMES = ("icu", "httpfs", "spatial")
 
 def lay_out(home: Path) -> None:
     """Link every extension under `home`/.duckdb, so that none is downloaded."""
-    row = duckdb.sql("PRAGMA platform").fetchone()
+    row = duckdb.connect().execute("PRAGMA platform").fetchone()
     assert row is not None
     version = f"v{duckdb.__version__}"
     directory = home / ".duckdb" / "extensions" / version / row[0]

@@ -1,0 +1,64 @@
+"""What public taps wrote, kept as captures, arrives in both warehouses as their sources hold it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from interoperation import page
+from interoperation.captures import Capture, captures
+from interoperation.loading import REFUSED, SAME
+from interoperation.values import differences
+from warehouses import Warehouse
+
+from singer_arrow.errors import SingerArrowError
+
+NOT_YET = {
+    "meltanolabs-tap-postgres-record": "times with an offset are refused",
+    "pipelinewise-tap-postgres-record": "exclusiveMaximum of draft 4 is refused",
+}
+NOT_AS_ITS_SCHEMA = "meltanolabs-tap-postgres-batch-parquet"
+"""Has a column of bytes that its SCHEMA calls a string, and bytes in it that are no text."""
+
+
+def parameters() -> list[object]:
+    """Each capture; those that cannot be loaded yet are expected to fail."""
+    marks = {name: pytest.mark.xfail(reason=why, strict=True) for name, why in NOT_YET.items()}
+    return [pytest.param(c, id=c.name, marks=marks.get(c.name, ())) for c in captures()]
+
+
+def load(capture: Capture, warehouse: Warehouse, folder: Path) -> str:
+    """Return how a capture arrives, as the page has it."""
+    try:
+        warehouse.load(capture.messages(folder).decode())
+    except SingerArrowError as error:
+        return f"{REFUSED}{error}"
+    found = warehouse.run(f"SELECT * FROM {warehouse.quoted(capture.facts.table)}")
+    return differences(capture.expected(), found, capture.facts.key) or SAME
+
+
+@pytest.mark.parametrize("capture", parameters())
+def test_arrives(capture: Capture, warehouse: Warehouse, tmp_path: Path) -> None:
+    result = load(capture, warehouse, tmp_path)
+
+    if capture.name == NOT_AS_ITS_SCHEMA:
+        assert result.startswith(REFUSED)
+        assert "column 'raw': b'\\x00\\xff' is not text" in result
+    else:
+        assert result == SAME
+    if capture.name not in NOT_YET:
+        on_page = page.read_found()["taps"][capture.name][warehouse.name]
+        assert on_page.partition(":")[0] == result.partition(":")[0], "run `make interoperation` again"
+
+
+def test_the_page_has_what_was_found() -> None:
+    assert page.PAGE.read_text() == page.text(), "run `make interoperation` again"
+
+
+def test_there_are_enough() -> None:
+    found = page.read_found()
+    taps = {capture.facts.tap for capture in captures()}
+    assert len(taps) >= 12
+    assert set(found["taps"]) == {capture.name for capture in captures()}
+    same = [name for name, kinds in found["targets"].items() if set(kinds.values()) == {SAME}]
+    assert len(same) >= 6

@@ -1,0 +1,108 @@
+"""docs/interoperation.md: which public taps and targets were run, and what was found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from interoperation import environments
+from interoperation.captures import Capture, captures
+from interoperation.loading import SAME
+from interoperation.targets import TARGETS
+from interoperation.things import THINGS
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "interoperation.md"
+FOUND = ROOT / "tests" / "integration" / "captures" / "found.json"
+"""What the last run found: by capture and warehouse, and by target and kind of messages."""
+
+LEFT_OUT: Mapping[str, str] = {
+    "tap-postgres 0.2.1": "needs psycopg2 2.7.4, which compiles on no current Python",
+    "target-parquet 0.0.1": "needs pandas 0.24.2, whose metadata installers refuse",
+    "target-universal-file 0.0.1": "fails on any date (`Object of type date is not JSON serializable`) and on Parquet",
+}
+"""Public taps and targets that were tried and cannot be run, with the reason."""
+
+_TEXT = """# Interoperation
+
+Written by `make interoperation`, which installs public taps and targets, each in an environment of its own with pinned
+versions, runs them on the local cloud, and compares values. `make test` loads what the taps wrote, which is kept below
+`tests/integration/captures`, into both warehouses again and compares this page with what it finds.
+
+All sources hold the same {rows} rows: texts with quotes, commas, line breaks and characters beyond ASCII, decimals,
+64-bit integers, floats, booleans, dates, times with microseconds, and nulls. PostgreSQL also has `numeric(38,10)`,
+times of the day, JSON, arrays, bytes and UUIDs; files of JSON also have lists and objects. "{same}" means that each
+value that the tap gives is in the table: decimals and integers exactly, floats as the same float, timestamps as the
+same moment.
+
+## Public taps into target-bigquery and target-redshift
+
+{taps}
+
+Column names are in lower case in Redshift, and a list that is null is an empty one in BigQuery. The columns that taps
+add are loaded and not compared.
+
+## tap-s3-files into public targets
+
+{targets}
+
+Decimals are compared exactly in meltanolabs-target-postgres and target-jsonl, and as floats in the others, which keep
+no decimals.
+
+## Tried and left out
+
+{left_out}
+"""
+
+
+def text() -> str:
+    """Return the page."""
+    found = read_found()
+    return _TEXT.format(
+        rows=len(THINGS),
+        same=SAME,
+        taps=_table(
+            ("tap", "version", "made with", "messages", "rows", "target-bigquery", "target-redshift", "notes"),
+            (_of_capture(capture, found["taps"].get(capture.name, {})) for capture in captures()),
+        ),
+        targets=_table(
+            ("target", "version", "made with", "messages", "rows", "result", "notes"),
+            (
+                _of_target(name, kind, result)
+                for name, kinds in found["targets"].items()
+                for kind, result in kinds.items()
+            ),
+        ),
+        left_out="\n".join(f"- {name}: {why}." for name, why in LEFT_OUT.items()),
+    )
+
+
+def _of_capture(capture: Capture, results: Mapping[str, str]) -> Sequence[str]:
+    facts = capture.facts
+    # What one can do about a refusal is left out.
+    arrived = (results.get(name, "not run").partition(". ")[0] for name in ("bigquery", "redshift"))
+    return (facts.tap, facts.version, facts.library, facts.kind, str(facts.rows), *arrived, facts.note)
+
+
+def _of_target(name: str, kind: str, result: str) -> Sequence[str]:
+    version = environments.versions(name)[TARGETS[name].peer.package]
+    note = TARGETS[name].note
+    return (name, version, environments.library(name), kind, str(len(THINGS)), result, note)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |" for line in lines)
+
+
+def read_found() -> dict[str, Any]:
+    """Return what the last run found."""
+    return json.loads(FOUND.read_text()) if FOUND.exists() else {"taps": {}, "targets": {}}
+
+
+def write_found(found: Mapping[str, Any]) -> None:
+    """Keep what was found, and write the page."""
+    FOUND.write_text(json.dumps(found, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+    PAGE.write_text(text())
