@@ -13,18 +13,13 @@ from warehouses import Warehouse
 
 from singer_arrow.errors import SingerArrowError
 
-NOT_YET = {
-    "meltanolabs-tap-postgres-record": "times with an offset are refused",
-    "pipelinewise-tap-postgres-record": "exclusiveMaximum of draft 4 is refused",
-}
 NOT_AS_ITS_SCHEMA = "meltanolabs-tap-postgres-batch-parquet"
 """Has a column of bytes that its SCHEMA calls a string, and bytes in it that are no text."""
 
 
 def parameters() -> list[object]:
-    """Each capture; those that cannot be loaded yet are expected to fail."""
-    marks = {name: pytest.mark.xfail(reason=why, strict=True) for name, why in NOT_YET.items()}
-    return [pytest.param(c, id=c.name, marks=marks.get(c.name, ())) for c in captures()]
+    """Each capture."""
+    return [pytest.param(c, id=c.name) for c in captures()]
 
 
 def load(capture: Capture, warehouse: Warehouse, folder: Path) -> str:
@@ -46,9 +41,8 @@ def test_arrives(capture: Capture, warehouse: Warehouse, tmp_path: Path) -> None
         assert "column 'raw': b'\\x00\\xff' is not text" in result
     else:
         assert result == SAME
-    if capture.name not in NOT_YET:
-        on_page = page.read_found()["taps"][capture.name][warehouse.name]
-        assert on_page.partition(":")[0] == result.partition(":")[0], "run `make interoperation` again"
+    on_page = page.read_found()["taps"][capture.name][warehouse.name]
+    assert on_page.partition(":")[0] == result.partition(":")[0], "run `make interoperation` again"
 
 
 def test_the_page_has_what_was_found() -> None:

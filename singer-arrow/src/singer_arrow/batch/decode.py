@@ -47,7 +47,7 @@ def read_file(
         return
     reader = ObjectReader(storage, Url.parse(url))
     try:
-        options = ReadOptions(loose_text=True, on_bad_row="fail" if on_skip is None else "skip")
+        options = ReadOptions(loose_text=True, rounds_decimals=True, on_bad_row="fail" if on_skip is None else "skip")
         yield from FORMATS[format].read(reader, schema, options, Course(on_skip=on_skip))
     except EmptyObjectError:
         if format == "parquet":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+from pyarrow import types as pt
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats.bad_rows import Fitting, settle
@@ -56,7 +57,7 @@ def fit_batch(
         field = schema.field(name)
         try:
             fitted[name] = (
-                fit_read(batch.column(at[0]), field, in_json=options.in_json)
+                fit_read(_given(batch.column(at[0]), field, options), field, in_json=options.in_json)
                 if at
                 else pa.nulls(batch.num_rows, field.type)
             )
@@ -64,3 +65,20 @@ def fit_batch(
             held = name in holders(options.left_out)  # of which the error would tell what is left out
             bad[name] = fitting.refusal(name, error.row) if held else fitting.error(str(error), name, row=error.row)
     return settle(fitting, fitted, bad) if bad or options.rescues else fitting.made(batch.num_rows, fitted)
+
+
+def _given(column: pa.Array, field: pa.Field, options: ReadOptions) -> pa.Array:
+    """The column, with floats in place of decimals if a SCHEMA asks for floats and may be rounded to."""
+    t = _floats_for(column.type, field.type) if options.rounds_decimals else column.type
+    return column if t == column.type else column.cast(t)
+
+
+def _floats_for(source: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    if pt.is_decimal(source) and pt.is_floating(wanted):
+        return wanted
+    if pt.is_struct(source) and pt.is_struct(wanted):
+        names = {f.name: f.type for f in wanted}
+        return pa.struct([f.with_type(_floats_for(f.type, names.get(f.name, f.type))) for f in source])
+    if pt.is_list(source) and pt.is_list(wanted):
+        return pa.list_(source.value_field.with_type(_floats_for(source.value_type, wanted.value_type)))
+    return source

@@ -61,6 +61,8 @@ class ReadOptions:
         sheet: Of a workbook: a name, or a number from 1; by default the first.
         loose_text: Numbers, booleans, arrays and objects of JSON are taken as their JSON text where the schema says
             text, as for a schema that allows several kinds; else they are an error.
+        rounds_decimals: Decimals of files of columns become floats where the schema says floats, as a SCHEMA does that
+            says no more than number; else only those whose digits a float keeps.
         on_bad_row: What happens to a row that cannot be read, or that holds a value which does not fit its column:
             `fail` raises DataError, `skip` leaves it out, `rescue` keeps the row with what does not fit in `RESCUED`.
         on_drift: What happens to columns that the schema lacks and to files whose columns are of other types: `ignore`
@@ -96,6 +98,7 @@ class ReadOptions:
     fixed_width: tuple[FixedColumn, ...] = ()
     sheet: str | int | None = None
     loose_text: bool = False
+    rounds_decimals: bool = False
     on_bad_row: str = "fail"
     on_drift: str = "ignore"
     known: frozenset[str] | None = None
