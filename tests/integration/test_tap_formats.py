@@ -285,7 +285,7 @@ def test_a_quote_that_never_closes(source: Source) -> None:
 
 def test_columns_of_one_name(source: Source) -> None:
     source.put("in/a.csv", b"id,name,id\n1,a,2\n")
-    assert "in/a.csv, line 1: the header names the column 'id' twice" in source.error()
+    assert source.records() == [{"id": 1, "name": "a", "id_2": 2}]
     source.s3.delete_object(Bucket=source.bucket, Key="in/a.csv")
     out = io.BytesIO()
     pq.write_table(pa.table([[1], [2]], names=["id", "id"]), out)

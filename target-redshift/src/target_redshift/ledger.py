@@ -16,6 +16,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -88,9 +89,19 @@ class StreamLedger:
         Raises:
             LoadError: The ledger was dropped during this run.
         """
+        with self._present():
+            session.execute(sql.lock(self._quoted), what=f"Locking {self.client.path(LEDGER)}")
+
+    @contextmanager
+    def _present(self) -> Iterator[None]:
+        """Report the ledger as dropped where a statement does not find it.
+
+        Raises:
+            LoadError: The ledger was dropped during this run.
+        """
         path = self.client.path(LEDGER)
         try:
-            session.execute(sql.lock(self._quoted), what=f"Locking {path}")
+            yield
         except NotFoundError as error:
             msg = (
                 f"{error}. The ledger was dropped during this run, so it is not known any more which batches table "
@@ -103,11 +114,9 @@ class StreamLedger:
         """Which of the batches are loaded, and when; what is known to a transaction that has the lock is certain."""
         found: dict[str, datetime] = {}
         for ids in _chunks(batches):
-            answer = session.execute(
-                sql.ledger_entries_of(self._quoted, len(ids)),
-                [self.stream, *ids],
-                what=f"Reading {self.client.path(LEDGER)}",
-            )
+            text, what = sql.ledger_entries_of(self._quoted, len(ids)), f"Reading {self.client.path(LEDGER)}"
+            with self._present():
+                answer = session.execute(text, [self.stream, *ids], what=what)
             found.update({str(batch): at for batch, at in answer.rows if not self._is_void(at)})
         return found
 
@@ -137,7 +146,8 @@ class StreamLedger:
     def _tidy(self) -> None:
         """Remove void entries, under the lock, so that no other run publishes meanwhile."""
         what = f"Reading {self.client.path(LEDGER)}"
-        oldest = self.client.query(sql.oldest_entry(self._quoted, MARK), [self.stream], what=what).value
+        with self._present():
+            oldest = self.client.query(sql.oldest_entry(self._quoted, MARK), [self.stream], what=what).value
         if oldest is not None and (self._is_void(oldest) or self.client.is_empty(self._table.name)):
             with self.client.session() as session:
                 self._remove_void(session)
@@ -165,7 +175,8 @@ class StreamLedger:
     def _following(self, loaded_at: datetime) -> Mapping[str, datetime]:
         """The entries of batches that were loaded at that time, and next."""
         text, what = sql.ledger_entries_from(self._quoted, MARK, PAGE), f"Reading {self.client.path(LEDGER)}"
-        rows = self.client.query(text, [self.stream, loaded_at], what=what).rows
+        with self._present():
+            rows = self.client.query(text, [self.stream, loaded_at], what=what).rows
         return {str(batch): at for batch, at in rows if not self._is_void(at)}
 
     def _is_void(self, loaded_at: datetime) -> bool:

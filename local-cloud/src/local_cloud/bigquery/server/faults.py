@@ -56,8 +56,12 @@ class Faults:
         try:
             yield
         finally:
-            with self._changed:
-                fault["suffering"] -= 1
+            self.end(fault)
+
+    def end(self, fault: Fault) -> None:
+        """Count the end of a call that a fault fires for; `delaying` does it at its own."""
+        with self._changed:
+            fault["suffering"] -= 1
 
     def _report(self) -> list[Fault]:
         with self._changed:

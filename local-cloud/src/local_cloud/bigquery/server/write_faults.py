@@ -65,7 +65,13 @@ def suffering(call: str, table: str, function: Callable[[], Any]) -> Any:
     fault = FAULTS.firing(table, lambda fault: fault.get("call", call) == call)
     if fault is None:
         return function()
-    answer = function() if fault.get("after") else None
+    answer = None
+    if fault.get("after"):
+        try:
+            answer = function()
+        except BaseException:  # it fails of itself
+            FAULTS.end(fault)
+            raise
     with FAULTS.delaying(fault):
         if error := _refusal(fault):
             raise error
