@@ -110,14 +110,14 @@ def _duckdb() -> duckdb.DuckDBPyConnection:
 
 
 def _is_for_polars(t: pa.DataType) -> bool:
-    """Whether polars keeps all values of a type: it has no maps, and no seconds."""
-    if pa.types.is_map(t) or pa.types.is_decimal256(t) or pa.types.is_fixed_size_binary(t):
+    """Whether polars keeps all values of a flat type: it has no seconds."""
+    if pa.types.is_decimal256(t) or pa.types.is_fixed_size_binary(t):
         return False
     if pa.types.is_decimal(t):
         return bool(t.precision <= 38)
     if pa.types.is_temporal(t):
         return not pa.types.is_duration(t) and not pa.types.is_time(t) and getattr(t, "unit", "us") != "s"
-    return all(_is_for_polars(t.field(n).type) for n in range(t.num_fields))
+    return True
 
 
 _NOT_IN_DUCKDB = (pa.types.is_duration, pa.types.is_decimal256, pa.types.is_fixed_size_binary, pa.types.is_time)
@@ -125,9 +125,7 @@ _NOT_IN_DUCKDB = (pa.types.is_duration, pa.types.is_decimal256, pa.types.is_fixe
 
 def _is_for_duckdb(t: pa.DataType) -> bool:
     """Whether DuckDB keeps all values of a type: it has times of microseconds, and timestamps of some years only."""
-    if any(is_other(t) for is_other in _NOT_IN_DUCKDB):
-        return False
-    return all(_is_for_duckdb(t.field(n).type) for n in range(t.num_fields))
+    return not any(is_other(t) for is_other in _NOT_IN_DUCKDB)
 
 
 _NOT_IN_ORC = (pa.types.is_unsigned_integer, pa.types.is_time, pa.types.is_duration, pa.types.is_decimal256)
@@ -138,17 +136,15 @@ def _is_for_orc(t: pa.DataType) -> bool:
         return False
     if pa.types.is_timestamp(t):
         return bool(t.unit == "ns")
-    if pa.types.is_float16(t):
-        return False
-    return all(_is_for_orc(t.field(n).type) for n in range(t.num_fields))
+    return True
 
 
 WRITERS: dict[str, tuple[Write, str, st.SearchStrategy[pa.DataType]]] = {
     "parquet": (parquet, "parquet", nested(FLAT)),
-    "polars-parquet": (polars_parquet, "parquet", nested(FLAT).filter(_is_for_polars)),
+    "polars-parquet": (polars_parquet, "parquet", nested(FLAT.filter(_is_for_polars), maps=False)),
     "duckdb-parquet": (duckdb_parquet, "parquet", nested(FLAT.filter(_is_for_duckdb))),
     "arrow": (arrow, "arrow", nested(FLAT)),
-    "polars-arrow": (polars_arrow, "arrow", nested(FLAT).filter(_is_for_polars)),
+    "polars-arrow": (polars_arrow, "arrow", nested(FLAT.filter(_is_for_polars), maps=False)),
     "orc": (orc_file, "orc", nested(FLAT.filter(_is_for_orc))),
 }
 

@@ -12,7 +12,7 @@ from typing import Any
 import openpyxl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tap_runs import MESSAGES, sent
 from typed_values import TEXTS, fields, optional, plain, without_json
@@ -166,6 +166,7 @@ def workbooks(draw: st.DrawFn) -> tuple[pa.Table, bytes]:
 
 
 @pytest.mark.parametrize("messages", MESSAGES)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(file=workbooks())
 def test_workbooks_arrive(messages: str, file: tuple[pa.Table, bytes]) -> None:
     table, content = file

@@ -106,7 +106,7 @@ NAMES = st.one_of(
 ).filter(lambda name: not name.casefold().startswith("_sdc_"))
 
 
-def nested(flat: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
+def nested(flat: st.SearchStrategy[pa.DataType], *, maps: bool = True) -> st.SearchStrategy[pa.DataType]:
     """Types of these, and lists, structs and maps of them."""
     return st.recursive(
         flat,
@@ -114,7 +114,7 @@ def nested(flat: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataTyp
             inner.map(pa.list_),
             inner.map(pa.large_list),
             fields(inner, most=3).map(pa.struct),
-            inner.map(lambda t: pa.map_(pa.string(), t)),
+            inner.map((lambda t: pa.map_(pa.string(), t)) if maps else pa.list_),
         ),
         max_leaves=4,
     )
