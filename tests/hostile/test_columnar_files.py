@@ -19,9 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 from tap_runs import MESSAGES, sent
-from typed_values import FLAT, nested, plain, tables, without_json
-
-from singer_arrow.formats.avro_schema import to_avro_schema
+from typed_values import FLAT, NAMES, nested, plain, tables, without_json
 
 Write = Callable[[pa.Table, st.DataObject], bytes]
 
@@ -99,9 +97,42 @@ def avro(table: pa.Table, data: st.DataObject) -> bytes:
     """Avro by fastavro."""
     out = io.BytesIO()
     codec = data.draw(st.sampled_from(["null", "deflate", "bzip2", "xz"]))
-    header = {**to_avro_schema(table.schema), "name": "row"}
-    fastavro.writer(out, header, table.to_pylist(maps_as_pydicts="strict"), codec, data.draw(st.integers(1, 2000)))
+    header = {"type": "record", "name": "row", "fields": [_avro_field(f, str(n)) for n, f in enumerate(table.schema)]}
+    rows = table.to_pylist(maps_as_pydicts="strict")
+    fastavro.writer(out, fastavro.parse_schema(header), rows, codec, data.draw(st.integers(1, 2000)))
     return out.getvalue()
+
+
+_IN_AVRO: dict[pa.DataType, Any] = {
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.bool_(): "boolean",
+    pa.string(): "string",
+    pa.binary(): "bytes",
+    pa.date32(): {"type": "int", "logicalType": "date"},
+    pa.time32("ms"): {"type": "int", "logicalType": "time-millis"},
+    pa.time64("us"): {"type": "long", "logicalType": "time-micros"},
+    pa.timestamp("ms", "UTC"): {"type": "long", "logicalType": "timestamp-millis"},
+    pa.timestamp("us", "UTC"): {"type": "long", "logicalType": "timestamp-micros"},
+    pa.decimal128(20, 4): {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 4},
+}
+
+
+def _avro_field(field: pa.Field, path: str) -> dict[str, Any]:
+    return {"name": field.name, "type": ["null", _avro_type(field.type, path)], "default": None}
+
+
+def _avro_type(t: pa.DataType, path: str) -> Any:
+    if pa.types.is_struct(t):
+        members = [_avro_field(f, f"{path}_{n}") for n, f in enumerate(t)]
+        return {"type": "record", "name": f"record_{path}", "fields": members}
+    if pa.types.is_list(t):
+        return {"type": "array", "items": ["null", _avro_type(t.value_type, path)]}
+    if pa.types.is_map(t):
+        return {"type": "map", "values": ["null", _avro_type(t.item_type, path)]}
+    return _IN_AVRO[t]
 
 
 @cache
@@ -139,12 +170,15 @@ def _is_for_orc(t: pa.DataType) -> bool:
     return True
 
 
+_NAMES_IN_AVRO = st.from_regex(r"[a-z][A-Za-z0-9_]{0,8}", fullmatch=True)
+
 WRITERS: dict[str, tuple[Write, str, st.SearchStrategy[pa.DataType]]] = {
     "parquet": (parquet, "parquet", nested(FLAT)),
     "polars-parquet": (polars_parquet, "parquet", nested(FLAT.filter(_is_for_polars), maps=False)),
     "duckdb-parquet": (duckdb_parquet, "parquet", nested(FLAT.filter(_is_for_duckdb))),
     "arrow": (arrow, "arrow", nested(FLAT)),
     "polars-arrow": (polars_arrow, "arrow", nested(FLAT.filter(_is_for_polars), maps=False)),
+    "avro": (avro, "avro", nested(st.sampled_from(list(_IN_AVRO)), large=False, names=_NAMES_IN_AVRO)),
     "orc": (orc_file, "orc", nested(FLAT.filter(_is_for_orc))),
 }
 
@@ -155,7 +189,7 @@ WRITERS: dict[str, tuple[Write, str, st.SearchStrategy[pa.DataType]]] = {
 @given(data=st.data())
 def test_all_values_arrive(writer: str, messages: str, data: st.DataObject) -> None:
     write, kind, types = WRITERS[writer]
-    table = data.draw(tables(types))
+    table = data.draw(tables(types, names=_NAMES_IN_AVRO if writer == "avro" else NAMES))
     found = sent(write(table, data), f"a.{kind}", messages).columns(table.schema)
     wanted = {name: plain(table[name]) for name in table.column_names}
     if messages != "parquet":

@@ -106,30 +106,41 @@ NAMES = st.one_of(
 ).filter(lambda name: not name.casefold().startswith("_sdc_"))
 
 
-def nested(flat: st.SearchStrategy[pa.DataType], *, maps: bool = True) -> st.SearchStrategy[pa.DataType]:
-    """Types of these, and lists, structs and maps of them."""
-    return st.recursive(
-        flat,
-        lambda inner: st.one_of(
-            inner.map(pa.list_),
-            inner.map(pa.large_list),
-            fields(inner, most=3).map(pa.struct),
-            inner.map((lambda t: pa.map_(pa.string(), t)) if maps else pa.list_),
-        ),
-        max_leaves=4,
-    )
+def nested(
+    flat: st.SearchStrategy[pa.DataType],
+    *,
+    maps: bool = True,
+    large: bool = True,
+    names: st.SearchStrategy[str] = NAMES,
+) -> st.SearchStrategy[pa.DataType]:
+    """Types of these, and lists, large lists, structs and maps of them."""
+
+    def around(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
+        found = [inner.map(pa.list_), fields(inner, most=3, names=names).map(pa.struct)]
+        found += [inner.map(pa.large_list)] if large else []
+        found += [inner.map(lambda t: pa.map_(pa.string(), t))] if maps else []
+        return st.one_of(found)
+
+    return st.recursive(flat, around, max_leaves=4)
 
 
-def fields(types: st.SearchStrategy[pa.DataType], most: int = 4) -> st.SearchStrategy[list[pa.Field]]:
+def fields(
+    types: st.SearchStrategy[pa.DataType], most: int = 4, names: st.SearchStrategy[str] = NAMES
+) -> st.SearchStrategy[list[pa.Field]]:
     """Columns whose names differ by more than case."""
-    column = st.tuples(NAMES, types).map(lambda c: pa.field(*c))
+    column = st.tuples(names, types).map(lambda c: pa.field(*c))
     return st.lists(column, min_size=1, max_size=most, unique_by=lambda f: f.name.casefold())
 
 
 @st.composite
-def tables(draw: st.DrawFn, types: st.SearchStrategy[pa.DataType], most_rows: int = 8) -> pa.Table:
+def tables(
+    draw: st.DrawFn,
+    types: st.SearchStrategy[pa.DataType],
+    most_rows: int = 8,
+    names: st.SearchStrategy[str] = NAMES,
+) -> pa.Table:
     """Tables of some columns of such types."""
-    schema = pa.schema(draw(fields(types)))
+    schema = pa.schema(draw(fields(types, names=names)))
     rows = draw(st.integers(0, most_rows))
     columns = [pa.array(draw(st.lists(optional(f.type), min_size=rows, max_size=rows)), f.type) for f in schema]
     return pa.table(columns, schema)
