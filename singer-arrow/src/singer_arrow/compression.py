@@ -115,7 +115,7 @@ def decompress(chunks: Iterable[Any], codec: str, *, url: object = None) -> Iter
     if codec in snappy.CODECS:
         return _snappy(chunks, codec, url)
     if codec in ARCHIVES:
-        reason = f"a {codec} archive stands where its members are wanted"
+        reason = f"a {codec} archive, where its members are wanted"
         raise DataError(reason, url=url, hint="This format cannot be read from archives; extract it first")
     msg = f"compression {codec!r} is not known; use one of {', '.join(CODECS)}"
     raise ConfigError(msg)

@@ -29,7 +29,7 @@ class Facts:
         kind: the kind of messages.
         rows: how many rows the source has.
         table: the table that a target makes of the stream.
-        key: the column that tells rows apart.
+        key: the column that identifies rows.
         note: what the tap does not give as the source holds it.
     """
 

@@ -50,7 +50,7 @@ class Tap:
         config: its settings.
         expected: the rows that its table must hold; columns that they do not name are not compared.
         table: the table in a warehouse.
-        key: the column that tells rows apart.
+        key: the column that identifies rows.
         kinds: the messages that it writes, run by run.
         catalog: the option that takes the catalog, for taps that select nothing by themselves.
         note: what it does not give as the source holds it.

@@ -51,7 +51,7 @@ def differences(expected: Sequence[Row], found: Sequence[Row], key: str) -> str:
     Args:
         expected: rows of the source; columns that they do not name are not compared.
         found: rows that arrived, in any order; their columns may be in lower case.
-        key: the column that tells rows apart.
+        key: the column that identifies rows.
     """
     if len(expected) != len(found):
         return f"{len(found)} rows instead of {len(expected)}"

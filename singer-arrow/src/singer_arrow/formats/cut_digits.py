@@ -42,18 +42,18 @@ def note_cut(value: str) -> None:
         _note.found.setdefault(_note.column, value)
 
 
-def warn_of_cuts(log: Logger, where: object, cuts: Mapping[str, str], told: set[str]) -> None:
-    """Log a warning for each column that was not `told` yet.
+def warn_of_cuts(log: Logger, where: object, cuts: Mapping[str, str], warned: set[str]) -> None:
+    """Log a warning for each column that is not `warned` of yet.
 
     Args:
         log: Where to.
         where: The file, or what else the values are of.
         cuts: As `noting_cuts` gives them.
-        told: Columns with a warning, which grows.
+        warned: Columns with a warning, which grows.
     """
     for column, value in cuts.items():
-        if column not in told:
-            told.add(column)
+        if column not in warned:
+            warned.add(column)
             log.warning(
                 "%s, column %r: digits beyond microseconds are cut off, first those of %r; only the types "
                 "timestamp[ns] and time[ns] keep them",

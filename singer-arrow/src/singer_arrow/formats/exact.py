@@ -128,9 +128,9 @@ def _of_extension(column: pa.ExtensionArray, field: pa.Field) -> pa.Array:
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """The values that a dictionary, runs or an extension type stand for; else the column itself.
+    """The values of a dictionary, of runs or of an extension type; else the column itself.
 
-    VARIANT and geometries are left as they are: they stand for another text than their storage.
+    VARIANT and geometries are left as they are: their text is another than that of their storage.
     """
     if isinstance(column, pa.ExtensionArray) and not (is_variant(column.type) or is_wkb(column.type)):
         return plain(column.storage)

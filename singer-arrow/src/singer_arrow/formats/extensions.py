@@ -1,4 +1,4 @@
-"""Types of Parquet that Arrow's readers tell only if extension types of their names are registered.
+"""Types of Parquet that Arrow's readers recognise only if extension types of their names are registered.
 
 Columns of such types are read, never written: Arrow's writers have classes of their own for them.
 """
@@ -13,7 +13,7 @@ from singer_arrow.schema import VARIANT, WKB
 
 
 class _Named(pa.ExtensionType):  # type: ignore[misc]  # which has no types
-    """An extension type that its name and its storage tell."""
+    """An extension type that its name and its storage identify."""
 
     name = ""
 
@@ -48,7 +48,7 @@ class WkbType(_Named):
 
 
 def register() -> None:
-    """Let Arrow's readers tell the types, unless those of another package do."""
+    """Let Arrow's readers recognise the types, unless those of another package do."""
     for t in (VariantType(pa.struct([("metadata", pa.binary()), ("value", pa.binary())])), WkbType(pa.binary())):
         with suppress(pa.ArrowKeyError):
             pa.register_extension_type(t)

@@ -220,7 +220,7 @@ class _Doubtful(bytes):
 
 
 def _commas(data: bytes) -> list[int]:
-    """The commas that stand in nothing but the list, and the bracket that closes it, if it is closed.
+    """The commas that are in nothing but the list, and the bracket that closes it, if it is closed.
 
     None after a place where a comma is missing.
     """

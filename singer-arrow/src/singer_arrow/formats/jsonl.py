@@ -71,14 +71,14 @@ class JsonLines(JsonLinesWriting):
     ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`; a reading can begin after each batch, also in a list."""
         course = course or Course()
-        source, told = Source(reader, options, course.place or Place()), set[str]()
+        source, warned = Source(reader, options, course.place or Place()), set[str]()
         lenient = replace(options, on_bad_row="skip")
         drift = Drift(schema, lambda: self.infer(reader, lenient, sample_bytes=_SHOWN), reader.url, options)
         try:
             for parsed in ordered(source.blocks(), BlockParser(schema, options), reader.budget.decoded):
                 if options.on_drift == "raise" and (parsed.faults or parsed.news):
                     drift.refuse(parsed, source.line_of)
-                warn_of_cuts(logger, reader.url, parsed.cuts, told)
+                warn_of_cuts(logger, reader.url, parsed.cuts, warned)
                 found = parsed.settled
                 if found.failed is not None:
                     raise source.error(found.failed)

@@ -38,7 +38,7 @@ class ReadOptions:
     """How files of a stream are read. What does not concern a format is ignored by it.
 
     Attributes:
-        compression: One of `compression.CODECS`, or `auto`: told by the first bytes; archives by their names.
+        compression: One of `compression.CODECS`, or `auto`: detected by the first bytes; archives by their names.
         delimiter: One ASCII character between fields; by default a tab in `.tsv` and `.tab` files, `|` in `.psv`, else
             what the head of each file tells: a comma, a semicolon, a tab or `|`.
         quote: The character around quoted fields, doubled within them; None or empty: fields are never quoted.
@@ -51,8 +51,8 @@ class ReadOptions:
         comment: Lines that begin with this character are skipped.
         date_formats: How text files write dates, beside ISO 8601: as `strftime` has it, the first one that fits.
         timestamp_formats: How they write dates with a time.
-        decimal_point: What stands in their numbers before the fraction.
-        thousands_separator: What may stand in their numbers between groups of three digits.
+        decimal_point: What is in their numbers before the fraction.
+        thousands_separator: What may be in their numbers between groups of three digits.
         true_values: What they write for true, beside `true` in any case; `1` and `0` only if neither list is given.
         false_values: What they write for false, beside `false`.
         type_tolerance: Up to which share of the values of a column in a sample may be of another type than the column;

@@ -75,7 +75,7 @@ class Spelling:
         return bool(number and (self.decimal_point != "." or self.thousands_separator))
 
     def plain(self, column: pa.Array, t: pa.DataType) -> pa.Array:
-        """A column of text in the plain spelling; `?` stands for what is no value of the type."""
+        """A column of text in the plain spelling; `?` for what is no value of the type."""
         if not self.concerns(t):
             return column
         text = pc.utf8_trim_whitespace(column)
@@ -118,7 +118,7 @@ class Spelling:
 
 
 def _iso(text: pa.Array, form: str) -> pa.Array:
-    """The moments that texts of a format stand for, in UTC, with all their digits; null for other texts."""
+    """The moments of texts of a format, in UTC, with all their digits; null for other texts."""
     moments = _read(text, form, "us")
     iso = moments.cast(pa.string())
     if "f" not in form:

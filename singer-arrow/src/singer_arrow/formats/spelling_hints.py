@@ -1,4 +1,4 @@
-"""Settings that a column of text seems to need: said in the log, never assumed.
+"""Settings that a column of text seems to need: logged, never assumed.
 
 A sample of one file may show how dates are written; another file, with days up to 12 alone, does not, and could not be
 read by what was assumed for the first.

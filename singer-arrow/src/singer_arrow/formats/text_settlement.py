@@ -30,14 +30,14 @@ class Settlement:
         course: Where they are counted.
         url: The file.
         infer: The types of all its columns, told from its head.
-        told: Columns of which a warning says that digits were cut off.
+        warned: Columns with a warning about digits that were cut off.
     """
 
     rows: TextRows
     course: Course
     url: object
     infer: Callable[[], pa.Schema]
-    told: set[str] = field(default_factory=set)
+    warned: set[str] = field(default_factory=set)
 
     def settle(self, outcome: Outcome, lines_before: int) -> pa.RecordBatch | None:
         """Count a block's rows, and give its batch, if it has rows.
@@ -48,7 +48,7 @@ class Settlement:
         """
         if self.rows.options.on_drift == "raise":
             self._refuse_drift(outcome, lines_before)
-        warn_of_cuts(logger, self.url, outcome.cuts, self.told)
+        warn_of_cuts(logger, self.url, outcome.cuts, self.warned)
         if outcome.failed is not None:
             raise outcome.failed.error(self.url, lines_before)
         self._count(self.course.skip, outcome.skipped, lines_before)

@@ -46,7 +46,7 @@ def decoded(
 
     Args:
         reader: The object.
-        compression: A codec, or `auto`: told by the first bytes.
+        compression: A codec, or `auto`: detected by the first bytes.
         encoding: Any of Python's.
         start: Bytes of the text to leave out; they are not fetched if the object is plain UTF-8.
 
@@ -172,12 +172,12 @@ def _name_of(encoding: str) -> str:
 
 
 def _marked(head: bytes) -> str | None:
-    """The encoding that the head of a text tells, other than UTF-8: no text in UTF-8 begins like that.
+    """The encoding that the head of a text shows, other than UTF-8: no text in UTF-8 begins like that.
 
-    It is told by a byte order mark; without one, by a zero beside each of the first two characters.
+    It is shown by a byte order mark; without one, by a zero beside each of the first two characters.
     """
-    if told := next((name for mark, name in _MARKS if head.startswith(mark)), None):
-        return told
+    if encoding := next((name for mark, name in _MARKS if head.startswith(mark)), None):
+        return encoding
     zeros = [not byte for byte in head[:_LONGEST_MARK]]
     return _BY_ZEROS.get(tuple(zeros))
 
@@ -190,15 +190,15 @@ def _transcode(chunks: Iterator[Any], encoding: str, url: object, *, final: bool
 
 
 def _by_its_head(chunks: Iterator[Any], name: str, url: object, *, final: bool) -> Iterator[Any]:
-    """The text in the encoding that its head tells, else in the one that is set."""
+    """The text in the encoding that its head shows, else in the one that is set."""
     rest, head = iter(chunks), b""
     for chunk in rest:
         head += bytes(chunk)
         if len(head) >= _LONGEST_MARK:
             break
-    told = _marked(head) or (None if name in _PLAIN else name)
-    if told is not None:
-        yield from _without_mark(_recoded(_chain(head, rest), told, url, final=final))
+    encoding = _marked(head) or (None if name in _PLAIN else name)
+    if encoding is not None:
+        yield from _without_mark(_recoded(_chain(head, rest), encoding, url, final=final))
         return
     yield memoryview(head)[len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0 :]
     yield from rest
