@@ -2,8 +2,8 @@
 
 The members of tar archives are those of `tarred`. Those of a zip archive are in the directory at its end; each is then
 read as a stream, so that memory is bounded whatever it claims to become. Folders, members without a byte, and what
-macOS adds (`__MACOSX/`) are left out. Its name or the option `compression` shows that a file is an archive, not its first
-bytes: formats of columns are read from the end of a file.
+macOS adds (`__MACOSX/`) are left out. The name or the option `compression` shows that a file is an archive, not its
+first bytes: formats of columns are read from the end of a file.
 """
 
 from __future__ import annotations
