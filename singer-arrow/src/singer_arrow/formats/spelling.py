@@ -135,7 +135,8 @@ def _read(text: pa.Array, form: str, unit: Literal["us", "ns"]) -> pa.Array:
     found = pl.Series(pl.from_arrow(text)).str.to_datetime(form, time_unit=unit, strict=False, exact=True)
     if found.dtype.time_zone is not None:  # type: ignore[attr-defined]
         found = found.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-    return found.set(found.dt.year() < _FIRST_YEAR, None).to_arrow()
+    moments = found.to_arrow()
+    return pc.if_else(pc.less(pc.year(moments), _FIRST_YEAR), pa.scalar(None, moments.type), moments)
 
 
 def _check_format(form: str) -> None:
