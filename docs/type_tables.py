@@ -291,7 +291,7 @@ def page() -> str:
 
 
 _OF_PARQUET = """\
-Files that know nothing of Arrow; where a file tells Arrow's own types, those count. VARIANT, shredded or not, is JSON
+Files without a schema of Arrow; where a file has one, its types count. VARIANT, shredded or not, is JSON
 text: `JSON` in BigQuery, `SUPER` in Redshift. GEOMETRY and GEOGRAPHY are well-known text (`POINT (1 2)`), without their
 coordinate system: `STRING` and `VARCHAR`."""
 

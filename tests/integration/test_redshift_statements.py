@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from datetime import UTC, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -57,7 +58,8 @@ def test_every_statement_is_documented(
     warehouse: Warehouse, batch: Batches, s3: Any, bucket: str, cloud: Cloud, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
-    seen = len(cloud.redshift_statements())
+    begin = f"SELECT 'begin {uuid.uuid4().hex}'"
+    warehouse.run(begin)
     messages = everything(batch, s3, bucket)
     for settings in (
         {"load_method": "append-only", "add_record_metadata": True, **LAYOUT},
@@ -66,7 +68,8 @@ def test_every_statement_is_documented(
         {"load_method": "append-only", "replay": "load"},
     ):
         warehouse.load(messages, **settings)
-    sent = [text for text in cloud.redshift_statements()[seen:] if not text.startswith("LOCAL CLOUD")]
+    log = cloud.redshift_statements()  # of bounded length
+    sent = [text for text in log[log.index(begin) + 1 :] if not text.startswith("LOCAL CLOUD")]
     assert len(sent) > 50
     known = documented()
     unknown = {shape(text): text for text in sent if shape(text) not in known}

@@ -222,7 +222,8 @@ class Model:
             rows.append({"id": key, "tok": self._tokens, **{n: values[n] for n in stream.schema.names}})
         name, version = stream.schema.stream, stream.version
         if operation.form == "RECORD":
-            self._take(stream, rows)
+            if rows:  # no message is no row: with overwrite the table stays as it is
+                self._take(stream, rows)
             return [record(name, version=version, **in_json(row)) for row in rows]
         message = self._batch(
             rows if operation.form == "parquet" else [in_json(row) for row in rows],

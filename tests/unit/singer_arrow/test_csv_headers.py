@@ -62,11 +62,11 @@ def test_the_places_of_a_file_with_a_recognised_header(objects: Any) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "own", "other"])
 def test_utf_16_is_read_with_and_without_a_mark(objects: Any, order: str, encoding: str, *, mark: bool) -> None:
     if encoding == "other" and not mark:
-        pytest.skip("nothing tells that the setting is wrong")
-    told = {"own": f"utf-16-{order}", "other": f"utf-16-{'be' if order == 'le' else 'le'}"}.get(encoding, encoding)
+        pytest.skip("the text does not show that the setting is wrong")
+    setting = {"own": f"utf-16-{order}", "other": f"utf-16-{'be' if order == 'le' else 'le'}"}.get(encoding, encoding)
     data = (("\ufeff" if mark else "") + TEXT).encode(f"utf-16-{order}")
     for block in (8, 4 << 20):
-        assert objects.read(data, "a.csv", encoding=told, block_bytes=block).to_pylist() == ROWS
+        assert objects.read(data, "a.csv", encoding=setting, block_bytes=block).to_pylist() == ROWS
 
 
 def test_json_in_utf_16_needs_no_mark(objects: Any) -> None:

@@ -45,8 +45,8 @@ def test_each_column_whose_digits_are_cut_has_one_warning(objects: Any, caplog: 
     with caplog.at_level(logging.WARNING):
         options = ReadOptions(fixed_width=OPTIONS.fixed_width, on_bad_row="skip", block_bytes=100)
         list(FORMATS[form].read(objects.reader(data), _schema("us"), options))
-    told = [m for m in caplog.messages if "digits beyond microseconds are cut off" in m]
-    assert [("object, column 'a'" in m, "object, column 't'" in m) for m in sorted(told)] == [
+    warnings = [m for m in caplog.messages if "digits beyond microseconds are cut off" in m]
+    assert [("object, column 'a'" in m, "object, column 't'" in m) for m in sorted(warnings)] == [
         (True, False), (False, True),
     ]  # fmt: skip
 

@@ -55,11 +55,11 @@ def test_a_time_outside_the_day_is_a_bad_row(objects: Any, name: str, unit: str,
 
 def test_a_skipped_row_shows_its_time(objects: Any) -> None:
     data = WRITERS["parquet"](pa.table({"id": [2], "t": times("us")[1:2]}))
-    course = Course(on_skip=(told := []).append)
+    course = Course(on_skip=(skipped := []).append)
     schema = pa.schema([("id", pa.int64()), ("t", pa.time64("us"))])
     reading = FORMATS["parquet"].read(objects.reader(data, "a.parquet"), schema, ReadOptions(on_bad_row="skip"), course)
     assert not [b for b in reading if b.num_rows]
-    assert told[0].record == '{"id":2,"t":"24:00:00.000000"}'
+    assert skipped[0].record == '{"id":2,"t":"24:00:00.000000"}'
 
 
 def test_a_time_outside_the_day_within_a_list(objects: Any) -> None:

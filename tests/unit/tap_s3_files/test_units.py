@@ -29,7 +29,7 @@ AT_EXACT, AT_ROUND, AT_FAR = (
 
 
 def run(folder: Path, columns: list[pa.Array], **settings: Any) -> list[Any]:
-    """The values that are sent of files of one column each, of which the first alone tells the schema."""
+    """The values that are sent of files of one column each, of which the first alone is sampled for the schema."""
     for number, column in enumerate(columns):
         pq.write_table(pa.table({"v": column}), folder / f"{number}.parquet")
     stream = {"name": "rows", "path": f"{folder}/*.parquet", **settings}
