@@ -15,6 +15,11 @@ _OF_LIBRARIES = (
     *(ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError, RecursionError),
 )
 
+_HINT = (
+    "Write the file again, or set the stream's format; if other programs read it, report this with "
+    "what LOG_LEVEL=debug shows"
+)
+
 
 @contextmanager
 def named_after(url: object) -> Iterator[None]:
@@ -42,7 +47,7 @@ def named_after(url: object) -> Iterator[None]:
         if not _is_of_file(error):
             raise
         reason = f"it cannot be read ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
-        raise DataError(reason, url=url, hint="Write the file again, or set the stream's format") from error
+        raise DataError(reason, url=url, hint=_HINT) from error
 
 
 def too_large(what: str, size: int, most: int, *, url: object = None, row_group: int | None = None) -> DataError:
