@@ -30,11 +30,11 @@ test: setup  ## Run the whole test suite
 	@$(RUN) pytest --numprocesses=$(WORKERS) --dist=worksteal $(ARGS)
 
 faults: setup  ## Every fault at every step and request of the tap and both targets; prints the totals
-	@PYTHONPATH=tests/programs $(RUN) python -m fault_suite $(ARGS)
+	@PYTHONPATH=tests/support $(RUN) python -m fault_suite $(ARGS)
 
 soak: setup  ## Faults by chance for MINUTES, kills of whole pipelines, large loads
-	@PYTHONPATH=tests/programs $(RUN) python -m fault_suite --minutes $(MINUTES) $(ARGS)
-	@HYPOTHESIS_PROFILE=deep $(RUN) pytest -m '' --numprocesses=2 --dist=worksteal -rP tests/faults/test_kill.py tests/faults/test_kill_sqs.py tests/faults/test_size.py tests/faults/test_stopped.py tests/integration/test_model.py tests/hostile
+	@PYTHONPATH=tests/support $(RUN) python -m fault_suite --minutes $(MINUTES) $(ARGS)
+	@HYPOTHESIS_PROFILE=deep $(RUN) pytest -m '' --numprocesses=2 --dist=worksteal -rP tests/faults/test_kill.py tests/faults/test_kill_sqs.py tests/faults/test_size.py tests/faults/test_stopped.py tests/integration/targets/test_model.py tests/hostile
 
 floors: setup  ## Unit tests with the oldest versions of the dependencies
 	@UV="$(UV)" bash .ci/try-floors --numprocesses=$(WORKERS) --dist=worksteal tests/unit/singer_arrow tests/unit/tap_s3_files $(ARGS)
@@ -52,7 +52,7 @@ bench: setup  ## Side-by-side benchmarks; CASES="name name" chooses
 	@$(RUN) python -m benchmarks $(CASES)
 
 interoperation: setup  ## Public taps into both targets, the tap into public targets; writes docs/interoperation.md
-	@PYTHONPATH=tests/programs:. $(RUN) python -m interoperation $(ARGS)
+	@PYTHONPATH=tests/support:. $(RUN) python -m interoperation $(ARGS)
 
 docs: setup  ## Write what is written from the code: settings, plugins, SQL, types; figures from the benchmarks
 	@$(RUN) python docs/settings_tables.py && $(RUN) python docs/meltano_plugins.py && $(RUN) python docs/redshift_sql.py && $(RUN) python docs/type_tables.py && $(RUN) python -m benchmarks.page

@@ -16,22 +16,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.schema import json_field
-from singer_arrow.singer import batch_lookup
-from singer_arrow.singer.variants import mark
+from singer_arrow.load import ledger_lookup as batch_lookup
+from singer_arrow.schema.arrow_schema import json_field
+from singer_arrow.warehouse.variant_columns import mark
 from target_redshift import sql
-from target_redshift.bounds import Bound
-from target_redshift.drift import columns_of
 from target_redshift.ledger import MARK
+from target_redshift.merge_pruning import Bound
 from target_redshift.sql import Access
-from target_redshift.staging import (
+from target_redshift.tables.column_evolution import columns_of
+from target_redshift.tables.staging_columns import (
     ORDER_COLUMN,
     StagingColumn,
     constant_columns,
     staging_columns,
     upload_columns,
 )
-from target_redshift.types import Column
+from target_redshift.tables.types import Column
 
 PAGE = Path(__file__).parent / "redshift-sql.md"
 INTRODUCTION = """# Every SQL text that target-redshift sends

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from singer_arrow.schema import json_field
+from singer_arrow.schema.arrow_schema import json_field
 
 UTC = "UTC"
 MICROSECONDS, NANOSECONDS = pa.timestamp("us", UTC), pa.timestamp("ns", UTC)

@@ -26,17 +26,17 @@ from type_texts import Written, deduced_from_csv, deduced_from_json, set_for_csv
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.formats import FORMATS, WRITABLE, ReadOptions
-from singer_arrow.json_schema import from_json_schema, to_json_schema
-from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.schema import is_json
-from singer_arrow.singer.dialects import in_newest_draft
-from singer_arrow.singer.records import to_records
-from singer_arrow.storage import Storage
-from singer_arrow.urls import Url
+from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.records.encoder import to_records
+from singer_arrow.records.schema_dialects import in_newest_draft
+from singer_arrow.schema.arrow_schema import is_json
+from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
 from tap_s3_files.catalog import parse_type, source_schema
-from tap_s3_files.config import StreamSettings
-from target_bigquery import drift as bigquery
-from target_redshift import drift as redshift
+from tap_s3_files.settings import StreamSettings
+from target_bigquery.tables import column_evolution as bigquery
+from target_redshift.tables import column_evolution as redshift
 
 PAGE = Path(__file__).parent / "types.md"
 INTRODUCTION = """# Types

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.schema import json_field
+from singer_arrow.schema.arrow_schema import json_field
 
 MICROSECONDS = pa.timestamp("us", "UTC")
 _NOON = 1_714_557_600_000_000

@@ -155,7 +155,7 @@ def _tap_file(bench: Workbench, source: Files, peer: Installed) -> Contender:
 
 
 def _stock(bench: Workbench, source: Files) -> Contender:
-    from singer_arrow.json_schema import to_json_schema
+    from singer_arrow.schema.json_schema import to_json_schema
 
     s3 = bench.s3()
     schema = to_json_schema(taxi.trips(1, seed=0).schema)

@@ -18,7 +18,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from benchmarks.generators.randoms import Randoms
-from singer_arrow.json_schema import to_json_schema
+from singer_arrow.schema.json_schema import to_json_schema
 
 STREAM = "trips"
 ROWS = 3_174_394

@@ -31,11 +31,11 @@ def ours(shape: str, url: str) -> Read:
     """singer_arrow: a reader of the object, through its format."""
     from singer_arrow.errors import NotFoundError
     from singer_arrow.formats import FORMATS, ReadOptions
-    from singer_arrow.formats.together import read_all
-    from singer_arrow.reading.budget import Budget
-    from singer_arrow.reading.objects import ObjectReader
-    from singer_arrow.storage import Storage
-    from singer_arrow.urls import Url
+    from singer_arrow.formats.small_files import read_all
+    from singer_arrow.reading.memory_budget import Budget
+    from singer_arrow.reading.object_reader import ObjectReader
+    from singer_arrow.storage.storage import Storage
+    from singer_arrow.storage.urls import Url
 
     storage, budget, at, options = Storage(), Budget(), Url.parse(url), ReadOptions()
     kind = FORMATS[_format(shape)]

@@ -23,9 +23,9 @@ PAUSE = 0.15
 
 def ours(url: str) -> Callable[[], bytes]:
     """singer_arrow's reader, of any version."""
-    from singer_arrow.reading.objects import ObjectReader
-    from singer_arrow.storage import Storage
-    from singer_arrow.urls import Url
+    from singer_arrow.reading.object_reader import ObjectReader
+    from singer_arrow.storage.storage import Storage
+    from singer_arrow.storage.urls import Url
 
     storage, at = Storage(), Url.parse(url)
     return lambda: b"".join(ObjectReader(storage, at).chunks())

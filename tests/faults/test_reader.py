@@ -19,16 +19,17 @@ from small_aws import BUCKET, Refusal, Request, SmallAws
 
 from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
-from singer_arrow import pace, stores
-from singer_arrow.aws import AwsOptions
 from singer_arrow.errors import ObjectChangedError
 from singer_arrow.formats import FORMATS, WRITABLE, ReadOptions
-from singer_arrow.formats import parquet as parquet_module
-from singer_arrow.reading import objects as objects_module
-from singer_arrow.reading.budget import Budget
-from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.storage import Storage
-from singer_arrow.urls import Url
+from singer_arrow.formats.parquet import parquet_format as parquet_module
+from singer_arrow.reading import object_reader as objects_module
+from singer_arrow.reading.memory_budget import Budget
+from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.storage import retry as pace
+from singer_arrow.storage import store_factory as stores
+from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
 
 KINDS = ("csv", "csv.gz", "jsonl", "jsonl.gz", "parquet", "avro", "orc", "arrow", "log")
 ROWS = 12_000

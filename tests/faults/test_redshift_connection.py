@@ -16,8 +16,8 @@ from warehouses import Redshift, Warehouse
 
 from local_cloud import Cloud
 from singer_arrow.errors import ServiceError
-from target_redshift import connection
-from target_redshift.load import lane
+from target_redshift.connection import connection
+from target_redshift.load import base as lane
 from target_redshift.target import TargetRedshift
 
 ONLY = pytest.mark.parametrize("warehouse", ["redshift"], indirect=True)

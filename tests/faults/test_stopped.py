@@ -12,8 +12,8 @@ from singer_lines import Batches, Message, activate, rows, schema, state
 from stopping import WAIT_SECONDS, Run, watch
 from warehouses import Warehouse
 
-from singer_arrow.singer import sdk_target
-from singer_arrow.singer.checkpoint import Checkpoints
+from singer_arrow.load.checkpoint import Checkpoints
+from singer_arrow.sdk import target as sdk_target
 from target_bigquery import ledger
 
 pytestmark = [

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from typed_values import from_json, plain
 
-from singer_arrow.urls import Url
+from singer_arrow.storage.urls import Url
 from tap_s3_files.tap import TapS3Files
 
 MESSAGES = ("parquet", "jsonl", "records")

@@ -12,10 +12,10 @@ from redshift_lines import Loads, Open, RedshiftBatches
 
 from local_cloud import Cloud
 from local_cloud.programs import Programs
-from singer_arrow.singer.retries import Waiting
-from target_redshift import migrate
-from target_redshift.client import Redshift
-from target_redshift.config import Settings
+from singer_arrow.load.backoff import Waiting
+from target_redshift.connection.client import Redshift
+from target_redshift.settings import Settings
+from target_redshift.tables import migrate
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ RARE = [
 CODE = """
 import sys
 from importlib import import_module
-from singer_arrow.singer.lean import import_sdk
+from singer_arrow.sdk.lazy_import import import_sdk
 import_sdk()
 import_module(sys.argv[1])
 found = [name for name in sys.argv[2:] if name in sys.modules]
@@ -36,7 +36,7 @@ sys.exit(f"imported already: {', '.join(found)}" if found else 0)
 @pytest.mark.parametrize(
     ("module", "more"),
     [
-        ("tap_s3_files.tap", ["pyarrow.compute", "pyarrow.parquet", "singer_arrow.formats.csv"]),
+        ("tap_s3_files.tap", ["pyarrow.compute", "pyarrow.parquet", "singer_arrow.formats.csv.csv_format"]),
         ("target_bigquery.target", ["pyarrow.parquet"]),
         ("target_redshift.target", []),
     ],

@@ -20,21 +20,21 @@ from stock_target import LinesSink, StockTarget
 from type_kinds import MICROSECONDS, Kind, kinds
 from type_texts import Written, deduced_from_csv, deduced_from_json, set_for_csv, set_for_json
 
-from singer_arrow.batch.decode import read_file
+from singer_arrow.batch.reader import read_file
 from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.formats import FORMATS, WRITABLE, ReadOptions
-from singer_arrow.json_schema import from_json_schema, to_json_schema
-from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.schema import canonical
-from singer_arrow.singer.records import to_records
-from singer_arrow.singer.sdk_reader import LineReader
-from singer_arrow.storage import Storage
-from singer_arrow.urls import Url
+from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.records.encoder import to_records
+from singer_arrow.schema.arrow_schema import canonical
+from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
+from singer_arrow.sdk.message_reader import LineReader
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
 from tap_s3_files.catalog import parse_type
-from target_bigquery import convert as bigquery
-from target_bigquery import drift as bigquery_drift
-from target_redshift import convert as redshift
-from target_redshift import drift as redshift_drift
+from target_bigquery import conversion as bigquery
+from target_bigquery.tables import column_evolution as bigquery_drift
+from target_redshift import conversion as redshift
+from target_redshift.tables import column_evolution as redshift_drift
 
 STORAGE = Storage()
 KINDS = list(kinds())

@@ -13,13 +13,13 @@ from pyarrow import types as pt
 
 from singer_arrow.errors import ConfigError, SchemaError
 from singer_arrow.formats import RESCUED
-from singer_arrow.json_schema import to_json_schema
-from singer_arrow.object_info import ObjectInfo
-from singer_arrow.schema import is_json, json_field, merge_all
-from singer_arrow.singer.settings import nearest
-from tap_s3_files.config import StreamSettings
-from tap_s3_files.listing import Listing
-from tap_s3_files.plan import in_window, position
+from singer_arrow.schema.arrow_schema import is_json, json_field, merge_all
+from singer_arrow.schema.json_schema import to_json_schema
+from singer_arrow.sdk.config_errors import nearest
+from singer_arrow.storage.object_info import ObjectInfo
+from tap_s3_files.listing.listing import Listing
+from tap_s3_files.plan.model import in_window, position
+from tap_s3_files.settings import StreamSettings
 
 METADATA = pa.schema(
     [

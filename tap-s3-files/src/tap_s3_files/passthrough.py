@@ -9,17 +9,18 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from singer_arrow.compression import archive_of, detect
+from singer_arrow.compression.codecs import archive_of, detect
+from singer_arrow.enforcement import schema_drift as drift
 from singer_arrow.errors import ArchivedError, EmptyObjectError, ObjectChangedError
-from singer_arrow.formats import FORMATS, RESCUED, drift
-from singer_arrow.formats.parquet import read_footer
-from singer_arrow.object_info import ObjectInfo
-from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.reading.text import sample
-from singer_arrow.schema import is_json
-from tap_s3_files.plan import Task
+from singer_arrow.formats import FORMATS, RESCUED
+from singer_arrow.formats.parquet.parquet_format import read_footer
+from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.reading.text_blocks import sample
+from singer_arrow.schema.arrow_schema import is_json
+from singer_arrow.storage.object_info import ObjectInfo
+from tap_s3_files.plan.model import Task
 from tap_s3_files.progress import CountedStorage, Counts
-from tap_s3_files.rows import Job, Worker, format_of
+from tap_s3_files.read_task import Job, Worker, format_of
 
 logger = logging.getLogger("tap-s3-files")
 SAMPLE_BYTES = 64 << 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 
-from tap_s3_files.plan import Todo
+from tap_s3_files.plan.model import Todo
 
 _HEADS = ("stream", "objects", "bytes", "tasks", "batch files (about)")
 

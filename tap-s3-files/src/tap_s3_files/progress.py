@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from typing import Any, BinaryIO
 
-from singer_arrow.object_info import Fetched, ObjectInfo
-from singer_arrow.pace import always
-from singer_arrow.storage import Storage
-from singer_arrow.threads import every
-from singer_arrow.urls import Url
+from singer_arrow.runtime.threads import every
+from singer_arrow.storage.object_info import Fetched, ObjectInfo
+from singer_arrow.storage.retry import always
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
 
 SECONDS_BETWEEN_LINES = 5.0
 MOST_SECONDS_BETWEEN_LINES = 60.0

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from singer_arrow.errors import DataError, DriftError
-from singer_arrow.json_schema import to_json_schema
+from singer_arrow.schema.json_schema import to_json_schema
 
 logger = logging.getLogger("tap-s3-files")
 

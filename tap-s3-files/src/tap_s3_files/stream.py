@@ -14,26 +14,26 @@ from typing import TYPE_CHECKING, Any
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import ConfigError, DataError, ObjectChangedError
-from singer_arrow.executors import ordered_streams
 from singer_arrow.formats import RESCUED, ReadOptions
-from singer_arrow.json_schema import from_json_schema
-from singer_arrow.singer.sdk_tap import ArrowStream, Encode, Encoded
+from singer_arrow.runtime.executors import ordered_streams
+from singer_arrow.schema.json_schema import from_json_schema
+from singer_arrow.sdk.tap import ArrowStream, Encode, Encoded
 from tap_s3_files.catalog import METADATA, parse_type, set_columns
-from tap_s3_files.config import BatchSettings, StreamSettings, rows_identity
-from tap_s3_files.cuts import Cuts
-from tap_s3_files.plan import Position, Segment, Todo, after_rows, after_task, unsent
-from tap_s3_files.plan_log import PlanLog, task_name
-from tap_s3_files.planning import TARGET_BYTES, listed_segments, plan_of
+from tap_s3_files.plan.build import TARGET_BYTES, listed_segments, plan_of
+from tap_s3_files.plan.cuts import Cuts
+from tap_s3_files.plan.log import PlanLog, task_name
+from tap_s3_files.plan.model import Position, Segment, Todo, after_rows, after_task, unsent
+from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.progress import Counts, Progress
-from tap_s3_files.rows import NEW_VERSION, Job, Piece, Worker, read
+from tap_s3_files.read_task import NEW_VERSION, Job, Piece, Worker, read
 from tap_s3_files.schema_evolution import SchemaEvolution, excluded
-from tap_s3_files.stream_plan import StreamPlan
+from tap_s3_files.settings import BatchSettings, StreamSettings, rows_identity
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tap_s3_files.convert import Step
     from tap_s3_files.tap import TapS3Files
+    from tap_s3_files.write_batches import Step
 
 logger = logging.getLogger("tap-s3-files")
 _MODIFIED = "_sdc_source_modified_at"
@@ -109,7 +109,7 @@ class FileStream(ArrowStream):
         cuts: dict[tuple[int, int], Cuts] = {}  # of the tasks that are begun: one that is begun again knows its own
 
         def run(todo: Todo, job: Job, cuts: Cuts | None, stop: threading.Event) -> Iterator[Step]:
-            from tap_s3_files.convert import convert
+            from tap_s3_files.write_batches import convert
 
             size = todo.segment.target_bytes
             with cuts.lock if cuts is not None else nullcontext():
@@ -307,7 +307,7 @@ def _key(todo: Todo) -> tuple[int, int]:
 
 def _encoded(encode: Encode[Encoded], batch: pa.RecordBatch) -> Generator[Encoded, None, tuple[int, DataError | None]]:
     """What is made of a batch; returns of how many rows, and the error that ended it."""
-    from singer_arrow.singer.records import rows_in
+    from singer_arrow.records.encoder import rows_in
 
     rows = 0
     try:

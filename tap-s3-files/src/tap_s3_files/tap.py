@@ -12,29 +12,29 @@ import click
 import pyarrow as pa
 
 from singer_arrow.errors import ArchivedError, EmptyObjectError, ObjectChangedError
-from singer_arrow.executors import ordered_results, threads
 from singer_arrow.formats import FORMATS
-from singer_arrow.object_info import ObjectInfo
-from singer_arrow.reading.budget import Budget
-from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.singer.sdk_tap import ArrowTap
-from singer_arrow.storage import Storage
-from singer_arrow.urls import Url
-from tap_s3_files.bookmarks import Bookmark
+from singer_arrow.reading.memory_budget import Budget
+from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.runtime.executors import ordered_results, threads
+from singer_arrow.sdk.tap import ArrowTap
+from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
 from tap_s3_files.catalog import catalog_schema, refuse_reserved, sample, source_schema
-from tap_s3_files.config import Settings, StreamSettings
-from tap_s3_files.declared import CONFIG_JSONSCHEMA
-from tap_s3_files.lister import list_objects
-from tap_s3_files.listing import Listing
-from tap_s3_files.objects import find
-from tap_s3_files.plan import unsent
-from tap_s3_files.plan_log import PlanLog
-from tap_s3_files.planning import TARGET_BYTES, claim_of, listed_segments, no_match, plan_of
+from tap_s3_files.config_schema import CONFIG_JSONSCHEMA
+from tap_s3_files.listing.listing import Listing
+from tap_s3_files.listing.parallel import list_objects
+from tap_s3_files.listing.path_match import find
+from tap_s3_files.plan.bookmark import Bookmark
+from tap_s3_files.plan.build import TARGET_BYTES, claim_of, listed_segments, no_match, plan_of
+from tap_s3_files.plan.log import PlanLog
+from tap_s3_files.plan.model import unsent
 from tap_s3_files.preview import Row, table
-from tap_s3_files.replication.intake import Intake
+from tap_s3_files.read_task import format_of
 from tap_s3_files.replication.inventory import read_inventory
-from tap_s3_files.replication.queue import Queue
-from tap_s3_files.rows import format_of
+from tap_s3_files.replication.sqs_events import Intake
+from tap_s3_files.replication.sqs_queue import Queue
+from tap_s3_files.settings import Settings, StreamSettings
 from tap_s3_files.stream import FileStream, read_options
 
 MOST_LISTED = 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from singer_arrow.singer import cli
+from singer_arrow.sdk import cli
 
 
 def main() -> None:

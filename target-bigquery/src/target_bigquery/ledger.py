@@ -31,13 +31,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from singer_arrow.errors import LoadError, NotFoundError
-from singer_arrow.singer.batch_lookup import PAGE, BatchLookup
-from singer_arrow.singer.names import LEDGER
-from target_bigquery import migrate, sql
-from target_bigquery.answers import Answer, Job, MissingError, Table
-from target_bigquery.client import BigQuery
-from target_bigquery.names import job_prefix
-from target_bigquery.write_errors import Kind, WriteError
+from singer_arrow.load.ledger_lookup import PAGE, BatchLookup
+from singer_arrow.naming import LEDGER
+from target_bigquery import sql
+from target_bigquery.connection.client import BigQuery
+from target_bigquery.connection.resources import Answer, Job, MissingError, Table
+from target_bigquery.storage_write.error_kinds import Kind, WriteError
+from target_bigquery.tables import migrate
+from target_bigquery.tables.naming import job_prefix
 
 logger = logging.getLogger("target-bigquery")
 FORGOTTEN = timedelta(days=150)

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from singer_arrow.batch.extents import Extents, Grid
 from singer_arrow.batch.message import Batch
-from singer_arrow.singer.declare import UPSERT
-from singer_arrow.singer.descriptions import descriptions_of
-from singer_arrow.singer.warehouse import WarehouseSink
-from target_bigquery import bounds, migrate, sql
-from target_bigquery.client import BigQuery
-from target_bigquery.config import STORAGE_WRITE
-from target_bigquery.convert import Conversion
+from singer_arrow.load.key_ranges import Extents, Grid
+from singer_arrow.warehouse.descriptions import descriptions_of
+from singer_arrow.warehouse.settings import UPSERT
+from singer_arrow.warehouse.warehouse import WarehouseSink
+from target_bigquery import merge_pruning as bounds
+from target_bigquery import sql
+from target_bigquery.connection.client import BigQuery
+from target_bigquery.conversion import Conversion
 from target_bigquery.load import METHODS, STREAMED, why_not
-from target_bigquery.load.lane import Lane, Way, upload_format
-from target_bigquery.types import Column
+from target_bigquery.load.base import Lane, Way, upload_format
+from target_bigquery.settings import STORAGE_WRITE
+from target_bigquery.tables import migrate
+from target_bigquery.tables.types import Column
 
 if TYPE_CHECKING:
     from target_bigquery.target import TargetBigQuery

@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from singer_arrow.batch.conversion import ORDER
-from target_bigquery.bounds import Bound
-from target_bigquery.types import Column
+from singer_arrow.load.conversion import ORDER
+from target_bigquery.merge_pruning import Bound
+from target_bigquery.tables.types import Column
 
 
 def quoted(*parts: str) -> str:

@@ -7,25 +7,26 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from singer_arrow.errors import SingerArrowError
-from singer_arrow.singer.declare import APPEND
-from singer_arrow.singer.loads import Limits
-from singer_arrow.singer.names import REJECTED
-from singer_arrow.singer.sdk_target import GRACE_SECONDS
-from singer_arrow.singer.stage import Stage
-from singer_arrow.singer.warehouse import WarehouseTarget
-from singer_arrow.singer.workers import LAST_SECONDS, Workers
-from singer_arrow.storage import Storage
-from target_bigquery import connection, migrate
-from target_bigquery.answers import Table
-from target_bigquery.client import BigQuery
-from target_bigquery.config import SETTINGS, STORAGE_WRITE, Settings
+from singer_arrow.load.daemon_pool import LAST_SECONDS, Workers
+from singer_arrow.load.scheduler import Limits
+from singer_arrow.load.staging import Stage
+from singer_arrow.naming import REJECTED
+from singer_arrow.sdk.target import GRACE_SECONDS
+from singer_arrow.storage.storage import Storage
+from singer_arrow.warehouse.settings import APPEND
+from singer_arrow.warehouse.warehouse import WarehouseTarget
+from target_bigquery.connection import connection
+from target_bigquery.connection.client import BigQuery
+from target_bigquery.connection.resources import Table
 from target_bigquery.ledger import StreamLedger, remove_old
-from target_bigquery.load.files import Files
-from target_bigquery.load.processes import Processes
-from target_bigquery.load.rejected import Rejections
-from target_bigquery.load.replacement import Replacement
-from target_bigquery.load.storage_write import record_age_seconds
+from target_bigquery.load.avro_processes import Processes
+from target_bigquery.load.dead_letter_table import Rejections
+from target_bigquery.load.overwrite_staging import Replacement
+from target_bigquery.load.uploads import Files
+from target_bigquery.settings import SETTINGS, STORAGE_WRITE, Settings
 from target_bigquery.sink import BigQuerySink
+from target_bigquery.storage_write.load_method import record_age_seconds
+from target_bigquery.tables import migrate
 
 _PUTTING = 8
 
@@ -77,7 +78,7 @@ class TargetBigQuery(WarehouseTarget):
         """What makes uploads of batch files."""
         if self.settings.stage is None:
             return Files(self.storage, self.temporary, self.processes)
-        from target_bigquery.load.staged import StagedFiles
+        from target_bigquery.load.gcs_uploads import StagedFiles
 
         stage = Stage(self.storage, self.settings.stage, self.logger)
         self.sweeper.submit(stage.remove_leftovers)

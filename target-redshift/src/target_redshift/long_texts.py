@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from singer_arrow.formats.json_values import json_text
+from singer_arrow.casting.to_json import json_text
 
 FAIL, SUPER, RESCUE = "fail", "super", "rescue"
 CHOICES = (FAIL, SUPER, RESCUE)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from singer_arrow.singer.descriptions import descriptions_of
-from singer_arrow.singer.warehouse import WarehouseSink
-from target_redshift import migrate, sql
-from target_redshift.client import Redshift
-from target_redshift.convert import Conversion
+from singer_arrow.warehouse.descriptions import descriptions_of
+from singer_arrow.warehouse.warehouse import WarehouseSink
+from target_redshift import sql
+from target_redshift.connection.client import Redshift
+from target_redshift.conversion import Conversion
 from target_redshift.load import METHODS
-from target_redshift.load.lane import Lane, Way
-from target_redshift.types import Column
+from target_redshift.load.base import Lane, Way
+from target_redshift.tables import migrate
+from target_redshift.tables.types import Column
 
 if TYPE_CHECKING:
     from target_redshift.target import TargetRedshift

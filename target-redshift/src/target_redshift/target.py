@@ -7,20 +7,20 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from singer_arrow.errors import SingerArrowError
-from singer_arrow.singer.loads import Limits
-from singer_arrow.singer.names import REJECTED
-from singer_arrow.singer.warehouse import WarehouseTarget
-from singer_arrow.singer.workers import LAST_SECONDS, Workers
-from target_redshift import migrate
-from target_redshift.answers import Table
-from target_redshift.client import Redshift
-from target_redshift.config import REQUIRED, SETTINGS, Settings
+from singer_arrow.load.daemon_pool import LAST_SECONDS, Workers
+from singer_arrow.load.scheduler import Limits
+from singer_arrow.naming import REJECTED
+from singer_arrow.warehouse.warehouse import WarehouseTarget
+from target_redshift.connection.client import Redshift
+from target_redshift.connection.resources import Table
 from target_redshift.ledger import StreamLedger, remove_old
-from target_redshift.load.files import Files
-from target_redshift.load.rejected import Rejections
-from target_redshift.load.replacement import Replacement
-from target_redshift.load.stage import Stage
+from target_redshift.load.dead_letter_table import Rejections
+from target_redshift.load.overwrite_staging import Replacement
+from target_redshift.load.s3_staging import Stage
+from target_redshift.load.uploads import Files
+from target_redshift.settings import REQUIRED, SETTINGS, Settings
 from target_redshift.sink import RedshiftSink
+from target_redshift.tables import migrate
 
 _LOOKING = 8
 

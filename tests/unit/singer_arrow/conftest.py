@@ -14,11 +14,11 @@ import pytest
 from obstore.store import S3Store
 
 from singer_arrow.formats import FORMATS, ReadOptions
-from singer_arrow.object_info import Fetched
-from singer_arrow.reading.budget import Budget
-from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.storage import Storage
-from singer_arrow.urls import Url
+from singer_arrow.reading.memory_budget import Budget
+from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.storage.object_info import Fetched
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
 
 
 class RecordingStorage(Storage):

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.errors import ConfigError, SchemaError
-from singer_arrow.json_schema import from_json_schema
-from singer_arrow.object_info import ObjectInfo
-from singer_arrow.schema import is_json, json_field
-from singer_arrow.urls import Url
+from singer_arrow.schema.arrow_schema import is_json, json_field
+from singer_arrow.schema.json_schema import from_json_schema
+from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.urls import Url
 from tap_s3_files.catalog import METADATA, catalog_schema, parse_type, sample, set_columns, source_schema, split
-from tap_s3_files.config import StreamSettings
+from tap_s3_files.settings import StreamSettings
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 

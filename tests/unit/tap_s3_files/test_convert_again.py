@@ -18,18 +18,18 @@ from workbooks import xlsx
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FixedColumn, ReadOptions
-from singer_arrow.reading.budget import Budget
-from singer_arrow.urls import Url
-from tap_s3_files.convert import Step, convert
-from tap_s3_files.cuts import Cuts
-from tap_s3_files.plan import Position, Task
+from singer_arrow.reading.memory_budget import Budget
+from singer_arrow.storage.urls import Url
+from tap_s3_files.plan.cuts import Cuts
+from tap_s3_files.plan.model import Position, Task
 from tap_s3_files.progress import Counts, Progress
-from tap_s3_files.rows import Job, Worker
+from tap_s3_files.read_task import Job, Worker
+from tap_s3_files.write_batches import Step, convert
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    monkeypatch.setattr("tap_s3_files.plan.SMALL_OBJECT", 0)
+    monkeypatch.setattr("tap_s3_files.plan.model.SMALL_OBJECT", 0)
     return Folder(tmp_path)
 
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from singer_arrow.errors import DataError, DriftError
-from singer_arrow.urls import Url
+from singer_arrow.storage.urls import Url
 from tap_s3_files.tap import TapS3Files
 
 ROWS = [{"id": 1, "n": 10}, {"id": 2, "n": 20}]

@@ -13,21 +13,21 @@ import pyarrow.parquet as pq
 import pytest
 
 from singer_arrow.formats import RESCUED, ReadOptions
-from singer_arrow.object_info import ObjectInfo
-from singer_arrow.reading.budget import Budget
-from singer_arrow.schema import json_field
-from singer_arrow.storage import Storage
-from singer_arrow.urls import Url
-from tap_s3_files import plan
+from singer_arrow.reading.memory_budget import Budget
+from singer_arrow.schema.arrow_schema import json_field
+from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
 from tap_s3_files.catalog import METADATA
-from tap_s3_files.config import BatchSettings
-from tap_s3_files.convert import Step, convert
-from tap_s3_files.cuts import Cuts
-from tap_s3_files.partitions import Partitions
 from tap_s3_files.passthrough import Passed, untouched
-from tap_s3_files.plan import Task
+from tap_s3_files.paths.partition_columns import Partitions
+from tap_s3_files.plan import model as plan
+from tap_s3_files.plan.cuts import Cuts
+from tap_s3_files.plan.model import Task
 from tap_s3_files.progress import Counts, Progress
-from tap_s3_files.rows import Job, Worker
+from tap_s3_files.read_task import Job, Worker
+from tap_s3_files.settings import BatchSettings
+from tap_s3_files.write_batches import Step, convert
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))])
 JOB = Job("orders", SCHEMA, False, "auto", ReadOptions(on_drift="raise", known=frozenset()), passthrough="parquet")

@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 
-from singer_arrow.object_info import ObjectInfo
-from singer_arrow.urls import Url
-from tap_s3_files.plan import Segment, Task, Todo
+from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.urls import Url
+from tap_s3_files.plan.model import Segment, Task, Todo
 from tap_s3_files.preview import Row, table
 
 TASKS = tuple(

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from singer_arrow.errors import LoadError
-from singer_arrow.singer.batch_lookup import PAGE
+from singer_arrow.load.ledger_lookup import PAGE
 from target_bigquery import ledger as ledger_module
-from target_bigquery.answers import Answer, Job, Table
+from target_bigquery.connection.resources import Answer, Job, Table
 from target_bigquery.ledger import FORGOTTEN, SETTLED, StreamLedger
-from target_bigquery.write_errors import Kind, WriteError
+from target_bigquery.storage_write.error_kinds import Kind, WriteError
 
 START = datetime.now(UTC)
 

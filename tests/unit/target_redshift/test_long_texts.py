@@ -9,12 +9,12 @@ import pytest
 from redshift_checks import checked
 
 from singer_arrow.errors import DataError, SchemaError
-from target_redshift.convert import Conversion, LongTextError
-from target_redshift.drift import columns_of
-from target_redshift.found import Found
+from target_redshift.conversion import Conversion, LongTextError
 from target_redshift.long_texts import COLUMN, json_bytes, objects, parted
-from target_redshift.staging import upload_columns
-from target_redshift.types import existing, new_columns
+from target_redshift.tables.column_evolution import columns_of
+from target_redshift.tables.staging_columns import upload_columns
+from target_redshift.tables.types import existing, new_columns
+from target_redshift.value_report import Found
 
 SCHEMA = pa.schema([("id", pa.string()), ("s", pa.string()), ("T", pa.string()), ("n", pa.int64())])
 

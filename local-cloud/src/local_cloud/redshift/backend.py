@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from local_cloud.redshift import translate, wire
 from local_cloud.redshift.errors import RedshiftError
-from local_cloud.redshift.names import LongNames
-from local_cloud.redshift.tokens import literal
+from local_cloud.redshift.sql.names import LongNames
+from local_cloud.redshift.sql.tokens import literal
 from local_cloud.redshift.wire import Closed, Stream
 
 _IDLE, _FAILED = b"I", b"E"

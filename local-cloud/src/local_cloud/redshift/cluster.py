@@ -9,8 +9,8 @@ import psycopg
 
 from local_cloud.errors import LocalCloudError
 from local_cloud.redshift.faults import Faults, Statements
-from local_cloud.redshift.names import LongNames
 from local_cloud.redshift.postgres import Postgres
+from local_cloud.redshift.sql.names import LongNames
 
 USER, DATABASE = "demo", "dev"
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from local_cloud.redshift import copy
 from local_cloud.redshift.backend import Backend
 from local_cloud.redshift.errors import RedshiftError
-from local_cloud.redshift.rewrite import named
-from local_cloud.redshift.statement import Copy, Settings
-from local_cloud.redshift.tokens import literal, quoted, sql_of, tokens
+from local_cloud.redshift.sql.rewrite import named
+from local_cloud.redshift.sql.statement import Copy, Settings
+from local_cloud.redshift.sql.tokens import literal, quoted, sql_of, tokens
 
 if TYPE_CHECKING:
     from local_cloud.redshift.cluster import Cluster

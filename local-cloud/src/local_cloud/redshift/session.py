@@ -9,8 +9,8 @@ from local_cloud.redshift.backend import Backend
 from local_cloud.redshift.cluster import Cluster
 from local_cloud.redshift.errors import RedshiftError
 from local_cloud.redshift.faults import Rule
-from local_cloud.redshift.rewrite import rewrite
-from local_cloud.redshift.statement import Copy, Plain, Settings, Statement
+from local_cloud.redshift.sql.rewrite import rewrite
+from local_cloud.redshift.sql.statement import Copy, Plain, Settings, Statement
 from local_cloud.redshift.wire import Closed, Stream
 
 _FAILED = b"E"

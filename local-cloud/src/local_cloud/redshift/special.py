@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from local_cloud.redshift import copying, faults, unloading, wire
-from local_cloud.redshift.columns import limit
 from local_cloud.redshift.errors import RedshiftError
-from local_cloud.redshift.statement import (
+from local_cloud.redshift.sql.columns import limit
+from local_cloud.redshift.sql.statement import (
     AlterType,
     CaseSensitive,
     Copy,
@@ -19,7 +19,7 @@ from local_cloud.redshift.statement import (
     Truncate,
     Unload,
 )
-from local_cloud.redshift.tokens import literal
+from local_cloud.redshift.sql.tokens import literal
 
 if TYPE_CHECKING:
     from local_cloud.redshift.session import Session

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from local_cloud.redshift import wire
 from local_cloud.redshift.backend import Backend
 from local_cloud.redshift.errors import RedshiftError
-from local_cloud.redshift.rewrite import rewrite
-from local_cloud.redshift.statement import Plain, Settings, Unload
-from local_cloud.redshift.unload import ResultColumn, files, rows_of
+from local_cloud.redshift.sql.rewrite import rewrite
+from local_cloud.redshift.sql.statement import Plain, Settings, Unload
+from local_cloud.redshift.sql.unload import ResultColumn, files, rows_of
 
 if TYPE_CHECKING:
     from local_cloud.redshift.cluster import Cluster

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from singer_arrow.errors import ConfigError, DataError
-from singer_arrow.urls import CONTROL, Url, shown
+from singer_arrow.storage.urls import CONTROL, Url, shown
 
 FORMATS = ("parquet", "jsonl")
 _READ = ("s3", "gs", "az", "file", "http", "https", "ftp", "ftps", "sftp", "scp", "ssh", "hdfs", "viewfs", "webhdfs")

@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-from singer_arrow.compression import strip_suffix
-from singer_arrow.formats.protocol import RESCUED, Course, FixedColumn, Format, Place, ReadOptions, WritableFormat
+from singer_arrow.compression.codecs import strip_suffix
+from singer_arrow.formats.base import Format, WritableFormat
 from singer_arrow.formats.registry import Formats, zipped
+from singer_arrow.read_options import RESCUED, FixedColumn, ReadOptions
+from singer_arrow.read_progress import ReadProgress, ResumePoint
 
 __all__ = [
     "FORMATS",
     "RESCUED",
     "WRITABLE",
-    "Course",
     "FixedColumn",
     "Format",
-    "Place",
     "ReadOptions",
+    "ReadProgress",
+    "ResumePoint",
     "WritableFormat",
     "detect_format",
 ]
 
 _WRITABLE = {
-    "jsonl": "singer_arrow.formats.jsonl.JsonLines",
-    "parquet": "singer_arrow.formats.parquet.Parquet",
-    "avro": "singer_arrow.formats.avro.Avro",
+    "jsonl": "singer_arrow.formats.json.json_format.JsonLines",
+    "parquet": "singer_arrow.formats.parquet.parquet_format.Parquet",
+    "avro": "singer_arrow.formats.avro.avro_format.Avro",
 }
 _ALL = {
-    "csv": "singer_arrow.formats.csv.Csv",
+    "csv": "singer_arrow.formats.csv.csv_format.Csv",
     **_WRITABLE,
     "orc": "singer_arrow.formats.orc.Orc",
-    "arrow": "singer_arrow.formats.arrow.Arrow",
-    "lines": "singer_arrow.formats.lines.Lines",
-    "fixed_width": "singer_arrow.formats.fixed_width.FixedWidth",
-    "excel": "singer_arrow.formats.excel.Excel",
+    "arrow": "singer_arrow.formats.arrow.arrow_format.Arrow",
+    "lines": "singer_arrow.formats.text.lines_format.Lines",
+    "fixed_width": "singer_arrow.formats.text.fixed_width.FixedWidth",
+    "excel": "singer_arrow.formats.excel.excel_format.Excel",
 }
 _SUFFIXES = {
     "csv": (".csv", ".tsv", ".tab", ".psv"),

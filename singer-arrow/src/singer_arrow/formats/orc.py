@@ -11,13 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from singer_arrow.enforcement.projection import wanted
 from singer_arrow.errors import DataError
-from singer_arrow.formats.columns import wanted
-from singer_arrow.formats.parts import FilePart, read_part
-from singer_arrow.formats.protocol import Course, ReadOptions
-from singer_arrow.reading.files import RangeFile, local_copy, random_access
-from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.schema import canonical
+from singer_arrow.formats.columnar import FilePart, read_part
+from singer_arrow.read_options import ReadOptions
+from singer_arrow.read_progress import ReadProgress
+from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.reading.random_access import RangeFile, local_copy, random_access
+from singer_arrow.schema.arrow_schema import canonical
 
 _TAIL = 256 << 10
 
@@ -36,7 +37,7 @@ class Orc:
             return canonical(_open(pa.PythonFile(source, "r"), reader.url).schema)
 
     def read(
-        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: Course | None = None
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`; rows before the place are decoded, and left out."""
         from pyarrow import dataset
@@ -50,7 +51,7 @@ class Orc:
                 batches = fragment.to_batches(
                     columns=names, batch_size=options.batch_rows, batch_readahead=1, use_threads=False
                 )
-                yield from read_part(part, batches, schema, options, course or Course())
+                yield from read_part(part, batches, schema, options, course or ReadProgress())
             except (pa.ArrowException, OSError) as error:
                 reason = f"its data cannot be read ({' '.join(str(error).split())[:200]})"
                 hint = "Leave the column out by selection" if "out of range" in reason else "Upload the file again"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Generic, TypeVar
 
-from singer_arrow.formats.protocol import Format
+from singer_arrow.formats.base import Format
 
 F = TypeVar("F", bound=Format)
 
@@ -41,6 +41,6 @@ class Formats(Mapping[str, F], Generic[F]):
 
 def zipped(kind: Format) -> Format:
     """A format that is read from zip and tar archives too."""
-    from singer_arrow.formats.zipped import Zipped
+    from singer_arrow.formats.zip_archive import Zipped
 
     return Zipped(kind)

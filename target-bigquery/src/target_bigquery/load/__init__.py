@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from singer_arrow.singer.declare import APPEND, OVERWRITE, UPSERT
+from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
 from target_bigquery.load.append import AppendOnly
 from target_bigquery.load.overwrite import Overwrite
-from target_bigquery.load.storage_write import STREAMED, why_not
 from target_bigquery.load.upsert import Upsert
+from target_bigquery.storage_write.load_method import STREAMED, why_not
 
 METHODS: dict[str, type[AppendOnly] | type[Upsert] | type[Overwrite]] = {
     APPEND: AppendOnly,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from singer_arrow.singer.retries import Waiting, pauses
-from target_bigquery import connection
-from target_bigquery.connection import logger
+from singer_arrow.load.backoff import Waiting, pauses
+from target_bigquery.connection import connection
+from target_bigquery.connection.connection import logger
 from target_bigquery.load import load_job
-from target_bigquery.load.files import Part
-from target_bigquery.load.lane import Lane
+from target_bigquery.load.base import Lane
+from target_bigquery.load.uploads import Part
 
 
 class AppendOnly(Lane):

@@ -5,15 +5,17 @@ from __future__ import annotations
 import uuid
 
 from singer_arrow.errors import LoadError
-from singer_arrow.singer.retries import Waiting, pauses
-from target_bigquery import answers, budget, connection
-from target_bigquery.answers import Job, QuotaError
-from target_bigquery.client import BigQuery
-from target_bigquery.connection import logger
-from target_bigquery.jobs import Fields
-from target_bigquery.load.files import Upload
-from target_bigquery.names import job_prefix
-from target_bigquery.retries import Kind
+from singer_arrow.load.backoff import Waiting, pauses
+from target_bigquery.connection import connection
+from target_bigquery.connection import load_job_quota as budget
+from target_bigquery.connection import resources as answers
+from target_bigquery.connection.client import BigQuery
+from target_bigquery.connection.connection import logger
+from target_bigquery.connection.error_kinds import Kind
+from target_bigquery.connection.jobs import Fields
+from target_bigquery.connection.resources import Job, QuotaError
+from target_bigquery.load.uploads import Upload
+from target_bigquery.tables.naming import job_prefix
 
 
 class BusyError(LoadError):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from target_bigquery.load import load_job
-from target_bigquery.load.files import Part
-from target_bigquery.load.lane import Lane, pending_of
+from target_bigquery.load.base import Lane, pending_of
+from target_bigquery.load.uploads import Part
 
 
 class Overwrite(Lane):

@@ -6,17 +6,18 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from singer_arrow.batch.conversion import ORDER
-from singer_arrow.batch.extents import together
 from singer_arrow.errors import SchemaError, SingerArrowError
-from singer_arrow.singer.names import staging_name
-from target_bigquery import migrate, sql
-from target_bigquery.answers import RefusedDataError
-from target_bigquery.bounds import Bound, bounds
-from target_bigquery.jobs import Fields
+from singer_arrow.load.conversion import ORDER
+from singer_arrow.load.key_ranges import together
+from singer_arrow.naming import staging_name
+from target_bigquery import sql
+from target_bigquery.connection.jobs import Fields
+from target_bigquery.connection.resources import RefusedDataError
 from target_bigquery.load import load_job
-from target_bigquery.load.files import Item, Part, Upload
-from target_bigquery.load.lane import Lane, Way
+from target_bigquery.load.base import Lane, Way
+from target_bigquery.load.uploads import Item, Part, Upload
+from target_bigquery.merge_pruning import Bound, bounds
+from target_bigquery.tables import migrate
 
 _UNFIT = ("RECORD", "JSON")
 

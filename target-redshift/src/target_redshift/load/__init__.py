@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from singer_arrow.singer.declare import APPEND, OVERWRITE, UPSERT
+from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
 from target_redshift.load.append import AppendOnly
 from target_redshift.load.overwrite import Overwrite
 from target_redshift.load.upsert import Upsert

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from target_redshift.load.group import Group
-from target_redshift.load.lane import Lane
-from target_redshift.load.lots import StagingTables
-from target_redshift.load.widths import fit_texts
+from target_redshift.load.base import Lane
+from target_redshift.load.copy_batch import StagingTables
+from target_redshift.load.load_group import Group
+from target_redshift.load.varchar_widths import fit_texts
 
 
 class AppendOnly(Lane):

@@ -10,15 +10,16 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from singer_arrow.batch.decode import read_file
+from singer_arrow.batch.reader import read_file
 from singer_arrow.errors import DataError, LoadError, SingerArrowError
-from singer_arrow.schema import json_field
-from singer_arrow.storage import Storage
-from target_redshift import answers, staging
-from target_redshift.client import Redshift
-from target_redshift.convert import MAX_BASE64, LongTextError, Misfit, holds_json, misfit
-from target_redshift.load.lots import Lot, StagingTables
-from target_redshift.types import MAX_VARBYTE, MAX_VARCHAR, Column
+from singer_arrow.schema.arrow_schema import json_field
+from singer_arrow.storage.storage import Storage
+from target_redshift.connection import resources as answers
+from target_redshift.connection.client import Redshift
+from target_redshift.conversion import MAX_BASE64, LongTextError, Misfit, holds_json, misfit
+from target_redshift.load.copy_batch import Lot, StagingTables
+from target_redshift.tables import staging_columns as staging
+from target_redshift.tables.types import MAX_VARBYTE, MAX_VARCHAR, Column
 
 _ABOUT_TEXT = re.compile(r"UTF-?8|length exceeds|NUL|too long|longer than", re.IGNORECASE)
 logger = logging.getLogger("target-redshift")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from target_redshift.connection import Session
-from target_redshift.load.group import Group
-from target_redshift.load.lane import Lane
-from target_redshift.load.lots import StagingTables
-from target_redshift.load.widths import needed_bytes
-from target_redshift.types import MAX_VARCHAR
+from target_redshift.connection.connection import Session
+from target_redshift.load.base import Lane
+from target_redshift.load.copy_batch import StagingTables
+from target_redshift.load.load_group import Group
+from target_redshift.load.varchar_widths import needed_bytes
+from target_redshift.tables.types import MAX_VARCHAR
 
 
 class Overwrite(Lane):

@@ -7,13 +7,14 @@ looked whether a key stands twice in them; only then they are read and converted
 from __future__ import annotations
 
 from singer_arrow.errors import DataError
-from target_redshift import migrate, sql
-from target_redshift.bounds import bound, can_bound
+from target_redshift import sql
 from target_redshift.load import diagnose
-from target_redshift.load.group import Group
-from target_redshift.load.lane import Lane, Way
-from target_redshift.load.lots import StagingTables
-from target_redshift.load.widths import fit_texts
+from target_redshift.load.base import Lane, Way
+from target_redshift.load.copy_batch import StagingTables
+from target_redshift.load.load_group import Group
+from target_redshift.load.varchar_widths import fit_texts
+from target_redshift.merge_pruning import bound, can_bound
+from target_redshift.tables import migrate
 
 
 class Upsert(Lane):

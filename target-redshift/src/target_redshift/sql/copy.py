@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from target_redshift.sql.names import literal, quoted
-from target_redshift.staging import StagingColumn
+from target_redshift.tables.staging_columns import StagingColumn
 
 NULL_TEXT = "@_sdc_null@"
 """What stands for null in CSV, where nothing stands for ''."""

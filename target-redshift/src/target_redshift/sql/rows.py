@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from target_redshift.bounds import Bound
+from target_redshift.merge_pruning import Bound
 from target_redshift.sql.names import listed, literal, quoted
-from target_redshift.staging import ORDER, Change, StagingColumn
-from target_redshift.types import Column, ddl_type
+from target_redshift.tables.staging_columns import ORDER, Change, StagingColumn
+from target_redshift.tables.types import Column, ddl_type
 
 ROW = "_sdc_row"
 """Column of a query that numbers the rows of a key, the last one first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from target_redshift.sql.names import listed, literal, quoted
-from target_redshift.types import Column, ddl_type
+from target_redshift.tables.types import Column, ddl_type
 
 
 def create_schema(schema: str) -> str:

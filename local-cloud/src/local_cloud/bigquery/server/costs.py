@@ -16,7 +16,7 @@ from local_bigquery.jobs import query
 from local_bigquery.sql.translate import parse
 from sqlglot import exp
 
-from local_cloud.bigquery.server import pruning
+from local_cloud.bigquery.server.tables import pruning
 
 REASON = "bytesBilledLimitExceeded"
 _MB = 1 << 20

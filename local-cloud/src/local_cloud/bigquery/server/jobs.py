@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from local_bigquery import errors
 from local_bigquery.jobs import query, runner
 
-from local_cloud.bigquery.server import avro
 from local_cloud.bigquery.server.faults import Faults
+from local_cloud.bigquery.server.files import avro
 
 # HTTP statuses of reasons that only the real service has.
 REASONS = {

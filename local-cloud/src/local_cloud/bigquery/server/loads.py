@@ -12,7 +12,8 @@ from local_bigquery.errors import BigQueryError
 from local_bigquery.jobs import load, runner, storage
 from local_bigquery.models import TableFieldSchema
 
-from local_cloud.bigquery.server import avro, files, json_lines, schemas
+from local_cloud.bigquery.server.files import avro, files, json_lines
+from local_cloud.bigquery.server.tables import schemas
 
 MOST_URIS = 10_000
 GZIP_MAGIC = b"\x1f\x8b"

@@ -8,22 +8,8 @@ from pathlib import Path
 
 import uvicorn
 
-from local_cloud.bigquery.server import (
-    alterations,
-    costs,
-    databases,
-    extensions,
-    jobs,
-    layouts,
-    loads,
-    locations,
-    lookups,
-    merges,
-    records,
-    schemas,
-    turns,
-    writes,
-)
+from local_cloud.bigquery.server import costs, extensions, jobs, loads, locations, writes
+from local_cloud.bigquery.server.tables import alterations, databases, layouts, lookups, merges, records, schemas, turns
 from local_cloud.environment import STAGE_BUCKET
 from local_cloud.gcs import server as gcs_server
 from local_cloud.gcs.objects import Objects

@@ -21,7 +21,7 @@ from local_bigquery.grpc import write
 from local_bigquery.jobs import load
 from local_bigquery.models import JobConfigurationLoad
 
-from local_cloud.bigquery.server import arrow_rows
+from local_cloud.bigquery.server.files import arrow_rows
 from local_cloud.bigquery.server.write_faults import CODES, FAULTS, Refusal, suffering
 
 MOST_BYTES = 10_000_000

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from local_cloud.redshift.copy import nested
 from local_cloud.redshift.copy.columns import TEXT, Column
 from local_cloud.redshift.copy.errors import UNSUPPORTED, RedshiftError, spectrum
-from local_cloud.redshift.copy.pieces import Load, Piece, piece
+from local_cloud.redshift.copy.json import nested
 from local_cloud.redshift.copy.sources import File
-from local_cloud.redshift.copy.utf8 import invalid_text, mended
+from local_cloud.redshift.copy.text.pieces import Load, Piece, piece
+from local_cloud.redshift.copy.text.utf8 import invalid_text, mended
 
 _BATCH_BYTES, _BATCH_ROWS = 16 << 20, 1 << 12
 _YEAR_1 = {"date": -719162, "timestamp": -62135596800000000}

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from local_cloud.redshift import tokens
 from local_cloud.redshift.copy.command import CopyCommand, Format
 from local_cloud.redshift.copy.credentials import credentials
 from local_cloud.redshift.copy.errors import SYNTAX, UNSUPPORTED, RedshiftError, unsupported
-from local_cloud.redshift.tokens import Token
+from local_cloud.redshift.sql import tokens
+from local_cloud.redshift.sql.tokens import Token
 
 MOST_ERRORS = 100_000
 

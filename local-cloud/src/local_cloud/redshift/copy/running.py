@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from local_cloud.redshift.copy import json, parquet, slices, sources, text
+from local_cloud.redshift.copy import parquet, slices, sources
 from local_cloud.redshift.copy.columns import Column, chosen
 from local_cloud.redshift.copy.command import CopyCommand
 from local_cloud.redshift.copy.errors import LoadErrorRow, RedshiftError, load_failed
-from local_cloud.redshift.copy.pieces import Load, Piece
+from local_cloud.redshift.copy.json import objects as json
 from local_cloud.redshift.copy.sources import File, Objects
+from local_cloud.redshift.copy.text import delimited as text
+from local_cloud.redshift.copy.text.pieces import Load, Piece
 
 DEFAULT_SLICES = 2
 

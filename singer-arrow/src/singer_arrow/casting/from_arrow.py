@@ -1,0 +1,244 @@
+"""A column as a file has it -> a column as a schema wants it, exactly: what would lose something is refused. Pure.
+
+Names decide within structs too: a part that is missing is null, one that is not wanted is left out. Timestamps without
+a zone are in UTC. Where the schema wants text, bytes have to be UTF-8, UUIDs give their usual form, and other kinds the
+text that JSON would hold. Integers and decimals become floats only where that keeps their digits; other floats are
+rounded. Nulls fit every type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from singer_arrow.casting.decimals import decimals_of_decimals, texts_of_decimals
+from singer_arrow.casting.extension_types import is_variant, is_wkb
+from singer_arrow.casting.from_text import BadValueError, describe, from_text, value_of
+from singer_arrow.casting.temporal_text import beyond_years, check_printed
+from singer_arrow.casting.to_json import as_json, is_list, json_texts
+from singer_arrow.casting.utf8 import is_sound
+from singer_arrow.casting.wkb import to_wkt
+from singer_arrow.schema.arrow_schema import is_json
+
+LOSSY = (pa.ArrowException, ValueError)
+"""What `convert` raises."""
+IN_JSON = "a date of the years 1 to 9999, which JSON has"
+
+
+def fit(column: pa.Array, field: pa.Field) -> pa.Array:
+    """The column in the field's type.
+
+    Raises:
+        BadValueError: A value does not fit; the first such row.
+    """
+    if column.type == field.type and not is_json(field):
+        return column
+    try:
+        return convert(column, field)
+    except BadValueError:
+        raise
+    except LOSSY:
+        row, t = _first_bad(column, field), field.type
+        is_other = pt.is_floating(t) and not _is_text(column.type)
+        kind = f"a number that the type {t} holds" if is_other else describe(t)
+        raise BadValueError(row, value_of(column, row), kind) from None
+
+
+def fit_read(column: pa.Array, field: pa.Field, *, in_json: bool = False) -> pa.Array:
+    """As `fit`, of a column that a reader made of a file without a look at all of its values.
+
+    Args:
+        column: The column.
+        field: What it becomes.
+        in_json: Refuse dates that JSON has no text for.
+
+    Raises:
+        BadValueError: A value does not fit, or is text that is not UTF-8, a decimal of too many digits, or a time
+            outside the day.
+    """
+    if is_sound(column):
+        fitted = fit(column, field)
+        if not (in_json and beyond_years(fitted)):
+            return fitted
+        row = _first(lambda low, high: beyond_years(_copied(fitted.slice(low, high - low))), len(fitted))
+        raise BadValueError(row, value_of(column, row), IN_JSON)
+    column = plain(column)
+    low = _first(lambda low, high: not is_sound(_copied(column.slice(low, high - low))), len(column))
+    kind = "UTF-8" if _is_text(column.type) else describe(column.type)
+    raise BadValueError(low, value_of(column, low), kind)
+
+
+def convert(column: pa.Array, field: pa.Field) -> pa.Array:
+    """The column in the field's type, or an error of `LOSSY` if any value does not fit."""
+    source, target = column.type, field.type
+    if source == target and not is_json(field):
+        return column
+    if is_variant(source) or is_wkb(source):
+        return _of_extension(column, field)
+    if _is_text(target) and not is_json(field) and _is_uuid(source):
+        return _uuid_texts(column).cast(target)
+    if (stored := plain(column)) is not column:
+        return convert(stored, field)
+    if column.null_count == len(column):
+        return pa.nulls(len(column), target)
+    if pt.is_list_view(source) or pt.is_large_list_view(source):  # Arrow's own cast forgets the last offset
+        return convert(_plain_list(column), field)
+    if pt.is_nested(source) and column.offset:  # offsets of a slice cannot be given together with a mask
+        column = _copied(column)
+    if is_json(field):
+        return as_json(column.cast(pa.string())) if _is_text(source) else _to_text(column, target)
+    if _is_text(target):
+        return _to_text(column.cast(pa.binary()) if pt.is_fixed_size_binary(source) else column, target)
+    if _is_text(source):
+        return from_text(column.cast(pa.string()), target)
+    if pt.is_struct(target) and pt.is_struct(source):
+        return _fit_struct(column, target)
+    if is_list(target) and (is_list(source) or pt.is_map(source)):
+        return _fit_list(column, target)
+    if pt.is_map(target) and pt.is_map(source):
+        keys = convert(column.keys, pa.field("key", target.key_type, nullable=False))
+        items = convert(column.items, pa.field("value", target.item_type))
+        return pa.MapArray.from_arrays(_offsets(column), keys, items, type=target, mask=_mask(column))
+    if pt.is_timestamp(target) and pt.is_timestamp(source) and source.tz is None:
+        return column.cast(pa.timestamp(source.unit, target.tz)).cast(target)
+    if pt.is_decimal(target) and pt.is_decimal(source):
+        return decimals_of_decimals(column, target)
+    if (pt.is_decimal(target) and pt.is_floating(source)) or pt.is_boolean(target) or pt.is_date(target):
+        return _same_back(column, target)
+    return _to_float(column, target) if pt.is_floating(target) else column.cast(target)
+
+
+def _of_extension(column: pa.ExtensionArray, field: pa.Field) -> pa.Array:
+    """VARIANT as JSON text, geometries as well-known text, and either in the type of its parts where that is wanted."""
+    if is_wkb(column.type):
+        if pt.is_binary(field.type):
+            return convert(column.storage, field)
+        return convert(
+            pa.array([v if v is None else to_wkt(v) for v in column.storage.to_pylist()], pa.string()), field
+        )
+    if pt.is_struct(field.type):
+        return convert(column.storage, field)
+    texts = pc.if_else(pc.is_valid(column.storage), json_texts(column, pa.field("", column.type)), None)
+    return texts if is_json(field) else convert(texts, field)
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """The values of a dictionary, of runs or of an extension type; else the column itself.
+
+    VARIANT and geometries are left as they are: their text is another than that of their storage.
+    """
+    if isinstance(column, pa.ExtensionArray) and not (is_variant(column.type) or is_wkb(column.type)):
+        return plain(column.storage)
+    if pt.is_run_end_encoded(column.type):
+        return plain(pc.run_end_decode(column))
+    return plain(column.dictionary_decode()) if pt.is_dictionary(column.type) else column
+
+
+def _fit_struct(column: pa.StructArray, target: pa.DataType) -> pa.Array:
+    parts = {f.name: part for f, part in zip(column.type, column.flatten(), strict=True)}
+    fitted = [convert(parts[f.name], f) if f.name in parts else pa.nulls(len(column), f.type) for f in target]
+    return pa.StructArray.from_arrays(fitted, fields=list(target), mask=_mask(column))
+
+
+def _fit_list(column: Any, target: pa.DataType) -> pa.Array:
+    if pt.is_map(column.type):
+        entries = pa.StructArray.from_arrays([column.keys, column.items], names=["key", "value"])
+        return pa.ListArray.from_arrays(
+            _offsets(column), convert(entries, target.value_field), type=target, mask=_mask(column)
+        )
+    if not pt.is_list(column.type):  # large lists, views, and those of a fixed size
+        return convert(column.cast(pa.list_(column.type.value_field)), pa.field("", target))
+    return pa.ListArray.from_arrays(
+        _offsets(column), convert(column.values, target.value_field), type=target, mask=_mask(column)
+    )
+
+
+def _plain_list(column: Any) -> pa.Array:
+    ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64()))
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])
+    return pa.LargeListArray.from_arrays(offsets, column.flatten(), mask=_mask(column))
+
+
+def _offsets(column: Any) -> pa.Array:
+    return column.offsets
+
+
+def _copied(column: pa.Array) -> pa.Array:
+    return column.take(pa.array(range(len(column)), pa.int64()))
+
+
+def _mask(column: pa.Array) -> pa.Array | None:
+    return pc.is_null(column) if column.null_count else None
+
+
+def _same_back(column: pa.Array, target: pa.DataType) -> pa.Array:
+    there = column.cast(target)
+    if not there.cast(column.type).equals(column):
+        msg = "digits would be lost"
+        raise ValueError(msg)
+    return there
+
+
+def _to_float(column: pa.Array, target: pa.DataType) -> pa.Array:
+    there = column.cast(target)
+    if pt.is_decimal(column.type) and not from_text(there.cast(pa.string()), column.type).equals(column):
+        msg = "digits would be lost"  # the shortest text of a float has the digits that it keeps
+        raise ValueError(msg)
+    given = pc.is_inf(column) if pt.is_floating(column.type) else pa.scalar(value=False)
+    if pc.any(pc.and_not(pc.is_inf(there), given)).as_py():
+        msg = "a number is too large"  # which Arrow makes infinite
+        raise ValueError(msg)
+    return there
+
+
+def _to_text(column: pa.Array, target: pa.DataType) -> pa.Array:
+    source = column.type
+    if _is_text(source) or pt.is_binary(source) or pt.is_large_binary(source):
+        return column.cast(target)  # checks the UTF-8 of binary
+    check_printed(column)
+    if pt.is_timestamp(source):
+        moment = column.cast(pa.timestamp(source.unit, "UTC")).cast(pa.string())
+        return pc.replace_substring(moment, " ", "T", max_replacements=1).cast(target)
+    if pt.is_nested(source) or pt.is_fixed_size_binary(source):
+        return pc.if_else(pc.is_valid(column), json_texts(column, pa.field("", source)), None).cast(target)
+    text = texts_of_decimals(column) if pt.is_decimal(source) else column.cast(pa.string())
+    return text.cast(target)
+
+
+def _is_uuid(t: pa.DataType) -> bool:
+    return isinstance(t, pa.BaseExtensionType) and t.extension_name == "arrow.uuid"
+
+
+def _uuid_texts(column: pa.ExtensionArray) -> pa.Array:
+    """The UUIDs as RFC 9562 writes them."""
+    values = column.storage.cast(pa.binary()).to_pylist()
+    return pa.array([None if value is None else str(UUID(bytes=value)) for value in values], pa.string())
+
+
+def _first_bad(column: pa.Array, field: pa.Field) -> int:
+    def is_bad(low: int, high: int) -> bool:
+        try:
+            convert(_copied(column.slice(low, high - low)), field)
+        except LOSSY:
+            return True
+        return False
+
+    return _first(is_bad, len(column))
+
+
+def _first(is_bad: Callable[[int, int], bool], rows: int) -> int:
+    """The first bad row of a column that has one, where one can ask of any span of rows whether it has one."""
+    low, high = 0, rows  # the first bad row lies in [low, high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_bad(low, middle) else (middle, high)
+    return low
+
+
+def _is_text(t: pa.DataType) -> bool:
+    return bool(pt.is_string(t) or pt.is_large_string(t) or pt.is_string_view(t))

@@ -1,0 +1,268 @@
+"""JSON values, one by one -> values of Arrow types: the slow, exact way, which knows what is wrong. Pure.
+
+Strict on kinds: text is no number and a number is no text. Lenient where JSON itself is: `1.0` is an integer. Decimals
+may stand in quotes, as the SDK writes them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from decimal import Decimal
+from typing import Any, NoReturn
+
+import msgspec
+import pyarrow as pa
+from pyarrow import types as pt
+
+from singer_arrow.casting.cut_digits import name_column
+from singer_arrow.casting.from_text import BadValueError, describe, from_text, shorten
+from singer_arrow.casting.json_depth import MOST_LEVELS, nests_too_deeply
+from singer_arrow.casting.to_json import LONE_SURROGATE, exact_number, json_text
+from singer_arrow.schema.arrow_schema import is_json
+
+_KINDS = {
+    bool: "true or false",
+    int: "an integer",
+    Decimal: "a number",
+    str: "text",
+    list: "an array",
+    dict: "an object",
+    type(None): "null",
+}
+
+
+_MANY_DIGITS = 4000
+OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+"""Decodes a record, its values raw."""
+
+
+class BadRowError(ValueError):
+    """A line is no record of the schema; `column` is where, if it is one column's fault."""
+
+    def __init__(self, reason: str, column: str | None = None) -> None:
+        super().__init__(reason)
+        self.column = column
+
+
+class _Object(dict[str, Any]):
+    """An object; `twice` are its keys that stand there more than once."""
+
+    twice: frozenset[str] = frozenset()
+
+
+def parse(text: bytes | str, *, constants: bool = False) -> Any:
+    """A JSON text as Python values; numbers with a point or an exponent are Decimals.
+
+    Args:
+        text: The text.
+        constants: NaN and Infinity, which JSON does not have, are floats, the only ones; else they are refused.
+
+    Raises:
+        BadRowError: It is not JSON, or not UTF-8, nests too deeply, or a key is no text.
+    """
+    decoder = _LENIENT if constants else _DECODER
+    try:
+        if nests_too_deeply(text.encode(errors="replace") if isinstance(text, str) else text):
+            raise RecursionError
+        value = decoder.decode(text if isinstance(text, str) else text.decode())
+    except UnicodeDecodeError as error:
+        reason = f"invalid UTF-8 (byte 0x{error.object[error.start]:02x})"
+        raise BadRowError(reason) from None
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data":
+            reason = f"something follows the value that ends at character {error.pos}; each line holds one record"
+        else:
+            reason = f"not JSON ({error.msg} at character {error.pos + 1})"
+        raise BadRowError(reason) from None
+    except RecursionError:
+        reason = f"its values are nested too deeply, and {MOST_LEVELS} levels are the most"
+        raise BadRowError(reason) from None
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    reason = f"{name} is not JSON; write null"
+    raise BadRowError(reason)
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> _Object:
+    found = _Object(pairs)
+    for name in found:
+        if not name.isascii():
+            _check_key(name)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        found.twice = frozenset(name for name in found if names.count(name) > 1)
+    return found
+
+
+def _check_key(name: str) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        reason = f"a key holds {LONE_SURROGATE}"
+        raise BadRowError(reason) from None
+
+
+def _integer(digits: str) -> int | Decimal:
+    return int(digits) if len(digits) < _MANY_DIGITS else Decimal(digits)  # of more Python makes no int
+
+
+_DECODER = json.JSONDecoder(
+    parse_float=exact_number, parse_int=_integer, parse_constant=_no_constant, object_pairs_hook=_pairs
+)
+_LENIENT = json.JSONDecoder(
+    parse_float=exact_number, parse_int=_integer, parse_constant=float, object_pairs_hook=_pairs
+)
+
+
+def row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tuple[list[Any], list[BadRowError]]:
+    """The values of one line, in the order of the schema, as `pa.array` takes them for the schema's types.
+
+    A value that does not fit is null, and told.
+
+    Raises:
+        BadRowError: The line as a whole is no record of the schema.
+    """
+    if line.lstrip()[:1] == b"[":
+        reason = "each line must hold an object, this one begins an array; write one object a line"
+        raise BadRowError(reason)
+    record = parse(line)
+    if not isinstance(record, dict):
+        reason = f"each line must hold an object, this one holds {kind_of(record)}"
+        raise BadRowError(reason)
+    values, misfits = list[Any](), []
+    for field in schema:
+        # `parse` makes no other dict; of columns that Arrow's reader cannot make, the last value counts everywhere
+        if field.name in record.twice and _is_plain(field):  # type: ignore[attr-defined]
+            reason = "the key stands twice in its record"
+            raise BadRowError(reason, field.name)
+        name_column(field.name)
+        try:
+            values.append(convert(record.get(field.name), field, loose_text=loose_text))
+        except BadRowError as error:
+            values.append(None)
+            misfits.append(BadRowError(str(error), field.name))
+    return values, misfits
+
+
+def _is_plain(field: pa.Field) -> bool:
+    t = field.type
+    if is_json(field) or pt.is_map(t) or pt.is_float16(t):
+        return False
+    return all(_is_plain(t.field(i)) for i in range(t.num_fields))
+
+
+def raw_members(line: bytes) -> dict[str, bytes]:
+    """The JSON of each member of a record, by its key.
+
+    Raises:
+        BadRowError: The line is no record.
+    """
+    try:
+        return {name: bytes(raw) for name, raw in OBJECT.decode(line).items()}
+    except msgspec.MsgspecError:  # it refuses more than `parse`, such as lone surrogates
+        record = parse(line)
+        if not isinstance(record, dict):
+            raise BadRowError(kind_of(record)) from None
+        return {name: any_json(value) for name, value in record.items()}
+
+
+def any_json(value: Any) -> bytes:
+    """The JSON of a parsed value; lone surrogates stay what they are."""
+    try:
+        return json_text(value).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, default=str).encode()
+
+
+def convert(value: Any, field: pa.Field, *, loose_text: bool = False) -> Any:
+    """A parsed JSON value as `pa.array` takes it for the field's type.
+
+    Raises:
+        BadRowError: It does not fit.
+    """
+    if value is None:
+        return None
+    t = field.type
+    if is_json(field):
+        return _json(value)
+    if pt.is_struct(t) and isinstance(value, dict):
+        return {f.name: convert(value.get(f.name), f, loose_text=loose_text) for f in t}
+    if pt.is_list(t) and isinstance(value, list):
+        return [convert(v, t.value_field, loose_text=loose_text) for v in value]
+    if pt.is_map(t) and isinstance(value, dict):
+        return [(_text(k), convert(v, t.item_field, loose_text=loose_text)) for k, v in value.items()]
+    good = _scalar(value, t, loose_text=loose_text)
+    if good is None:
+        raise BadRowError(expected(value, t))
+    return good
+
+
+def _scalar(value: Any, t: pa.DataType, *, loose_text: bool) -> Any:
+    number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+    if pt.is_string(t):
+        return _text(value if isinstance(value, str) else _json(value) if loose_text else None)
+    if pt.is_boolean(t):
+        return value if isinstance(value, bool) else None
+    if pt.is_integer(t):
+        low, high = (
+            (-(2 ** (t.bit_width - 1)), 2 ** (t.bit_width - 1)) if pt.is_signed_integer(t) else (0, 2**t.bit_width)
+        )
+        return int(value) if number and low <= value < high and value == int(value) else None
+    if pt.is_floating(t):
+        return float(value) if number and _finite(value, t) else None
+    if pt.is_decimal(t):
+        return _from_text(str(value), t) if number or isinstance(value, str) else None
+    if isinstance(value, str):
+        return _from_text(value, t)
+    return None
+
+
+def _finite(value: int | Decimal, t: pa.DataType) -> bool:
+    try:
+        return math.isfinite(float(value)) and (t.bit_width > 32 or abs(float(value)) < 2.0**128)
+    except OverflowError:
+        return False
+
+
+def _json(value: Any) -> str:
+    try:
+        return json_text(value)
+    except UnicodeEncodeError:
+        raise BadRowError(LONE_SURROGATE) from None
+
+
+def _text(value: str | None) -> str | None:
+    if value is not None and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise BadRowError(LONE_SURROGATE) from None
+    return value
+
+
+def _from_text(value: str, t: pa.DataType) -> Any:
+    _text(value)
+    try:
+        scalar = from_text(pa.array([_text(value)], pa.string()), t)[0]
+    except BadValueError:
+        return None
+    return scalar.value if pt.is_temporal(t) else scalar.as_py()
+
+
+def expected(value: Any, t: pa.DataType) -> str:
+    """What to say of a value that does not fit."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if (whole and pt.is_integer(t)) or (pt.is_floating(t) and (whole or isinstance(value, Decimal))):
+        return f"the number {json_text(value)[:60]} is too large for the type {t}"
+    if isinstance(value, dict | list):
+        return f"expected {describe(t)}, found {kind_of(value)}"
+    shown = value if isinstance(value, str) else json_text(value)
+    return f"expected {describe(t)}, found {kind_of(value)} {shorten(shown) if isinstance(value, str) else shown[:60]}"
+
+
+def kind_of(value: Any) -> str:
+    """A JSON value's kind in words."""
+    return next(words for kind, words in _KINDS.items() if isinstance(value, kind))

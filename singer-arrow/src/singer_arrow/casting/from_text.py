@@ -1,0 +1,284 @@
+"""Columns of text -> columns of a type, exactly. Pure.
+
+What is accepted, beyond Arrow's own syntax: blanks around a value, a leading `+`, `1.0` as an integer, any case of
+true and false, and every ISO 8601 timestamp with `T` or a blank, with or without minutes, seconds, fraction and zone
+(`Z`, `UTC`, `+02`, `+0200`, `+02:00`), mixed in one column. A timestamp without a zone is in UTC. Digits of a fraction
+beyond the type's unit are cut off, and noted (`cut_digits`). A timestamp at midnight is also a date. A time of day with
+a zone becomes the time in UTC.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from singer_arrow.casting.cut_digits import note_cut
+from singer_arrow.casting.decimals import decimals_of_text
+from singer_arrow.casting.temporal_text import text_of
+from singer_arrow.casting.utf8 import as_bytes, is_sound, readable
+
+TIMESTAMP = (
+    r"^(?P<date>\d{4}-\d\d-\d\d)"
+    r"(?:[Tt ](?P<time>\d\d:\d\d)(?P<seconds>:\d\d)?(?:[.,](?P<fraction>\d{1,9}))?"
+    r" ?(?P<zone>[Zz]|UTC|[+-]\d\d(?::?\d\d)?)?)?$"
+)
+_ON_THE_HOUR = r"^(\d{4}-\d\d-\d\d[Tt ]\d\d)( ?(?:[Zz]|UTC|[+-]\d\d(?::?\d\d)?)?)$"  # Arrow's parser takes such
+_TIME = (
+    r"^(?P<time>\d\d:\d\d)(?P<seconds>:\d\d)?(?:\.(?P<fraction>\d{1,9}))?"
+    r" ?(?P<zone>[Zz]|UTC|[+-]\d\d(?::?\d\d)?)?$"
+)
+_INFINITY = r"^[+-]?(?i:inf|infinity)$"
+_MOST_SHOWN = 60
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+class BadValueError(ValueError):
+    """A value does not fit its type; `row` is its index in the column."""
+
+    def __init__(self, row: int, value: object, kind: str) -> None:
+        super().__init__(f"{shorten(value)} is not {kind}")
+        self.row, self.value = row, value
+
+
+def shorten(value: object) -> str:
+    """A value for a message."""
+    text = repr(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}... ({len(text)} characters)"
+
+
+def value_of(column: pa.Array, row: int) -> object:
+    """A value for a message; of what Python's types cannot hold the text, and within lists and objects the number."""
+    t, value = column.type, column.take(pa.array([row], pa.int64()))
+    if pt.is_temporal(t):
+        return text_of(value[0])
+    readings = ([t] if is_sound(value) else []) + [as_bytes(t), as_bytes(t, moments=True)]
+    for stored in readings:
+        try:
+            return readable(value.cast(stored)[0].as_py()) if stored is not t else value[0].as_py()
+        except (ValueError, OverflowError, pa.ArrowException):
+            continue
+    return str(value[0])
+
+
+def describe(t: pa.DataType) -> str:
+    """A type in words, with its article."""
+    if pt.is_integer(t):
+        return "an integer" if t.bit_width == 64 and pt.is_signed_integer(t) else f"an integer of the type {t}"
+    if pt.is_floating(t):
+        return "a number"
+    if pt.is_decimal(t):
+        return f"a decimal of at most {t.precision - t.scale} digits before and {t.scale} after the point"
+    if pt.is_boolean(t):
+        return "true or false"
+    if pt.is_date(t):
+        return "a date (YYYY-MM-DD)"
+    if pt.is_timestamp(t):
+        if t.unit == "ns":
+            return "a date and time (YYYY-MM-DDTHH:MM:SS) from 1677 to 2262, where nanoseconds end"
+        return "a date and time (YYYY-MM-DDTHH:MM:SS) of whole microseconds"
+    if pt.is_time(t):
+        return "a time of a day (HH:MM:SS)"
+    if pt.is_binary(t):
+        return "base64"
+    if pt.is_string(t):
+        return "text"
+    if pt.is_null(t):
+        return "null, as all values of the column were when its type was found"
+    return f"of the type {t}"
+
+
+def from_text(column: pa.Array, t: pa.DataType) -> pa.Array:
+    """The column in the type `t`.
+
+    Args:
+        column: Of type string.
+        t: A scalar type.
+
+    Raises:
+        BadValueError: A value does not fit; the first such row.
+    """
+    convert = _converter(t)
+    try:
+        return convert(column, t)
+    except (pa.ArrowException, ValueError, ArithmeticError):
+        row = _first_bad(column, t, convert)
+        value = column[row].as_py()
+        too_large = pt.is_floating(t) and _is_number(value)
+        raise BadValueError(row, value, f"within the range of the type {t}" if too_large else describe(t)) from None
+
+
+def parse(column: pa.Array, t: pa.DataType) -> pa.Array:
+    """As `from_text`, but a value that does not fit is not looked for.
+
+    Raises:
+        pa.ArrowException, ValueError, ArithmeticError: A value does not fit.
+    """
+    return _converter(t)(column, t)
+
+
+def supported(t: pa.DataType) -> bool:
+    """Whether `from_text` knows the type."""
+    return not (pt.is_nested(t) or pt.is_duration(t) or pt.is_dictionary(t) or pt.is_interval(t))
+
+
+def _first_bad(column: pa.Array, t: pa.DataType, convert: Callable[[pa.Array, pa.DataType], pa.Array]) -> int:
+    low, high = 0, len(column)  # the first bad row lies in [low, high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            convert(column.slice(low, middle - low), t)
+            low = middle
+        except (pa.ArrowException, ValueError, ArithmeticError):
+            high = middle
+    return low
+
+
+def _converter(t: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
+    if pt.is_null(t):
+        return _to_null
+    if pt.is_timestamp(t):
+        return to_timestamp
+    if pt.is_time(t):
+        return _to_time
+    if pt.is_date(t):
+        return _to_date
+    if pt.is_boolean(t):
+        return _to_boolean
+    if pt.is_integer(t):
+        return _to_integer
+    if pt.is_binary(t) or pt.is_large_binary(t):
+        return _to_binary
+    if pt.is_string(t) or pt.is_large_string(t):
+        return lambda column, kind: column.cast(kind)
+    if pt.is_decimal(t):
+        return lambda column, kind: decimals_of_text(pc.utf8_trim_whitespace(column), kind)
+    return _to_float if pt.is_floating(t) else lambda column, kind: pc.utf8_trim_whitespace(column).cast(kind)
+
+
+def _to_null(column: pa.Array, t: pa.DataType) -> pa.Array:
+    if column.null_count != len(column):
+        msg = "a column without any value has one"
+        raise ValueError(msg)
+    return pa.nulls(len(column), t)
+
+
+def _to_boolean(column: pa.Array, _: pa.DataType) -> pa.Array:
+    return pc.utf8_lower(pc.utf8_trim_whitespace(column)).cast(pa.bool_())
+
+
+def _to_integer(column: pa.Array, t: pa.DataType) -> pa.Array:
+    trimmed = pc.replace_substring_regex(pc.utf8_trim_whitespace(column), r"^\+", "")
+    try:
+        return trimmed.cast(t)
+    except pa.ArrowInvalid:  # some are like 1.0 or 1e3, which is told for each value alone
+        whole = pc.replace_substring_regex(trimmed, r"^(-?\d+)\.0*$", r"\1")
+        plain = pc.match_substring_regex(whole, r"^-?(\d+|0[xX][0-9a-fA-F]+)$")
+        rest = decimals_of_text(pc.if_else(plain, None, whole), pa.decimal128(38, 18)).cast(t)
+        return pc.coalesce(pc.if_else(plain, whole, None).cast(t), rest)
+
+
+def _to_float(column: pa.Array, t: pa.DataType) -> pa.Array:
+    text = pc.utf8_trim_whitespace(column)
+    numbers = text.cast(t)
+    infinite = pc.is_inf(numbers)
+    if pc.any(infinite).as_py() and not _all_match(text.filter(infinite), _INFINITY):
+        msg = "a number is too large"
+        raise ValueError(msg)
+    return numbers
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _to_binary(column: pa.Array, t: pa.DataType) -> pa.Array:
+    try:
+        decoded = [None if v is None else base64.b64decode(v, validate=True) for v in column.to_pylist()]
+    except binascii.Error as error:
+        raise ValueError(str(error)) from None
+    return pa.array(decoded, t)
+
+
+def to_timestamp(column: pa.Array, t: pa.DataType) -> pa.Array:
+    """The column as timestamps; see the module's rules.
+
+    Raises:
+        pa.ArrowInvalid: A value is none.
+    """
+    instant = pa.timestamp(t.unit, "UTC")
+    for kind in (pa.timestamp(t.unit), instant):  # Arrow's own parser wants all with a zone, or none
+        try:
+            return column.cast(kind).cast(instant).cast(t)
+        except pa.ArrowInvalid:
+            continue
+    exact = pc.replace_substring_regex(pc.utf8_trim_whitespace(column), _ON_THE_HOUR, r"\1:00\2")
+    parts = _extract(exact, TIMESTAMP)
+    zone = parts["zone"]
+    zone = pc.if_else(pc.is_in(zone, pa.array(["", "z", "UTC"])), "Z", zone)
+    moment = pc.binary_join_element_wise(parts["date"], _clock(parts, t.unit), "T")
+    return pc.binary_join_element_wise(moment, zone, "").cast(instant).cast(t)
+
+
+def _to_date(column: pa.Array, t: pa.DataType) -> pa.Array:
+    trimmed = pc.utf8_trim_whitespace(column)
+    try:
+        return trimmed.cast(t)
+    except pa.ArrowInvalid:
+        moments = to_timestamp(trimmed, pa.timestamp("us", "UTC"))
+        days = moments.cast(t)
+        if not days.cast(moments.type).equals(moments):
+            msg = "the time of a day would be lost"
+            raise ValueError(msg) from None
+        return days
+
+
+def _to_time(column: pa.Array, t: pa.DataType) -> pa.Array:
+    parts = _extract(column, _TIME)
+    zone = parts["zone"]
+    moment = pc.binary_join_element_wise("1970-01-01", _clock(parts, t.unit), "T")
+    if not pc.any(pc.not_equal(zone, "")).as_py():
+        return moment.cast(pa.timestamp(t.unit)).cast(t)
+    zone = pc.if_else(pc.is_in(zone, pa.array(["", "z", "UTC"])), "Z", zone)
+    instants = pc.binary_join_element_wise(moment, zone, "").cast(pa.timestamp(t.unit, "UTC"))
+    return instants.cast(pa.timestamp(t.unit)).cast(t)
+
+
+def _all_match(column: pa.Array, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(column, pattern)).as_py())
+
+
+def _extract(column: pa.Array, pattern: str) -> dict[str, pa.Array]:
+    found = pc.extract_regex(pc.utf8_trim_whitespace(column), pattern)
+    if found.null_count != column.null_count:
+        msg = "not all values match"
+        raise ValueError(msg)
+    return {f.name: pc.if_else(pc.is_valid(found), v, None) for f, v in zip(found.type, found.flatten(), strict=True)}
+
+
+def _clock(parts: dict[str, pa.Array], unit: str) -> pa.Array:
+    """HH:MM:SS with as many digits as the unit has."""
+    time = pc.if_else(pc.equal(parts["time"], ""), "00:00", parts["time"])
+    seconds = pc.if_else(pc.equal(parts["seconds"], ""), ":00", parts["seconds"])
+    clock = pc.binary_join_element_wise(time, seconds, "")
+    if digits := _DIGITS[unit]:
+        padded = pc.utf8_rpad(parts["fraction"], 9, "0")
+        fraction = pc.utf8_slice_codeunits(padded, 0, digits)
+        _note_cuts(pc.binary_join_element_wise(clock, padded, "."), pc.utf8_slice_codeunits(padded, digits, 9))
+        clock = pc.binary_join_element_wise(clock, fraction, ".")
+    return clock
+
+
+def _note_cuts(clock: pa.Array, rest: pa.Array) -> None:
+    """Note the first time of which digits other than zeros are cut; `rest` holds what is cut."""
+    lost = pc.index(pc.fill_null(pc.match_substring_regex(rest, "[1-9]"), False), pa.scalar(True)).as_py()
+    if lost >= 0:
+        note_cut(clock[lost].as_py())

@@ -1,0 +1,46 @@
+"""Settings that a column of text seems to need: logged, never assumed.
+
+A sample of one file may show how dates are written; another file, with days up to 12 alone, does not, and could not be
+read by what was assumed for the first.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from singer_arrow.casting.spelling import Spelling
+
+_DAYS = r"^ *\d{1,2}([/.-])\d{1,2}([/.-])\d{4}"
+_CLOCK = (("", ""), (r" \d{1,2}:\d\d", " %H:%M"), (r" \d{1,2}:\d\d:\d\d", " %H:%M:%S"))
+_COMMA = r"^ *-?(\d+|\d{1,3}(\.\d{3})+),\d+ *$"
+
+_PERHAPS_THOUSANDS = r"^ *-?\d{1,3},\d{3} *$"
+
+
+def hint(values: pa.Array) -> str | None:
+    """What to set so that texts are dates, timestamps or numbers; None if that is not clear for all of them."""
+    if _all_match(values, _COMMA):
+        if pc.any(pc.match_substring(values, ".")).as_py():
+            return "'decimal_point' to ',' and 'thousands_separator' to '.'"
+        return None if _all_match(values, _PERHAPS_THOUSANDS) else "'decimal_point' to ','"
+    for clock, form in _CLOCK:
+        if _all_match(values, f"{_DAYS}{clock} *$"):
+            return _format_of(values, form)
+    return None
+
+
+def _format_of(values: pa.Array, clock: str) -> str | None:
+    """The one order of day and month in which all texts are dates."""
+    mark = re.search(r"\D", values[0].as_py().strip())
+    forms = [f"{order.replace('-', mark[0] if mark else '-')}{clock}" for order in ("%d-%m-%Y", "%m-%d-%Y")]
+    kind = "timestamp_formats" if clock else "date_formats"
+    t = pa.timestamp("us", "UTC")
+    fitting = [form for form in forms if _all_match(Spelling((form,)).plain(values, t), r"^\d{4}-")]
+    return f"{kind!r} to [{fitting[0]!r}]" if len(fitting) == 1 else None
+
+
+def _all_match(values: pa.Array, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(values, pattern)).as_py())

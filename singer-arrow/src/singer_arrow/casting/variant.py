@@ -1,0 +1,165 @@
+"""VARIANT of Parquet -> JSON, exactly as far as JSON goes. Pure.
+
+See the Parquet specification, "Variant Binary Encoding" and "Variant Shredding". Dates, times, bytes and decimals are
+as in all JSON of this library; timestamps without a zone are in UTC; NaN and infinities are null.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from itertools import pairwise
+from math import isfinite
+from typing import Any
+
+from singer_arrow.casting.temporal_text import clock
+
+_EPOCH, _DAY_ZERO = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1).toordinal()
+_OBJECT, _ARRAY, _SHORT_TEXT = 2, 3, 1
+_BINARY, _TEXT = 15, 16
+
+
+def names_of(metadata: bytes) -> list[str]:
+    """The names of members that a value's metadata holds.
+
+    Raises:
+        ValueError: It is damaged.
+    """
+    size = (metadata[0] >> 6) + 1 if metadata else 0
+    if not metadata or metadata[0] & 15 != 1:
+        msg = "its metadata is of an unknown version"
+        raise ValueError(msg)
+    count = _number(metadata, 1, size)
+    ends = _numbers(metadata, 1 + size, count + 1, size)
+    start = 1 + size * (count + 2)
+    return [metadata[start + a : start + b].decode() for a, b in pairwise(ends)]
+
+
+def decode(value: bytes, names: Sequence[str]) -> Any:
+    """A value as objects that JSON text is made of.
+
+    Raises:
+        ValueError: It is damaged.
+    """
+    try:
+        return _Reader(value, names).read(0)
+    except (IndexError, struct.error, RecursionError, OverflowError) as error:
+        msg = f"its bytes are damaged ({error})"
+        raise ValueError(msg) from None
+
+
+class _Reader:
+    """Reads one value; parts that lie over each other are refused, as they could make much of few bytes."""
+
+    def __init__(self, data: bytes, names: Sequence[str]) -> None:
+        self._data, self._names, self._left = data, names, len(data)
+
+    def read(self, at: int) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            msg = "its parts lie over each other"
+            raise ValueError(msg)
+        kind, header = self._data[at] & 3, self._data[at] >> 2
+        if kind == _OBJECT:
+            return dict(self._members(at + 1, header))
+        if kind == _ARRAY:
+            size, wide = (header & 3) + 1, 4 if header >> 2 & 1 else 1
+            count = _number(self._data, at + 1, wide)
+            offsets = _numbers(self._data, at + 1 + wide, count + 1, size)
+            first = at + 1 + wide + size * (count + 1)
+            return [self.read(first + offset) for offset in offsets[:-1]]
+        if kind == _SHORT_TEXT:
+            return self._bytes(at + 1, header).decode()
+        return self._primitive(at + 1, header)
+
+    def _members(self, at: int, header: int) -> Iterator[tuple[str, Any]]:
+        size, id_size, wide = (header & 3) + 1, (header >> 2 & 3) + 1, 4 if header >> 4 & 1 else 1
+        count = _number(self._data, at, wide)
+        numbers = _numbers(self._data, at + wide, count, id_size)
+        offsets = _numbers(self._data, at + wide + id_size * count, count + 1, size)
+        first = at + wide + id_size * count + size * (count + 1)
+        for number, offset in zip(numbers, offsets, strict=False):
+            yield self._names[number], self.read(first + offset)
+
+    def _primitive(self, at: int, kind: int) -> Any:
+        if kind in (_BINARY, _TEXT):
+            data = self._bytes(at + 4, _number(self._data, at, 4))
+            return data.decode() if kind == _TEXT else base64.b64encode(data).decode()
+        if kind not in _PRIMITIVES:
+            msg = f"it has a value of the unknown type {kind}"
+            raise ValueError(msg)
+        size, make = _PRIMITIVES[kind]
+        return make(self._bytes(at, size))
+
+    def _bytes(self, at: int, size: int) -> bytes:
+        if at + size > len(self._data):
+            msg = "it ends before its end"
+            raise ValueError(msg)
+        return self._data[at : at + size]
+
+
+def _number(data: bytes, at: int, size: int) -> int:
+    return _numbers(data, at, 1, size)[0]
+
+
+def _numbers(data: bytes, at: int, count: int, size: int) -> list[int]:
+    if at + count * size > len(data):
+        msg = "it ends before its end"
+        raise ValueError(msg)
+    return [int.from_bytes(data[i : i + size], "little") for i in range(at, at + count * size, size)]
+
+
+def _integer(data: bytes) -> int:
+    return int.from_bytes(data, "little", signed=True)
+
+
+def _float(data: bytes) -> float | None:
+    value: float = struct.unpack("<f" if len(data) == 4 else "<d", data)[0]
+    return value if isfinite(value) else None
+
+
+def _decimal(data: bytes) -> Decimal:
+    unscaled = _integer(data[1:])
+    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -data[0]))
+
+
+def _moment(data: bytes, per_second: int) -> str:
+    seconds, fraction = divmod(_integer(data), per_second)
+    text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{text:0>19}.{fraction:0{len(str(per_second)) - 1}}Z"
+
+
+def _microseconds(data: bytes) -> str:
+    return _moment(data, 10**6)
+
+
+def _nanoseconds(data: bytes) -> str:
+    return _moment(data, 10**9)
+
+
+_PRIMITIVES: dict[int, tuple[int, Callable[[bytes], Any]]] = {
+    0: (0, lambda _: None),
+    1: (0, lambda _: True),
+    2: (0, lambda _: False),
+    3: (1, _integer),
+    4: (2, _integer),
+    5: (4, _integer),
+    6: (8, _integer),
+    7: (8, _float),
+    8: (5, _decimal),
+    9: (9, _decimal),
+    10: (17, _decimal),
+    11: (4, lambda data: date.fromordinal(_DAY_ZERO + _integer(data)).isoformat()),
+    12: (8, _microseconds),
+    13: (8, _microseconds),
+    14: (4, _float),
+    17: (8, lambda data: clock(_integer(data), 10**6)),
+    18: (8, _nanoseconds),
+    19: (8, _nanoseconds),
+    20: (16, lambda data: str(uuid.UUID(bytes=data))),
+}
+"""By the number of a primitive type: how many bytes its values have, and what makes JSON of them."""

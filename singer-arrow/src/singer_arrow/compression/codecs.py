@@ -1,0 +1,240 @@
+"""Compressed streams: which codec one is, and its bytes without it.
+
+Streams of several members or frames (`cat a.gz b.gz`, bgzip, pbzip2, pzstd) are read to their end. What comes out is
+cut to pieces of at most 4 MiB, however well the input compresses. The members of archives are files of their own: see
+`formats.zipped`.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+from isal import igzip_lib
+
+from singer_arrow.compression import snappy
+from singer_arrow.errors import ConfigError, DataError
+
+SUFFIXES = {
+    ".gz": "gzip",
+    ".gzip": "gzip",
+    ".bz2": "bzip2",
+    ".zst": "zstd",
+    ".zstd": "zstd",
+    ".xz": "xz",
+    ".lz4": "lz4",
+    ".sz": "snappy",
+    ".snappy": "snappy",
+    ".zip": "zip",
+    ".tar": "tar",
+    ".tgz": "tar",
+    ".tbz2": "tar",
+    ".txz": "tar",
+    ".tzst": "tar",
+}
+ARCHIVES = ("zip", "tar")
+"""Those of `CODECS` that are no compression: their members are files."""
+CODECS = ("none", *dict.fromkeys(SUFFIXES.values()), "hadoop_snappy", "raw_snappy")
+_MAGIC = (
+    (b"\x1f\x8b", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"\xfd7zXZ\x00", "xz"),
+    (b"\x04\x22\x4d\x18", "lz4"),
+    (b"\xff\x06\x00\x00sNaPpY", "snappy"),
+)
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # of the first member, and of an archive without any
+_BZIP2_BLOCKS = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")  # of data, and of the end of an empty stream
+IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub says an instance
+_PIECE = 1 << 20  # bytes out at a time: more would be new pages each time
+_FEED = 256 << 10  # bytes in at a time: what is left of them when a member ends is copied
+
+
+class TruncatedStreamError(DataError):
+    """A compressed stream ends before its end."""
+
+
+def detect(name: str, head: bytes = b"") -> str:
+    """The codec of an object: by its first bytes (10 suffice) where some are given, else by its name's suffix.
+
+    Returns:
+        One of `CODECS`.
+    """
+    if not head:
+        return SUFFIXES.get(_suffix(name), "none")
+    if head[:3] == b"BZh" and head[4:10] in _BZIP2_BLOCKS:
+        return "bzip2"
+    found = next((codec for magic, codec in _MAGIC if head.startswith(magic)), "none")
+    by_name = SUFFIXES.get(_suffix(name), "none")
+    if found == "none" and by_name == "snappy":  # what Hadoop writes begins with no mark
+        return "hadoop_snappy"
+    return "zip" if head.startswith(_ZIP) and by_name == "zip" else found
+
+
+def strip_suffix(name: str) -> str:
+    """The name without the suffix of its compression: `a.csv.gz` and `a.csv.tar.gz` -> `a.csv`."""
+    suffix = _suffix(name)
+    if suffix not in SUFFIXES:
+        return name
+    base = name[: -len(suffix)]
+    return base[: -len(".tar")] if _is_tar(base) else base
+
+
+def archive_of(name: str) -> str | None:
+    """Which of `ARCHIVES` an object is, by its name; a compressed tar archive is `tar`."""
+    codec = SUFFIXES.get(_suffix(name))
+    if codec in ARCHIVES:
+        return codec
+    return "tar" if codec is not None and _is_tar(name[: -len(_suffix(name))]) else None
+
+
+def _is_tar(name: str) -> bool:
+    return _suffix(name) == ".tar"
+
+
+def decompress(chunks: Iterable[Any], codec: str, *, url: object = None) -> Iterator[Any]:
+    """The stream's bytes without their compression, in pieces of at most 1 MiB (`none`: as they come).
+
+    Args:
+        chunks: The stream, cut anywhere; anything with the buffer protocol.
+        codec: One of `CODECS`.
+        url: What an error names.
+
+    Raises:
+        TruncatedStreamError: The stream ends before its end.
+        DataError: It is corrupt.
+        ConfigError: The codec is unknown.
+    """
+    if codec == "none":
+        return iter(chunks)
+    if codec in ("zstd", "lz4"):
+        return _by_arrow(chunks, codec, url)
+    if codec in _MEMBERS:
+        return _by_members(chunks, codec, url)
+    if codec in snappy.CODECS:
+        return _snappy(chunks, codec, url)
+    if codec in ARCHIVES:
+        reason = f"a {codec} archive, where its members are wanted"
+        raise DataError(reason, url=url, hint="This format cannot be read from archives; extract it first")
+    msg = f"compression {codec!r} is not known; use one of {', '.join(CODECS)}"
+    raise ConfigError(msg)
+
+
+def _suffix(name: str) -> str:
+    base, dot, suffix = name.lower().rpartition(".")
+    return dot + suffix if base else ""
+
+
+class _Member(Protocol):
+    """What the decompressors of gzip, bzip2 and xz share: one stands for one member of a stream."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: Any, max_length: int = -1, /) -> bytes: ...
+
+
+def _gzip_member() -> _Member:
+    member: _Member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
+    return member
+
+
+_MEMBERS: dict[str, Callable[[], _Member]] = {
+    "gzip": _gzip_member,
+    "bzip2": bz2.BZ2Decompressor,
+    "xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ),
+}
+
+
+def _by_members(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]:
+    new, member = _MEMBERS[codec], None
+    try:
+        for piece in _pieces(chunks):
+            data: Any = piece
+            while True:
+                if member is None:
+                    if not bytes(data).strip(b"\0"):  # between members stands nothing, or padding
+                        break
+                    member = new()
+                if out := member.decompress(data, _PIECE):
+                    yield out
+                if member.eof:
+                    data, member = member.unused_data, None
+                elif member.needs_input:
+                    break
+                else:
+                    data = b""
+    except (OSError, ValueError, EOFError, lzma.LZMAError, IsalError) as error:
+        raise corrupt(codec, str(error), url) from None
+    if member is not None:
+        raise _truncated(codec, url)
+
+
+def _pieces(chunks: Iterable[Any]) -> Iterator[memoryview]:
+    for chunk in chunks:
+        view = memoryview(chunk).cast("B")
+        for start in range(0, len(view), _FEED):
+            yield view[start : start + _FEED]
+
+
+class _Pull:
+    """An iterator of chunks as the file that Arrow reads from."""
+
+    closed = False
+
+    def __init__(self, chunks: Iterable[Any]) -> None:
+        self._chunks, self._left = iter(chunks), memoryview(b"")
+
+    def read(self, size: int) -> memoryview:
+        while not self._left:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                break
+            self._left = memoryview(chunk).cast("B")
+        taken, self._left = self._left[:size], self._left[size:]
+        return taken
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _by_arrow(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]:
+    import pyarrow as pa
+
+    stream = pa.CompressedInputStream(pa.PythonFile(_Pull(chunks), "r"), codec)
+    while True:
+        try:
+            piece = stream.read(_FEED)  # what a broken stream gave before its break is lost in part
+        except (OSError, pa.ArrowException) as error:
+            if "Truncated" in str(error):
+                raise _truncated(codec, url) from None
+            raise corrupt(codec, str(error), url) from None
+        if not piece:
+            return
+        yield piece
+
+
+def _snappy(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]:
+    try:
+        yield from snappy.decompress(chunks, codec)
+    except EOFError:
+        raise _truncated(codec, url) from None
+    except ValueError as error:
+        raise corrupt(codec, str(error), url) from None
+
+
+def _truncated(codec: str, url: object) -> TruncatedStreamError:
+    reason = f"truncated {codec} stream: it ends before its end mark"
+    return TruncatedStreamError(reason, url=url, hint="Upload the object again")
+
+
+def corrupt(codec: str, reason: str, url: object) -> DataError:
+    """The error of a compressed stream that cannot be what was compressed."""
+    return DataError(f"corrupt {codec} stream ({reason})", url=url, hint="Upload the object again")

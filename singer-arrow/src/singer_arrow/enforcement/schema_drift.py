@@ -1,0 +1,162 @@
+"""What of a file does not fit its stream's schema: new columns, other types, values to rescue. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+import msgspec
+import pyarrow as pa
+from pyarrow import types as pt
+
+from singer_arrow.errors import DriftError
+from singer_arrow.read_options import ReadOptions
+from singer_arrow.schema.arrow_schema import UTC_MICROSECONDS, is_json, merge_fields
+
+
+def unknown(names: Iterable[str], schema: pa.Schema, options: ReadOptions) -> list[str]:
+    """The columns of a file that are news: neither in the schema nor known to be left out."""
+    if options.known is None or options.on_drift == "ignore":
+        return []
+    known = options.known.union(schema.names)
+    return [name for name in names if name not in known]
+
+
+@lru_cache(maxsize=64)
+def holders(left_out: frozenset[str]) -> Mapping[str, Sequence[str]]:
+    """By the path of a value of which members are left out: what follows it in the paths of these."""
+    found = defaultdict[str, list[str]](list)
+    for path in left_out:
+        for end in (end for end, c in enumerate(path) if c == "."):
+            found[path[:end]].append(path[end + 1 :])
+    return dict(found)
+
+
+def without(field: pa.Field, ours: pa.Field | None, left_out: frozenset[str]) -> pa.Field:
+    """A file's column without members that are left out, at any depth; of type null if nothing of it is left.
+
+    Args:
+        field: The column, in canonical types.
+        ours: The schema's column of that name, if it has one. Its members stay.
+        left_out: As `ReadOptions.left_out`.
+    """
+    if not pt.is_nested(field.type) or field.name not in holders(left_out):
+        return field
+    return field.with_type(_without(field.type, None if ours is None else ours.type, left_out, field.name))
+
+
+def _without(t: pa.DataType, ours: pa.DataType | None, left_out: frozenset[str], path: str) -> pa.DataType:
+    if pt.is_struct(t):
+        own = {f.name: f.type for f in ours} if ours is not None and pt.is_struct(ours) else {}
+        kept = []
+        for f in t:
+            at = f"{path}.{f.name}"
+            if f.name not in own and at in left_out:
+                continue
+            inner = _without(f.type, own.get(f.name), left_out, at)
+            if pt.is_null(f.type) or not pt.is_null(inner):
+                kept.append(f.with_type(inner))
+        return pa.struct(kept) if kept else pa.null()
+    if pt.is_list(t):
+        inner = _without(
+            t.value_type, ours.value_type if ours is not None and pt.is_list(ours) else None, left_out, path
+        )
+        return pa.list_(inner) if pt.is_null(t.value_type) or not pt.is_null(inner) else inner
+    if pt.is_map(t):
+        inner = _without(t.item_type, ours.item_type if ours is not None and pt.is_map(ours) else None, left_out, path)
+        return pa.map_(t.key_type, inner) if pt.is_null(t.item_type) or not pt.is_null(inner) else inner
+    return t
+
+
+def refuse_new(found: Iterable[pa.Field], url: object, **where: int) -> None:
+    """Raise DriftError for columns of a file that are news, if there are any.
+
+    Args:
+        found: They, with the types that their values have.
+        url: The file.
+        where: `line` or `row_group`.
+    """
+    fields = list(found)
+    if fields:
+        told = ", ".join(f"{f.name!r} ({named(f)})" for f in fields[:5])
+        more = f" and {len(fields) - 5} more" if len(fields) > 5 else ""
+        word = "a new column" if len(fields) == 1 else "new columns"
+        raise DriftError(f"the file has {word}: {told}{more}", fields, url=url, column=fields[0].name, **where)
+
+
+def wider(field: pa.Field, found: pa.Field) -> pa.Field | None:
+    """What the schema's field must become to hold what a file has under its name; None if it holds that already.
+
+    Neither nanoseconds nor microseconds hold all values of the other: timestamps get the unit that the file has.
+    """
+    merged = merge_fields(field, found)
+    if not is_json(merged):
+        merged = merged.with_type(_with_units(merged.type, found.type))
+    return None if merged.type == field.type and is_json(merged) == is_json(field) else merged
+
+
+def _with_units(t: pa.DataType, found: pa.DataType) -> pa.DataType:
+    """The type with the unit of a file's timestamps, at any depth."""
+    if pt.is_timestamp(t) and (pt.is_timestamp(found) or pt.is_date(found)):
+        return UTC_MICROSECONDS if pt.is_date(found) else found
+    if pt.is_struct(t) and pt.is_struct(found):
+        own = {f.name: f.type for f in found}
+        return pa.struct([f.with_type(_with_units(f.type, own.get(f.name, f.type))) for f in t])
+    if pt.is_list(t) and pt.is_list(found):
+        return pa.list_(_with_units(t.value_type, found.value_type))
+    if pt.is_map(t) and pt.is_map(found):
+        return pa.map_(t.key_type, _with_units(t.item_type, found.item_type))
+    return t
+
+
+def refuse_other(field: pa.Field, found: pa.Field, url: object, **where: int) -> None:
+    """Raise DriftError if a schema's field cannot hold what a file has under its name.
+
+    Args:
+        field: Of the schema.
+        found: Of the file.
+        url: The file.
+        where: `line` or `row_group`.
+    """
+    merged = wider(field, found)
+    if merged is not None:
+        reason = f"the file has it as {named(found)}, the schema as {named(field)}"
+        raise DriftError(reason, [merged], url=url, column=field.name, **where)
+
+
+def named(field: pa.Field) -> str:
+    """The type of a field, as it is told."""
+    return "json" if is_json(field) else str(field.type)
+
+
+class Rescue:
+    """What of a batch's rows does not fit, by row and column, on its way into `RESCUED`."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, dict[str, msgspec.Raw]] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, row: int, column: str, json: str | bytes) -> None:
+        """Keep a value.
+
+        Args:
+            row: Its row in the batch, from 0.
+            column: Its column in the file; `_raw` for a whole row that cannot be read, `_error` for why.
+            json: The value as JSON.
+        """
+        self._rows.setdefault(row, {})[column] = msgspec.Raw(json.encode() if isinstance(json, str) else json)
+
+    def add_text(self, row: int, values: Mapping[str, str]) -> None:
+        """Keep texts, by column."""
+        for column, value in values.items():
+            self.add(row, column, msgspec.json.encode(value))
+
+    def array(self, rows: int) -> pa.Array:
+        """The column `RESCUED` of a batch of so many rows: a JSON object, or null."""
+        found: list[str | None] = [None] * rows
+        for row, values in self._rows.items():
+            found[row] = msgspec.json.encode(values).decode()
+        return pa.array(found, pa.string())

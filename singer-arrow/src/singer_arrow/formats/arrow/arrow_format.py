@@ -1,0 +1,160 @@
+"""Arrow IPC: files (Feather version 2 too) and streams, read in order, one record batch at a time.
+
+A file is a stream between two marks, and is read as such; its end mark must be there. Files of polars, which are no
+stream, are read by their footer. The format has no checksums, and
+a stream may end without an end mark: one that was cut between two batches cannot be told from a whole one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from singer_arrow.casting.extension_types import register
+from singer_arrow.casting.utf8 import as_bytes
+from singer_arrow.compression.codecs import decompress, detect
+from singer_arrow.enforcement.projection import wanted
+from singer_arrow.errors import DataError
+from singer_arrow.formats.arrow.messages import checked
+from singer_arrow.formats.columnar import FilePart, read_part
+from singer_arrow.read_options import ReadOptions
+from singer_arrow.read_progress import ReadProgress, ResumePoint, no_such_resume_point
+from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.reading.random_access import ChunkFile, RangeFile, random_access
+from singer_arrow.schema.arrow_schema import canonical
+
+_MAGIC = b"ARROW1"
+_MARK = 8
+"""Bytes of the mark and its padding at the beginning of a file."""
+_LONGEST_BATCH = 1 << 30
+_TAIL = 64 << 10
+_AGAIN = "Upload the file again, or set the stream's format"
+
+register()
+
+
+class Arrow:
+    """See the module."""
+
+    name = "arrow"
+    suffixes = (".arrow", ".arrows", ".ipc", ".feather")
+
+    def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
+        """The schema that the file begins with, or that its footer has, in canonical types."""
+        try:
+            return canonical(_schema(reader, options)[0])
+        except (pa.ArrowException, OSError, EOFError) as error:
+            raise _broken(error, reader.url) from None
+
+    def read(
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: ReadProgress | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """See `Format.read`; a record batch of more than 1 GiB is refused, and those before the place are passed by."""
+        course = course or ReadProgress()
+        begin, number = course.place or ResumePoint(), -1
+        try:
+            file, is_stream = _schema(reader, options)
+            names = set(wanted(file, schema, options, reader.url))
+            read = pa.ipc.IpcReadOptions(
+                included_fields=[i for i, n in enumerate(file.names) if n in names] or ([0] if file.names else [])
+            )
+            batches = _in_order(reader, options, read) if is_stream else _by_footer(reader, read)
+            for number, batch in enumerate(batches):
+                if course.end is not None and number >= course.end.at + bool(course.end.lines):
+                    return
+                if number >= begin.at:
+                    _check_layout(batch)
+                    part = FilePart(number, number + 1, batch.num_rows, reader.url)
+                    yield from read_part(part, _slices(batch, options.batch_rows), schema, options, course)
+        except (pa.ArrowException, OSError, EOFError) as error:
+            raise _broken(error, reader.url) from None
+        if (begin.at, begin.lines) > (number + 1, 0):
+            raise no_such_resume_point(begin, reader.url)
+
+
+def _schema(reader: ObjectReader, options: ReadOptions) -> tuple[pa.Schema, bool]:
+    """Return the schema, and whether the file can be read from its beginning on.
+
+    Polars writes files whose schema only the footer has in a form that readers know.
+    """
+    source, is_file = _source(reader, options)
+    try:
+        return pa.ipc.open_stream(pa.PythonFile(source, "r")).schema, True
+    except (pa.ArrowException, OSError, EOFError):
+        if not is_file:
+            raise
+        with _opened_by_footer(reader) as file:
+            return file.schema, False
+
+
+def _in_order(reader: ObjectReader, options: ReadOptions, read: pa.ipc.IpcReadOptions) -> Iterator[pa.RecordBatch]:
+    source, is_file = _source(reader, options)
+    yield from pa.ipc.open_stream(pa.PythonFile(source, "r"), options=read)
+    if is_file and not _ends_well(source):
+        raise DataError("it ends before its end mark", url=reader.url, hint="Upload the file again")
+
+
+def _by_footer(reader: ObjectReader, read: pa.ipc.IpcReadOptions) -> Iterator[pa.RecordBatch]:
+    with _opened_by_footer(reader, read) as file:
+        yield from (file.get_batch(number) for number in range(file.num_record_batches))
+
+
+@contextmanager
+def _opened_by_footer(reader: ObjectReader, read: pa.ipc.IpcReadOptions | None = None) -> Iterator[Any]:
+    with random_access(reader) as file:
+        start, end = file.tail(_TAIL)
+        source = RangeFile(start + len(end), [(start, end)], lambda span: file.fetch([span])[0])
+        yield pa.ipc.open_file(pa.PythonFile(source, "r"), options=read)
+
+
+def _slices(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
+
+
+def _check_layout(batch: pa.RecordBatch) -> None:
+    """Check that offsets lie within their data, because Arrow trusts what it maps. Values may be anything.
+
+    Raises:
+        ArrowInvalid: One does not.
+    """
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid:
+        for column in batch.columns:
+            column.view(as_bytes(column.type)).validate(full=True)
+
+
+def _source(reader: ObjectReader, options: ReadOptions) -> tuple[ChunkFile, bool]:
+    """The stream, and whether it stands in a file, at whose mark it is then past."""
+    head = bytes(reader.head_bytes(16))  # kept: the schema is read twice and fetched once
+    codec = detect(reader.url.name, head) if options.compression == "auto" else options.compression
+    chunks = decompress(reader.chunks(), codec, url=reader.url)
+    first = b""
+    for chunk in chunks:
+        first += bytes(chunk)
+        if len(first) >= _MARK:
+            break
+    is_file = first.startswith(_MAGIC)
+    stream = ChunkFile(_chain(first[_MARK:] if is_file else first, chunks))
+    messages = checked(stream, reader.budget.decoded.limit, reader.url)
+    return ChunkFile(messages, longest=_LONGEST_BATCH), is_file
+
+
+def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest
+
+
+def _ends_well(source: ChunkFile) -> bool:
+    end = b""
+    while data := source.read(1 << 20):
+        end = (end + data)[-len(_MAGIC) :]
+    return end == _MAGIC
+
+
+def _broken(error: Exception, url: object) -> DataError:
+    reason = f"not an Arrow IPC file or stream, or it is broken ({' '.join(str(error).split())[:200]})"
+    return DataError(reason, url=url, hint=_AGAIN)

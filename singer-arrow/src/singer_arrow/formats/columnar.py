@@ -1,0 +1,77 @@
+"""A file of columns is read part by part (row groups, groups of blocks, record batches), between any two rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from singer_arrow.enforcement.enforce import fit_batch
+from singer_arrow.errors import DataError
+from singer_arrow.read_options import ReadOptions
+from singer_arrow.read_progress import ReadProgress, ResumePoint, no_such_resume_point
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """A part of a file.
+
+    Attributes:
+        at: Where it begins, as `ResumePoint.at` says it.
+        following: Where the next one begins; None if a file has one part only.
+        rows: How many it has, as the file says.
+        url: The file.
+        row_group: Its number, where it is one.
+    """
+
+    at: int
+    following: int | None
+    rows: int
+    url: object
+    row_group: int | None = None
+
+
+def read_part(
+    part: FilePart, batches: Iterable[pa.RecordBatch], schema: pa.Schema, options: ReadOptions, course: ReadProgress
+) -> Iterator[pa.RecordBatch]:
+    """Fit the rows of a part from `course.place` to `course.end`; `course.place` is kept up to date.
+
+    Args:
+        part: What is said of it.
+        batches: All its rows, cut anywhere, but to the same batches on every run.
+        schema: What is wanted.
+        options: How it is read.
+        course: Where the reading stands.
+
+    Raises:
+        DataError: A value does not fit, or there are more or fewer rows than `part.rows`.
+        DriftError: See `fit_batch`.
+    """
+    begin, end = course.place or ResumePoint(), course.end
+    rows, given, before = 0, begin.rows, begin.lines if begin.at == part.at else 0
+    until = end.lines if end is not None and end.at == part.at else part.rows
+    if before > part.rows or until > part.rows:
+        raise no_such_resume_point(begin if before > part.rows else end or begin, part.url)
+    for batch in batches:
+        rows += batch.num_rows
+        if rows <= before:
+            continue
+        fresh = batch.slice(max(0, batch.num_rows - (rows - before)))
+        if rows > until < part.rows:
+            fresh, rows = fresh.slice(0, fresh.num_rows - (rows - until)), until
+        first = rows - fresh.num_rows + 1
+        fitted = fit_batch(
+            fresh, schema, part.url, row_group=part.row_group, first_row=first, options=options, course=course
+        )
+        given += fitted.num_rows
+        course.seen += fresh.num_rows
+        ends = rows == part.rows and part.following is not None
+        course.place = ResumePoint(given, part.following or 0) if ends else ResumePoint(given, part.at, rows)
+        if fitted.num_rows:
+            yield fitted
+        if rows == until < part.rows:
+            return
+    if rows != part.rows:
+        reason = f"its footer tells of {part.rows} rows, there are {rows}"
+        raise DataError(reason, url=part.url, row_group=part.row_group, hint="Upload the file again")

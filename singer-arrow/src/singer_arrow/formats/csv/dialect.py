@@ -1,0 +1,237 @@
+"""The syntax of CSV: where records and fields end. Pure.
+
+The rules are those of Arrow's parser: a field that begins with a quote is quoted up to the next quote that is not
+doubled; a quote elsewhere is a character like any other; an escape character makes the next one literal everywhere;
+records end with LF, CRLF or CR; empty lines are no records.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from singer_arrow.errors import ConfigError
+from singer_arrow.formats.text.byte_count import count
+from singer_arrow.read_options import ReadOptions
+
+_LINE_END = re.compile(rb"\r\n?|\n")
+_DELIMITERS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
+
+
+class Record(NamedTuple):
+    """Bytes `start` to `end` of a text, its line break included, that begin on `line` (from 1)."""
+
+    start: int
+    end: int
+    line: int
+
+
+class Scan(NamedTuple):
+    """Where the rows of a text begin; and from where to where, by its number, one reaches whose quote is not closed."""
+
+    starts: Sequence[int]
+    damage: Mapping[int, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """Characters with a meaning, each one ASCII character or None."""
+
+    delimiter: str = ","
+    quote: str | None = '"'
+    escape: str | None = None
+    comment: str | None = None
+
+    @classmethod
+    def of(cls, name: str, options: ReadOptions) -> Dialect:
+        """The dialect of a file called `name` (without the suffix of its compression).
+
+        Raises:
+            ConfigError: Something is not one ASCII character, or two are the same.
+        """
+        found = {
+            "delimiter": options.delimiter or _DELIMITERS.get(_suffix(name), ","),
+            "quote": options.quote or None,
+            "escape": options.escape or None,
+            "comment": options.comment or None,
+        }
+        for key, value in found.items():
+            if value is not None and (len(value) != 1 or not value.isascii() or value in "\r\n\0"):
+                msg = f"csv.{key} must be one ASCII character, it is {value!r}"
+                raise ConfigError(msg)
+        given = [v for v in found.values() if v is not None]
+        if len(set(given)) != len(given):
+            msg = f"csv.delimiter, quote, escape and comment must differ; they are {found}"
+            raise ConfigError(msg)
+        return cls(**found)  # type: ignore[arg-type]  # the delimiter is never None
+
+    def likely_cut(self, data: bytes) -> int:
+        """Where the last whole record probably ends; fast, and wrong only where quotes are irregular.
+
+        A line break after an even number of quotes ends a record if no unquoted field holds a quote.
+        """
+        at = data.rfind(b"\n")
+        if self.quote is None:
+            return at + 1 if at >= 0 else self.exact_cut(data)
+        odd = self._quotes(data, 0, at) & 1 if at >= 0 else 0
+        while odd and at >= 0:
+            before = data.rfind(b"\n", 0, at)
+            odd ^= self._quotes(data, max(0, before), at) & 1
+            at = before
+        return at + 1 if at >= 0 else self.exact_cut(data)
+
+    def exact_cut(self, data: bytes) -> int:
+        """Where the last whole record ends; 0 if there is none."""
+        end = 0
+        for record in self.records(data):
+            if record.end < len(data) or data[-1:] != b"\r":  # an LF may follow
+                end = record.end
+        return end
+
+    def checked_cut(self, data: bytes) -> int:
+        """The likely cut if it is right, else the exact one: what `likely_cut` comes to once wrong ones are put right.
+
+        So where blocks end depends on where they begin alone, not on what was met before them.
+        """
+        likely = self.likely_cut(data)
+        return likely if self.whole(data[:likely]) == likely else self.exact_cut(data)
+
+    def records(self, data: bytes) -> Iterator[Record]:
+        """The whole records of a text that begins with one, empty lines and comments left out, torn ones too."""
+        at, line, match = 0, 1, self._record.match
+        while (found := match(data, at)) is not None:
+            end = found.end()
+            first = data[at]
+            if first not in b"\r\n" and not (self.comment and first == ord(self.comment)):
+                yield Record(at, end, line)
+            line += count_lines(data[at:end])
+            at = end
+
+    def whole(self, data: bytes) -> int:
+        """How many bytes of a text are whole records; after them a quote is opened and never closed."""
+        at, match = 0, self._record.match
+        while at < len(data) and (found := match(data, at)) is not None:
+            at = found.end()
+        return at
+
+    def scan(self, data: bytes) -> Scan:
+        """Where the rows of a text begin, torn ones too; comments must be empty lines."""
+        starts, damage, at, match = list[int](), dict[int, tuple[int, int]](), 0, self._record.match
+        while at < len(data):
+            if data[at] not in b"\r\n":
+                starts.append(at)
+            if (found := match(data, at)) is not None:
+                at = found.end()
+            else:
+                damage[len(starts) - 1] = (at, self.damaged(data, at))
+                at = damage[len(starts) - 1][1]
+        return Scan(starts, damage)
+
+    def end(self, data: bytes, start: int) -> int:
+        """Where the whole record at `start` ends."""
+        found = self._record.match(data, start)
+        assert found is not None
+        return found.end()
+
+    def damaged(self, data: bytes, start: int) -> int:
+        """Where the line ends on which the record at `start` opens the quote that it does not close."""
+        opened = self._whole_fields.match(data, start)
+        assert opened is not None  # it also matches nothing
+        line_end = _LINE_END.search(data, opened.end())
+        return line_end.end() if line_end else len(data)
+
+    def fields(self, record: bytes) -> list[str]:
+        """The values of one record.
+
+        Raises:
+            UnicodeDecodeError: It is not UTF-8.
+        """
+        return [value.decode() for value in self.raw_fields(record)]
+
+    def raw_fields(self, record: bytes) -> list[bytes]:
+        """The values of one record, as bytes."""
+        values, at = list[bytes](), -1
+        while at < 0 or record[at : at + 1] == self.delimiter.encode():
+            found = self._field.match(record, at + 1)
+            assert found is not None  # it also matches nothing
+            inner, tail = found["inner"], found["tail"]
+            if inner is not None and self.quote:
+                inner = inner.replace(self.quote.encode() * 2, self.quote.encode())
+            raw = (inner or b"") + tail
+            values.append(self._escaped.sub(rb"\1", raw) if self.escape else raw)
+            at = found.end()
+        return values
+
+    def without_comments(self, data: bytes) -> bytes:
+        """The text with comments made empty lines, so that line numbers stay."""
+        if not self.comment or self.comment.encode() not in data:
+            return data
+        if self.quote is None or self.quote.encode() not in data:
+            return self._comment.sub(b"", data)
+        kept, at = [], 0
+        for record in self.records(data):
+            kept += [b"\n" * count_lines(data[at : record.start]), data[record.start : record.end]]
+            at = record.end
+        return b"".join((*kept, self._comment.sub(b"", data[at:])))
+
+    def _quotes(self, data: bytes, start: int, end: int) -> int:
+        quote = (self.quote or "").encode()
+        found = count(data, quote, start, end)
+        return found - data.count((self.escape or "").encode() + quote, start, end) if self.escape else found
+
+    @cached_property
+    def _comment(self) -> re.Pattern[bytes]:
+        return re.compile(rb"(?m)^" + re.escape((self.comment or "").encode()) + rb"[^\r\n]*")
+
+    @cached_property
+    def _escaped(self) -> re.Pattern[bytes]:
+        return re.compile(re.escape((self.escape or "").encode()) + rb"([\s\S])")
+
+    @cached_property
+    def _field(self) -> re.Pattern[bytes]:
+        inner, tail = self._parts
+        quoted = f"{inner[0]}(?P<inner>{inner[1]}){inner[0]}" if inner[0] else "(?P<inner>(?!))"
+        return re.compile(f"(?:{quoted})?(?P<tail>{tail})".encode())
+
+    @cached_property
+    def _record(self) -> re.Pattern[bytes]:
+        d, field, line_end = re.escape(self.delimiter), self._any_field, "(?:\\r\\n?|\\n)"
+        comment = f"{re.escape(self.comment)}[^\\r\\n]*+{line_end}|" if self.comment else ""
+        return re.compile(f"{comment}{field}(?>(?:{d}{field})*){line_end}".encode())
+
+    @cached_property
+    def _whole_fields(self) -> re.Pattern[bytes]:
+        return re.compile(f"(?>(?:{self._any_field}{re.escape(self.delimiter)})*)".encode())
+
+    @property
+    def _any_field(self) -> str:
+        (q, inner), tail = self._parts
+        return f"(?:{q}{inner}{q}{tail}|(?!{q}){tail})" if q else tail
+
+    @property
+    def _parts(self) -> tuple[tuple[str, str], str]:
+        """Patterns: the quote and what stands between two of them; what stands in a field else.
+
+        Nothing of them is given back: `(?>(?:...)*)` and not `(?:...)*+`, which Python before 3.11.5 matches wrongly.
+        """
+        d, q, e = (re.escape(c) if c else "" for c in (self.delimiter, self.quote, self.escape))
+        escaped = f"|{e}[\\s\\S]" if e else ""
+        inner = f"(?>(?:[^{q}{e}]++|{q}{q}{escaped})*)" if q else ""
+        return (q, inner), f"(?>(?:[^{d}\\r\\n{e}]++{escaped})*)"
+
+
+def is_delimiter_told(name: str, options: ReadOptions) -> bool:
+    """Whether the options or the name of a file tell its delimiter."""
+    return bool(options.delimiter) or _suffix(name) in _DELIMITERS
+
+
+def _suffix(name: str) -> str:
+    return name[name.rfind(".") :].lower()
+
+
+def count_lines(data: bytes) -> int:
+    """Line breaks in a text: LF, CRLF, or CR if there is none of those."""
+    return data.count(b"\n") or data.count(b"\r")

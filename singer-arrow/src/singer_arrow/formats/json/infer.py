@@ -1,0 +1,153 @@
+"""Which types the columns of a JSON Lines file have, told from a sample.
+
+- integers: int64; decimal(38, 0) if one lies beyond. Integers and other numbers: float64.
+- text: date if all values are YYYY-MM-DD; timestamp in microseconds, UTC, if all are ISO 8601 dates with times (dates
+  may be among them); else text.
+- objects: struct; arrays: list; those without any member or item, and mixed kinds: JSON text.
+- a column of more than 32 levels of objects and arrays: JSON text.
+
+A column without a value is of type null. The order is that in which the columns first appear.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from singer_arrow.casting.from_json import BadRowError, kind_of, parse
+from singer_arrow.casting.from_text import TIMESTAMP, BadValueError, from_text
+from singer_arrow.errors import DataError
+from singer_arrow.schema.arrow_schema import json_field
+
+_MOST_KEYS = 200  # an object of more is used as a map
+_MOST_LEVELS = 32  # types of more are of no use: Arrow IPC refuses those of 64, BigQuery those of 15
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_TIMESTAMP = re.compile(TIMESTAMP)
+_TEMPORAL = ((_DATE, pa.date32()), (_TIMESTAMP, pa.timestamp("us", "UTC")))
+
+
+def infer_lines(data: bytes, *, url: object, strict: bool = True) -> pa.Schema:
+    """The types of the columns in a text of whole lines.
+
+    Args:
+        data: The text.
+        url: What an error names.
+        strict: If not, lines that hold no object are left out.
+
+    Raises:
+        DataError: A line holds no object.
+    """
+    columns = dict[str, _Seen]()
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            record = parse(line)
+            if not isinstance(record, dict):
+                reason = f"each line must hold an object, this one holds {kind_of(record)}"
+                raise BadRowError(reason)
+        except BadRowError as error:
+            if not strict:
+                continue
+            raise DataError(str(error), url=url, line=number) from None
+        for name, value in record.items():
+            columns.setdefault(name, _Seen()).add_column(value)
+    return pa.schema([seen.field(name) for name, seen in columns.items()])
+
+
+class _DeepError(Exception):
+    """A value of more levels than a type may have."""
+
+
+class _Seen:
+    """What was seen in one place of the records."""
+
+    def __init__(self) -> None:
+        self.kinds: set[type] = set()
+        self.members: dict[str, _Seen] = {}
+        self.items: _Seen | None = None
+        self._texts: list[str] | None = []  # None once they cannot all be dates or timestamps
+        self._is_deep = False
+        self._low, self._high = 0, 0
+
+    def add_column(self, value: Any) -> None:
+        """Take the value of a column into account."""
+        try:
+            self._add(value, 0)
+        except _DeepError:
+            self._is_deep = True
+
+    def _add(self, value: Any, levels: int) -> None:
+        if value is None:
+            return
+        if levels == _MOST_LEVELS and isinstance(value, dict | list):
+            raise _DeepError
+        kind = next((kind for kind in (dict, Decimal) if isinstance(value, kind)), type(value))
+        self.kinds.add(kind)
+        if kind is dict:
+            for key, member in value.items():
+                if key not in self.members:
+                    self.members[key] = _Seen()
+                self.members[key]._add(member, levels + 1)
+        elif kind is list:
+            self.items = self.items or _Seen()
+            for item in value:
+                self.items._add(item, levels + 1)
+        elif kind is int:
+            self._low, self._high = min(self._low, value), max(self._high, value)
+        elif kind is str and self._texts is not None:
+            if _TIMESTAMP.fullmatch(value):
+                self._texts.append(value)
+            else:
+                self._texts = None
+
+    def field(self, name: str) -> pa.Field:
+        """The field for what was seen."""
+        t = self._type()
+        return json_field(name) if t is None else pa.field(name, t)
+
+    def _type(self) -> pa.DataType | None:
+        """The type; None for JSON text."""
+        if self._is_deep:
+            return None
+        if self.kinds == {int, Decimal}:
+            return pa.float64()
+        if len(self.kinds) > 1:
+            return None
+        match next(iter(self.kinds), None):
+            case None:
+                return pa.null()
+            case kind if kind is bool:
+                return pa.bool_()
+            case kind if kind is int:
+                return self._integer()
+            case kind if kind is Decimal:
+                return pa.float64()
+            case kind if kind is str:
+                return self._text()
+            case kind if kind is list:
+                assert self.items is not None
+                inner = self.items.field("item")
+                return None if inner.metadata else pa.list_(inner.type)
+        if not 0 < len(self.members) <= _MOST_KEYS:
+            return None
+        return pa.struct([seen.field(key) for key, seen in self.members.items()])
+
+    def _integer(self) -> pa.DataType | None:
+        if self._low >= -(2**63) and self._high < 2**63:
+            return pa.int64()
+        return pa.decimal128(38, 0) if max(-self._low, self._high) < 10**38 else pa.float64()
+
+    def _text(self) -> pa.DataType:
+        texts = pa.array(self._texts or [], pa.string())
+        for pattern, t in _TEMPORAL:
+            if self._texts and all(pattern.fullmatch(text) for text in self._texts):
+                try:
+                    from_text(texts, t)
+                except BadValueError:
+                    continue
+                return t
+        return pa.string()

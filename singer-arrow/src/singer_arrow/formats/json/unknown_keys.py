@@ -1,0 +1,148 @@
+"""Which keys of records are known, and what stands under those that are not.
+
+News are keys of records that are neither in the schema nor known, and members of objects that their struct lacks, at
+any depth, unless they are left out. A key whose value is null is none: nothing is lost with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyarrow import types as pt
+
+from singer_arrow.casting.from_json import any_json, parse, raw_members
+from singer_arrow.enforcement.excluded_members import cut_json, cut_value
+from singer_arrow.enforcement.schema_drift import holders
+from singer_arrow.schema.arrow_schema import is_json
+
+NO_FIELD = '"\\' + "".join(map(chr, range(32)))
+"""Characters that msgspec allows in no field's name."""
+_RAW = pa.null()  # of a member that the quick look passes over
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What is new in one line.
+
+    Attributes:
+        line: Its number.
+        values: By column, the JSON of a new column's value, or of an object of the new members of a column's value.
+    """
+
+    line: int
+    values: dict[str, bytes]
+
+
+class Keys:
+    """The keys that are known.
+
+    Args:
+        schema: The columns that are read.
+        known: Columns that are not read and not new.
+        left_out: Members of objects that are not, by their paths.
+    """
+
+    def __init__(self, schema: pa.Schema, known: frozenset[str], left_out: frozenset[str]) -> None:
+        self.names, self._left_out = known.union(schema.names), left_out
+        self._nested = {f.name: f.type for f in schema if not is_json(f) and _has_members(f.type)}
+        types = dict.fromkeys(self.names, _RAW) | {f.name: f.type for f in schema if f.name in self._nested}
+        self._decoder = msgspec.json.Decoder(_object(types, left_out)) if _can_have(types) else None
+
+    def all_known(self, data: bytes) -> bool:
+        """Whether lines hold no news, as far as a quick look tells: if they do not, it may be for other reasons."""
+        if self._decoder is None:
+            return False
+        decode = self._decoder.decode
+        try:
+            for line in data.split(b"\n"):
+                if line and not line.isspace():
+                    decode(line)
+        except (msgspec.MsgspecError, RecursionError):
+            return False
+        return True
+
+    def news(self, line: bytes) -> dict[str, bytes]:
+        """What is new in a record.
+
+        Raises:
+            BadRowError: It is none.
+        """
+        found = {}
+        for name, raw in raw_members(line).items():
+            if name not in self.names:
+                kept = cut_json(raw, None, self._left_out, name)
+                if kept != b"null" and (kept == raw or kept != b"{}"):
+                    found[name] = kept
+            elif name in self._nested:
+                extra = _extra(parse(raw), self._nested[name], self._left_out, name)
+                if extra is not None:
+                    found[name] = any_json(extra)
+        return found
+
+
+def _extra(value: Any, t: pa.DataType, left_out: frozenset[str], path: str) -> Any:
+    """The members of a value that its type has no place for, where they stand; None if there are none.
+
+    Of an array, each element's, or null; of a map, those of its items.
+    """
+    if pt.is_struct(t) and isinstance(value, dict):
+        known, parts = {f.name: f for f in t}, {}
+        for name, member in value.items():
+            at = f"{path}.{name}"
+            if name in known:
+                parts[name] = None if is_json(known[name]) else _extra(member, known[name].type, left_out, at)
+            elif at not in left_out:
+                kept = cut_value(member, None, left_out, at)
+                parts[name] = kept if kept or not member else None
+        return {name: part for name, part in parts.items() if part is not None} or None
+    if pt.is_list(t) and isinstance(value, list):
+        items = [_extra(v, t.value_type, left_out, path) for v in value]
+        return items if any(item is not None for item in items) else None
+    if pt.is_map(t) and isinstance(value, dict):
+        parts = {k: _extra(v, t.item_type, left_out, path) for k, v in value.items()}
+        return {k: part for k, part in parts.items() if part is not None} or None
+    return None
+
+
+def _has_members(t: pa.DataType) -> bool:
+    return pt.is_struct(t) or any(_has_members(t.field(i).type) for i in range(t.num_fields))
+
+
+def _can_have(types: dict[str, pa.DataType]) -> bool:
+    """Whether msgspec can have such names."""
+    return all(
+        not any(c in name for c in NO_FIELD) and (not _has_members(t) or _can_have(_members(t)))
+        for name, t in types.items()
+    )
+
+
+def _members(t: pa.DataType) -> dict[str, pa.DataType]:
+    if not pt.is_struct(t):
+        return {"": t.value_type if pt.is_list(t) else t.item_type}
+    return {f.name: _RAW if is_json(f) else f.type for f in t}
+
+
+def _object(types: dict[str, pa.DataType], left_out: frozenset[str], path: str | None = None) -> Any:
+    """Objects of some members, and those of them that are left out, and no others."""
+    more = () if path is None else holders(left_out).get(path, ())
+    types = dict.fromkeys((name for name in more if not any(c in name for c in NO_FIELD)), _RAW) | types
+    below = "" if path is None else f"{path}."
+    fields = [
+        (f"f{i}", _shape(t, left_out, f"{below}{name}"), msgspec.Raw(b"null"))
+        for i, (name, t) in enumerate(types.items())
+    ]
+    rename = {f"f{i}": name for i, name in enumerate(types)}
+    return msgspec.defstruct("Known", fields, rename=rename, gc=False, forbid_unknown_fields=True)
+
+
+def _shape(t: pa.DataType, left_out: frozenset[str], path: str) -> Any:
+    """What of a value the quick look wants."""
+    if not _has_members(t):
+        return msgspec.Raw
+    if pt.is_struct(t):
+        return _object(_members(t), left_out, path) | None
+    inner: Any = _shape(_members(t)[""], left_out, path)
+    return list[inner] | None if pt.is_list(t) else dict[str, inner] | None

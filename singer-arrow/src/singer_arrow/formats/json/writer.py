@@ -1,0 +1,221 @@
+"""JSON Lines, written: RFC 3339 timestamps, ISO dates, exact decimals as numbers, base64 bytes, null for NaN.
+
+polars prints what it prints right. Decimals, JSON text, maps, and nested columns that hold one of them are printed
+here, as columns of JSON text that are then set between the others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from isal import isal_zlib
+from pyarrow import types as pt
+
+from singer_arrow.casting.to_json import check_years, is_list, json_texts, moments, printable
+from singer_arrow.errors import ConfigError, SchemaError
+from singer_arrow.formats.base import HELD_BYTES
+from singer_arrow.schema.arrow_schema import is_json
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_SLICE_BYTES = 8 << 20
+_GZIP_LEVEL = 1
+_FRACTIONS = {"s": "", "ms": "%.3f", "us": "%.6f", "ns": "%.9f"}
+
+
+class JsonLinesWriting:
+    """The writing half of the format."""
+
+    def write(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        schema: pa.Schema,
+        path: Path,
+        *,
+        compression: str | None = None,
+        held_bytes: int = HELD_BYTES,
+    ) -> int:
+        """See `WritableFormat.write`; gzip by default, or none. Each record holds all columns, null or not."""
+        codec = compression or "gzip"
+        if codec not in ("gzip", "none"):
+            msg = f"compression {compression!r} is none that JSONL batch files can have; use gzip or none"
+            raise ConfigError(msg)
+        encoder, rows, most = JsonEncoder(schema), 0, min(held_bytes, _SLICE_BYTES)
+        with path.open("wb") as file:
+            sink: _Sink = _Gzip(file) if codec == "gzip" else file
+            for batch in batches:
+                for part in _slices(batch, most):
+                    sink.write(encoder.lines(part))
+                    rows += part.num_rows
+            sink.flush()
+        return rows
+
+
+class _Sink(Protocol):
+    def write(self, data: Any, /) -> Any: ...
+    def flush(self) -> None: ...
+
+
+class _Gzip:
+    """A gzip member, streamed."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._compressor = isal_zlib.compressobj(_GZIP_LEVEL, wbits=31)
+
+    def write(self, data: Any) -> None:
+        self._file.write(self._compressor.compress(data))
+
+    def flush(self) -> None:
+        self._file.write(self._compressor.flush())
+
+
+def _slices(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
+    rows = max(1, batch.num_rows * size // max(1, batch.nbytes))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
+
+
+class JsonEncoder:
+    """Encodes batches of one schema.
+
+    Raises:
+        SchemaError: A column's type has no counterpart in JSON.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        for field in schema:
+            _check_type(field.type, field.name)
+        self._printed_here = {f.name for f in schema if _needs_text(f)}
+        self._mended: list[pl.Expr] | None = None
+
+    def lines(self, batch: pa.RecordBatch, before: str = "", after: str = "") -> memoryview:
+        """One line for each row: its record, between `before` and `after`.
+
+        Raises:
+            DataError: A date or timestamp lies outside the years 1 to 9999, or JSON text is not JSON.
+        """
+        import polars as pl
+
+        if not self._schema.names or not batch.num_rows:
+            return memoryview(f"{before}{{}}{after}\n".encode() * batch.num_rows)
+        for field, column in zip(self._schema, batch.columns, strict=True):
+            check_years(column, field.name)
+        columns = [self._column(c, f) for f, c in zip(self._schema, batch.columns, strict=True)]
+        frame = pl.DataFrame(pa.RecordBatch.from_arrays(columns, names=self._schema.names))
+        lines = pl.concat_str(pl.lit(before), *self._record(), pl.lit(f"{after}\n"))
+        return memoryview(_data(frame.with_columns(self._mends(frame)).select(lines).to_series().to_arrow()))
+
+    def _column(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        if field.name in self._printed_here:
+            return pc.fill_null(json_texts(column, field), "null")
+        if pt.is_timestamp(field.type) or pt.is_time(field.type):
+            return moments(column)
+        return printable(column)
+
+    def _mends(self, frame: pl.DataFrame) -> list[pl.Expr]:
+        import polars as pl
+
+        if self._mended is None:
+            types = zip(frame.schema.items(), self._schema, strict=True)
+            found = [(name, _mended(pl.col(name), dtype, f.type)) for (name, dtype), f in types]
+            self._mended = [expr.alias(name) for name, expr in found if expr is not None]
+        return self._mended
+
+    def _record(self) -> list[pl.Expr]:
+        """The record's text: runs of columns that polars prints, and between them those printed here."""
+        import polars as pl
+
+        if not self._printed_here:
+            return [pl.struct(pl.all()).struct.json_encode()]
+        parts, run, between = [pl.lit("{")], list[str](), ""
+
+        def close_run() -> None:
+            nonlocal between
+            if run:
+                body = pl.struct(run).struct.json_encode().str.strip_prefix("{").str.strip_suffix("}")
+                parts.extend([pl.lit(between), body])
+                between = ","
+                run.clear()
+
+        for name in self._schema.names:
+            if name not in self._printed_here:
+                run.append(name)
+                continue
+            close_run()
+            parts.extend([pl.lit(between + json.dumps(name, ensure_ascii=False) + ":"), pl.col(name)])
+            between = ","
+        close_run()
+        return [*parts, pl.lit("}")]
+
+
+def _data(texts: pa.Array) -> pa.Buffer:
+    """The bytes of all texts of an array, one after the other."""
+    if not isinstance(texts, pa.LargeStringArray):
+        texts = texts.cast(pa.large_string())
+    _, offsets, data = texts.buffers()
+    ends = memoryview(offsets).cast("q")
+    return data.slice(ends[texts.offset], ends[texts.offset + len(texts)] - ends[texts.offset])
+
+
+def _needs_text(field: pa.Field) -> bool:
+    """Whether polars prints the field not as JSON should be."""
+    t = field.type
+    if is_json(field) or pt.is_map(t) or pt.is_decimal(t):
+        return True
+    if pt.is_struct(t):
+        return t.num_fields == 0 or any(_needs_text(f) for f in t)
+    return bool(is_list(t) and _needs_text(t.value_field))
+
+
+def _mended(expr: pl.Expr, dtype: Any, t: pa.DataType) -> pl.Expr | None:
+    """What makes a column print as it should; None if it does already."""
+    import polars as pl
+
+    if isinstance(dtype, pl.Datetime) and dtype.time_zone != "UTC":  # without a zone it has no T
+        return expr.dt.replace_time_zone("UTC") if dtype.time_zone is None else expr.dt.convert_time_zone("UTC")
+    if dtype == pl.Binary:  # makes polars panic
+        return expr.bin.encode("base64")
+    if (
+        dtype.is_float() and dtype != pl.Float64
+    ):  # of fewer digits, it would be another number where it is read as a float64
+        return expr.cast(pl.Float64)
+    if isinstance(dtype, pl.Array):
+        return _mended(expr.arr.to_list(), pl.List(dtype.inner), t) or expr.arr.to_list()
+    if isinstance(dtype, pl.List):
+        inner = _mended_part(pl.element(), dtype.inner, t.value_type)
+        return None if inner is None else expr.list.eval(inner)
+    if isinstance(dtype, pl.Struct):
+        parts = zip(dtype.fields, t, strict=True)
+        mended = [(f.name, _mended_part(expr.struct.field(f.name), f.dtype, part.type)) for f, part in parts]
+        changed = [e.alias(name) for name, e in mended if e is not None]
+        return expr.struct.with_fields(changed) if changed else None
+    return None
+
+
+def _mended_part(expr: pl.Expr, dtype: Any, t: pa.DataType) -> pl.Expr | None:
+    """As `_mended`, for what is nested: a warehouse may keep its text, which must be the same in all messages."""
+    if pt.is_timestamp(t):
+        in_utc = _mended(expr, dtype, t)
+        return (expr if in_utc is None else in_utc).dt.strftime(f"%Y-%m-%dT%H:%M:%S{_FRACTIONS[t.unit]}Z")
+    if pt.is_time(t):
+        return expr.dt.strftime(f"%H:%M:%S{_FRACTIONS[t.unit]}")
+    return _mended(expr, dtype, t)
+
+
+def _check_type(t: pa.DataType, name: str) -> None:
+    if isinstance(t, pa.BaseExtensionType) or pt.is_union(t) or pt.is_interval(t) or pt.is_run_end_encoded(t):
+        msg = f"Column {name!r} is of type {t}, which has no counterpart in JSON; leave it out by selection"
+        raise SchemaError(msg)
+    if "\0" in name or any("\0" in t.field(i).name for i in range(t.num_fields)):  # polars would cut the name there
+        msg = f"Column {name!r} has the character NUL in its name or a member's; leave it out by selection"
+        raise SchemaError(msg)
+    for i in range(t.num_fields):
+        _check_type(t.field(i).type, name)

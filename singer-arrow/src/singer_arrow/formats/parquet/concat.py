@@ -1,0 +1,166 @@
+"""Parquet files of one schema -> one file that holds their row groups, which are copied and not decoded.
+
+Only the footer is made anew, in Thrift's compact protocol: the places of the column chunks in the new file, without
+those of page indexes, which themselves hold places of the old one. See parquet.thrift of the Apache Parquet format for
+the numbers of the fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+
+from singer_arrow.formats.parquet.thrift import I16, I64, Field, Struct, read_struct, write_struct
+
+_MAGIC = b"PAR1"
+_TAIL = 8  # bytes after a footer: its size, and the magic
+_SCHEMA, _ROWS, _GROUPS, _CREATED_BY, _ORDERS, _ENCRYPTION = 2, 3, 4, 6, 7, 8
+_GROUP_COLUMNS, _GROUP_PLACE, _GROUP_ORDINAL = 1, 5, 7
+_MOST_GROUPS = 1 << 15  # their ordinals have 16 bits
+_CHUNK_FILE, _CHUNK_PLACE, _CHUNK_META, _CHUNK_INDEXES = 1, 2, 3, (4, 5, 6, 7)
+_META_BYTES, _META_PAGES, _META_BLOOM = 7, (9, 10, 11), 14
+_COPIED = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: Path
+    footer: Struct
+    end: int
+
+
+def join(paths: Sequence[Path], target: Path, *, chunk_bytes: int) -> int | None:
+    """Put the row groups of files one after the other.
+
+    Args:
+        paths: Parquet files.
+        target: The file to write.
+        chunk_bytes: How large column chunks must be on average, for a file of many small ones is slow to read.
+
+    Returns:
+        The number of rows; None, and nothing is written, if the files are not alike, or their chunks too small.
+
+    Raises:
+        OSError: A file cannot be read or written.
+    """
+    if not _has_large_chunks(paths, chunk_bytes):
+        return None
+    first, rows, ends, groups = Struct(), 0, list[int](), list[bytes]()
+    for path in paths:
+        file = _opened(path)
+        if file is None or not _are_alike(first := first or file.footer, file.footer):
+            return None
+        for group in _shifted(file.footer, sum(ends) - len(_MAGIC) * len(ends)):
+            if _GROUP_ORDINAL in group and group[_GROUP_ORDINAL].type == I16:
+                group[_GROUP_ORDINAL] = group[_GROUP_ORDINAL].holding(len(groups))
+            groups.append(write_struct(group))  # which is far smaller than the structure
+        rows += file.footer[_ROWS].value
+        ends.append(file.end)
+    if len(groups) > _MOST_GROUPS:
+        return None
+    of, _ = first[_GROUPS].value
+    footer = write_struct(
+        first | {_ROWS: first[_ROWS].holding(rows), _GROUPS: first[_GROUPS].holding((of, groups))},
+    )
+    with target.open("wb") as out:
+        out.write(_MAGIC)
+        for path, end in zip(paths, ends, strict=True):
+            _copy(path, end, out)
+        out.write(footer + len(footer).to_bytes(4, "little") + _MAGIC)
+    return rows
+
+
+def _has_large_chunks(paths: Sequence[Path], chunk_bytes: int) -> bool:
+    """Whether they are as large on average; Arrow tells sooner than we do. False if one of the files is broken."""
+    import pyarrow.parquet as pq
+
+    try:
+        footers = [pq.read_metadata(path) for path in paths]
+    except (pa.ArrowException, OSError):
+        return False
+    chunks = sum(footer.num_row_groups * footer.num_columns for footer in footers)
+    return bool(paths) and sum(path.stat().st_size for path in paths) >= chunk_bytes * chunks
+
+
+def _opened(path: Path) -> _File | None:
+    """A file and its footer; None if it is none that can be joined."""
+    size = path.stat().st_size
+    if size < len(_MAGIC) + _TAIL:
+        return None
+    with path.open("rb") as file:
+        file.seek(size - _TAIL)
+        tail = file.read(_TAIL)
+        length = int.from_bytes(tail[:4], "little")
+        end = size - _TAIL - length
+        if tail[4:] != _MAGIC or end < len(_MAGIC):
+            return None
+        file.seek(end)
+        footer = read_struct(file.read(length))
+    if footer is None or not {_SCHEMA, _ROWS, _GROUPS} <= footer.keys() or _ENCRYPTION in footer:
+        return None
+    chunks = (chunk for group in _items(footer, _GROUPS) for chunk in _items(group, _GROUP_COLUMNS))
+    if not all(_is_within(chunk, end) for chunk in chunks):
+        return None
+    return _File(path, footer, end)
+
+
+def _is_within(chunk: Struct, end: int) -> bool:
+    """Whether the pages of a column chunk stand in the file itself, before its footer."""
+    if _CHUNK_FILE in chunk or _CHUNK_META not in chunk:
+        return False
+    meta = chunk[_CHUNK_META].value
+    begin = min(place for n in _META_PAGES if (place := _place(meta, n)))
+    is_within = len(_MAGIC) <= begin and begin + max(0, _place(meta, _META_BYTES)) <= end
+    return is_within and 0 <= _place(meta, _META_BLOOM) < end
+
+
+def _place(struct: Struct, number: int) -> int:
+    """A place, or a size; 0 where there is none."""
+    return int(struct[number].value) if number in struct and struct[number].type == I64 else 0
+
+
+def _are_alike(a: Struct, b: Struct) -> bool:
+    """Whether their row groups mean the same; who wrote them tells how to read their statistics."""
+    return all(a.get(n) == b.get(n) for n in (_SCHEMA, _CREATED_BY, _ORDERS))
+
+
+def _items(struct: Struct, number: int) -> list[Any]:
+    return list(struct[number].value[1]) if number in struct else []
+
+
+def _copy(path: Path, end: int, out: IO[bytes]) -> None:
+    """Copy what stands before a footer, without the magic."""
+    with path.open("rb") as source:
+        source.seek(len(_MAGIC))
+        left = end - len(_MAGIC)
+        while left:
+            data = source.read(min(left, _COPIED))
+            if not data:
+                msg = f"{path}: it became shorter while it was read"
+                raise OSError(msg)
+            out.write(data)
+            left -= len(data)
+
+
+def _shifted(footer: Struct, shift: int) -> Iterator[Struct]:
+    """The row groups, so many bytes later in a file."""
+    for group in _items(footer, _GROUPS):
+        of, chunks = group[_GROUP_COLUMNS].value
+        moved = [_moved_chunk(chunk, shift) for chunk in chunks]
+        yield _moved(group, (_GROUP_PLACE,), shift) | {_GROUP_COLUMNS: group[_GROUP_COLUMNS].holding((of, moved))}
+
+
+def _moved_chunk(chunk: Struct, shift: int) -> Struct:
+    meta = chunk[_CHUNK_META].holding(_moved(chunk[_CHUNK_META].value, (*_META_PAGES, _META_BLOOM), shift))
+    kept = {number: field for number, field in chunk.items() if number not in _CHUNK_INDEXES}
+    return _moved(kept, (_CHUNK_PLACE,), shift) | {_CHUNK_META: meta}
+
+
+def _moved(struct: Struct, places: Sequence[int], shift: int) -> Struct:
+    """A structure with its places in the file moved; 0 stands for none."""
+    moved: dict[int, Field] = {n: struct[n].holding(place + shift) for n in places if (place := _place(struct, n))}
+    return struct | moved

@@ -1,0 +1,268 @@
+"""Parquet files: only the columns that are wanted, by planned ranges, row group by row group."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from singer_arrow.casting.extension_types import register
+from singer_arrow.enforcement.projection import wanted
+from singer_arrow.errors import DataError
+from singer_arrow.formats.columnar import FilePart, read_part
+from singer_arrow.formats.file_errors import too_large
+from singer_arrow.formats.parquet.batch_size import TextSizes, rows_at_once, text_sizes
+from singer_arrow.formats.parquet.row_groups import Group, OpenFile, decoded, decoded_bytes
+from singer_arrow.formats.parquet.types import as_told, schema_of
+from singer_arrow.formats.parquet.writer import ParquetWriting
+from singer_arrow.read_options import ReadOptions
+from singer_arrow.read_progress import ReadProgress, ResumePoint, no_such_resume_point
+from singer_arrow.reading.object_reader import CONNECTIONS, ObjectReader, Part
+from singer_arrow.reading.random_access import RangeFile, random_access
+from singer_arrow.reading.range_planner import Span, part_size, plan
+from singer_arrow.reading.sliding_windows import Windows
+from singer_arrow.schema.arrow_schema import canonical
+
+_LEAST_TAIL, _USUAL_TAIL, _MOST_TAIL = 32 << 10, 128 << 10, 1 << 20
+_LEAST_WINDOW, _MOST_WINDOW, _READ_BUFFER = 256 << 10, 4 << 20, 1 << 20
+_DECRYPT = "Decrypt the file first"
+_IN_MEMORY = 4  # bytes of metadata in memory for each byte of it in a file
+_SIGNATURE = 28
+"""Bytes of a nonce and a tag, which follow the footer of a file whose columns are encrypted and whose footer is not."""
+_MOST_INFLATED = 100
+"""Bytes of a column for each byte of it in the file: more is rare, as dictionaries come before compression."""
+_BROKEN = "not a Parquet file, or its footer is broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What a Parquet file says of itself, the bytes it was read from, the size of the whole file, and its name."""
+
+    metadata: pq.FileMetaData
+    tail: Part
+    size: int
+    url: object
+
+
+register()
+
+
+class Parquet(ParquetWriting):
+    """See the module."""
+
+    name = "parquet"
+    suffixes = (".parquet", ".parq", ".pq")
+
+    def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
+        """The schema that the footer tells, in canonical types."""
+        with random_access(reader) as file:
+            footer = read_footer(file, reader.url)
+            return canonical(schema_of(_open(file, footer, [])))
+
+    def read(
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: ReadProgress | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """See `Format.read`; no batch spans two row groups, and those before the place are not fetched."""
+        with random_access(reader) as file:
+            footer = read_footer(file, reader.url)
+            yield from _rows(file, footer, schema, options, course or ReadProgress())
+
+
+def read_footer(reader: ObjectReader, url: object, *, fresh: bool = False) -> Footer:
+    """The footer of a file: one request for its end where nothing is known of it, two if the footer is a large one.
+
+    The footer of a version that was read before through the same storage is not asked for again, unless it
+    must be `fresh`: then the object is known to be there.
+
+    Raises:
+        EmptyObjectError: The object holds no byte.
+        DataError: It is not a Parquet file.
+    """
+    key = _version(reader)
+    if not fresh and key is not None and isinstance(known := reader.storage.kept.get(key), Footer):
+        return replace(known, url=url)
+    footer = _read_footer(reader, url)
+    if (key := _version(reader)) is not None:
+        reader.storage.kept.put(key, footer, len(footer.tail[1]) + _IN_MEMORY * footer.metadata.serialized_size)
+    return footer
+
+
+def codecs_of(metadata: pq.FileMetaData) -> set[str]:
+    """The codecs of a file's columns, each of which may have its own; row groups are written alike."""
+    group = metadata.row_group(0) if metadata.num_row_groups else None
+    return {group.column(n).compression for n in range(group.num_columns)} if group else set()
+
+
+def _version(reader: ObjectReader) -> tuple[str, str, str] | None:
+    """What names the version that is read, as far as it is known and has a name."""
+    info = reader.info
+    return ("footer", str(info.url), info.etag) if info is not None and info.etag else None
+
+
+def _read_footer(reader: ObjectReader, url: object) -> Footer:
+    about = _USUAL_TAIL if reader.size is None else reader.size // 512
+    start, data = reader.tail(max(_LEAST_TAIL, min(_MOST_TAIL, about)))
+    view, size = memoryview(data), start + len(data)
+    mark = bytes(view[-4:])
+    if mark == b"PARE":
+        raise DataError("its footer is encrypted, which cannot be read", url=url, hint=_DECRYPT)
+    if size < 12 or mark != b"PAR1":
+        raise DataError(_BROKEN, url=url, hint="Upload the file again, or set the stream's format")
+    need = struct.unpack("<I", view[-8:-4])[0] + 8
+    if need > size:
+        raise DataError(_BROKEN, url=url, hint="Upload the file again")
+    if need > len(view):
+        start, data = reader.fetch([(size - need, size)])[0]
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(data))  # the end of a file does for it
+    except (pa.ArrowException, OSError) as error:
+        reason = f"{_BROKEN} ({_line(error)})"
+        raise DataError(reason, url=url, hint="Upload the file again") from None
+    if metadata.serialized_size == need - 8 - _SIGNATURE:  # Arrow's reader ends the process at such columns
+        raise DataError("some of its columns are encrypted, which cannot be read", url=url, hint=_DECRYPT)
+    return Footer(metadata, (start, data), size, url)
+
+
+def _open(
+    reader: ObjectReader,
+    footer: Footer,
+    parts: Sequence[Part],
+    miss: Callable[[Span], Part] | None = None,
+    *,
+    buffer_size: int = 0,
+    dictionaries: Sequence[str] = (),
+) -> pq.ParquetFile:
+    file = RangeFile(footer.size, [*parts, footer.tail], miss or (lambda span: reader.fetch([span])[0]))
+    return pq.ParquetFile(
+        pa.PythonFile(file, "r"),
+        metadata=footer.metadata,
+        pre_buffer=False,
+        buffer_size=buffer_size,
+        page_checksum_verification=True,  # where a file has any
+        coerce_int96_timestamp_unit="us",  # nanoseconds would wrap around outside 1677 to 2262
+        read_dictionary=list(dictionaries),
+    )
+
+
+def _rows(
+    reader: ObjectReader, footer: Footer, schema: pa.Schema, options: ReadOptions, course: ReadProgress
+) -> Iterator[pa.RecordBatch]:
+    begin, url = course.place or ResumePoint(), footer.url
+    groups = range(begin.at, footer.metadata.num_row_groups)
+    if begin.at > groups.stop or (begin.at == groups.stop and begin.lines):
+        raise no_such_resume_point(begin, url)
+    if (end := course.end) is not None:
+        groups = range(begin.at, min(groups.stop, end.at + bool(end.lines)))
+    told = schema_of(_open(reader, footer, []))
+    names = wanted(told, schema, options, url)
+    chunks = {group: _chunks(footer, group, names) for group in groups}
+    spans = [_spans(footer, group, some) for group, some in chunks.items()]
+    for group, some in chunks.items():
+        _check_sizes(footer, group, some, reader.budget.decoded.limit)
+
+    def read(open_file: OpenFile, group: int, *, threads: bool) -> tuple[int, Iterator[pa.RecordBatch]]:
+        about, look = footer.metadata.row_group(group), partial(_text_sizes, open_file, group, names)
+        rows = rows_at_once(about, chunks[group], options.batch_rows, look)
+        found = open_file().iter_batches(rows, [group], names, use_threads=threads)
+        return -(-about.num_rows // rows), (as_told(batch, told) for batch in found)
+
+    sizes = [
+        Group(g, sum(end - start for start, end in own), decoded_bytes(footer.metadata.row_group(g), chunks[g]))
+        for g, own in zip(groups, spans, strict=True)
+    ]
+    found = decoded(sizes, _files(reader, footer, spans), read, reader.budget.decoded)
+    for group in groups:
+        part = FilePart(group, group + 1, footer.metadata.row_group(group).num_rows, url, row_group=group)
+        try:
+            yield from read_part(part, next(found), schema, options, course)
+        except (pa.ArrowException, OSError) as error:
+            reason = f"its data is broken ({_line(error)})"
+            raise DataError(reason, url=url, row_group=group, hint="Upload the file again") from None
+
+
+def _text_sizes(open_file: OpenFile, group: int, names: Sequence[str], paths: Sequence[str]) -> dict[str, TextSizes]:
+    """What the dictionaries of a row group hold at these paths: its first row comes with all of them."""
+    first = next(open_file(dictionaries=paths).iter_batches(1, [group], names), None)
+    return text_sizes(first, paths) if first is not None else {}
+
+
+def _files(reader: ObjectReader, footer: Footer, groups: list[list[Span]]) -> Generator[OpenFile]:
+    """For each row group, what opens the file so that its wanted bytes can be read."""
+    sizes = [sum(end - start for start, end in spans) for spans in groups]
+    allowance = reader.budget.fetched
+    if max(sizes, default=0) <= allowance.limit // 2:
+        part = part_size(sum(sizes), CONNECTIONS)
+        # What will be read is known, so nothing but the budget keeps it from being asked for.
+        for parts in reader.ahead((plan(spans, part=part) for spans in groups), window=allowance.limit):
+            yield partial(_open, reader, footer, parts)
+        return
+    for spans in groups:  # too large to be held: windows move along the columns
+        size = max(_LEAST_WINDOW, min(_MOST_WINDOW, allowance.limit // (4 * max(1, len(spans)))))
+        cost = 2 * size * len(spans)
+        allowance.take(cost)
+        try:
+            windows = Windows(spans, size, reader.start)
+            yield partial(_open, reader, footer, [], windows.read, buffer_size=min(size, _READ_BUFFER))
+        finally:
+            allowance.give(cost)
+
+
+def _chunks(footer: Footer, group: int, names: Sequence[str]) -> list[int]:
+    """The numbers of the wanted columns' chunks in a row group."""
+    columns = footer.metadata.row_group(group)
+    if columns.num_columns != footer.metadata.num_columns or columns.num_rows < 0:  # Arrow would end the process
+        raise _contradiction(footer, group)
+    paths, whole = [columns.column(i).path_in_schema for i in range(columns.num_columns)], set(names)
+    return [i for i, path in enumerate(paths) if not whole.isdisjoint(_beginnings(path))]
+
+
+def _beginnings(path: str) -> Iterator[str]:
+    """A path, and those of what it lies in; names may have dots too."""
+    yield path
+    while "." in path:
+        path = path.rpartition(".")[0]
+        yield path
+
+
+def _spans(footer: Footer, group: int, chunks: Sequence[int]) -> list[Span]:
+    """Where chunks of a row group lie, as far as they are not in the tail."""
+    spans, limit = [], footer.tail[0]
+    is_empty = footer.metadata.row_group(group).num_rows == 0  # writers leave out its chunks
+    for i in [] if is_empty else chunks:
+        column = footer.metadata.row_group(group).column(i)
+        start = min((o for o in (column.dictionary_page_offset, column.data_page_offset) if o), default=0)
+        end = start + column.total_compressed_size
+        if not 0 < start <= end <= footer.size:
+            raise _contradiction(footer, group)
+        if start < limit:
+            spans.append((start, min(end, limit)))
+    return spans
+
+
+def _check_sizes(footer: Footer, group: int, chunks: Sequence[int], most: int) -> None:
+    """Refuse a column of a row group that is a few bytes in the file and more than `most` in memory.
+
+    It is decoded page by page, but nothing bounds a page.
+
+    Raises:
+        DataError: There is one.
+    """
+    for i in chunks:
+        column = footer.metadata.row_group(group).column(i)
+        size = column.total_uncompressed_size
+        if size > most and size > _MOST_INFLATED * column.total_compressed_size:
+            what = f"the column {column.path_in_schema!r}"
+            raise too_large(what, size, most, url=footer.url, row_group=group)
+
+
+def _contradiction(footer: Footer, group: int) -> DataError:
+    reason = "its footer tells of columns, rows or bytes that cannot be"
+    return DataError(reason, url=footer.url, row_group=group, hint="Upload the file again")
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

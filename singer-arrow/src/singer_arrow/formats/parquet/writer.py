@@ -1,0 +1,89 @@
+"""Parquet files, written in row groups of up to 64 MiB in memory, with dictionaries only where they pay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from singer_arrow.errors import ConfigError
+from singer_arrow.formats.base import HELD_BYTES
+from singer_arrow.formats.parquet.encoding import Columns, decide
+
+ROW_GROUP_ROWS = 1 << 20
+_LEVELS = {"zstd": 1, "snappy": None, "none": None, "gzip": 6}
+
+
+class ParquetWriting:
+    """The writing half of the format."""
+
+    def write(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        schema: pa.Schema,
+        path: Path,
+        *,
+        compression: str | None = None,
+        held_bytes: int = HELD_BYTES,
+    ) -> int:
+        """See `WritableFormat.write`; zstd at level 1 by default, or snappy, gzip, none."""
+        codec = (compression or "zstd").lower()
+        if codec not in _LEVELS:
+            msg = f"compression {compression!r} is none that Parquet batch files can have; use {', '.join(_LEVELS)}"
+            raise ConfigError(msg)
+        rows, writer = 0, None
+        try:
+            for group in _row_groups(batches, schema, held_bytes):
+                if writer is None:
+                    writer = _open(path, schema, codec, decide(group))
+                writer.write_table(group, row_group_size=max(1, group.num_rows))
+                rows += group.num_rows
+                del group  # before the next one is gathered
+            if writer is None:
+                writer = _open(path, schema, codec, decide(schema.empty_table()))
+        finally:
+            if writer is not None:
+                writer.close()
+        return rows
+
+
+def _open(path: Path, schema: pa.Schema, codec: str, columns: Columns) -> pq.ParquetWriter:
+    return pq.ParquetWriter(
+        path,
+        schema,
+        compression=codec,
+        compression_level=_LEVELS[codec],
+        use_dictionary=columns.dictionaries or False,
+        write_statistics=columns.statistics or False,
+        write_batch_size=columns.page_values,
+        version="2.6",
+    )
+
+
+def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema, size: int) -> Iterator[pa.Table]:
+    """Tables of about so many bytes, or of `ROW_GROUP_ROWS`."""
+    held, rows, held_size = list[pa.RecordBatch](), 0, 0
+    for batch in batches:
+        for part in _parts(batch, size):
+            held.append(part)
+            rows += part.num_rows
+            held_size += part.nbytes
+            if rows >= ROW_GROUP_ROWS or held_size >= size:
+                group = [pa.Table.from_batches(held, schema)]
+                held, rows, held_size = [], 0, 0
+                yield group.pop()
+        del batch
+    if rows:
+        yield pa.Table.from_batches(held, schema)
+
+
+def _parts(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
+    """The batch, cut where it is far larger than a row group is to be."""
+    if batch.nbytes <= 2 * size:
+        yield batch
+        return
+    rows = max(1, batch.num_rows * size // batch.nbytes)
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)

@@ -1,0 +1,52 @@
+"""Many small files of one format, parsed together where that gives the same rows as one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from singer_arrow.formats.base import Format, JoiningFormat
+from singer_arrow.read_options import ReadOptions
+from singer_arrow.reading.memory_budget import Budget
+from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.reading.prefetch import groups
+from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.storage import Storage
+
+
+def joined(
+    kind: Format, readers: list[ObjectReader], schema: pa.Schema, options: ReadOptions
+) -> list[pa.RecordBatch] | None:
+    """The rows of each of some small objects; None if each is to be read by itself.
+
+    That is so where anything is not plain: what `Format.read` would raise, count, skip or rescue is left to it.
+    """
+    if len(readers) > 1 and isinstance(kind, JoiningFormat):
+        return kind.join(readers, schema, options)
+    return None
+
+
+def read_all(
+    kind: Format,
+    storage: Storage,
+    objects: Iterable[ObjectInfo],
+    schema: pa.Schema,
+    options: ReadOptions,
+    *,
+    budget: Budget,
+) -> Iterator[tuple[ObjectReader, pa.RecordBatch]]:
+    """The rows of many files, in order, each batch with the file that it is of.
+
+    Raises:
+        EmptyObjectError: An object holds no byte.
+        DataError: As `Format.read`.
+    """
+    for readers in groups(storage, objects, budget):
+        batches = joined(kind, readers, schema, options)
+        if batches is not None:
+            yield from zip(readers, batches, strict=True)
+            continue
+        for reader in readers:
+            for batch in kind.read(reader, schema, options):
+                yield reader, batch

@@ -1,0 +1,126 @@
+"""Tar archives, compressed or not: each member that is a file, in order, as an object of its own.
+
+An archive is read once, from its start, and each member is copied to local disk while it is read. Folders, links,
+members without a byte and what macOS adds (`._name`) are left out. An archive that is cut or damaged is an error, also
+where that is between two members.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+from singer_arrow.compression.codecs import ARCHIVES, decompress, detect
+from singer_arrow.errors import DataError
+from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.reading.random_access import ChunkFile
+from singer_arrow.runtime.temporary import no_room, temporary_folder
+from singer_arrow.storage.urls import Url
+
+_PIECE = 1 << 20
+
+
+class TarMember(ObjectReader):
+    """A member of an archive, which is a file on local disk while it is read."""
+
+    def __init__(self, archive: ObjectReader, path: Path, url: Url) -> None:
+        super().__init__(archive.storage, url, budget=archive.budget)
+        self.ranged = False
+        self._path = path
+
+    @property
+    def size(self) -> int:
+        """Bytes of the member."""
+        return self._path.stat().st_size
+
+    def download(self, path: Path) -> int:
+        """Copy the member to another local file."""
+        try:
+            shutil.copyfile(self._path, path)
+        except OSError as error:
+            raise no_room(self.url, path.parent, error) from None
+        return self.size
+
+    def _sequential(self, start: int, end: int | None) -> Iterator[bytes]:
+        with self._path.open("rb") as file:
+            file.seek(start)
+            left = (self.size if end is None else end) - start
+            while left > 0 and (data := file.read(min(_PIECE, left))):
+                left -= len(data)
+                yield data
+
+    def _first(self, n: int) -> bytes:
+        with self._path.open("rb") as file:
+            return file.read(n)
+
+
+class _Source(ChunkFile):
+    """The bytes of an archive; remembers the last ones that were read, and where they begin."""
+
+    last, begin = b"", 0
+
+    def read(self, n: int) -> bytes:
+        self.begin += len(self.last)
+        self.last = super().read(n)
+        return self.last
+
+    def is_over(self, at: int) -> bool:
+        """Whether there is nothing but the mark of the end from the byte `at` on, which is among the last ones."""
+        rest, length = self.last[at - self.begin :], 0
+        while rest:
+            if rest.strip(b"\0"):
+                return False
+            length += len(rest)
+            rest = super().read(_PIECE)
+        return length >= tarfile.BLOCKSIZE
+
+
+def tar_members(reader: ObjectReader) -> Generator[TarMember]:
+    """The members that hold a byte; each can be read until the next one is asked for.
+
+    Raises:
+        EmptyObjectError: The object holds no byte.
+        DataError: It is no tar archive, or it is cut or damaged.
+        ConfigError: There is no room on the local disk.
+    """
+    codec = detect(reader.url.name, bytes(reader.head_bytes(16)))
+    chunks: Iterator[Any] = reader.chunks()
+    source = _Source(chunks if codec in ARCHIVES else decompress(chunks, codec, url=reader.url))
+    with temporary_folder("archive-") as folder:
+        try:
+            with tarfile.open(fileobj=source, mode="r|") as archive:  # type: ignore[call-overload]
+                for info in archive:
+                    if not info.isfile() or not info.size or Path(info.name).name.startswith("._"):
+                        continue
+                    path = _extract(archive, info, folder / "member", reader.url)
+                    yield TarMember(reader, path, _url_of(info, reader.url))
+                if not source.is_over(archive.offset):
+                    raise _broken(reader.url, "it is cut or damaged between two members")
+        except (tarfile.TarError, EOFError, ValueError) as error:
+            raise _broken(reader.url, str(error)) from None
+
+
+def _extract(archive: tarfile.TarFile, info: tarfile.TarInfo, path: Path, url: Url) -> Path:
+    data = archive.extractfile(info)
+    assert data is not None
+    try:
+        with path.open("wb") as file:
+            shutil.copyfileobj(data, file, _PIECE)
+    except OSError as error:
+        raise no_room(url, path.parent, error) from None
+    if path.stat().st_size != info.size:
+        raise _broken(url, f"the member {info.name!r} ends before its end")
+    return path
+
+
+def _url_of(info: tarfile.TarInfo, url: Url) -> Url:
+    name = info.name.encode(errors="replace").decode()
+    return Url(url.scheme, url.bucket, f"{url.key}!/{name}")
+
+
+def _broken(url: Url, why: str) -> DataError:
+    reason = f"not a tar archive, or it is broken ({why})"
+    return DataError(reason, url=url, hint="Upload the object again, or set the stream's compression")

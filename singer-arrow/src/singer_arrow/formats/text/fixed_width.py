@@ -1,0 +1,99 @@
+"""Text in which each column has its place on the line, as the option `fixed_width` says.
+
+Places are characters, from 1. Blanks around a value do not count; a value of nothing but blanks is null, and so is one
+of `null_values`. A line that is too short has null in what it lacks. Empty lines and those that begin with `comment`
+are no rows. Of the options of CSV, `encoding`, `skip_rows`, `null_values` and `comment` count. Types are told as those
+of CSV.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from singer_arrow.errors import ConfigError, DataError
+from singer_arrow.formats.csv.infer import infer_type
+from singer_arrow.formats.text.block_results import SAMPLE
+from singer_arrow.formats.text.line_reader import LineBlock, LineRows, read_lines, read_rows
+from singer_arrow.formats.text.rows import TextRows
+from singer_arrow.read_options import FixedColumn, ReadOptions
+from singer_arrow.read_progress import ReadProgress, ResumePoint
+from singer_arrow.reading.object_reader import ObjectReader
+
+_SAMPLE_BLOCK = 256 << 10
+
+
+class FixedWidth:
+    """See the module."""
+
+    name = "fixed_width"
+    suffixes = (".fwf",)
+
+    def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
+        """See `Format.infer`; the types are those of `csv_infer`."""
+        columns = _columns(options)
+        few = replace(options, block_bytes=min(_SAMPLE_BLOCK, sample_bytes))
+        wanted = max(1, sample_bytes // few.block_bytes)
+        found, lines = list[pa.RecordBatch](), 0
+        for block in islice(read_lines(reader, few, ResumePoint()), wanted):
+            rows = _rows(block, columns, options)
+            if rows.unread and options.on_bad_row == "fail":
+                bad = rows.unread[0]
+                raise DataError(bad.reason, url=reader.url, line=lines + bad.number, hint=bad.hint)
+            found.append(pa.RecordBatch.from_pydict(rows.columns))
+            lines += block.count
+        if not found:
+            return pa.schema([(c.name, pa.null()) for c in columns])
+        sample = pa.Table.from_batches(found).combine_chunks()
+        return pa.schema(
+            [(c.name, infer_type(sample[c.name].combine_chunks(), pa.array([], pa.string()), options)) for c in columns]
+        )
+
+    def read(
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: ReadProgress | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """See `Format.read`."""
+        columns = _columns(options)
+        rows = TextRows([c.name for c in columns], schema, options)
+        needed = {*(f.name for f in rows.wanted), *rows.rescued_columns}
+        find = partial(_rows, columns=[c for c in columns if c.name in needed], options=options)
+        types = partial(self.infer, reader, replace(options, on_bad_row="skip"), sample_bytes=SAMPLE)
+        return read_rows(reader, rows, course or ReadProgress(), find, types)
+
+
+def _columns(options: ReadOptions) -> Sequence[FixedColumn]:
+    columns = options.fixed_width
+    if not columns:
+        msg = "The format fixed_width needs the stream's setting 'fixed_width': name, start and width of each column"
+        raise ConfigError(msg)
+    names = [c.name for c in columns]
+    if twice := next((n for n in names if names.count(n) > 1), None):
+        msg = f"Setting 'fixed_width' names the column {twice!r} twice"
+        raise ConfigError(msg)
+    if bad := next((c for c in columns if c.start < 1 or c.width < 1), None):
+        msg = f"Setting 'fixed_width': start and width of column {bad.name!r} must be at least 1"
+        raise ConfigError(msg)
+    return columns
+
+
+def _rows(block: LineBlock, columns: Sequence[FixedColumn], options: ReadOptions) -> LineRows:
+    """The columns of the lines that are rows."""
+    wanted = pc.not_equal(pc.utf8_trim_whitespace(block.lines), "")
+    if options.comment:
+        wanted = pc.and_not(wanted, pc.starts_with(block.lines, options.comment))
+    at = pc.indices_nonzero(wanted)
+    rows = block.lines.take(at)
+    nulls = pa.array(sorted({*options.null_values, ""}), pa.string())
+    cut = dict[str, pa.Array]()
+    for column in columns:
+        start = column.start - 1
+        value = pc.utf8_trim_whitespace(pc.utf8_slice_codeunits(rows, start, start + column.width))
+        cut[column.name] = pc.if_else(pc.is_in(value, nulls), pa.scalar(None, pa.string()), value)
+    comment = options.comment.encode() if options.comment else None
+    bad = [u for u in block.bad if comment is None or not u.raw.startswith(comment)]
+    return LineRows(cut, len(rows), lambda: [block.numbers[i] for i in at.to_pylist()], bad)

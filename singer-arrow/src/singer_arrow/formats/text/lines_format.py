@@ -1,0 +1,44 @@
+"""Text without a format: each line is a row, with one column of text, `line`.
+
+Lines end with LF or CRLF. An empty line is a row too; what follows the last line break is one if it is not empty.
+Of the options of CSV, `encoding` and `skip_rows` count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from singer_arrow.formats.text.line_reader import LineBlock, LineRows, read_rows
+from singer_arrow.formats.text.rows import TextRows
+from singer_arrow.read_options import ReadOptions
+from singer_arrow.read_progress import ReadProgress
+from singer_arrow.reading.object_reader import ObjectReader
+
+COLUMN = "line"
+
+
+class Lines:
+    """See the module."""
+
+    name = "lines"
+    suffixes = (".log",)
+
+    def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
+        """Always the one column."""
+        reader.head_bytes(1)  # an empty object has no schema
+        return pa.schema([(COLUMN, pa.string())])
+
+    def read(
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: ReadProgress | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """See `Format.read`."""
+        rows = TextRows([COLUMN], schema, options)
+        return read_rows(
+            reader, rows, course or ReadProgress(), _rows, lambda: self.infer(reader, options, sample_bytes=1)
+        )
+
+
+def _rows(block: LineBlock) -> LineRows:
+    return LineRows({COLUMN: block.lines}, len(block.lines), lambda: block.numbers, block.bad)

@@ -1,0 +1,263 @@
+"""Any format in zip and tar archives: each member is a file of its own, with its own header or footer.
+
+The members of tar archives are those of `tarred`. Those of a zip archive are in the directory at its end; each is then
+read as a stream, so that memory is bounded whatever it claims to become. Folders, members without a byte, and what
+macOS adds (`__MACOSX/`) are left out. The name or the option `compression` shows that a file is an archive, not its
+first bytes: formats of columns are read from the end of a file.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import struct
+import zipfile
+import zlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from isal import igzip_lib
+
+from singer_arrow.compression.codecs import ARCHIVES, archive_of
+from singer_arrow.errors import DataError, EmptyObjectError
+from singer_arrow.formats.base import Format, JoiningFormat
+from singer_arrow.formats.file_errors import named_after
+from singer_arrow.formats.tar_archive import tar_members
+from singer_arrow.read_options import ReadOptions
+from singer_arrow.read_progress import ReadProgress, ResumePoint
+from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.reading.random_access import ChunkFile, RangeFile, random_access
+from singer_arrow.reading.range_planner import SMALL_OBJECT
+from singer_arrow.runtime.temporary import no_room
+from singer_arrow.schema.arrow_schema import merge_all
+from singer_arrow.storage.urls import Url
+
+_TAIL = 128 << 10
+_PIECE = 1 << 20
+_LOCAL_HEADER = struct.Struct("<4s22xHH")  # what is needed of it: its mark, and the lengths of what follows it
+_ENCRYPTED = 0x1 | 0x40 | 0x2000
+_STORED = 0
+_METHODS: dict[int, Callable[[], Any]] = {
+    8: lambda: igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_DEFLATE),
+    12: bz2.BZ2Decompressor,
+    95: lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ),
+}
+_IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub says an instance
+_SAMPLED = 5
+"""How many members a schema is inferred from."""
+
+
+class Zipped:
+    """A format, in zip and tar archives too, whose errors name the file or the member.
+
+    Args:
+        inner: The format of the members.
+    """
+
+    def __init__(self, inner: Format) -> None:
+        self._inner = inner
+        self.name, self.suffixes = inner.name, inner.suffixes
+
+    def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
+        """See `Format.infer`; of an archive, what its first five members have, merged."""
+        if (kind := _archive(reader, options)) is None:
+            return self._infer(reader, options, sample_bytes)
+        own = replace(options, compression="auto")
+        with _members_of(reader, kind) as members:
+            first = islice(members, _SAMPLED)
+            schemas = [self._infer(member, own, sample_bytes) for member in first]
+        if not schemas:
+            raise _nothing(reader.url)
+        return merge_all(schemas)
+
+    def _infer(self, reader: ObjectReader, options: ReadOptions, sample_bytes: int) -> pa.Schema:
+        with named_after(reader.url):
+            return self._inner.infer(reader, options, sample_bytes=sample_bytes)
+
+    def read(
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: ReadProgress | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """See `Format.read`; of an archive, the rows of its members in their order.
+
+        A reading of an archive begins at its start only.
+        """
+        if (kind := _archive(reader, options)) is None:
+            with named_after(reader.url):
+                yield from self._inner.read(reader, schema, options, course)
+            return
+        own, found, course = replace(options, compression="auto"), False, course or ReadProgress()
+        with _members_of(reader, kind) as members:
+            for member in members:
+                found, course.place = True, ResumePoint()
+                with named_after(member.url):
+                    for batch in self._inner.read(member, schema, own, course):
+                        course.place = None
+                        yield batch
+        if not found:
+            raise _nothing(reader.url)
+
+    def join(
+        self, readers: Sequence[ObjectReader], schema: pa.Schema, options: ReadOptions
+    ) -> list[pa.RecordBatch] | None:
+        """See `JoiningFormat`; archives are read one by one."""
+        if not isinstance(self._inner, JoiningFormat) or any(_archive(r, options) for r in readers):
+            return None
+        return self._inner.join(readers, schema, options)
+
+
+def _archive(reader: ObjectReader, options: ReadOptions) -> str | None:
+    """Which archive an object is, if it is one."""
+    if options.compression == "auto":
+        return archive_of(reader.url.name)
+    return options.compression if options.compression in ARCHIVES else None
+
+
+@contextmanager
+def _members_of(reader: ObjectReader, kind: str) -> Iterator[Iterator[ObjectReader]]:
+    if kind == "tar":
+        with closing(tar_members(reader)) as members:
+            yield members
+        return
+    with random_access(reader) as archive:
+        yield _members(archive, reader.url)
+
+
+def _members(archive: ObjectReader, url: Url) -> Iterator[MemberReader]:
+    """The members that hold a byte.
+
+    Raises:
+        DataError: It is no zip archive.
+    """
+    start, data = archive.tail(_TAIL)
+    size = start + len(data)
+    if size <= SMALL_OBJECT:
+        archive.head_bytes(size)  # kept, so that its members need no requests
+    file: Any = RangeFile(size, [(start, data)], lambda span: archive.fetch([span])[0])
+    try:
+        directory = zipfile.ZipFile(file)
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error) as error:
+        reason = f"not a zip archive, or its directory is broken ({error})"
+        raise DataError(reason, url=url, hint="Upload the object again, or set the stream's compression") from None
+    infos = directory.infolist()
+    ends = sorted({*(i.header_offset for i in infos), directory.start_dir, size})
+    for info in infos:
+        if not info.is_dir() and info.file_size and not info.filename.startswith("__MACOSX/"):
+            end = ends[bisect_right(ends, info.header_offset)]
+            yield MemberReader(archive, _Place(info, end), Url(url.scheme, url.bucket, f"{url.key}!/{info.filename}"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A member, and where the next thing in its archive begins."""
+
+    info: zipfile.ZipInfo
+    end: int
+
+
+class MemberReader(ObjectReader):
+    """A member of an archive, as an object that is read in order."""
+
+    def __init__(self, archive: ObjectReader, place: _Place, url: Url) -> None:
+        super().__init__(archive.storage, url, budget=archive.budget)
+        self.ranged = False
+        self._archive, self._place = archive, place
+
+    @property
+    def size(self) -> int:
+        """Bytes of the member, as the directory tells."""
+        return self._place.info.file_size
+
+    def download(self, path: Path) -> int:
+        """Write the member to a local file."""
+        try:
+            with path.open("wb") as file:
+                file.writelines(self._data())
+        except OSError as error:
+            raise no_room(self.url, path.parent, error) from None
+        return self.size
+
+    def _sequential(self, start: int, end: int | None) -> Iterator[bytes]:
+        position = 0
+        for data in self._data():
+            if chunk := data[max(0, start - position) : None if end is None else max(0, end - position)]:
+                yield chunk
+            position += len(data)
+
+    def _first(self, n: int) -> bytes:
+        held = b""
+        for data in self._data():
+            held += data
+            if len(held) >= n:
+                break
+        return held[:n]
+
+    def _data(self) -> Iterator[bytes]:
+        """The member's bytes, checked against the size and the checksum that the directory tells."""
+        due, size, checksum = self._place.info, 0, 0
+        for data in self._unpacked():
+            size += len(data)
+            checksum = zlib.crc32(data, checksum)
+            if size > due.file_size:
+                raise self._error(f"it holds more than the {due.file_size} bytes that the archive tells of")
+            yield data
+        if (size, checksum) != (due.file_size, due.CRC):
+            raise self._error("its size or its checksum is not as the archive tells")
+
+    def _unpacked(self) -> Iterator[bytes]:
+        info, end = self._place.info, self._place.end
+        if info.flag_bits & _ENCRYPTED:
+            hint = "Extract it, and upload it without a password"
+            raise DataError("it is encrypted, which cannot be read", url=self.url, hint=hint)
+        if info.compress_type not in (_STORED, *_METHODS):
+            reason = f"it is compressed by method {info.compress_type}, which cannot be read"
+            raise DataError(reason, url=self.url, hint="Compress it by deflate")
+        source = ChunkFile(self._archive.chunks(info.header_offset, end))
+        header = source.read(_LOCAL_HEADER.size)
+        if len(header) < _LOCAL_HEADER.size or header[:4] != b"PK\x03\x04":
+            raise self._error("it does not stand where the archive tells")
+        _, name_size, extra_size = _LOCAL_HEADER.unpack(header)
+        source.read(name_size + extra_size)
+        if info.header_offset + _LOCAL_HEADER.size + name_size + extra_size + info.compress_size > end:
+            raise self._error("it overlaps what stands after it")
+        packed = _limited(source, info.compress_size)
+        if info.compress_type == _STORED:
+            yield from packed
+            return
+        try:
+            yield from _unpack(packed, _METHODS[info.compress_type]())
+        except (OSError, ValueError, EOFError, lzma.LZMAError, _IsalError) as error:
+            raise self._error(str(error)) from None
+
+    def _error(self, reason: str) -> DataError:
+        return DataError(f"corrupt member of a zip archive ({reason})", url=self.url, hint="Upload the archive again")
+
+
+def _limited(source: ChunkFile, size: int) -> Iterator[bytes]:
+    while size > 0 and (data := source.read(min(size, _PIECE))):
+        size -= len(data)
+        yield data
+
+
+def _unpack(packed: Iterable[bytes], unpacker: Any) -> Iterator[bytes]:
+    """What comes out is cut to pieces, however well it compressed."""
+    for piece in packed:
+        data = piece
+        while not unpacker.eof:
+            if out := unpacker.decompress(data, _PIECE):
+                yield out
+            if unpacker.needs_input:
+                break
+            data = b""
+    if not unpacker.eof:
+        msg = "it ends before its end"
+        raise EOFError(msg)
+
+
+def _nothing(url: object) -> EmptyObjectError:
+    return EmptyObjectError(f"{url} is empty: no file in it holds a byte")

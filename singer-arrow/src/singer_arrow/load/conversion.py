@@ -1,0 +1,315 @@
+"""Batches as they are read -> batches as a warehouse gets them: names, microseconds, added columns. Pure."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from singer_arrow.casting.decimals import without_exponents
+from singer_arrow.enforcement.row_json import row_text
+from singer_arrow.errors import DataError
+from singer_arrow.load.bisect import Refusal, TooManyRefusedError, refused_rows
+from singer_arrow.load.dead_letters import Rejects
+from singer_arrow.load.key_ranges import Extents
+
+ORDER = "_sdc_order"
+"""The column that holds the place of a row among those of its stream, where that matters."""
+ORDER_BITS = 36
+"""A row's place: the place of its item among those of the stream, then this many bits for its place in the item."""
+
+
+class UploadColumn(Protocol):
+    """A column of a table, as far as batches are concerned."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the warehouse."""
+
+    @property
+    def source(self) -> str:
+        """The property it is filled from."""
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """What it is uploaded as."""
+
+
+class Ready(Protocol):
+    """What is done with the batches of a file before they are converted."""
+
+    def __call__(self, batch: pa.RecordBatch, url: str, before: int, /) -> pa.RecordBatch:
+        """A batch that was made ready; so many rows of its file were read before it.
+
+        Raises:
+            DataError: A value cannot be loaded; names the column.
+        """
+        ...
+
+    @property
+    def silent(self) -> Callable[[pa.RecordBatch, str, int], pa.RecordBatch]:
+        """The same without a word or a count of what was done."""
+        ...
+
+
+ColumnT = TypeVar("ColumnT", bound=UploadColumn)
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """Where a batch is: its file, how many rows of that were read before it, and how many of the item are kept."""
+
+    url: str
+    before: int
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion(abc.ABC, Generic[ColumnT]):
+    """How the batches of one item are made ready; each warehouse says how a column is read and checked.
+
+    Args:
+        columns: All columns of the upload.
+        given: The schema that SCHEMA means.
+        constants: Values of the columns that the files do not hold, by property.
+        keys: Properties that must not be null.
+        required: Others that must not be null, because their columns must not.
+        place: The item's place among those of its stream, if its rows need theirs.
+        extents: What is to know where values lie; it has the rows of the last conversion, once that has ended.
+    """
+
+    columns: tuple[ColumnT, ...]
+    given: pa.Schema
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
+    place: int | None = None
+    required: frozenset[str] = frozenset()
+    extents: Extents | None = None
+
+    @abc.abstractmethod
+    def read_field(self, column: ColumnT) -> pa.Field:
+        """What a column is read with: under the property's own name, and by a type that loses nothing."""
+
+    def upload_field(self, column: ColumnT) -> pa.Field:
+        """What a column is in an upload."""
+        return pa.field(column.name, column.arrow)
+
+    def check(self, array: pa.Array, column: ColumnT, url: str) -> None:
+        """Refuse values that the warehouse would refuse or bend.
+
+        Raises:
+            DataError: There is one; names the file and the column.
+        """
+
+    def array(self, array: pa.Array, column: ColumnT) -> pa.Array:
+        """Values as they were read -> values as they are uploaded; what is finer than a microsecond is cut off.
+
+        Decimals that a column has as text are written the same, whatever they came as: without an exponent.
+        Days become their midnights in UTC where the column has moments, and integers floats, if those hold them.
+
+        Raises:
+            pa.ArrowInvalid: A float does not hold an integer; up to 2^53 they do.
+        """
+        if array.type == column.arrow:
+            return without_exponents(array) if self._is_decimal_in_text(column) else array
+        array = _in_floats(array, column.arrow)
+        if pt.is_date(array.type) or pt.is_null(array.type):
+            return array.cast(column.arrow)
+        if has_finer(array.type):
+            array = array.cast(_coarse(array.type), safe=False)
+        return array if array.type == column.arrow else array.view(column.arrow)
+
+    def _is_decimal_in_text(self, column: ColumnT) -> bool:
+        at = self.given.get_field_index(column.source)
+        return bool(at >= 0 and pt.is_decimal(self.given.field(at).type) and pt.is_string(column.arrow))
+
+    @property
+    def read_schema(self) -> pa.Schema:
+        """What files are read with."""
+        return pa.schema([self.read_field(c) for c in self.columns if c.source not in self.constants])
+
+    @property
+    def upload_schema(self) -> pa.Schema:
+        """What uploads have."""
+        schema = pa.schema([self.upload_field(c) for c in self.columns])
+        return schema if self.place is None else schema.append(pa.field(ORDER, pa.int64()))
+
+    def batches(self, source: Iterable[pa.RecordBatch], url: str) -> Iterator[pa.RecordBatch]:
+        """Convert the batches of one file.
+
+        Raises:
+            DataError: A key is null, or `check` refuses a value.
+        """
+        return self.all_batches([(url, source)])
+
+    def all_batches(
+        self,
+        sources: Iterable[tuple[str, Iterable[pa.RecordBatch]]],
+        *,
+        ready: Ready | None = None,
+        rejects: Rejects | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Convert the batches of all files of the item, in order.
+
+        Args:
+            sources: Of each file its name and its batches.
+            ready: What is done with them before.
+            rejects: Hears of rows that cannot be loaded, which are left out then.
+
+        Raises:
+            DataError: A key is null, or `check` or `ready` refuses a value, and nobody hears of it; or `rejects` has
+                enough.
+        """
+        schema, rows = self.upload_schema, 0
+        if self.extents:
+            self.extents.begin()
+        for url, batches in sources:
+            before = left = 0
+            for batch in batches:
+                at = _At(url, before, rows)
+                try:
+                    made = self._made(batch, at, ready, schema)
+                except DataError as error:
+                    if rejects is None:
+                        raise self._placed(error, batch, at, ready, schema) from None
+                    good = self._sifted(batch, at, ready, schema, rejects)
+                    made = self._made(good, at, ready, schema)
+                if self.extents:
+                    self.extents.add(made)
+                if made.num_rows or not batch.num_rows:
+                    yield made
+                before += batch.num_rows
+                left += made.num_rows
+                rows += made.num_rows
+            if rejects is not None:
+                rejects.given(url, left)
+
+    def _made(
+        self,
+        batch: pa.RecordBatch,
+        at: _At,
+        ready: Callable[[pa.RecordBatch, str, int], pa.RecordBatch] | None,
+        schema: pa.Schema,
+    ) -> pa.RecordBatch:
+        if ready is not None:
+            batch = ready(batch, at.url, at.before)
+        return pa.RecordBatch.from_arrays(list(self._arrays(batch, at)), schema=schema)
+
+    def _sifted(
+        self, batch: pa.RecordBatch, at: _At, ready: Ready | None, schema: pa.Schema, rejects: Rejects
+    ) -> pa.RecordBatch:
+        """The rows of a batch that can be loaded; `rejects` hears of the others."""
+        bad = self._bad(batch, at, ready, schema, rejects.most)
+        for row, error in bad.items():
+            rejects.leave_out(at.url, at.before + row, error, row_text(batch, row))
+        every = _numbers(0, batch.num_rows)
+        return batch.take(every.filter(pc.invert(pc.is_in(every, value_set=pa.array(list(bad), pa.int64())))))
+
+    def _placed(
+        self, error: DataError, batch: pa.RecordBatch, at: _At, ready: Ready | None, schema: pa.Schema
+    ) -> DataError:
+        """The error of the first row of a batch that cannot be loaded, with its number."""
+        if error.row is not None or error.line is not None:
+            return error
+        for row, found in self._bad(batch, at, ready, schema, 0).items():
+            number = at.before + row + 1
+            return DataError(found.reason, url=at.url, row=number, column=found.column, hint=found.hint)
+        return error
+
+    def _bad(
+        self, batch: pa.RecordBatch, at: _At, ready: Ready | None, schema: pa.Schema, most: int
+    ) -> dict[int, DataError]:
+        """The rows of a batch that cannot be loaded, in order, or one more than so many of them."""
+        errors, silent = dict[int, DataError](), ready.silent if ready else None
+
+        def probe(low: int, high: int) -> Refusal | None:
+            try:
+                self._made(batch.take(_numbers(low, high)), at, silent, schema)
+            except DataError as error:
+                errors[low] = error
+                return Refusal(error.reason)
+            return None
+
+        try:
+            found = refused_rows(batch.num_rows, probe, most=most)
+        except TooManyRefusedError as error:
+            found = error.found
+        return {row: errors[row] for row, _ in found}
+
+    def _arrays(self, batch: pa.RecordBatch, at: _At) -> Iterator[pa.Array]:
+        for column in self.columns:
+            if column.source in self.constants:
+                value = pa.scalar(self.constants[column.source], column.arrow)
+                yield pa.repeat(value, batch.num_rows)
+                continue
+            array = batch.column(batch.schema.get_field_index(column.source))
+            if (column.source in self.keys or column.source in self.required) and array.null_count:
+                raise self._null(column, array, at)
+            self.check(array, column, at.url)
+            try:
+                yield self.array(array, column)
+            except pa.ArrowInvalid as error:
+                raise DataError(" ".join(str(error).split()), url=at.url, column=column.source) from None
+        if self.place is not None:
+            ones = pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)
+            yield pc.add(pc.cumulative_sum(ones), (self.place << ORDER_BITS) + at.row - 1)
+
+    def _null(self, column: ColumnT, array: pa.Array, at: _At) -> DataError:
+        row = at.before + pc.index(array.is_null(), True).as_py() + 1
+        if column.source in self.keys:
+            reason, hint = "a key property is null", "Set other key_properties, or load_method: append-only"
+        else:
+            reason = f"it is null, and column {column.name!r} of the table must not be"
+            hint = "Let the table's column be null, or mend it in the tap"
+        return DataError(reason, url=at.url, row=row, column=column.source, hint=hint)
+
+
+def _numbers(low: int, high: int) -> pa.Array:
+    return pa.array(range(low, high), pa.int64())
+
+
+def _in_floats(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Integers as floats where those are wanted, at any depth; everything else stays as it is."""
+    t = array.type
+    if pt.is_integer(t) and pt.is_floating(wanted):
+        return array.cast(wanted)
+    if pt.is_struct(t) and pt.is_struct(wanted) and t.num_fields == wanted.num_fields:
+        made = [_in_floats(child, wanted.field(n).type) for n, child in enumerate(array.flatten())]
+        if all(child.type == f.type for child, f in zip(made, t, strict=True)):
+            return array
+        fields = [f.with_type(child.type) for child, f in zip(made, t, strict=True)]
+        return pa.StructArray.from_arrays(made, fields=fields, mask=array.is_null())
+    if pt.is_list(t) and pt.is_list(wanted):
+        values = _in_floats(array.flatten(), wanted.value_type)
+        if values.type == t.value_type:
+            return array
+        lengths = pc.fill_null(pc.list_value_length(array), 0)
+        ends = pc.cumulative_sum(lengths)
+        starts = pc.if_else(array.is_valid(), pc.subtract(ends, lengths), None)
+        offsets = pa.concat_arrays([starts, pa.array([len(values)], starts.type)])
+        return pa.ListArray.from_arrays(offsets, values, type=pa.list_(t.value_field.with_type(values.type)))
+    return array
+
+
+def has_finer(t: pa.DataType) -> bool:
+    """Whether there are nanoseconds in the type."""
+    if pt.is_struct(t):
+        return any(has_finer(f.type) for f in t)
+    if pt.is_list(t):
+        return has_finer(t.value_type)
+    return getattr(t, "unit", None) == "ns"
+
+
+def _coarse(t: pa.DataType) -> pa.DataType:
+    if pt.is_struct(t):
+        return pa.struct([f.with_type(_coarse(f.type)) for f in t])
+    if pt.is_list(t):
+        return pa.list_(t.value_field.with_type(_coarse(t.value_type)))
+    if pt.is_timestamp(t):
+        return pa.timestamp("us", t.tz)
+    return pa.time64("us") if pt.is_time(t) else t

@@ -1,0 +1,241 @@
+"""Rows that are not loaded: what is kept of each, and where those of an item stood that are loaded.
+
+One `Rejects` belongs to one item. Reading and conversion tell it of the rows that they leave out, so that it knows of
+each row that is left where it stood: in which file, and at which line or row; of records, at which line of the input.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from singer_arrow.errors import DataError, one_line
+from singer_arrow.read_progress import Skipped
+
+MOST_REASON = 2_000
+"""Characters of a reason."""
+
+
+class TooManyRejectedError(DataError):
+    """More rows are bad than may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A row that is not loaded.
+
+    Args:
+        file: The batch file; None for a RECORD message.
+        position: From 1: its line in a file of JSON Lines, its row in another one; of a RECORD message its line in the
+            input.
+        column: The property that is at fault, if it is one.
+        reason: Why.
+        record: The row as JSON text.
+    """
+
+    file: str | None
+    position: int
+    column: str | None
+    reason: str
+    record: str
+
+    def __str__(self) -> str:
+        place = f"row {self.position} of {self.file}" if self.file else f"line {self.position} of the input"
+        return f"{place}{f', column {self.column!r}' if self.column else ''}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class OfBatch:
+    """Rows of one batch that are not loaded; `batch_id` is None where it has no id."""
+
+    batch_id: str | None
+    rows: Sequence[Rejected]
+
+
+class HeldBack:
+    """Rows that are not loaded, kept until the others are; safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._batches: list[OfBatch] = []
+
+    def add(self, batches: Sequence[OfBatch], most: int | None) -> None:
+        """Keep some more.
+
+        Raises:
+            TooManyRejectedError: There are more than may be.
+        """
+        with self._lock:
+            self._batches += batches
+            rows = [row for batch in self._batches for row in batch.rows]
+            if most is not None and len(rows) > most:
+                raise too_many(most, rows[0])
+
+    def take(self) -> list[OfBatch]:
+        """Those that were kept; they are given away."""
+        with self._lock:
+            batches, self._batches = self._batches, []
+            return batches
+
+
+class MessageLines:
+    """Which lines of the input some records came in, in order; those that follow each other take no room."""
+
+    def __init__(self) -> None:
+        self._first, self._before, self._count = array("q"), array("q"), 0
+
+    def add(self, first: int, count: int) -> None:
+        """Add records of `count` lines in a row."""
+        if not self._first or self._first[-1] + self._count - self._before[-1] != first:
+            self._first.append(first)
+            self._before.append(self._count)
+        self._count += count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def line(self, record: int) -> int:
+        """The line of a record, given how many of them stand before it."""
+        run = bisect_right(self._before, record) - 1
+        return self._first[run] + record - self._before[run]
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """What is told of the records of a file beside it: those that were refused before, and the lines of the others."""
+
+    refused: tuple[Rejected, ...]
+    lines: MessageLines
+
+
+class Rejects:
+    """The rows of one item that are not loaded.
+
+    Args:
+        most: So many there may be.
+        letters: What is known of its records, if it has records.
+
+    Raises:
+        TooManyRejectedError: There are more.
+    """
+
+    def __init__(self, most: int, letters: Letters | None = None) -> None:
+        self.most, self._letters = most, letters
+        self._written = set[Rejected]()
+        self.rows: list[Rejected] = []
+        self.reset()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def reset(self) -> None:
+        """The item is read from its start again; what was written stays known."""
+        self.rows = []
+        self._skipped = dict[str, list[int]]()
+        self._left_out = dict[str, list[int]]()
+        self._given = list[tuple[str, int]]()
+        for rejected in self._letters.refused if self._letters else ():
+            self._add(rejected)
+
+    def hearing(self, url: str) -> Callable[[Skipped], None]:
+        """What hears of the rows that the reading of a file leaves out."""
+        places = self._skipped[url] = []
+
+        def hear(skipped: Skipped) -> None:
+            places.append(skipped.position)
+            self._add(self._placed(url, skipped.position, skipped.column, skipped.reason, skipped.record))
+
+        return hear
+
+    def leave_out(self, url: str, row: int, error: DataError, record: str) -> None:
+        """A row is left out once it was read; `row` is how many the reading of its file gave before it."""
+        position = _position(self._skipped.get(url, ()), row)
+        self._left_out.setdefault(url, []).append(position)
+        self._add(self._placed(url, position, error.column, error.reason, record))
+
+    def given(self, url: str, rows: int) -> None:
+        """So many rows of a file were left."""
+        self._given.append((url, rows))
+
+    def refuse(self, rows: Iterable[tuple[int, str | None, str, str]]) -> None:
+        """Rows of those that were left are not loaded either.
+
+        Args:
+            rows: Of each how many of the item stand before it, the column, the reason, and the row as JSON text. From
+                now on the item is without them, and is not read again.
+        """
+        given = self._given
+        ends, out = list(accumulate(count for _, count in given)), dict[str, list[int]]()
+        for row, column, reason, record in rows:
+            file = bisect_right(ends, row)
+            url, count = given[file]
+            gone = sorted({*self._skipped.get(url, ()), *self._left_out.get(url, ())})
+            position = _position(gone, row - ends[file] + count)
+            out.setdefault(url, []).append(position)
+            self._add(self._placed(url, position, column, reason, record))
+        for url, positions in out.items():  # the next are counted without them
+            self._left_out.setdefault(url, []).extend(positions)
+        self._given = [(url, count - len(out.get(url, ()))) for url, count in given]
+
+    def pending(self) -> list[Rejected]:
+        """Those that were not written yet."""
+        return [row for row in self.rows if row not in self._written]
+
+    def written(self, rows: Iterable[Rejected]) -> None:
+        """They are."""
+        self._written.update(rows)
+
+    def _placed(self, url: str, position: int, column: str | None, reason: str, record: str) -> Rejected:
+        reason = one_line(reason.encode(errors="backslashreplace").decode())[:MOST_REASON]
+        if self._letters is None:
+            return Rejected(url, position, column, reason, record)
+        return Rejected(None, self._letters.lines.line(position - 1), column, reason, record)
+
+    def _add(self, rejected: Rejected) -> None:
+        self.rows.append(rejected)
+        if len(self.rows) > self.most:
+            raise too_many(self.most, self.rows[0])
+
+
+def too_many(most: int, first: Rejected) -> TooManyRejectedError:
+    """The error of more refused rows than may be."""
+    reason = f"more than {most:,} rows are refused, so it is probably not the rows that are wrong; the first is {first}"
+    return TooManyRejectedError(reason, hint="Mend the tap or its SCHEMA, or raise max_bad_rows")
+
+
+def parts_of(rejected: Rejected, most_bytes: int) -> Iterator[Rejected]:
+    """The row, or several of which each has a part of its JSON text, of at most so many bytes of UTF-8."""
+    data = rejected.record.encode(errors="backslashreplace")
+    if len(data) <= most_bytes:
+        yield rejected if data.isascii() else replace(rejected, record=data.decode())
+        return
+    start = 0
+    while start < len(data):
+        end = min(len(data), start + most_bytes)
+        while end < len(data) and data[end] & 0xC0 == 0x80:  # within a character
+            end -= 1
+        yield replace(rejected, record=data[start:end].decode())
+        start = end
+
+
+def cut(text: str | None, most_bytes: int) -> str | None:
+    """A text of at most so many bytes of UTF-8."""
+    if text is None:
+        return None
+    return text.encode(errors="backslashreplace")[:most_bytes].decode(errors="ignore")
+
+
+def _position(skipped: Sequence[int], row: int) -> int:
+    """The position of a row, given how many stand before it and which positions are not counted, in order."""
+    low, high = 0, len(skipped)
+    while low < high:  # the first that stands behind it
+        middle = (low + high) // 2
+        if skipped[middle] - middle <= row + 1:
+            low = middle + 1
+        else:
+            high = middle
+    return row + 1 + low

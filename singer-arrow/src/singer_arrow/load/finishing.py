@@ -1,0 +1,94 @@
+"""What happens to tables at the end of the input: those of finished streams are replaced, the others are kept.
+
+Only with load methods that replace a table (`deferred` lanes). With the others every row is in the table already, and
+an unfinished stream only causes a warning.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from singer_arrow.errors import UnfinishedStreamError
+from singer_arrow.load.checkpoint import Checkpoints
+from singer_arrow.load.scheduler import AnyLane, Loads
+from singer_arrow.load.stream_ends import StreamEnds, kept_tables
+
+
+class Finishing:
+    """The deferred lanes of a run, and the streams of the input that fill them.
+
+    An announced stream with a deferred lane holds back each STATE from its first SCHEMA until its table is replaced.
+    """
+
+    def __init__(self, checkpoints: Checkpoints) -> None:
+        self._checkpoints = checkpoints
+        self._lanes: list[tuple[str, AnyLane]] = []  # also of sinks that the SDK has dropped meanwhile
+        self._ends = StreamEnds()
+        self._tables: dict[str, set[str]] = {}
+        self._tokens: dict[str, list[int]] = {}
+        self._kept: set[str] = set()
+        self._unfinished: list[str] = []
+
+    def defer(self, table: str, lane: AnyLane) -> None:
+        """Note a lane that is to be finished at the end of the input; a table has one for each of its SCHEMAs."""
+        self._lanes.append((table, lane))
+
+    def begin(self, stream: str, tables: Collection[str]) -> None:
+        """Note a SCHEMA that announces an end mark.
+
+        Args:
+            stream: The stream of the input.
+            tables: The sinks that its rows go to, by their stream names.
+        """
+        self._tables.setdefault(stream, set()).update(tables)
+        if any(table in self._tables[stream] for table, _ in self._lanes):
+            self._tokens.setdefault(stream, []).append(self._checkpoints.open())
+        self._ends.begin(stream, self._checkpoints.newest)
+
+    def tables_of(self, stream: str) -> Collection[str]:
+        """The sinks that the rows of an announced stream go to."""
+        return self._tables.get(stream, ())
+
+    def end(self, stream: str) -> None:
+        """Note the end mark of a stream, whose rows all have their tokens."""
+        self._ends.end(stream, self._checkpoints.newest)
+
+    def finish(self, loads: Loads) -> None:
+        """Replace the tables of finished streams; everything that was read has been loaded into staging tables.
+
+        Raises:
+            Exception: A table could not be replaced.
+        """
+        newest: dict[str, int] = {}
+        for table, lane in self._lanes:
+            newest[table] = max(newest.get(table, 0), loads.newest_token(lane))
+        found = {table: self._ends.span(self._streams_of(table), token) for table, token in newest.items()}
+        spans = {table: span for table, span in found.items() if span is not None}
+        self._kept = kept_tables(spans)
+        self._unfinished = [table for table, span in spans.items() if span.end is None]
+        for table, lane in self._lanes:
+            if table not in self._kept:
+                loads.finish(lane)
+        for stream, tokens in self._tokens.items():
+            if not self._tables[stream] & self._kept:
+                self._checkpoints.close(tokens)
+
+    def check(self, logger: logging.Logger) -> None:
+        """Report the streams that the tap has not finished; called once the STATE of the others is out.
+
+        Raises:
+            UnfinishedStreamError: The table of such a stream was to be replaced.
+        """
+        if self._kept:
+            raise UnfinishedStreamError(self._unfinished, sorted(self._kept.difference(self._unfinished)))
+        for stream in self._ends.unfinished():
+            if self._tables[stream]:
+                logger.warning(
+                    "Stream %r: the input ended before the tap marked the end of the stream; what came is loaded, and "
+                    "the next run continues from the last STATE. See the tap's log for the reason",
+                    stream,
+                )
+
+    def _streams_of(self, table: str) -> list[str]:
+        return [stream for stream, tables in self._tables.items() if table in tables]

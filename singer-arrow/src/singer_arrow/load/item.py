@@ -1,0 +1,55 @@
+"""What the messages of a stream bring to its lane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from singer_arrow.load.dead_letters import Letters
+from singer_arrow.storage.urls import Url
+
+ConversionT = TypeVar("ConversionT")
+
+
+@dataclass(frozen=True)  # no slots: Python 3.11 fails to make one by `Item[...](...)` of a frozen class with slots
+class Item(Generic[ConversionT]):
+    """What one message brings, or a file of records: files of one format, to be converted alike.
+
+    Args:
+        urls: The files.
+        file_format: `parquet` or `jsonl`.
+        conversion: What is done with their rows.
+        batch_id: The tap's, if it gives one.
+        rows: How many rows there are in all files, if the tap tells.
+        bytes: How much the files weigh, if the tap tells.
+        is_temporary: The files are the target's own, to be removed once they are loaded.
+        is_source: The files are not the tap's own but what it reads, so they are never removed.
+        stream: The name of the stream.
+        letters: Of records, those that were refused before, and where the others came from; None if nobody wants it.
+    """
+
+    urls: tuple[str, ...]
+    file_format: str
+    conversion: ConversionT
+    batch_id: str | None = None
+    rows: int | None = None
+    bytes: int | None = None
+    is_temporary: bool = False
+    is_source: bool = False
+    stream: str = ""
+    letters: Letters | None = None
+
+    def remove_files(self) -> None:
+        """Remove the files, which are temporary ones."""
+        for url in self.urls:
+            Url.parse(url).local_path().unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """A file on local disk; `url` is where it came from, for messages."""
+
+    path: Path
+    url: str
+    is_temporary: bool

@@ -1,0 +1,233 @@
+"""What the lanes of all warehouses and load methods share: one for each stream, while its SCHEMA stays the same."""
+
+from __future__ import annotations
+
+import abc
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from singer_arrow.errors import DataError
+from singer_arrow.load.dead_letters import Rejected, Rejects
+from singer_arrow.load.item import Item
+from singer_arrow.load.metrics import Tally
+from singer_arrow.naming import REJECTED
+from singer_arrow.storage.urls import Url
+
+DEAD_LETTER_HINT = "Or set on_bad_row: dead_letter, which puts such rows aside and loads the others"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """From one stream into its table; a warehouse's own has its client and its table too.
+
+    Args:
+        stream: Name of the stream.
+        tally: The stream's counts.
+        logger: The target's.
+        replay_loads: Batches that were loaded before are loaded again.
+        keys: Key columns.
+        removes_batches: Batch files are removed once the STATE behind them is out.
+        most_rejected: How many rows of an item may be bad; None: the first one ends the run.
+        deleted_column: With upsert, a column that says, where it is not null, that the row of the key is to go.
+    """
+
+    stream: str
+    tally: Tally
+    logger: logging.Logger
+    replay_loads: bool = False
+    keys: tuple[str, ...] = ()
+    removes_batches: bool = False
+    most_rejected: int | None = None
+    deleted_column: str | None = None
+
+
+class Ready(Protocol):
+    """An item that is ready to be loaded."""
+
+    @property
+    def item(self) -> Item[Any]:
+        """What it was made of."""
+
+    @property
+    def bytes(self) -> int:
+        """What it weighs in a load."""
+
+
+WayT = TypeVar("WayT", bound=Way)
+PartT = TypeVar("PartT", bound=Ready)
+
+
+class Lane(abc.ABC, Generic[WayT, PartT]):
+    """The base of the lanes; see `loads.Lane` for what is called when.
+
+    Class attributes say what a load method is like: `ordered` and `deferred` as `loads.Lane` does; `merges`, that rows
+    replace those with the same keys; `keeps_ledger`, that `loaded` knows which batches the table has; `streams`, that
+    each file of records is a load of its own, soon after they were read (see `LoadTarget.record_age_seconds`).
+    """
+
+    ordered: ClassVar[bool] = False
+    deferred: ClassVar[bool] = False
+    merges: ClassVar[bool] = False
+    keeps_ledger: ClassVar[bool] = False
+    streams: ClassVar[bool] = False
+
+    def __init__(self, way: WayT) -> None:
+        self.way = way
+
+    @property
+    def leaves_out_loaded(self) -> bool:
+        """Whether batches that were loaded before are left out.
+
+        Not where rows replace others: what was loaded after such a batch may have replaced its rows, and is not known
+        to come again after it.
+        """
+        return self.keeps_ledger and not self.merges and not self.way.replay_loads
+
+    def prepare(self, item: Item[Any]) -> PartT:
+        """Make an item ready, unless its batch was loaded before.
+
+        Raises:
+            DataError: It holds something else than SCHEMA says; names the file, or the stream of the records.
+        """
+        if self.keeps_ledger:
+            self.look()
+        if item.batch_id and self.leaves_out_loaded and (when := self.loaded(item.batch_id)):
+            self.skip(item.batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC")
+            return self.nothing(item)
+        try:
+            part = self.make_ready(item)
+        except DataError as error:
+            raise self.named(error, item) from None
+        if not item.is_temporary:
+            self._check_count(item, self.rows_found(part))
+            self.way.tally.add(files=len(item.urls))
+        return part
+
+    def _check_count(self, item: Item[Any], found: int | None) -> None:
+        """Refuse a batch that has not the rows that its message says; what the tap passes through may be newer.
+
+        Raises:
+            DataError: A file of it was cut off, or replaced.
+        """
+        if not item.is_source and None not in (found, item.rows) and found != item.rows:
+            msg = f"its BATCH message says {item.rows:,} rows, and {found:,} are there; was it replaced or cut off?"
+            hint = "Remove the batch file, and run the tap again"
+            raise DataError(msg, url=item.urls[0] if item.urls else f"stream {item.stream!r}", hint=hint)
+
+    def rows_found(self, part: PartT) -> int | None:  # noqa: ARG002 - each warehouse has parts of its own
+        """How many rows the files of an item have, those that are left out too; None if that was not looked at."""
+        return None
+
+    @abc.abstractmethod
+    def make_ready(self, item: Item[Any]) -> PartT:
+        """Make an item ready for its load."""
+
+    @abc.abstractmethod
+    def nothing(self, item: Item[Any]) -> PartT:
+        """The part of an item of which nothing is loaded."""
+
+    @abc.abstractmethod
+    def stage(self, parts: Sequence[PartT]) -> Any:
+        """Load a group."""
+
+    def publish(self, staged: Any) -> None:
+        """Make a staged group part of the table."""
+
+    def finish(self) -> None:
+        """Make all of a deferred lane part of the table."""
+
+    def left(self, parts: Sequence[PartT], staged: Any) -> list[Url]:  # noqa: ARG002 - a warehouse may have staged files
+        """See `loads.Lane`."""
+        if not self.way.removes_batches:
+            return []
+        items = [p.item for p in parts if not p.item.is_temporary and not p.item.is_source]
+        return [Url.parse(url) for item in items for url in item.urls]
+
+    def will_replace(self) -> None:
+        """A deferred lane's table is to be replaced even if the run brings no row."""
+
+    def kind(self, item: Item[Any]) -> str:
+        """Only items of one kind share a group."""
+        return item.file_format
+
+    def look(self) -> None:
+        """See whether the table was emptied, before this run adds its first row; whoever keeps a ledger does so."""
+
+    def expect(self, batch_id: str) -> None:
+        """Announce a batch that `prepare` will get, so that the ledger is asked about several at once."""
+
+    def loaded(self, batch_id: str) -> datetime | None:  # noqa: ARG002 - lanes with a ledger override it
+        """Return when the batch was loaded into the table as it is now, in UTC.
+
+        None if it was not, or if that is decided later, by `loaded_of`: a ledger may look up groups instead of batches.
+        """
+        return None
+
+    def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:  # noqa: ARG002 - lanes with a ledger override it
+        """Return those of a group's batches that were loaded into the table as it is now, and when, in UTC."""
+        return {}
+
+    def fresh(self, parts: Sequence[PartT]) -> list[PartT]:
+        """Return the parts of a group whose batches were not loaded before; the others are counted as left out."""
+        ids = [batch_id for part in parts if (batch_id := part.item.batch_id)]
+        if not ids or not self.leaves_out_loaded:
+            return list(parts)
+        loaded = self.loaded_of(ids)
+        for batch_id, when in loaded.items():
+            self.skip(batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC")
+        return [part for part in parts if part.item.batch_id not in loaded]
+
+    def rejects(self, item: Item[Any]) -> Rejects | None:
+        """What keeps the rows of an item that are not loaded; None: there may be none.
+
+        Raises:
+            DataError: There are too many already.
+        """
+        most = self.way.most_rejected
+        return None if most is None else Rejects(most, item.letters)
+
+    def tell_rejected(self, rows: Sequence[Rejected]) -> None:
+        """Count rows that were put into the table of rows that are not loaded, and say so of the stream's first."""
+        if rows and not self.way.tally.counts().get("rejected"):
+            self.way.logger.warning(
+                "Stream %r: %s. It is not loaded, and stands in table %s; further rows of the stream are counted only",
+                self.way.stream,
+                rows[0],
+                REJECTED,
+            )
+        self.way.tally.add(rejected=len(rows))
+
+    def named(self, error: DataError, item: Item[Any]) -> DataError:
+        """The error in words that help: nobody knows the file that records were gathered in."""
+        if not item.is_temporary:
+            return self.hinted(error)
+        hint = "Give the column another type in the tap's schema, or leave it out by selection"
+        return DataError(
+            error.reason,
+            url=f"RECORD messages of stream {self.way.stream!r}",
+            column=error.column,
+            hint=f"{error.hint or hint}. {DEAD_LETTER_HINT}" if self.way.most_rejected is None else error.hint or hint,
+        )
+
+    def hinted(self, error: DataError) -> DataError:
+        """The error of a file, which says what else can be done with a row if it is one's."""
+        is_of_row = error.line is not None or error.row is not None
+        return error.hinting(DEAD_LETTER_HINT) if is_of_row and self.way.most_rejected is None else error
+
+    def skip(self, batch_id: str, when: str) -> None:
+        """Say and count that a batch is left out.
+
+        Args:
+            batch_id: The tap's.
+            when: It was loaded: `at 2026-11-20 16:30:00 UTC`, `just now by another run`.
+        """
+        self.way.tally.add(skipped=1)
+        self.way.logger.info(
+            "Stream %r: batch %s was loaded %s and is left out; to load it again set replay: load, or empty the table",
+            self.way.stream,
+            batch_id,
+            when,
+        )

@@ -1,0 +1,333 @@
+"""How what a target reads becomes loads: items are prepared in parallel, gathered into groups, and loaded in parallel.
+
+A group is one load: whole items of one stream, in the order in which they were read. It ends when it is old, large or
+long enough, when something comes that it cannot hold, or when somebody waits for it. Reading is held up while too much
+is under way. The first error stops everything that has not begun, and is raised where messages are read.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+from singer_arrow.load.checkpoint import Checkpoints
+from singer_arrow.load.daemon_pool import Workers
+from singer_arrow.storage.urls import Url
+
+
+class Sized(Protocol):
+    """An item that is ready to be loaded."""
+
+    @property
+    def bytes(self) -> int:
+        """What it weighs in a load."""
+
+
+Content_contra = TypeVar("Content_contra", contravariant=True)
+Part = TypeVar("Part", bound=Sized)
+Staged = TypeVar("Staged")
+
+
+class Lane(Protocol[Content_contra, Part, Staged]):
+    """What a target does with the items of one stream. `prepare` and `stage` are called in parallel, in any order."""
+
+    @property
+    def ordered(self) -> bool:
+        """Whether `publish` must be called in the order of the messages, one call at a time."""
+
+    @property
+    def deferred(self) -> bool:
+        """Whether nothing is durable before `Loads.finish`."""
+
+    def prepare(self, content: Content_contra, /) -> Part:
+        """Make an item ready: fetch it, check it, convert it."""
+
+    def stage(self, parts: Sequence[Part], /) -> Staged:
+        """Load a group."""
+
+    def publish(self, staged: Staged, /) -> None:
+        """Make a staged group part of the table."""
+
+    def finish(self) -> None:
+        """Make all of a deferred lane part of the table."""
+
+    def left(self, parts: Sequence[Part], staged: Staged, /) -> Sequence[Url]:
+        """What of a group that is part of the table is to be removed once the STATE behind it is out."""
+
+
+AnyLane = Lane[Any, Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Where groups end, and how much runs at once.
+
+    Args:
+        age_seconds: A group is loaded when its first item was read that long ago.
+        bytes: A group is loaded when it weighs that much.
+        items: A group is loaded when it holds that many items.
+        parallel: Loads at once.
+        workers: Items prepared at once.
+    """
+
+    age_seconds: float = 60.0
+    bytes: int = 512 << 20
+    items: int = 1000
+    parallel: int = 4
+    workers: int = 2
+
+
+@dataclass(slots=True, eq=False)
+class _Group(Generic[Part, Staged]):
+    lane: AnyLane
+    kind: str
+    opened_at: float
+    parts: list[Future[Part]] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    bytes: int = 0
+    staged: Staged | None = None
+    is_staged: bool = False
+
+
+class Loads:
+    """Gathers items into groups and loads them; one for all streams of a run.
+
+    `add`, `wait` and `finish` belong to the one thread that reads messages.
+
+    Args:
+        checkpoints: What hears what is durable.
+        limits: Where groups end, and how much runs at once.
+        on_error: Hears the first error, from any thread.
+        remove: Has objects removed; returns at once.
+    """
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        limits: Limits,
+        on_error: Callable[[BaseException], None] = lambda _: None,
+        remove: Callable[[Sequence[Url]], None] = lambda _: None,
+    ) -> None:
+        self._checkpoints = checkpoints
+        self._limits = limits
+        self._on_error = on_error
+        self._remove = remove
+        self._changed = threading.Condition()
+        self._gathering: dict[AnyLane, _Group[Any, Any]] = {}
+        self._unfinished: dict[AnyLane, deque[_Group[Any, Any]]] = {}
+        self._publishing: set[AnyLane] = set()
+        self._deferred: dict[AnyLane, list[tuple[list[int], Callable[[], None] | None]]] = {}
+        self._unprepared = 0
+        self._running = 0
+        self._error: BaseException | None = None
+        self._stopped = False
+        self._preparing = Workers(limits.workers, "prepare")
+        self._loading = Workers(limits.parallel, "load")
+
+    def add(
+        self,
+        lane: AnyLane,
+        content: Any,
+        *,
+        token: int,
+        kind: str = "",
+        alone: bool = False,
+        since: float | None = None,
+    ) -> None:
+        """Take the next item of a stream; its token is closed once it is durable.
+
+        Waits while too much is under way.
+
+        Args:
+            lane: What is done with it.
+            content: What the lane's `prepare` gets.
+            token: Its token at the checkpoints.
+            kind: Only items of one kind share a group.
+            alone: The item is a group of its own.
+            since: When it was read, by time.monotonic; None: now.
+
+        Raises:
+            Exception: Whatever failed first, now or before.
+        """
+        with self._changed:
+            self._changed.wait_for(self._has_room)
+            self.check()
+            group = self._gathering.get(lane)
+            if group is not None and (alone or group.kind != kind):
+                self._close(group)
+                group = None
+            if group is None:
+                group = self._gathering[lane] = _Group(lane, kind, time.monotonic())
+            if since is not None:
+                group.opened_at = min(group.opened_at, since)
+            self._unprepared += 1
+            group.parts.append(self._preparing.submit(self._prepare, group, content))
+            group.tokens.append(token)  # last: where a signal breaks in, no token goes without its part
+            if alone or len(group.parts) >= self._limits.items:
+                self._close(group)
+
+    def wait(self, lane: AnyLane | None = None) -> None:
+        """Load what was gathered, of one stream or of all, and wait until it is done.
+
+        Raises:
+            Exception: Whatever failed first.
+        """
+        with self._changed:
+            for group in list(self._gathering.values()):
+                if lane in (None, group.lane):
+                    self._close(group)
+            self._changed.wait_for(lambda: self._error or not self._is_busy(lane))
+            self.check()
+
+    def finish(self, lane: AnyLane) -> None:
+        """Load what was gathered of a deferred lane, publish all of it and close its tokens."""
+        self.wait(lane)
+        lane.finish()
+        with self._changed:
+            done = self._deferred.pop(lane, [])
+        self._checkpoints.close_together(done)
+
+    def hold(self, lane: AnyLane, token: int) -> None:
+        """Close the token when a deferred lane is finished; what it stands for needs no load."""
+        with self._changed:
+            self._deferred.setdefault(lane, []).append(([token], None))
+
+    def newest_token(self, lane: AnyLane) -> int:
+        """Return the newest token that waits for a deferred lane to be finished; 0 if none does."""
+        with self._changed:
+            return max((t for tokens, _ in self._deferred.get(lane, ()) for t in tokens), default=0)
+
+    def tick(self) -> None:
+        """Load groups that are old enough; call it about every second, from any thread."""
+        now = time.monotonic()
+        with self._changed:
+            for group in list(self._gathering.values()):
+                if now - group.opened_at >= self._limits.age_seconds:
+                    self._close(group)
+
+    def check(self) -> None:
+        """Raise what failed first, if anything did."""
+        if self._error is not None:
+            raise self._error
+
+    def fail(self, error: BaseException) -> None:
+        """End everything that has not begun, because of this error."""
+        with self._changed:
+            is_first = self._error is None
+            self._error = self._error or error
+            self._changed.notify_all()
+        if is_first:
+            self._on_error(error)
+
+    @property
+    def running(self) -> int:
+        """How many loads run."""
+        return self._running
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more begins."""
+        return self._stopped or self._error is not None
+
+    def stop(self, grace: float) -> None:
+        """Begin nothing more, and wait for the loads that run, at most `grace` seconds."""
+        with self._changed:
+            self._stopped = True
+            self._preparing.stop()
+            self._loading.stop()
+            self._changed.wait_for(lambda: not self._running, timeout=grace)
+
+    def _has_room(self) -> bool:
+        if self._error is not None:
+            return True
+        closed = sum(len(groups) for groups in self._unfinished.values())
+        return self._unprepared < 2 * self._limits.workers and closed < 2 * self._limits.parallel
+
+    def _is_busy(self, lane: AnyLane | None) -> bool:
+        return any(groups for key, groups in self._unfinished.items() if lane in (None, key))
+
+    def _close(self, group: _Group[Any, Any]) -> None:
+        """End a group and have it loaded; the lock is held."""
+        if self._gathering.get(group.lane) is group:
+            del self._gathering[group.lane]
+            self._unfinished.setdefault(group.lane, deque()).append(group)
+            self._loading.submit(self._load, group)
+
+    def _prepare(self, group: _Group[Any, Any], content: Any) -> Any:
+        try:
+            if self._error is not None or self._stopped:
+                msg = "the run is ending"
+                raise InterruptedError(msg)
+            part = group.lane.prepare(content)
+        except BaseException as error:
+            if not isinstance(error, InterruptedError):
+                self.fail(error)
+            raise
+        finally:
+            with self._changed:
+                self._unprepared -= 1
+                self._changed.notify_all()
+        with self._changed:
+            group.bytes += part.bytes
+            held = sum(g.bytes for g in self._gathering.values())
+            if group.bytes >= self._limits.bytes:
+                self._close(group)
+            elif held >= self._limits.bytes * self._limits.parallel:
+                self._close(max(self._gathering.values(), key=lambda g: g.bytes))
+        return part
+
+    def _load(self, group: _Group[Any, Any]) -> None:
+        with self._changed:
+            if self._error is not None or self._stopped:
+                return
+            self._running += 1
+        try:
+            parts = [future.result() for future in group.parts]
+            group.staged = group.lane.stage(parts)
+            group.is_staged = True
+            self._publish(group)
+        except BaseException as error:  # noqa: BLE001 - it is raised again where the messages are read
+            self.fail(error)
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    def _publish(self, group: _Group[Any, Any]) -> None:
+        """Publish a staged group; in an ordered lane, all that are staged up to the first that is not."""
+        lane = group.lane
+        if not lane.ordered:
+            lane.publish(group.staged)
+            self._complete(group)
+            return
+        while True:
+            with self._changed:
+                groups = self._unfinished[lane]
+                if lane in self._publishing or not groups or not groups[0].is_staged or self._error is not None:
+                    return
+                self._publishing.add(lane)
+                head = groups[0]
+            try:
+                lane.publish(head.staged)
+                self._complete(head)
+            finally:
+                with self._changed:
+                    self._publishing.discard(lane)
+
+    def _complete(self, group: _Group[Any, Any]) -> None:
+        left = group.lane.left([future.result() for future in group.parts], group.staged)
+        then = partial(self._remove, left) if left else None
+        if group.lane.deferred:
+            with self._changed:
+                self._deferred.setdefault(group.lane, []).append((group.tokens, then))
+        else:
+            self._checkpoints.close(group.tokens, then)
+        with self._changed:
+            self._unfinished[group.lane].remove(group)
+            self._changed.notify_all()

@@ -1,0 +1,39 @@
+"""Converted rows without those that a warehouse refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from singer_arrow.enforcement.row_json import row_text
+from singer_arrow.load.bisect import Refusal
+from singer_arrow.load.conversion import ORDER
+from singer_arrow.load.dead_letters import Rejects
+
+
+def taken_rows(
+    batches: Iterable[pa.RecordBatch], refused: Mapping[int, Refusal], rejects: Rejects
+) -> Iterator[pa.RecordBatch]:
+    """The rows of an item without those that are refused, of which its rejects are told at the end.
+
+    Args:
+        batches: The rows; `ORDER` is no part of what is told of them.
+        refused: The refused ones, by their numbers.
+        rejects: The item's.
+
+    Raises:
+        TooManyRejectedError: More rows are bad than may be.
+    """
+    before, texts = 0, dict[int, str]()
+    for batch in batches:
+        mine = [row - before for row in refused if before <= row < before + batch.num_rows]
+        shown = batch.drop_columns([ORDER]) if ORDER in batch.schema.names else batch
+        texts.update({before + row: row_text(shown, row) for row in mine})
+        before += batch.num_rows
+        every = pa.array(range(batch.num_rows), pa.int64())
+        taken = batch.take(every.filter(pc.invert(pc.is_in(every, value_set=pa.array(mine, pa.int64())))))
+        if taken.num_rows:
+            yield taken
+    rejects.refuse((row, why.column, why.reason, texts[row]) for row, why in refused.items())

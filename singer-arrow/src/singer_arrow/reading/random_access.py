@@ -1,0 +1,164 @@
+"""Fetched ranges of an object, as the random-access file that Arrow's readers take."""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from singer_arrow.reading.object_reader import ObjectReader, Part
+from singer_arrow.reading.range_planner import SMALL_OBJECT, Span
+from singer_arrow.runtime.temporary import no_room, temporary_folder
+from singer_arrow.storage.urls import Url
+
+
+class RangeFile:
+    """A file of which some parts are in memory; others are fetched when they are read. Reads copy nothing.
+
+    Args:
+        size: Bytes of the whole file.
+        parts: What is in memory.
+        miss: Fetches a span that is not.
+    """
+
+    closed = False
+
+    def __init__(self, size: int, parts: Iterable[Part], miss: Callable[[Span], Part]) -> None:
+        self._size, self._position, self._miss = size, 0, miss
+        ordered = sorted((part for part in parts), key=lambda part: part[0])
+        self._starts = [start for start, _ in ordered]
+        self._buffers = [pa.py_buffer(data) for _, data in ordered]
+
+    def read_buffer(self, n: int) -> Any:
+        """The next `n` bytes as an Arrow buffer."""
+        start, end = self._position, min(self._position + n, self._size)
+        self._position = end
+        found, at = [], start
+        while at < end:
+            i = bisect_right(self._starts, at) - 1
+            offset = at - self._starts[i] if i >= 0 else 0
+            if i < 0 or offset >= self._buffers[i].size:
+                found = [pa.py_buffer(self._miss((start, end))[1])]
+                break
+            found.append(self._buffers[i].slice(offset, min(end - at, self._buffers[i].size - offset)))
+            at += found[-1].size
+        return found[0] if len(found) == 1 else pa.py_buffer(b"".join(found))
+
+    def read(self, n: int = -1) -> bytes:
+        """The next `n` bytes."""
+        data: bytes = self.read_buffer(self._size if n < 0 else n).to_pybytes()
+        return data
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        """As of any file."""
+        moved = position + (0, self._position, self._size)[whence]
+        if moved < 0:
+            msg = "a place before the beginning of the file"
+            raise OSError(msg)
+        self._position = moved
+        return self._position
+
+    def tell(self) -> int:
+        """As of any file."""
+        return self._position
+
+    def seekable(self) -> bool:
+        """Always."""
+        return True
+
+    def close(self) -> None:
+        """Nothing to do: the parts live as long as somebody uses them."""
+
+
+class ChunkFile:
+    """Chunks of bytes as the file that is read in order.
+
+    Args:
+        chunks: The bytes, cut anywhere.
+        longest: Bytes of one read, at most; more are refused, as no sound file asks for them.
+    """
+
+    closed = False
+
+    def __init__(self, chunks: Iterable[Any], *, longest: int = sys.maxsize) -> None:
+        self._chunks, self._longest = iter(chunks), longest
+        self._data, self._at = memoryview(b""), 0
+
+    def read(self, n: int) -> bytes:
+        """The next `n` bytes, or fewer at the end.
+
+        Raises:
+            OSError: More bytes are asked for than allowed.
+        """
+        if n > self._longest:
+            msg = f"it asks for {n} bytes at once, more than {self._longest >> 20} MiB"
+            raise OSError(msg)
+        return b"".join(self.pieces(n))
+
+    def pieces(self, n: int = sys.maxsize) -> Iterator[memoryview]:
+        """Yield the next `n` bytes, or fewer at the end, without a copy."""
+        while n > 0:
+            if self._at == len(self._data):
+                chunk = next(self._chunks, None)
+                if chunk is None:
+                    return
+                self._data, self._at = memoryview(chunk).cast("B"), 0
+            piece = self._data[self._at : self._at + n]
+            self._at += len(piece)
+            n -= len(piece)
+            yield piece
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+@contextmanager
+def local_copy(reader: ObjectReader) -> Iterator[pa.NativeFile]:
+    """The whole object, of one version, as a file that is read at any place: in memory below 8 MiB, else on local disk.
+
+    For formats whose readers ask for many small ranges.
+
+    Raises:
+        EmptyObjectError: The object holds no byte.
+        ConfigError: There is no room on the local disk.
+    """
+    chunks, held, size = reader.chunks(), list[Any](), 0
+    for chunk in chunks:
+        held.append(chunk)
+        size += len(chunk)
+        if size > SMALL_OBJECT:
+            break
+    else:
+        yield pa.BufferReader(b"".join(held))
+        return
+    with temporary_folder("object-") as folder:
+        path = folder / "object"
+        try:
+            with path.open("wb") as file:
+                file.writelines(held)
+                held.clear()
+                file.writelines(chunks)
+        except OSError as error:
+            raise no_room(reader.url, folder, error) from None
+        with pa.OSFile(str(path)) as source:
+            yield source
+
+
+@contextmanager
+def random_access(reader: ObjectReader) -> Iterator[ObjectReader]:
+    """The reader itself, or one of a copy on local disk where the scheme knows no ranges."""
+    if reader.ranged:
+        yield reader
+        return
+    with temporary_folder("object-") as folder:
+        path = folder / "object"
+        reader.download(path)
+        yield ObjectReader(reader.storage, Url.parse(str(path)), budget=reader.budget)

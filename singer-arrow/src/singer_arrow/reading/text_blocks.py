@@ -1,0 +1,319 @@
+"""Objects of text: decompressed, in UTF-8, and cut into blocks."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from itertools import chain
+from typing import Any
+
+from singer_arrow.compression import bgzip as bgzf
+from singer_arrow.compression.codecs import TruncatedStreamError, decompress, detect
+from singer_arrow.errors import ConfigError, DataError
+from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.reading.ordered_map import ordered
+
+LONGEST_RECORD = 64 << 20
+"""Bytes of one record, at most."""
+MOST_JOINED = 16 << 20
+"""Bytes of text of small objects that are parsed together, at most."""
+Cut = Callable[[bytes], int]
+_MAGIC = 16
+_RUN = 256 << 10  # bytes of blocked gzip that are inflated at once: up to 10 MiB, as well as it compresses
+_LOOK = 64 << 10  # bytes in which the end of a line is looked for at once
+_PLAIN = ("utf-8", "utf-8-sig", "ascii")
+_MARKS = (  # those of UTF-32 begin like those of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_LONGEST_MARK = 4
+_BY_ZEROS: dict[tuple[bool, ...], str] = {
+    (False, True, False, True): "utf-16-le",
+    (True, False, True, False): "utf-16-be",
+}
+
+
+def decoded(
+    reader: ObjectReader, *, compression: str = "auto", encoding: str = "utf-8", start: int = 0
+) -> Iterator[Any]:
+    """The object's text as bytes of UTF-8 without a byte order mark, in order, cut anywhere.
+
+    UTF-8 itself is not checked here. Where the encoding is one of Unicode and the text begins as one in UTF-16 or
+    UTF-32, it is read as that.
+
+    Args:
+        reader: The object.
+        compression: A codec, or `auto`: detected by the first bytes.
+        encoding: Any of Python's.
+        start: Bytes of the text to leave out; they are not fetched if the object is plain UTF-8.
+
+    Raises:
+        EmptyObjectError: The object holds no byte.
+        DataError: It is corrupt or truncated, or not in that encoding.
+        ConfigError: There is no such encoding.
+    """
+    if start and (offset := _offset(reader, compression, encoding)) is not None:
+        return reader.chunks(offset + start)
+    chunks = reader.chunks()
+    first = next(chunks, b"")
+    codec = _codec(reader, compression, bytes(memoryview(first)[:_MAGIC]))
+    text = _transcode(_plain(reader, _chain(first, chunks), codec, first), encoding, reader.url)
+    return _after(text, start) if start else text
+
+
+def _plain(reader: ObjectReader, chunks: Iterator[Any], codec: str, first: Any) -> Iterator[Any]:
+    """The object's bytes without their compression; blocked gzip is inflated in parallel."""
+    if codec != "gzip" or not bgzf.size_of(first):
+        return decompress(chunks, codec, url=reader.url)
+    return _inflated(reader, chunks)
+
+
+def _inflated(reader: ObjectReader, chunks: Iterator[Any]) -> Iterator[Any]:
+    """The text of blocked gzip; from the first member on that is something else, as of any gzip."""
+    rest = list[Iterator[Any]]()
+
+    def whole() -> Iterator[bgzf.Run]:
+        for found in bgzf.runs(chunks, size=_RUN):
+            if not isinstance(found, bgzf.Run):
+                rest.append(found)
+                return
+            yield found
+
+    def cost(run: bgzf.Run) -> int:
+        return len(run.data) + len(run.ends) * bgzf.MOST_INFLATED
+
+    results = ordered(whole(), lambda run: (run.data, *run.inflate()), reader.budget.decoded, cost=cost)
+    with closing(results):
+        for data, text, end in results:
+            yield text
+            if end < len(data):
+                following = chain((later for later, _, _ in results), chain.from_iterable(rest))
+                yield from decompress(chain([data[end:]], following), "gzip", url=reader.url)
+                return
+    for chunks_left in rest:
+        yield from decompress(chunks_left, "gzip", url=reader.url)
+
+
+def _offset(reader: ObjectReader, compression: str, encoding: str) -> int | None:
+    """How many bytes stand before the text in the object; None if it is not the object's bytes that are the text."""
+    head = bytes(reader.head_bytes(_MAGIC))
+    plain = _codec(reader, compression, head) == "none" and _name_of(encoding) in _PLAIN and _marked(head) is None
+    return len(head) - len(head.removeprefix(codecs.BOM_UTF8)) if plain else None
+
+
+def _codec(reader: ObjectReader, compression: str, head: bytes) -> str:
+    return detect(reader.url.name, head) if compression == "auto" else compression
+
+
+def _after(chunks: Iterable[Any], n: int) -> Iterator[memoryview]:
+    """The bytes after the first `n`."""
+    for chunk in chunks:
+        view = memoryview(chunk).cast("B")
+        if n < len(view):
+            yield view[n:]
+        n = max(0, n - len(view))
+
+
+def sample(
+    reader: ObjectReader, size: int, *, compression: str = "auto", encoding: str = "utf-8"
+) -> tuple[bytes, bool]:
+    """The first `size` bytes of the object's text, as `decoded` gives them, and whether they are all there is.
+
+    No more than `size` bytes of the object are asked for (but small objects whole).
+    """
+    head = reader.head_bytes(size)
+    whole = len(head) < size if reader.size is None else reader.size <= len(head)
+    codec = _codec(reader, compression, bytes(head[:_MAGIC]))
+    found, length = [], 0
+    try:
+        for piece in _transcode(decompress([head], codec, url=reader.url), encoding, reader.url, final=whole):
+            found.append(bytes(piece))
+            length += len(found[-1])
+            if length > size:
+                whole = False
+                break
+    except TruncatedStreamError:
+        if whole:
+            raise
+    return b"".join(found)[:size], whole
+
+
+def whole_text(readers: Iterable[ObjectReader], compression: str, *, encoding: str = "utf-8") -> Iterator[bytes]:
+    """The text of each of some small objects, as `decoded` gives it; it ends early where there is too much of it.
+
+    Raises:
+        EmptyObjectError, DataError, ConfigError: As `decoded`.
+    """
+    size = 0
+    for reader in readers:
+        found = list[bytes]()
+        for piece in decoded(reader, compression=compression, encoding=encoding):
+            found.append(bytes(piece))
+            size += len(found[-1])
+            if size > MOST_JOINED:
+                return
+        yield found[0] if len(found) == 1 else b"".join(found)
+
+
+def _chain(first: Any, rest: Iterable[Any]) -> Iterator[Any]:
+    yield first
+    yield from rest
+
+
+def _name_of(encoding: str) -> str:
+    try:
+        return codecs.lookup(encoding).name
+    except LookupError:
+        msg = f"csv.encoding {encoding!r} is not known; use one of Python's, for instance latin-1, cp1252 or utf-16"
+        raise ConfigError(msg) from None
+
+
+def _marked(head: bytes) -> str | None:
+    """The encoding that the head of a text shows, other than UTF-8: no text in UTF-8 begins like that.
+
+    It is shown by a byte order mark; without one, by a zero beside each of the first two characters.
+    """
+    if encoding := next((name for mark, name in _MARKS if head.startswith(mark)), None):
+        return encoding
+    zeros = [not byte for byte in head[:_LONGEST_MARK]]
+    return _BY_ZEROS.get(tuple(zeros))
+
+
+def _transcode(chunks: Iterator[Any], encoding: str, url: object, *, final: bool = True) -> Iterator[Any]:
+    name = _name_of(encoding)
+    if name in _PLAIN or name.startswith(("utf-16", "utf-32")):
+        return _by_its_head(chunks, name, url, final=final)
+    return _without_mark(_recoded(chunks, name, url, final=final))
+
+
+def _by_its_head(chunks: Iterator[Any], name: str, url: object, *, final: bool) -> Iterator[Any]:
+    """The text in the encoding that its head shows, else in the one that is set."""
+    rest, head = iter(chunks), b""
+    for chunk in rest:
+        head += bytes(chunk)
+        if len(head) >= _LONGEST_MARK:
+            break
+    encoding = _marked(head) or (None if name in _PLAIN else name)
+    if encoding is not None:
+        yield from _without_mark(_recoded(_chain(head, rest), encoding, url, final=final))
+        return
+    yield memoryview(head)[len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0 :]
+    yield from rest
+
+
+def _without_mark(chunks: Iterable[Any]) -> Iterator[Any]:
+    rest, head = iter(chunks), b""
+    for chunk in rest:
+        head += bytes(chunk)
+        if len(head) >= len(codecs.BOM_UTF8):
+            break
+    yield head.removeprefix(codecs.BOM_UTF8)
+    yield from rest
+
+
+def _recoded(chunks: Iterator[Any], encoding: str, url: object, *, final: bool) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)()
+    lines = 0
+    try:
+        for chunk in chunks:
+            text = decoder.decode(bytes(chunk)).encode()
+            lines += text.count(b"\n")
+            yield text
+        if final:
+            yield decoder.decode(b"", final=True).encode()
+    except UnicodeError as error:
+        where = lines + 1
+        msg = f"it is not text in {encoding} ({error.reason if isinstance(error, UnicodeDecodeError) else error})"
+        raise DataError(msg, url=url, line=where, hint=_encoding_hint(encoding)) from None
+
+
+def _encoding_hint(encoding: str) -> str:
+    order = ", with its byte order: utf-16-le or utf-16-be" if encoding == "utf-16" else ""
+    return f"Set csv.encoding to the file's encoding{order}"
+
+
+class LongRecordError(Exception):
+    """A record is longer than `LONGEST_RECORD`, or its end was not found."""
+
+
+def blocks(chunks: Iterable[Any], cut: Cut, *, size: int) -> Iterator[memoryview]:
+    """The text in blocks of whole records; where they end depends on the text alone, not on how it was cut before.
+
+    Args:
+        chunks: The text.
+        cut: Where the last whole record ends in some text that begins with one; 0 if it holds no whole one.
+        size: Bytes of a block, at most, unless one record is longer.
+
+    Raises:
+        LongRecordError: After the blocks before the record.
+    """
+    source, carry, want = _Source(chunks), b"", size
+    while True:
+        data = b"".join((carry, *source.take(want - len(carry))))
+        if len(data) < want:
+            if data:
+                yield memoryview(data)
+            return
+        if at := cut(data):
+            yield memoryview(data)[:at]
+            carry, want = data[at:], size
+        elif want >= LONGEST_RECORD:
+            raise LongRecordError
+        else:
+            carry, want = data, want * 2
+
+
+def blocks_of_lines(chunks: Iterable[Any], *, size: int) -> Iterator[memoryview]:
+    """As `blocks` where records are lines; each is a view of a whole object of bytes, so that nobody need copy it.
+
+    Raises:
+        LongRecordError: After the blocks before the record.
+    """
+    source, carry, want = _Source(chunks), b"", size
+    while True:
+        pieces = [memoryview(carry), *source.take(want - len(carry))]
+        if sum(map(len, pieces)) < want:
+            if data := b"".join(pieces):
+                yield memoryview(data)
+            return
+        if not (at := _last_line_end(pieces[-1])):
+            pieces = [memoryview(b"".join(pieces))]
+            at = _last_line_end(pieces[-1])
+        if at:
+            yield memoryview(b"".join((*pieces[:-1], pieces[-1][:at])))
+            carry, want = bytes(pieces[-1][at:]), size
+        elif want >= LONGEST_RECORD:
+            raise LongRecordError
+        else:
+            carry, want = bytes(pieces[-1]), want * 2
+
+
+def _last_line_end(text: memoryview) -> int:
+    """Where the last whole line ends; 0 if there is none."""
+    for end in range(len(text), 0, -_LOOK):
+        start = max(0, end - _LOOK)
+        if at := bytes(text[start:end]).rfind(b"\n") + 1:
+            return start + at
+    return 0
+
+
+class _Source:
+    """Chunks, taken by the number of bytes."""
+
+    def __init__(self, chunks: Iterable[Any]) -> None:
+        self._chunks, self._left = iter(chunks), memoryview(b"")
+
+    def take(self, n: int) -> Iterator[memoryview]:
+        """The next `n` bytes, or fewer at the end."""
+        while n > 0:
+            if not self._left:
+                chunk = next(self._chunks, None)
+                if chunk is None:
+                    return
+                self._left = memoryview(chunk).cast("B")
+            taken, self._left = self._left[:n], self._left[n:]
+            n -= len(taken)
+            yield taken

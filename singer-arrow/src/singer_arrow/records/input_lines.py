@@ -1,0 +1,125 @@
+"""The lines of a target's input. Whoever waits for the next one can be interrupted, from any thread.
+
+A tap may write nothing for hours; a load that fails meanwhile must end the run at once, not with the next message. A
+thread that is blocked in a read cannot be told so, therefore the reader waits for two things at once: the input, and a
+pipe of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import stat
+import threading
+from collections.abc import Generator, Iterator
+from typing import IO, Any
+
+from singer_arrow.reading import text_blocks as limits
+from singer_arrow.reading.text_blocks import LongRecordError
+
+_CHUNK = 1 << 20
+_PIPE_BYTES = 1 << 20
+
+
+class Lines:
+    """Reads lines until the end of the input, or until it is interrupted."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.error: BaseException | None = None
+        """What `interrupt` was given."""
+        self._waker: int | None = None
+
+    def interrupt(self, error: BaseException) -> None:
+        """Raise an error where lines are read, at once; only the first counts."""
+        with self._lock:
+            if self.error is None:
+                self.error = error
+                if self._waker is not None:
+                    os.write(self._waker, b"!")
+
+    def of(self, source: IO[str]) -> Generator[bytes]:
+        """The lines of an input of which nothing was read yet, as many at a time as are there, with their ends.
+
+        Only the very last may have no end.
+
+        Raises:
+            BaseException: What `interrupt` was given.
+            LongRecordError: A line is longer than `reading.text.LONGEST_RECORD`.
+        """
+        handle = _pollable(source)
+        begun, size = list[bytes](), 0  # the parts of a line that has not ended
+        with contextlib.closing(self._plain(source) if handle is None else self._polled(handle)) as chunks:
+            for chunk in chunks:
+                end = chunk.rfind(b"\n") + 1
+                if end:
+                    yield b"".join([*begun, memoryview(chunk)[:end]])
+                    begun, size = [], 0
+                if rest := chunk[end:]:
+                    begun.append(rest)
+                    size += len(rest)
+                    if size > limits.LONGEST_RECORD:
+                        raise LongRecordError
+        if begun:
+            yield b"".join(begun)
+
+    def _plain(self, source: IO[str]) -> Generator[bytes]:
+        for chunk in _chunks(source):
+            self._check()
+            yield chunk
+
+    def _polled(self, handle: int) -> Generator[bytes]:
+        """The bytes of a file descriptor, as they come."""
+        woken, waker = os.pipe()
+        with self._lock:
+            self._waker = waker
+        try:
+            _widen(handle)
+            poll = select.poll()
+            for each in (handle, woken):
+                poll.register(each, select.POLLIN)
+            while True:
+                self._check()
+                if handle not in (ready for ready, _ in poll.poll()):
+                    continue
+                if not (chunk := os.read(handle, _CHUNK)):
+                    break
+                yield chunk
+        finally:
+            with self._lock:
+                self._waker = None
+            os.close(woken)
+            os.close(waker)
+
+    def _check(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+def _chunks(source: IO[str]) -> Iterator[bytes]:
+    """The bytes of a file, or of what has no descriptor."""
+    binary: Any = getattr(source, "buffer", None)
+    if binary is not None:
+        yield from iter(lambda: binary.read(_CHUNK), b"")
+        return
+    for line in source:  # lone surrogates are for whoever reads the line to tell
+        yield line.encode(errors="surrogatepass")
+
+
+def _widen(handle: int) -> None:
+    """Make a pipe hold more, so that its two ends wait less for each other."""
+    with contextlib.suppress(ImportError, AttributeError, OSError):  # only Linux can, and it may not allow it
+        import fcntl
+
+        fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+
+
+def _pollable(source: IO[str]) -> int | None:
+    """The file descriptor of an input that can keep its reader waiting; None for files, and where there is no poll."""
+    try:
+        handle = source.fileno()
+    except (OSError, AttributeError):  # it has none
+        return None
+    is_file = stat.S_ISREG(os.fstat(handle).st_mode)
+    return None if is_file or not hasattr(select, "poll") else handle

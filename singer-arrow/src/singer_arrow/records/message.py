@@ -1,0 +1,139 @@
+"""A line of a RECORD message, read exactly: what it holds, or why it is none. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyarrow import types as pt
+
+from singer_arrow.casting.from_json import BadRowError, any_json, kind_of, parse
+from singer_arrow.casting.from_text import shorten
+from singer_arrow.enforcement.row_json import NO_JSON
+from singer_arrow.schema.arrow_schema import is_json
+
+Message = Mapping[str, Any]
+_RAW_RECORD: Any = msgspec.json.Decoder(msgspec.defstruct("Raw", [("record", msgspec.Raw)], gc=False))
+_LONE = re.compile("[\ud800-\udfff]")
+
+
+class NoMessageError(BadRowError):
+    """A line is no RECORD message at all."""
+
+
+def names_of_record(line: bytes) -> list[str]:
+    """The properties of a RECORD message's record that are not null; none if the line is bad."""
+    try:
+        return [name for name, value in message_of(line)["record"].items() if value is not None]
+    except BadRowError:
+        return []
+
+
+def message_of(line: bytes) -> Message:
+    """A RECORD message.
+
+    Raises:
+        NoMessageError: The line is none.
+    """
+    try:
+        return _message_of(line)
+    except BadRowError as error:
+        raise NoMessageError(str(error), error.column) from None
+
+
+def record_text(line: bytes) -> str:
+    """The JSON of a RECORD message's record; numbers that JSON lacks are `"NaN"` and such."""
+    message = message_of(line)
+    if constant_in(message["record"], None) is not None:
+        return shown_record(message["record"])
+    return raw_record(line, message).decode(errors="backslashreplace")
+
+
+def shown_record(record: Message) -> str:
+    """The JSON of a record that was read, by the same rule."""
+    return any_json(_named(record)).decode(errors="backslashreplace")
+
+
+def _named(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _named(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_named(inner) for inner in value]
+    return NO_JSON.get(value, "NaN") if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _message_of(line: bytes) -> Message:
+    if not line or line.isspace():
+        reason = "the line is blank"
+        raise BadRowError(reason)
+    try:
+        message = parse(line, constants=True)
+    except BadRowError:
+        raise
+    except ValueError as error:  # an integer of thousands of digits
+        raise BadRowError(str(error)) from None
+    if not isinstance(message, dict):
+        reason = f"each line must hold a message, this one holds {kind_of(message)}"
+        raise BadRowError(reason)
+    twice: frozenset[str] = message.twice & {"type", "stream", "record"}  # type: ignore[attr-defined]  # of no other dict
+    if twice:
+        reason = f"the key {min(twice)!r} stands twice in its message"
+        raise BadRowError(reason)
+    if not isinstance(message.get("record"), dict):
+        found = kind_of(message["record"]) if "record" in message else "nothing"
+        reason = f"'record' must hold an object, it holds {found}"
+        raise BadRowError(reason)
+    return message
+
+
+def constant_in(value: Any, field: pa.Field | None) -> float | None:
+    """NaN or an infinity in a value, where the field has a place for it; without a field, anywhere."""
+    found, ahead = None, [(value, field)]
+    while ahead:
+        value, field = ahead.pop()
+        if isinstance(value, float):
+            found = value
+        elif isinstance(value, dict):
+            if field is None or is_json(field) or not pt.is_struct(field.type):
+                ahead += [(v, None) for v in value.values()]
+            else:
+                ahead += [(value.get(f.name), f) for f in field.type]
+        elif isinstance(value, list):
+            is_list = field is not None and pt.is_list(field.type) and not is_json(field)
+            inner = field.type.value_field if field is not None and is_list else None
+            ahead += [(v, inner) for v in value]
+    return found
+
+
+def raw_record(line: bytes, message: Message) -> bytes:
+    """The JSON of a message's record, as it stands in its line where that can be told."""
+    try:
+        return bytes(_RAW_RECORD.decode(line).record)
+    except (msgspec.MsgspecError, UnicodeDecodeError):  # it refuses more than `parse`, such as lone surrogates
+        return any_json(message["record"])
+
+
+def _version(value: Any) -> int | None:
+    if value is None:
+        return None
+    whole = isinstance(value, int | Decimal) and not isinstance(value, bool) and value == int(value)
+    if not whole or not -(2**63) <= value < 2**63:
+        reason = f"its version {shorten(value)} is no integer of 64 bits"
+        raise BadRowError(reason)
+    return int(value)
+
+
+def _time_extracted(value: Any) -> str | None:
+    if value is None or (isinstance(value, str) and not _LONE.search(value)):
+        return value
+    reason = f"its time_extracted {shorten(value)} is no text"
+    raise BadRowError(reason)
+
+
+AROUND_VALUES: dict[str, Callable[[Any], Any]] = {"time_extracted": _time_extracted, "version": _version}
+"""What becomes of the members around a record."""

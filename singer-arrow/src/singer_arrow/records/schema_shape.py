@@ -1,0 +1,80 @@
+"""Whether what a tap says of a stream has the shape that everything after it takes for granted. Pure.
+
+The readers of JSON Schema walk through a SCHEMA without asking whether `properties` is an object; they would end a run
+with whatever Python says of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from singer_arrow.casting.from_json import kind_of
+from singer_arrow.casting.from_text import shorten
+from singer_arrow.errors import SchemaError
+
+LARGEST = (1 << 63) - 1
+_BRANCHES = ("anyOf", "oneOf", "allOf")
+
+
+def check_schema(stream: str, schema: Any, keys: Any) -> None:
+    """Check the shape of a SCHEMA message.
+
+    Args:
+        stream: Its stream.
+        schema: Its `schema`.
+        keys: Its `key_properties`.
+
+    Raises:
+        SchemaError: Names the property.
+    """
+    what = f"SCHEMA of stream {stream!r}"
+    if not isinstance(schema, Mapping) or not isinstance(schema.get("properties"), Mapping):
+        msg = f"{what} has no properties; a table needs at least one column"
+        raise SchemaError(msg)
+    if not (keys is None or (isinstance(keys, list) and all(isinstance(k, str) for k in keys))):
+        msg = f"{what} has key_properties {shorten(keys)}; they must be a list of names"
+        raise SchemaError(msg)
+    _check(schema, what, "")
+
+
+def is_text(value: Any) -> bool:
+    """Whether it is text that UTF-8 can hold; JSON can write surrogates that it cannot."""
+    return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
+
+
+def is_int64(value: Any) -> bool:
+    """Whether it is an integer that a column can hold."""
+    return isinstance(value, int) and not isinstance(value, bool) and -LARGEST - 1 <= value <= LARGEST
+
+
+def _check(node: Mapping[str, Any], what: str, path: str) -> None:
+    def refuse(key: str, wanted: str) -> SchemaError:
+        of = f" of property {path!r}" if path else ""
+        return SchemaError(f"{what}: {key!r}{of} must be {wanted}, it is {kind_of(node[key])}; mend it in the tap")
+
+    properties = node.get("properties", {})
+    if not isinstance(properties, Mapping):
+        raise refuse("properties", "an object")
+    for branch in _BRANCHES:
+        if not isinstance(node.get(branch, []), list):
+            raise refuse(branch, "a list")
+    if "type" in node and not _is_type(node["type"]):
+        raise refuse("type", "text or a list of texts")
+    if not isinstance(node.get("format", ""), str | None):
+        raise refuse("format", "text")
+    for name, inner in properties.items():
+        inside = f"{path}.{name}" if path else name
+        if not is_text(name):
+            msg = f"{what}: the name {name!r} of a property is no Unicode; mend it in the tap"
+            raise SchemaError(msg)
+        if isinstance(inner, Mapping):
+            _check(inner, what, inside)
+    others = [node.get("items"), *(b for branch in _BRANCHES for b in node.get(branch, []))]
+    for inner in others:
+        if isinstance(inner, Mapping):
+            _check(inner, what, path)
+
+
+def _is_type(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(v, str) for v in value))

@@ -1,0 +1,141 @@
+"""Records against the JSON Schema of their stream, one by one: the exact way, which is the SDK's. Pure.
+
+The privates used here are listed in `tests/unit/singer_arrow/records/test_validation.py`, which fails when an SDK
+changes them. jsonschema is what the SDK checks with.
+
+Numbers are ints and Decimals, as the SDK reads them; a Decimal without a fraction is an integer, as JSON Schema has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime, time
+from decimal import Decimal, localcontext
+from typing import Any
+
+from jsonschema import FormatChecker, TypeChecker, validators
+from jsonschema.exceptions import UnknownType, best_match
+from jsonschema.protocols import Validator
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import EMPTY_REGISTRY
+from singer_sdk.helpers._typing import get_datelike_property_type
+from singer_sdk.typing import DEFAULT_JSONSCHEMA_VALIDATOR
+
+from singer_arrow.casting.from_json import BadRowError
+from singer_arrow.casting.from_text import shorten
+
+_LONGEST = 300
+_DIGITS = 1000
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment.astimezone(UTC) if moment.utcoffset() else moment
+
+
+_MOST_WHY = 150
+"""Characters of a parser's error that are told."""
+_PARSERS = {"date-time": _moment, "date": date.fromisoformat, "time": time.fromisoformat}
+
+
+def _is_integer(_: TypeChecker, value: Any) -> bool:
+    whole = isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value()
+    return whole or bool(DEFAULT_JSONSCHEMA_VALIDATOR.TYPE_CHECKER.is_type(value, "integer"))
+
+
+def _multiple_of(against: Any, step: Any, value: Any, schema: Any) -> Iterator[Any]:
+    with localcontext(prec=_DIGITS):  # the remainder needs all digits of the quotient
+        return iter(list(DEFAULT_JSONSCHEMA_VALIDATOR.VALIDATORS["multipleOf"](against, step, value, schema) or ()))
+
+
+_VALIDATOR = validators.extend(
+    DEFAULT_JSONSCHEMA_VALIDATOR,
+    {"multipleOf": _multiple_of},
+    type_checker=DEFAULT_JSONSCHEMA_VALIDATOR.TYPE_CHECKER.redefine("integer", _is_integer),
+)
+KEYWORDS = frozenset(_VALIDATOR.VALIDATORS)
+"""The keywords that say something about values; others are annotations."""
+
+
+def validator(schema: Mapping[str, Any]) -> Validator:
+    """What checks values against a JSON Schema as the SDK does, which leaves formats alone."""
+    made: Validator = _VALIDATOR(schema, registry=EMPTY_REGISTRY, format_checker=FormatChecker(formats=()))
+    return made
+
+
+def check_record(record: Mapping[str, Any], against: Validator) -> None:
+    """Check a record.
+
+    Raises:
+        BadRowError: It is not as the schema says; names the column, where it is one's fault.
+    """
+    try:
+        error = best_match(against.iter_errors(record))
+    except (
+        ArithmeticError,
+        TypeError,
+        RecursionError,
+        UnknownType,
+        Unresolvable,
+    ) as failed:  # of numbers with too many digits; of a type that is none; of a $ref that leads nowhere
+        reason = f"it cannot be checked against the SCHEMA ({type(failed).__name__})"
+        raise BadRowError(reason) from None
+    if error is not None:
+        message = error.message
+        if len(message) > _LONGEST:  # its value is long: what is wrong with it comes after that
+            told = message.removeprefix(repr(error.instance))
+            message = f"{shorten(error.instance)}{told}" if told != message else message
+            message = message if len(message) <= _LONGEST else f"{message[:_LONGEST]}..."
+        raise BadRowError(message, str(error.path[0]) if error.path else None)
+
+
+def is_valid(value: Any, against: Validator) -> bool:
+    """Whether a value is as a schema says."""
+    try:
+        return next(iter(against.iter_errors(value)), None) is None
+    except (ArithmeticError, TypeError, RecursionError, UnknownType, Unresolvable):
+        return False
+
+
+def date_format(prop: Any) -> str | None:
+    """Which of date-time, date and time the SDK takes a property for."""
+    if not isinstance(prop, dict):
+        return None
+    branches = prop.get("anyOf")
+    if isinstance(branches, list):  # of which the SDK knows objects only
+        prop = {**prop, "anyOf": [b for b in branches if isinstance(b, dict)]}
+    return get_datelike_property_type(prop)
+
+
+def check_dates(record: Mapping[str, Any], formats: Mapping[str, str]) -> None:
+    """Check dates as the SDK does: as Python reads ISO 8601.
+
+    Args:
+        record: A record.
+        formats: The format of each property that is a date, a time or both.
+
+    Raises:
+        BadRowError: One is none.
+    """
+    for name, kind in formats.items():
+        value = record.get(name)
+        if value is None:
+            continue
+        try:
+            _PARSERS[kind](value)
+        except (ValueError, TypeError, OverflowError) as error:
+            why = f" ({error})" if len(str(error)) <= _MOST_WHY else ""  # it may repeat a long value
+            reason = f"{shorten(value)} is no {kind}{why}"
+            raise BadRowError(reason, name) from None
+
+
+def all_dates(texts: list[Any], kind: str) -> bool:
+    """Whether all values but None are texts, and dates as Python reads them."""
+    parse = _PARSERS[kind]
+    try:
+        for text in texts:
+            if text is not None:
+                parse(text)
+    except (ValueError, TypeError, OverflowError):
+        return False
+    return True

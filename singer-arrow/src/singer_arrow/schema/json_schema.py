@@ -1,0 +1,258 @@
+"""Arrow schema <-> JSON Schema. Pure: no data, no I/O.
+
+`from_json_schema(to_json_schema(s)) == canonical(s)` for every schema of supported types. Standard keywords say what
+they can (`type`, `format`, `contentEncoding`, `multipleOf`), so that any Singer connector understands the schema; the
+annotation `x-arrow-type` is added only where those leave the Arrow type open, and validators ignore it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from singer_arrow.errors import SchemaError
+from singer_arrow.schema.arrow_schema import (
+    DIGITS_OF_128,
+    MICROSECONDS,
+    MOST_DIGITS,
+    SIMPLE,
+    UTC_MICROSECONDS,
+    canonical,
+    is_json,
+    json_field,
+    merge_fields,
+)
+from singer_arrow.schema.number_bounds import finite, whole_limits
+
+ANNOTATION = "x-arrow-type"
+_ANY = ["string", "number", "integer", "boolean", "object", "array"]
+_DECIMAL = re.compile(r"decimal(128|256)\((\d+), (-?\d+)\)")
+_DECIMAL_DIGITS_TO_VALIDATE = 28  # Python's decimal context: a validator's `%` fails on more
+_INT64_DIGITS = 18
+"""Whole numbers of more digits may not fit what targets make of `integer`, such as PostgreSQL's bigint."""
+_NUMERIC_WHOLE_DIGITS, _NUMERIC_SCALE = 29, 9  # of BigQuery's NUMERIC
+_SINGER_DECIMALS = ("singer.decimal", "x-singer.decimal")  # both are words of the SDK
+_FORMATS = {"date-time": UTC_MICROSECONDS, "date": pa.date32(), "time": MICROSECONDS}
+
+
+def to_json_schema(schema: pa.Schema, *, keys: Sequence[str] = ()) -> dict[str, Any]:
+    """The JSON Schema of a stream's records; the columns in `keys` may not be null.
+
+    Raises:
+        SchemaError: As `canonical` does.
+    """
+    properties = {f.name: _property(f) for f in canonical(schema)}
+    for key in set(keys) & set(properties):
+        properties[key]["type"] = [t for t in properties[key]["type"] if t != "null"]
+    return {"type": "object", "properties": properties}
+
+
+def _property(field: pa.Field) -> dict[str, Any]:
+    if is_json(field):
+        return {"type": [*_ANY, "null"], ANNOTATION: "json"}
+    return _describe(field.type)
+
+
+def _describe(t: pa.DataType) -> dict[str, Any]:
+    if pt.is_struct(t):
+        return {"type": ["object", "null"], "properties": {f.name: _property(f) for f in t}}
+    if pt.is_map(t):
+        return {"type": ["object", "null"], "additionalProperties": _describe(t.item_type)}
+    if pt.is_list(t):
+        return {"type": ["array", "null"], "items": _describe(t.value_type)}
+    described, plain = _scalar(t)
+    return {**described, **({} if plain == t else {ANNOTATION: str(t)})}
+
+
+def _scalar(t: pa.DataType) -> tuple[dict[str, Any], pa.DataType]:
+    """The standard keywords for a type, and the type that they alone would be read as."""
+    if pt.is_uint64(t) or (pt.is_decimal(t) and t.scale == 0 and t.precision > _INT64_DIGITS):
+        return {"type": ["number", "null"], "multipleOf": 1}, pa.decimal128(DIGITS_OF_128, 0)
+    if pt.is_integer(t) or (pt.is_decimal(t) and t.scale == 0):
+        return {"type": ["integer", "null"]}, pa.int64()
+    if pt.is_floating(t):
+        return {"type": ["number", "null"]}, pa.float64()
+    if pt.is_decimal(t):
+        exact = {"multipleOf": float(f"1e-{t.scale}")} if t.precision <= _DECIMAL_DIGITS_TO_VALIDATE else {}
+        return {"type": ["number", "null"], **exact}, pa.float64()
+    if pt.is_boolean(t):
+        return {"type": ["boolean", "null"]}, t
+    if pt.is_binary(t):
+        return {"type": ["string", "null"], "contentEncoding": "base64"}, t
+    for name, plain in _FORMATS.items():
+        if t.id == plain.id:
+            return {"type": ["string", "null"], "format": name}, plain
+    return {"type": ["string", "null"]}, pa.string()
+
+
+def from_json_schema(schema: Mapping[str, Any]) -> pa.Schema:
+    """The Arrow schema of a stream's records, for schemas of any Singer tap.
+
+    What JSON Schema leaves open (free objects, mixed nested kinds, no type) becomes a column of JSON text; mixed scalar
+    kinds become text; integers are int64 unless their bounds say more; `multipleOf` makes an exact decimal.
+
+    Raises:
+        SchemaError: There are no properties, or an annotation is unknown.
+    """
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping) or not properties:
+        msg = "The schema has no properties; a stream needs at least one column"
+        raise SchemaError(msg)
+    return pa.schema([_field(name, prop) for name, prop in properties.items()])
+
+
+def _field(name: str, prop: Any) -> pa.Field:
+    t = _read(prop if isinstance(prop, Mapping) else {}, name)
+    return json_field(name) if t is None else pa.field(name, t)
+
+
+def _read(prop: Mapping[str, Any], name: str) -> pa.DataType | None:
+    """The type of a property; None for JSON text."""
+    if ANNOTATION in prop:
+        return _annotated(str(prop[ANNOTATION]), name)
+    if branches := prop.get("anyOf") or prop.get("oneOf"):
+        return _union([b for b in branches if isinstance(b, Mapping) and b.get("type") not in ("null", ["null"])], name)
+    kinds = _kinds(prop)
+    if kinds == {"integer", "number"}:
+        kinds = {"number"}
+    if len(kinds) > 1:
+        return None if kinds & {"object", "array"} else pa.string()
+    match next(iter(kinds), None):
+        case "integer":
+            return _integer(prop)
+        case "number":
+            return _number(prop)
+        case "boolean":
+            return pa.bool_()
+        case "string":
+            return _string(prop, name)
+        case "array":
+            return _array(prop, name)
+        case "object":
+            return _object(prop, name)
+    return None
+
+
+def _kinds(prop: Mapping[str, Any]) -> set[str]:
+    given = prop.get("type")
+    if given is None:
+        return {"object"} if "properties" in prop else {"array"} if "items" in prop else set()
+    return {given} - {"null"} if isinstance(given, str) else {str(k) for k in given} - {"null"}
+
+
+def _annotated(text: str, name: str) -> pa.DataType | None:
+    if text == "json":
+        return None
+    if text in SIMPLE:
+        return SIMPLE[text]
+    if match := _DECIMAL.fullmatch(text):
+        make = pa.decimal128 if match[1] == "128" else pa.decimal256
+        return make(int(match[2]), int(match[3]))
+    msg = f"Column {name!r} has {ANNOTATION} {text!r}, which is no known type; remove it from the catalog"
+    raise SchemaError(msg)
+
+
+def _union(branches: list[Mapping[str, Any]], name: str) -> pa.DataType | None:
+    fields = [_field(name, b) for b in branches]
+    if not fields:
+        return None
+    merged = fields[0]
+    for other in fields[1:]:
+        merged = merge_fields(merged, other)
+    return None if is_json(merged) else merged.type
+
+
+def _integer(prop: Mapping[str, Any]) -> pa.DataType:
+    low, high = whole_limits(prop)
+    if (high or 0) < 2**63 and (low or 0) >= -(2**63):
+        return pa.int64()
+    return pa.uint64() if low is not None and low >= 0 and (high or 0) < 2**64 else _decimal(prop, 0)
+
+
+def _number(prop: Mapping[str, Any]) -> pa.DataType:
+    step = finite(prop.get("multipleOf"))
+    if not step:
+        return pa.float64()
+    scale = max(0, -int(step.normalize().as_tuple().exponent))
+    return _decimal(prop, min(scale, DIGITS_OF_128))
+
+
+def _decimal(prop: Mapping[str, Any], scale: int) -> pa.DataType:
+    """The decimal type of a scale with the most digits of those that warehouses have for what the bounds allow."""
+    low, high = whole_limits(prop)
+    if low is None and high is not None and high > 0 and scale > _NUMERIC_SCALE:
+        low = -high  # else the column would be text
+    if low is None or high is None:
+        return (
+            pa.decimal128(DIGITS_OF_128, scale)
+            if scale <= _NUMERIC_SCALE
+            else pa.decimal256(DIGITS_OF_128 + scale, scale)
+        )
+    whole = len(str(max(abs(low), abs(high))))
+    if whole <= _NUMERIC_WHOLE_DIGITS and scale <= _NUMERIC_SCALE:
+        return pa.decimal128(_NUMERIC_WHOLE_DIGITS + scale, scale)
+    if whole + scale <= DIGITS_OF_128:
+        return pa.decimal128(DIGITS_OF_128, scale)
+    return pa.decimal256(min(max(whole, DIGITS_OF_128) + scale, MOST_DIGITS), scale)
+
+
+def _string(prop: Mapping[str, Any], name: str) -> pa.DataType:
+    if prop.get("contentEncoding") == "base64":
+        return pa.binary()
+    if prop.get("format") in _SINGER_DECIMALS:
+        return _singer_decimal(prop, name)
+    return _FORMATS.get(prop.get("format", ""), pa.string())
+
+
+def _digits(number: Any, least: int) -> int | None:
+    """A number of digits, which some taps give as text.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if number is None:
+        return None
+    digits = int(str(number).removesuffix(".0"))
+    if digits < least:
+        raise ValueError
+    return digits
+
+
+def _singer_decimal(prop: Mapping[str, Any], name: str) -> pa.DataType:
+    """What the SDK calls a decimal in a text: where it says no digits, 38 with 9 of them behind the point."""
+    try:
+        precision, scale = _digits(prop.get("precision"), 0), _digits(prop.get("scale"), -MOST_DIGITS)
+    except ValueError:
+        msg = f"Column {name!r}: 'precision' and 'scale' of its decimals must be numbers of digits; mend it in the tap"
+        raise SchemaError(msg) from None
+    if scale is None:
+        precision, scale = min((precision or DIGITS_OF_128) + 9, DIGITS_OF_128), 9
+    before = max((precision or DIGITS_OF_128) - scale, 0)
+    digits = max(before + max(scale, 0), 1)
+    if digits > MOST_DIGITS:
+        msg = (
+            f"Column {name!r} has decimals of {digits} digits, and {MOST_DIGITS} are the most; make it text in the tap"
+        )
+        raise SchemaError(msg)
+    return (pa.decimal128 if digits <= DIGITS_OF_128 else pa.decimal256)(digits, max(scale, 0))
+
+
+def _array(prop: Mapping[str, Any], name: str) -> pa.DataType | None:
+    items = prop.get("items")
+    if not isinstance(items, Mapping) or "prefixItems" in prop:
+        return None
+    inner = _read(items, name)
+    return None if inner is None else pa.list_(inner)
+
+
+def _object(prop: Mapping[str, Any], name: str) -> pa.DataType | None:
+    if properties := prop.get("properties"):
+        return pa.struct([_field(f"{n}", p) for n, p in properties.items()])
+    values = prop.get("additionalProperties")
+    if isinstance(values, Mapping) and (inner := _read(values, name)) is not None:
+        return pa.map_(pa.string(), inner)
+    return None

@@ -1,0 +1,54 @@
+"""The rows of BATCH messages one by one, as the records that the SDK's stream maps and flattening need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from singer_sdk.singerlib.json import deserialize_json
+
+from singer_arrow.batch.message import Batch
+from singer_arrow.read_progress import Skipped
+from singer_arrow.storage.storage import Storage
+
+
+def records_of(
+    batch: Batch,
+    schema: Mapping[str, Any],
+    storage: Storage,
+    temporary: Callable[[str], Path],
+    *,
+    on_skip: Callable[[str, Skipped], None] | None,
+) -> Iterator[dict[str, Any]]:
+    """The rows of a batch as the records that RECORD messages would hold.
+
+    Args:
+        batch: The message.
+        schema: What SCHEMA says of its stream.
+        storage: Where its files are read from.
+        temporary: A new name for a temporary file, by its suffix.
+        on_skip: Gets the file and the row where a row cannot be read; None: the first one is an error.
+
+    Raises:
+        NotFoundError: A file does not exist.
+        DataError: A file holds what SCHEMA does not say.
+    """
+    from singer_arrow.batch.reader import read_file
+    from singer_arrow.formats import WRITABLE
+    from singer_arrow.schema.json_schema import from_json_schema
+
+    arrow = from_json_schema(schema)
+    never_null = {
+        k for k, p in schema["properties"].items() if isinstance(p, Mapping) and "null" not in p.get("type", "null")
+    }
+    for url in batch.manifest:
+        path = temporary(".jsonl")
+        hear = partial(on_skip, url) if on_skip else None
+        read = read_file(storage, url, format=batch.format, schema=arrow, on_skip=hear)
+        WRITABLE["jsonl"].write(read, arrow, path, compression="none")
+        with path.open("rb") as lines:
+            for row in map(deserialize_json, lines):  # in a file, what a row lacks is null
+                yield {k: v for k, v in row.items() if v is not None or k not in never_null}
+        path.unlink()

@@ -1,0 +1,106 @@
+"""The command line around a connector: `--version` answers at once, and what fails ends as one line and exit code 1."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+
+from singer_arrow.errors import SingerArrowError, is_of_disk, is_of_memory
+from singer_arrow.runtime.malloc import keep_small
+from singer_arrow.sdk.lazy_import import import_sdk
+from singer_arrow.sdk.termination import Terminated, begin, received
+
+SDK = "singer_sdk"
+
+
+def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
+    """Run a connector's command line.
+
+    What fails on purpose (a SingerArrowError, the SDK's own complaints), or for want of room on the local disk, is told
+    in one line on standard error, and the process ends with exit code 1. A traceback is added only when the log level
+    is debug (`LOG_LEVEL`, `LOGLEVEL` or the connector's own `<NAME>_LOGLEVEL`). Anything else is a bug and shows its
+    traceback. A signal ends the process with exit code 128 + its number, after one line too.
+
+    Args:
+        name: Of the executable, and of the package that holds it.
+        load: Imports the connector and returns its command; not called for `--version`.
+    """
+    if "--version" in sys.argv[1:]:
+        print(f"{name} v{_version(name)}, Meltano SDK v{_version(SDK)}")  # noqa: T201 - what the option is for
+        return
+    keep_small()
+    begin()
+    try:
+        import_sdk()
+        load()()
+    except Terminated as ended:
+        ended.log(logging.getLogger(name))
+        raise
+    except Exception as error:
+        if (came := received()) is not None:  # raised within a library, which made an error of its own of it
+            came.log(logging.getLogger(name))
+            raise came from None
+        lines = _lines(error)
+        if not lines:
+            raise
+        if _debug(name):
+            traceback.print_exc()
+        for line in lines:
+            _tell(name, line)
+        sys.exit(1)
+
+
+def _lines(error: Exception) -> list[str]:
+    """One line for each thing that an expected error, or a machine without room, reports; none for a bug."""
+    if type(error).__name__ == "ConfigValidationError" and _is_sdk(error):
+        return [" ".join(str(e).split()) for e in getattr(error, "errors", [])]
+    if isinstance(error, SingerArrowError) or _is_sdk(error):
+        return [" ".join(str(error).split()) or type(error).__name__]
+    if isinstance(error, OSError) and is_of_disk(error):
+        cause = error.strerror if error.errno == errno.ENOENT else os.strerror(error.errno or 0)
+        reason = f"{cause}{f' ({error.filename})' if error.filename else _temporary()}"
+        return [f"This machine refuses a file: {reason}; make room or raise the limit, or set TMPDIR elsewhere"]
+    if is_of_memory(error):
+        reason = " ".join(str(error).split()) or "out of memory"
+        return [
+            f"This machine refuses memory or threads: {reason}; lower memory_limit_mb or max_workers, or allow more"
+        ]
+    return []
+
+
+def _temporary() -> str:
+    """Where temporary files are, in words; nothing if no folder takes one."""
+    try:
+        return f" (temporary files are in {tempfile.gettempdir()})"
+    except OSError:
+        return ""
+
+
+def _is_sdk(error: Exception) -> bool:
+    """Whether the error is one of those that the SDK tells its users; it must not be imported only to ask."""
+    return type(error).__module__ in (f"{SDK}.exceptions", f"{SDK}.singerlib.exceptions")
+
+
+def _tell(name: str, line: str) -> None:
+    if logging.getLogger().handlers:
+        logging.getLogger(name).error(line)
+    else:
+        print(f"{name}: {line}", file=sys.stderr)  # noqa: T201 - logging was not set up yet
+
+
+def _debug(name: str) -> bool:
+    own = f"{name.upper().replace('-', '_')}_LOGLEVEL"
+    return any(os.environ.get(v, "").lower() == "debug" for v in (own, "LOG_LEVEL", "LOGLEVEL"))
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "[could not be detected]"

@@ -1,0 +1,289 @@
+"""How a target reads messages: in chunks of whole lines, in order; what is none of Singer's is told with its line.
+
+RECORD lines of streams that need no single records go on as they are, told by the prefix that the lines of a stream
+share. Everything else becomes a message, one line at a time.
+
+The privates used here are listed in `tests/unit/singer_arrow/sdk/test_target.py`, which fails when an SDK changes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any, Protocol
+
+import msgspec
+from singer_sdk.exceptions import InvalidRecord, MissingKeyPropertiesError, RecordsWithoutSchemaException
+from singer_sdk.io_base import SingerReader
+from singer_sdk.singerlib.json import deserialize_json
+
+from singer_arrow.casting.from_json import kind_of
+from singer_arrow.errors import DataError, SchemaError
+from singer_arrow.reading import text_blocks as limits
+from singer_arrow.reading.text_blocks import LongRecordError
+from singer_arrow.records.errors import NoSchemaError, bad_record, place
+from singer_arrow.records.input_lines import Lines
+from singer_arrow.records.schema_shape import is_text
+
+_VERSION = rb'(?:"version"\s*:\s*\d+\s*,\s*)?'
+_TYPE, _STREAM = rb'"type"\s*:\s*"RECORD"', rb'"stream"\s*:\s*"[^"\\]*"'
+_PREFIX = re.compile(
+    rb"\{\s*%b(?:%b\s*,\s*%b%b|%b\s*,\s*%b%b)\s*," % (_VERSION, _TYPE, _VERSION, _STREAM, _STREAM, _VERSION, _TYPE)
+)
+BAD_INPUT = (DataError, SchemaError, InvalidRecord, MissingKeyPropertiesError, RecordsWithoutSchemaException)
+"""What is raised where a message is at fault, rather than what is done with it."""
+
+
+class _Head(msgspec.Struct, gc=False):
+    """What of a message says where it goes."""
+
+    type: str
+    stream: str = ""
+
+
+_HEADS = msgspec.json.Decoder(_Head)
+_HARD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_MOST_SHOWN = 200
+_OF_STREAMS = frozenset({"SCHEMA", "RECORD", "BATCH", "ACTIVATE_VERSION"})
+
+
+class RecordLines(Protocol):
+    """What takes the RECORD lines of some streams as they are."""
+
+    def takes(self, stream: str) -> bool:
+        """Whether it takes those of this stream, as its SCHEMA is now."""
+
+    def take(self, stream: str, lines: bytes, first: int, count: int) -> None:
+        """Take lines, each with its end; `first` is the number of the first in the input, from 1."""
+
+    def flush(self) -> None:
+        """All lines were given."""
+
+
+class LineReader(SingerReader):
+    """Reads messages; what is none of Singer's ends the run in one line that names the line of the input."""
+
+    record_lines: RecordLines | None = None
+    """What takes RECORD lines as they are; without it all of them become messages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number = 0
+        """Of the line that is being read, from 1."""
+        self._lines = Lines()
+        self._callbacks: dict[str, Callable[[dict[str, Any]], None]] = {}
+        self._stats: Counter[str] = Counter()
+        self._prefix, self._stream = b"", ""
+
+    def process_lines(self, file_input: IO[str] | None, callbacks: dict[str, Callable[[dict[str, Any]], None]]) -> Any:
+        """Read all lines.
+
+        Raises:
+            DataError: There is no input, or a line is no message.
+            BaseException: What `interrupt` was given.
+        """
+        given = file_input or self.default_input
+        if given is None:
+            msg = "There is no input: standard input is closed; pipe the messages of a tap into the target"
+            raise DataError(msg)
+        self._callbacks, self._stats = callbacks, Counter()
+        try:
+            with contextlib.closing(self._lines.of(given)) as chunks:
+                for chunk in chunks:
+                    self._take(chunk)
+            if self.record_lines is not None:
+                self.record_lines.flush()
+        except LongRecordError:
+            self.number += 1
+            most = limits.LONGEST_RECORD >> 20
+            reason = f"is longer than {most} MiB; does the tap end each message with a line break?"
+            raise self._bad(reason) from None
+        return self._stats
+
+    def interrupt(self, error: BaseException) -> None:
+        """End the reading with an error, at once, also while it waits for a line; from any thread."""
+        self._lines.interrupt(error)
+
+    def deserialize_json(self, line: str | bytes) -> dict[str, Any]:
+        """Read a line.
+
+        Raises:
+            DataError: It is no JSON object.
+        """
+        try:
+            message = deserialize_json(line, parse_constant=_no_constant)
+        except UnicodeDecodeError as error:
+            reason = f"is no UTF-8 (byte 0x{error.object[error.start]:02x}); the tap must write UTF-8"
+            raise self._bad(reason) from None
+        except (ValueError, RecursionError) as error:
+            what = "is blank" if not line.strip() else f"is no JSON ({error}): {_shortened(line)}"
+            if line.strip() and isinstance(line, bytes) and not line.endswith(b"\n"):
+                what += "; the input ends there: has the tap failed?"
+            raise self._bad(what) from None
+        if not isinstance(message, dict):
+            raise self._bad(f"is no Singer message: {_shortened(line)}")
+        return message
+
+    def _bad(self, what: str) -> DataError:
+        return DataError(f"Line {self.number} of the input {what}")
+
+    def _take(self, chunk: bytes) -> None:
+        """Take whole lines."""
+        lines = chunk.count(b"\n")
+        prefix = self._prefix
+        if (
+            prefix
+            and chunk.startswith(prefix)
+            and chunk.count(b"\n" + prefix) == lines - 1
+            and chunk.endswith(b"\n")
+            and self._takes(self._stream)
+        ):
+            self._take_records(self._stream, chunk, lines)
+        else:
+            self._take_mixed(chunk)
+
+    def _takes(self, stream: str) -> bool:
+        return self.record_lines is not None and self.record_lines.takes(stream)
+
+    def _take_records(self, stream: str, lines: bytes, count: int) -> None:
+        assert self.record_lines is not None
+        first, self.number = self.number + 1, self.number + count
+        self._stats["RECORD"] += count
+        self.record_lines.take(stream, lines, first, count)
+
+    def _take_mixed(self, chunk: bytes) -> None:
+        """Take lines of any messages; runs of RECORD lines of one stream stay together."""
+        lines = _split(chunk)
+        heads, at, end = list(self._heads(chunk, lines)), 0, len(lines)
+        while at < end:
+            head, stop = heads[at], at + 1
+            if head is None or head.type != "RECORD" or not self._takes(head.stream):
+                self.number += 1
+                self._take_message(lines[at], head)
+            else:
+                stream = head.stream
+                while stop < end and (h := heads[stop]) is not None and h.type == "RECORD" and h.stream == stream:
+                    stop += 1
+                if found := _PREFIX.match(lines[stop - 1]):
+                    self._prefix, self._stream = found[0], stream
+                run = b"".join(lines[at:stop])
+                self._take_records(stream, run if run.endswith(b"\n") else run + b"\n", stop - at)
+            at = stop
+
+    def _take_message(self, line: bytes, head: _Head | None) -> None:
+        if head is None and (stream := _stream_of_record(line)) is not None and self._takes(stream):
+            self.number -= 1
+            self._take_records(stream, line if line.endswith(b"\n") else line + b"\n", 1)
+            return
+        message = self.deserialize_json(line)
+        try:
+            self.assert_line_requires(message, {"type"})
+            kind = message["type"]
+            _check_stream(message)
+            callback = self._callbacks.get(kind) if isinstance(kind, str) else None
+            if callback is None:
+                self._process_unknown_message(message)
+            else:
+                callback(message)
+        except BAD_INPUT as error:
+            raise self._placed(error, message) from None
+        except RecursionError:
+            raise self._placed(DataError("its values are nested too deeply"), message) from None
+        self._stats[kind] += 1
+
+    def _placed(self, error: Exception, message: dict[str, Any]) -> Exception:
+        """The error of a message, with its line; what else failed meanwhile stays as it is."""
+        if error is self._lines.error:
+            return error
+        kind, stream = message.get("type"), message.get("stream")
+        where = place(self.number, kind, stream)
+        if isinstance(error, SchemaError):
+            return type(error)(f"{where}: {error}") if kind == "SCHEMA" else error
+        if isinstance(error, RecordsWithoutSchemaException) and not isinstance(error, DataError):
+            return NoSchemaError("it stands before the SCHEMA of its stream; the tap must send that first", url=where)
+        if not isinstance(error, DataError):
+            return DataError(" ".join(str(error).split()), url=where)
+        if error.url is not None or error.reason.startswith("Line "):
+            return error
+        if kind == "RECORD" and isinstance(stream, str):
+            return bad_record(self.number, stream, error.reason, error.column)
+        return DataError(error.reason, url=where, column=error.column, hint=error.hint)
+
+    @staticmethod
+    def _heads(chunk: bytes, lines: Sequence[bytes]) -> Iterator[_Head | None]:
+        """The head of each line; None where it is hard to read."""
+        try:
+            heads = _HEADS.decode_lines(chunk)
+        except _HARD:
+            heads = []
+        if len(heads) == len(lines) and not any(line.isspace() for line in lines):
+            yield from heads
+            return
+        for line in lines:  # one is bad, or they do not hold one message each
+            try:
+                yield _HEADS.decode(line)
+            except _HARD:
+                yield None
+
+    def _process_unknown_message(self, message_dict: dict[str, Any]) -> None:
+        shown = repr(message_dict["type"])[:_MOST_SHOWN]
+        raise self._bad(f"is a message of type {shown}, which Singer does not know")
+
+    @staticmethod
+    def assert_line_requires(line_dict: dict[str, Any], requires: set[str]) -> None:
+        """See the SDK; but the message itself, which may be long and private, is not repeated.
+
+        Raises:
+            DataError: A key is missing.
+        """
+        if missing := requires - line_dict.keys():
+            kind = line_dict.get("type", "")
+            of = f" of stream {line_dict['stream']!r}" if "stream" in line_dict else ""
+            msg = (
+                f"A {kind} message{of} lacks {', '.join(repr(m) for m in sorted(missing))}; this is an error of the tap"
+            )
+            raise DataError(" ".join(msg.split()))
+
+
+def _split(chunk: bytes) -> list[bytes]:
+    """The lines of a chunk, with their ends."""
+    if b"\r" not in chunk:
+        return chunk.splitlines(keepends=True)
+    *lines, rest = chunk.split(b"\n")
+    return [*(line + b"\n" for line in lines), *([rest] if rest else [])]
+
+
+def _stream_of_record(line: bytes) -> str | None:
+    """The stream of a RECORD message whose head is hard to read, if it is one."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    stream = message.get("stream") if isinstance(message, dict) and message.get("type") == "RECORD" else None
+    return stream if isinstance(stream, str) else None
+
+
+def _check_stream(message: dict[str, Any]) -> None:
+    kind, stream = message["type"], message.get("stream", "x")
+    if not isinstance(kind, str) or kind not in _OF_STREAMS:
+        return
+    if isinstance(stream, str) and not (stream and is_text(stream)):
+        msg = f"The 'stream' of a {kind} message is {'no Unicode' if stream else 'empty'}; this is an error of the tap"
+        raise DataError(msg)
+    if not isinstance(stream, str):
+        msg = f"The 'stream' of a {kind} message must be text, it is {kind_of(stream)}; this is an error of the tap"
+        raise DataError(msg)
+
+
+def _no_constant(name: str) -> Any:
+    msg = f"{name} is not JSON; the tap must write null"
+    raise ValueError(msg)
+
+
+def _shortened(line: str | bytes) -> str:
+    text = line if isinstance(line, str) else line.decode(errors="replace")
+    text = text.rstrip("\n")
+    return repr(text[:80] + ("..." if len(text) > 80 else ""))

@@ -1,0 +1,158 @@
+"""What taps and targets share of the one seam to singer-sdk; only `sdk*.py` touch what the SDK keeps to itself.
+
+The privates used are listed in `tests/unit/singer_arrow/test_sdk_*.py`, which fail when a new SDK changes them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from singer_sdk.configuration._dict_config import parse_environment_config
+from singer_sdk.exceptions import ConfigValidationError
+from singer_sdk.helpers._classproperty import classproperty
+from singer_sdk.plugin_base import JSONSchemaValidator, PluginBase
+from singer_sdk.typing import DEFAULT_JSONSCHEMA_VALIDATOR
+
+from singer_arrow.errors import one_line
+from singer_arrow.sdk.config_errors import json_file, problems
+from singer_arrow.sdk.environment import from_environment
+
+if TYPE_CHECKING:
+    import click
+    from singer_sdk.plugin_base import _ConfigInput
+
+_CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "google.auth")
+"""Libraries that log headers and tokens when asked for debug."""
+_SUMMARY = "Config validation failed"
+_BEFORE_OURS = (_SUMMARY, "Error initializing target sink")
+"""How lines of the SDK begin that say no more than our own line next to them."""
+
+
+class CheckedPlugin(PluginBase):
+    """A tap or a target whose command line and settings are checked, and whose errors are one line each."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        for name in _CHATTY:
+            logging.getLogger(name).setLevel(logging.WARNING)
+        self.logger.addFilter(_says_something)
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(_on_one_line)
+        super().__init__(**kwargs)
+
+    def check_settings(self) -> None:
+        """Check what the JSON Schema of the settings cannot.
+
+        Raises:
+            ConfigError: Something is wrong.
+        """
+
+    @classmethod
+    def cb_config(cls, ctx: click.Context, param: click.Option, value: tuple[str, ...]) -> _ConfigInput:
+        """Read configuration files and the environment, the later ones over the earlier ones.
+
+        Raises:
+            ConfigError: One cannot be read.
+        """
+        found = super().cb_config(ctx, param, ())
+        found.config = merged_settings(cls, value)
+        return found
+
+    def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
+        found = checked_settings(self, raise_errors=raise_errors)
+        if not found:
+            self.check_settings()
+        return found
+
+    @classproperty
+    def _env_var_config(cls) -> dict[str, Any]:  # noqa: N805 - it is a property of the class
+        return environment_settings(cls)  # type: ignore[arg-type]  # mypy takes cls for an instance
+
+
+def _says_something(line: logging.LogRecord) -> bool:
+    return not str(line.msg).startswith(_BEFORE_OURS)
+
+
+def _on_one_line(line: logging.LogRecord) -> bool:
+    """Escape control characters, which come from keys of objects and values: they could forge lines of the log."""
+    try:
+        text = line.getMessage()
+    except (TypeError, ValueError):  # its arguments do not fit it, which the handler tells
+        return True
+    if (escaped := one_line(text)) != text:
+        line.msg, line.args = escaped, None
+    return True
+
+
+def checked_settings(plugin: PluginBase, *, raise_errors: bool) -> list[str]:
+    """Validate a plugin's configuration: one line a problem, unknown settings included; defaults are filled in.
+
+    Raises:
+        ConfigValidationError: Something is wrong, and `raise_errors` is set.
+    """
+    schema = plugin.config_jsonschema
+    plugin.append_builtin_config(schema)
+    config = plugin._config  # the validator fills in defaults
+    _drop_nulls(config, schema)  # and fails on null where an object with defaults is due
+    try:
+        errors = list(JSONSchemaValidator(schema).iter_errors(config))
+    except AttributeError:  # it fills defaults also into what is no object
+        errors = list(DEFAULT_JSONSCHEMA_VALIDATOR(schema).iter_errors(config))
+    found = problems(config, schema, errors)
+    if found and raise_errors:
+        raise ConfigValidationError(_SUMMARY, errors=found, schema=schema)
+    return found
+
+
+def _drop_nulls(config: Any, schema: Mapping[str, Any]) -> None:
+    """Remove settings that are null, which stands for not set; where the schema names none, null may mean something."""
+    if isinstance(config, list):
+        for item in config:
+            _drop_nulls(item, schema.get("items") or {})
+    if isinstance(config, dict):
+        for name, part in schema.get("properties", {}).items():
+            if name in config and config[name] is None:
+                del config[name]
+            elif name in config:
+                _drop_nulls(config[name], part)
+
+
+def environment_settings(plugin: type[PluginBase]) -> dict[str, Any]:
+    """Return the settings that environment variables give, also those in a file `.env`; see `from_environment`.
+
+    The SDK alone reads no numbers with a fraction, and takes an object for the only thing that a setting may be.
+    """
+    schema = plugin.config_jsonschema
+    plugin.append_builtin_config(schema)
+    parse_environment_config({}, plugin._env_var_prefix)  # loads the file
+    return from_environment(os.environ, plugin._env_var_prefix, schema)
+
+
+def merged_settings(plugin: type[PluginBase], sources: Iterable[str]) -> dict[str, Any]:
+    """Return the settings of what `--config` names, each source over those before it; log what is replaced.
+
+    Args:
+        plugin: Whose.
+        sources: Files, and `ENV` for the environment, in the order of the command line.
+
+    Raises:
+        ConfigError: A file cannot be read or is no JSON object, or a variable names no setting.
+    """
+    merged: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for source in sources:
+        is_file = source != "ENV"
+        what = f"--config {source}" if is_file else "the environment"
+        given = json_file(source, what) if is_file else environment_settings(plugin)
+        for name, value in given.items():
+            if name in merged and merged[name] != value:
+                plugin.logger.warning("Setting %r: %s replaces the value of %s", name, what, origins[name])
+            merged[name], origins[name] = value, what
+    return merged
+
+
+def discard_output() -> None:
+    """Nobody reads standard output any more; what the interpreter writes to it at its end goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -1,0 +1,77 @@
+"""The tap's side of `stream_ends`: streams that announce an end mark in SCHEMA, and write it once all was sent.
+
+The privates used here are listed in `tests/unit/singer_arrow/sdk/test_tap.py`, which fails when a new SDK changes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from singer_sdk import Stream
+from singer_sdk.mapper import RemoveRecordTransform
+from singer_sdk.singerlib import SchemaMessage, StateMessage
+
+from singer_arrow.load.stream_ends import KEY
+
+
+@dataclass(slots=True)
+class AnnouncingSchema(SchemaMessage):
+    """A SCHEMA message of a stream whose end will be marked."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The message with the announcement."""
+        return {**SchemaMessage.to_dict(self), KEY: True}  # the class that slots make does not know super()
+
+
+@dataclass(slots=True)
+class EndMark(StateMessage):
+    """A STATE message that marks the end of a stream.
+
+    Args:
+        ended: The stream's name, as in its SCHEMA messages.
+    """
+
+    ended: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The message with the mark."""
+        return {"type": self.type, "value": self.value, KEY: self.ended}
+
+
+class MarkedStream(Stream):
+    """A stream that marks its end, and activates the version of a full table there, not before its rows as the SDK."""
+
+    is_finished = False
+    """Whether all of the stream was sent."""
+
+    @property
+    def sent_names(self) -> list[str]:
+        """The names that the stream is sent under: its own, or those that stream maps give it."""
+        names = (m.stream_alias for m in self.stream_maps if not isinstance(m, RemoveRecordTransform))
+        return list(dict.fromkeys(names))
+
+    def _generate_schema_messages(self) -> Generator[SchemaMessage]:
+        for m in super()._generate_schema_messages():
+            yield AnnouncingSchema(m.stream, m.schema, m.key_properties, m.bookmark_properties)
+
+    def _write_activate_version_message(self, full_table_version: int) -> None:
+        """Write nothing: the SDK calls this before the rows of the version are sent."""
+
+    def finalize_state_progress_markers(self, state: dict[str, Any] | None = None) -> None:
+        """Activate the version of a full table, and mark the end; the SDK calls this after all of it was sent."""
+        super().finalize_state_progress_markers(state)
+        if state or not self.selected or self.is_finished:
+            return
+        self.is_finished = True
+        if self._stream_version is not None:
+            super()._write_activate_version_message(self._stream_version)
+        for name in self.sent_names:
+            if not self._shares(name):
+                self._tap.write_message(EndMark(self.tap_state, name))
+
+    def _shares(self, name: str) -> bool:
+        """Whether another stream, which is still to be finished, is sent under the same name."""
+        others = (s for s in self._tap.streams.values() if isinstance(s, MarkedStream) and s.selected)
+        return any(name in s.sent_names for s in others if not s.is_finished)

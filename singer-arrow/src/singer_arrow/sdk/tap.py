@@ -1,0 +1,389 @@
+"""The tap's side of the seam to singer-sdk: streams that send batch files, or records, and decide when STATE leaves.
+
+The privates used here are listed in `tests/unit/singer_arrow/sdk/test_tap.py`, which fails when a new SDK changes them.
+"""
+
+from __future__ import annotations
+
+import abc
+import copy
+import io
+import json
+import logging
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
+
+from singer_sdk import Stream, Tap
+from singer_sdk.helpers._batch import BaseBatchFileEncoding, BatchConfig, StorageTarget
+from singer_sdk.helpers.conform import TypeConformanceLevel
+from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
+from singer_sdk.plugin_base import _ConfigInput
+from singer_sdk.singerlib import Catalog, CatalogEntry, Message, MetadataMapping, Schema
+
+from singer_arrow.batch.message import Batch
+from singer_arrow.errors import ConfigError, SingerArrowError, is_of_disk, is_of_memory
+from singer_arrow.runtime.interrupts import interrupt
+from singer_arrow.schema.plain_numbers import plain_numbers
+from singer_arrow.sdk.config_errors import json_object
+from singer_arrow.sdk.message_writer import LineWriter
+from singer_arrow.sdk.plugin import CheckedPlugin
+from singer_arrow.sdk.stream_end_marks import MarkedStream
+from singer_arrow.sdk.termination import Terminated
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    import pyarrow as pa
+
+    from singer_arrow.records.encoder import Block, RecordLines
+
+Encoded = TypeVar("Encoded")
+Encode = Callable[["pa.RecordBatch"], Iterable[Encoded]]
+
+
+class ExactSchema(Schema):
+    """A JSON Schema that keeps every keyword; the SDK's own drops those that it does not know."""
+
+    __slots__ = ("_exact",)
+
+    def __init__(self, exact: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._exact = exact
+
+    def to_dict(self) -> dict[str, Any]:
+        """A copy of the schema as it was given."""
+        return copy.deepcopy(dict(self._exact))
+
+
+def exact_catalog(catalog: Mapping[str, Any]) -> Catalog:
+    """Read a catalog without loss; its numbers become those of JSON: the SDK reads `0.01` as a Decimal.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    catalog = plain_numbers(catalog)
+    try:
+        result = Catalog.from_dict(dict(catalog))
+        for stream in catalog.get("streams", []):
+            entry = result[stream["tap_stream_id"]]
+            entry.schema = ExactSchema(stream.get("schema", {}))
+            _deselect_hollow(entry.metadata, stream.get("schema", {}))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        msg = f"The catalog is not one of Singer's ({type(error).__name__}: {error}); write it with --discover"
+        raise ConfigError(msg) from None
+    return result
+
+
+def _deselect_hollow(metadata: MetadataMapping, schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> None:
+    """Deselect objects of which no part is selected: a schema without properties would stand for any object."""
+    for name, part in schema.get("properties", {}).items():
+        place = (*path, "properties", name)
+        parts = part.get("properties")
+        if not parts:
+            continue
+        _deselect_hollow(metadata, part, place)
+        mask = metadata.resolve_selection()
+        if not any(mask[(*place, "properties", p)] for p in parts):
+            metadata[place].selected = False
+
+
+@dataclass(slots=True)
+class _BatchMessage(Message):
+    batch: Batch
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.batch.to_message()
+
+
+class ArrowTap(CheckedPlugin, Tap):
+    """A tap of `ArrowStream`s."""
+
+    dynamic_catalog: bool = True  # so that settings are checked in discovery too
+    message_writer_class = LineWriter
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog | Mapping[str, Any] | None = None,
+        state: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self._given_state = _checked_state(state or {})
+        exact = catalog if catalog is None or isinstance(catalog, Catalog) else exact_catalog(catalog)
+        super().__init__(catalog=exact, state=copy.deepcopy(self._given_state), **kwargs)
+
+    def given_state(self, stream: str) -> Mapping[str, Any]:
+        """The STATE that a stream was started with; known also while streams are discovered."""
+        entry = self._given_state.get("bookmarks", {}).get(stream, {})
+        assert isinstance(entry, Mapping)
+        return entry
+
+    @classmethod
+    def invoke(  # type: ignore[override]  # the SDK's own taps narrow it alike
+        cls,
+        *,
+        about: bool = False,
+        about_format: str | None = None,
+        config: _ConfigInput | None = None,
+        state: IO[str] | None = None,
+        catalog: IO[str] | None = None,
+    ) -> None:
+        """Run the tap, as the SDK does.
+
+        Raises:
+            ConfigError: A file that was given is no JSON.
+        """
+        super().invoke(
+            about=about,
+            about_format=about_format,
+            config=config,
+            state=_json_file(state, "--state"),
+            catalog=_json_file(catalog, "--catalog"),
+        )
+
+    @classmethod
+    def from_options(
+        cls,
+        *,
+        config: _ConfigInput | None = None,
+        state: IO[str] | None = None,
+        catalog: IO[str] | None = None,
+        **_: Any,
+    ) -> Self:
+        """A tap as the options of the command line say, without its streams being discovered.
+
+        Raises:
+            ConfigError: A file that was given is no JSON, or something in it makes no sense.
+        """
+        known, listed = _json_file(state, "--state"), _json_file(catalog, "--catalog")
+        return cls(
+            config=config.config if config else {},
+            parse_env_config=bool(config and config.parse_env),
+            state=json.load(known) if known else None,
+            catalog=json.load(listed) if listed else None,
+            setup_mapper=False,
+        )
+
+    def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the SDK's signature
+        writer = self.message_writer
+        if not isinstance(writer, LineWriter):
+            interrupt(Terminated(signum))
+            return
+        writer.stop(signum)
+
+
+def _ends_as_one_line(error: BaseException) -> bool:
+    """Whether the command line reports an error in one line; see `cli.run`."""
+    return isinstance(error, SingerArrowError) or is_of_disk(error) or is_of_memory(error)
+
+
+def _checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
+    bookmarks = state.get("bookmarks", {}) if isinstance(state, Mapping) else None
+    if not isinstance(bookmarks, Mapping) or not all(isinstance(b, Mapping) for b in bookmarks.values()):
+        msg = 'The STATE is damaged: it must be {"bookmarks": {stream: {...}}}; restore an earlier one'
+        raise ConfigError(msg)
+    if state and "bookmarks" not in state:
+        msg = 'The STATE holds no "bookmarks"; give the value of the last STATE message: {"bookmarks": {stream: {...}}}'
+        raise ConfigError(msg)
+    return dict(state)
+
+
+def _json_file(file: IO[str] | None, option: str) -> IO[str] | None:
+    if file is None:
+        return None
+    text = file.read()
+    json_object(text, f"The file of {option}")
+    return io.StringIO(text)
+
+
+class ArrowStream(MarkedStream):
+    """A stream that sends batch files, or records when those are wanted, and keeps its own STATE.
+
+    STATE leaves when the stream says so, never in between. Records are the stream's rows; they are written as lines at
+    once, and one by one only where something changes single ones.
+    """
+
+    TYPE_CONFORMANCE_LEVEL = TypeConformanceLevel.NONE
+
+    @abc.abstractmethod
+    def batches(self) -> Generator[Batch | Mapping[str, Any]]:
+        """The stream's batches, and, where it may leave, the stream's new entry in STATE."""
+
+    @abc.abstractmethod
+    def rows(self, encode: Encode[Encoded]) -> Generator[Encoded]:
+        """What `encode` makes of the stream's rows, in order; where STATE may leave, it was written with `write_state`.
+
+        `encode` takes batches in canonical types, of the schema that `tell` told last. It may raise DataError.
+        """
+
+    @abc.abstractmethod
+    def wanted_encoding(self) -> tuple[str, str, str] | None:
+        """Format, compression and root of the batch files; None if the settings want records."""
+
+    def totals(self) -> Mapping[str, Any]:
+        """What a stream's metric tells at its end besides the number of rows."""
+        return {}
+
+    @property
+    def selected_schema(self) -> Mapping[str, Any]:
+        """The JSON Schema of what is selected, before stream maps and flattening."""
+        schema: Mapping[str, Any] = self.stream_maps[0].raw_schema
+        return schema
+
+    @property
+    def is_mapped_away(self) -> bool:
+        """Whether stream maps remove the whole stream."""
+        return all(isinstance(m, RemoveRecordTransform) for m in self.stream_maps)
+
+    def records_needed_by(self) -> str | None:
+        """What settings make batch files impossible, because they change single records; None if nothing does."""
+        maps = self.stream_maps
+        if len(maps) > 1 or not isinstance(maps[0], SameRecordTransform | RemoveRecordTransform):
+            return "stream_maps"
+        if maps[0].flattening_enabled and maps[0].transformed_schema != maps[0].raw_schema:
+            return "flattening_enabled"
+        return None
+
+    @property
+    def sends_batches(self) -> bool:
+        """Whether BATCH messages are sent, not RECORD messages. A test run of one record is no batch."""
+        return self.wanted_encoding() is not None and not self.records_needed_by() and self.is_whole_run
+
+    @property
+    def version(self) -> int | None:
+        """The version of ACTIVATE_VERSION, where the stream is read as a full table and the settings want it."""
+        return self._stream_version
+
+    @property
+    def is_whole_run(self) -> bool:
+        """Whether this is more than the first records that `--test` asks for."""
+        return self.ABORT_AT_RECORD_COUNT is None
+
+    def tell(self, schema: Mapping[str, Any]) -> None:
+        """Send SCHEMA, if what is selected now has another schema than the stream's last one."""
+        if schema == self.selected_schema:
+            return
+        assert self._tap.mapper is not None
+        self._tap.mapper.register_raw_stream_schema(self.name, dict(schema), self.primary_keys)
+        self._stream_maps = self._tap.mapper.stream_maps[self.name]
+        self._write_schema_message()
+
+    def write_state(self, entry: Mapping[str, Any]) -> None:
+        """Set the stream's entry in STATE, and let STATE leave."""
+        state = self.stream_state
+        state.clear()
+        state.update(entry)
+        self.state_manager.is_flushed = False
+        self._write_state_message()
+
+    # What the SDK asks for
+
+    def get_records(self, context: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG002 - the SDK's signature
+        """The rows as records."""
+        from singer_arrow.records.encoder import to_records
+
+        return self.rows(to_records)
+
+    @property
+    def _singer_catalog_entry(self) -> CatalogEntry:
+        entry = super()._singer_catalog_entry
+        entry.schema = ExactSchema(self.schema)
+        return entry
+
+    def catalog_schema(self) -> Mapping[str, Any] | None:
+        """The schema that the given catalog holds for the stream; an empty one if it leaves the stream out."""
+        if self._tap.input_catalog is None:
+            return None
+        entry = self._tap.input_catalog.get_stream(self.tap_stream_id)
+        return entry.schema.to_dict() if entry else {"type": "object", "properties": {}}
+
+    def log(self, message: str, *args: Any, level: int = logging.INFO, **kwargs: Any) -> None:
+        """Log a message; but not a second one about an error that ends as one line anyway."""
+        error = sys.exception()
+        if level == logging.ERROR and error is not None and _ends_as_one_line(error):
+            return
+        super().log(message, *args, level=level, **kwargs)
+
+    def get_batch_config(self, config: Mapping[str, Any]) -> BatchConfig | None:  # noqa: ARG002 - the SDK's signature
+        """What makes the SDK ask for batches; None makes it ask for records."""
+        encoding = self.wanted_encoding()
+        if encoding is None or not self.sends_batches:
+            return None
+        file_format, compression, root = encoding
+        return BatchConfig(BaseBatchFileEncoding(file_format, compression), StorageTarget(root))
+
+    def get_replication_key_signpost(self, context: Any = None) -> None:
+        """None: what bounds a run is in the stream's own STATE."""
+
+    def _write_starting_replication_value(self, context: Any) -> None:
+        """Nothing: as above."""
+
+    def _increment_stream_state(self, latest_record: Any, *, context: Any = None) -> None:
+        """Nothing: as above."""
+
+    def _sync_batches(self, batch_config: BatchConfig, context: Any = None) -> None:  # noqa: ARG002
+        counters = (self.get_record_counter(), self.get_batch_counter())
+        with counters[0] as rows, counters[1] as count, self.get_sync_timer(), closing(self.batches()) as items:
+            for item in items:
+                if isinstance(item, Batch):
+                    self._tap.write_message(_BatchMessage(item))
+                    count.increment()
+                    rows.increment(item.row_count or 0)
+                else:
+                    self.write_state(item)
+            rows.tags.update(self.totals())
+
+    def _sync_records(self, context: Any = None, *, write_messages: bool = True) -> Generator[dict[str, Any]]:
+        from singer_arrow.records.encoder import Block
+
+        writer = self._tap.message_writer
+        if not (write_messages and isinstance(writer, LineWriter) and self._has_plain_records(context)):
+            yield from super()._sync_records(context, write_messages=write_messages)
+            return
+        counter, timer = self.get_record_counter(), self.get_sync_timer()
+        counter.with_context({})
+        timer.with_context({})
+        with counter as count, timer, closing(self.rows(self._encoder())) as items:
+            for item in items:
+                if isinstance(item, Block):
+                    writer.write_lines(item.lines)
+                    self.state_manager.is_flushed = False
+                    count.increment(item.count)
+                else:
+                    self._write_record_message(item)
+                    count.increment()
+        self._finalize_state(self.stream_state)
+        self._write_state_message()
+
+    def _has_plain_records(self, context: Any) -> bool:
+        """Whether nobody but us looks at single records."""
+        kind = type(self)
+        own = kind.get_records is not ArrowStream.get_records or kind.post_process is not Stream.post_process
+        divided = context is not None or self.partitions or self.child_streams
+        changed = self.is_mapped_away or self.records_needed_by()
+        return self.selected and self.is_whole_run and not (own or divided or changed)
+
+    def _encoder(self) -> Encode[Block | dict[str, Any]]:
+        from singer_arrow.records.encoder import RecordLines, to_records
+
+        schema: pa.Schema | None = None
+        lines: RecordLines | None = None
+
+        def encode(batch: pa.RecordBatch) -> Iterable[Block | dict[str, Any]]:
+            nonlocal schema, lines
+            if schema is None or not batch.schema.equals(schema, check_metadata=True):
+                schema = batch.schema
+                lines = None if self._changes_records(schema) else RecordLines(self.name, schema, self.version)
+            return to_records(batch) if lines is None else lines.blocks(batch)
+
+        return encode
+
+    def _changes_records(self, schema: pa.Schema) -> bool:
+        """Whether selection or flattening changes records of this schema."""
+        from singer_arrow.sdk.selection import drops_members, is_nested
+
+        flattened = self.stream_maps[0].flattening_enabled and any(is_nested(field) for field in schema)
+        return bool(self.records_needed_by() or flattened or drops_members(self.mask, schema))

@@ -1,0 +1,416 @@
+"""The target's side of the seam to singer-sdk: targets that load in the background and hold STATE back meanwhile.
+
+The privates used here are listed in `tests/unit/singer_arrow/sdk/test_target.py`, which fails when an SDK changes them.
+"""
+
+from __future__ import annotations
+
+import abc
+import copy
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from singer_sdk import Sink, Target
+from singer_sdk.mapper import RemoveRecordTransform
+
+from singer_arrow.batch.message import Batch
+from singer_arrow.casting.from_text import shorten
+from singer_arrow.errors import DataError, SchemaError
+from singer_arrow.load.checkpoint import Checkpoints, State
+from singer_arrow.load.dead_letters import Rejected
+from singer_arrow.load.finishing import Finishing
+from singer_arrow.load.metrics import Tallies, Tally
+from singer_arrow.load.scheduler import Limits, Loads
+from singer_arrow.load.staging import Remover
+from singer_arrow.load.stream_ends import ended_stream, is_announced
+from singer_arrow.read_progress import Skipped
+from singer_arrow.records.queue import Intake
+from singer_arrow.records.schema_dialects import NewestDraft
+from singer_arrow.records.schema_shape import check_schema, is_int64
+from singer_arrow.runtime.interrupts import interrupt
+from singer_arrow.runtime.temporary import TemporaryFolder
+from singer_arrow.sdk.batch_to_records import records_of
+from singer_arrow.sdk.message_reader import BAD_INPUT, LineReader
+from singer_arrow.sdk.plugin import CheckedPlugin
+from singer_arrow.sdk.record_lines import WholeLines
+from singer_arrow.sdk.sink import LoadSink
+from singer_arrow.sdk.state_writer import StateOutput
+from singer_arrow.sdk.stream_maps import keeps_values, was_flattening
+from singer_arrow.sdk.termination import Terminated
+from singer_arrow.sdk.ticker import tick
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from singer_sdk.mapper import StreamMap
+    from singer_sdk.plugin_base import _ConfigInput
+
+    from singer_arrow.storage.storage import Storage
+
+_MOST_HELD_SECONDS = 2.0
+"""How long RECORD lines and a STATE wait for others to be parsed with."""
+GRACE_SECONDS = 20.0
+"""How long a run that must end waits for the loads that run; Kubernetes kills after 30 s."""
+
+
+class LoadTarget(CheckedPlugin, Target):
+    """A target that loads in the background: many BATCH messages a load, many loads at once, STATE after durability.
+
+    What the SDK does to RECORD, SCHEMA and ACTIVATE_VERSION messages stays; its draining becomes the making of local
+    batch files, its STATE goes through `checkpoints`. Connections and threads begin with the first message.
+    """
+
+    default_sink_class: type[LoadSink]
+    message_reader_class = LineReader
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.message_version: int | None = None
+        self.max_parallelism = 1  # draining only closes a local file
+        self._folder = TemporaryFolder(self.name)
+        self.tallies = Tallies()
+        self.messages = threading.RLock()
+        """One message at a time, and no draining in the middle of one."""
+        self._row_by_row: set[str] = set()
+        self._whole_lines = WholeLines(self)
+        self._sinks_of: dict[StreamMap, Sink] = {}
+        self._given: dict[str, Mapping[str, Any]] = {}
+        self._newest_draft = NewestDraft(self.logger)
+        self._is_ending = False
+        self._output = StateOutput()
+        self._reader.record_lines = self._whole_lines
+
+    @property
+    @abc.abstractmethod
+    def limits(self) -> Limits:
+        """Where loads end and how many run at once."""
+
+    @property
+    def record_age_seconds(self) -> float | None:
+        """How long records of sinks that are streamed wait for others; None: as all else."""
+        return None
+
+    @property
+    def most_rejected(self) -> int | None:
+        """How many bad rows of a message may be put aside; None: the first one ends the run."""
+        return None
+
+    def close(self) -> None:
+        """Give back what the target holds; called at the end of the run."""
+        self.remover.close(GRACE_SECONDS)
+        self._folder.remove()
+
+    @cached_property
+    def storage(self) -> Storage:
+        """What batch files are read from."""
+        from singer_arrow.storage.storage import Storage
+
+        return Storage()
+
+    @cached_property
+    def checkpoints(self) -> Checkpoints:
+        """What holds STATE back."""
+        return Checkpoints(self._emit_state)
+
+    @cached_property
+    def finishing(self) -> Finishing:
+        """What replaces tables at the end of the input."""
+        return Finishing(self.checkpoints)
+
+    @cached_property
+    def loads(self) -> Loads:
+        """What loads."""
+        self._MAX_RECORD_AGE_IN_MINUTES = self.limits.age_seconds / 60
+        loads = Loads(self.checkpoints, self.limits, self._reader.interrupt, self.remover.remove)
+        threading.Thread(target=tick, args=(weakref.ref(self), loads), name="ticker", daemon=True).start()
+        return loads
+
+    @cached_property
+    def remover(self) -> Remover:
+        """What removes files that are not needed any more."""
+        return Remover(lambda: self.storage, self.logger)
+
+    @cached_property
+    def intake(self) -> Intake:
+        """What parses RECORD lines."""
+        return Intake(self.limits.workers, self.checkpoints.state)
+
+    @property
+    def _reader(self) -> LineReader:
+        assert isinstance(self.message_reader, LineReader)
+        return self.message_reader
+
+    def temporary(self, suffix: str) -> Path:
+        """A name for a new temporary file; it is removed when the run ends, at the latest."""
+        return self._folder.new(suffix)
+
+    def tally(self, stream: str) -> Tally:
+        """The counts of a stream."""
+        return self.tallies.of(stream)
+
+    @property
+    def line(self) -> int:
+        """The number of the line that is being read, from 1."""
+        return self._reader.number
+
+    def check_batch(self, batch: Batch) -> None:
+        """Called with each BATCH message before anything is done with it.
+
+        Raises:
+            DataError: It must not be loaded.
+        """
+
+    def drain_stream(self, stream: str) -> None:
+        """Load all that was read of a stream so far, and wait for it.
+
+        Raises:
+            Exception: Whatever failed first.
+        """
+        for sink in self._load_sinks():
+            if sink.stream_name == stream:
+                self.drain_one(sink)
+                self.loads.wait(sink.lane)
+
+    @classmethod
+    def invoke(  # type: ignore[override]  # the SDK's own targets narrow it alike
+        cls,
+        *,
+        about: bool = False,
+        about_format: str | None = None,
+        config: _ConfigInput | None = None,
+        file_input: IO[str] | None = None,
+    ) -> None:
+        """Run the target: as the SDK does, and with an orderly end whatever happens."""
+        super(Target, cls).invoke(about=about, about_format=about_format)
+        cls.print_version(print_fn=cls.logger.info)
+        target = cls(
+            config=config.config if config else None,
+            parse_env_config=config.parse_env if config else False,
+        )
+        try:
+            target.listen(file_input)
+        except BaseException as error:
+            target.abandon(error)
+            raise
+        finally:
+            target.close()
+
+    def abandon(self, error: BaseException | None = None) -> None:
+        """End a run before its end, and hand out the STATE that is safe.
+
+        What stands before a bad message is loaded first; but no table is replaced by a part. Else this waits a little
+        for the loads that run.
+
+        Args:
+            error: Why it ends.
+
+        Raises:
+            DataError: Another message, before that one, is bad too.
+        """
+        self._is_ending = True
+        if isinstance(error, Terminated):
+            error.log(self.logger)
+        try:
+            if isinstance(error, BAD_INPUT) and not self.loads.is_over:
+                self._load_what_came(error)
+        finally:
+            self.intake.stop()
+            if "loads" in self.__dict__:
+                self.logger.info("Ending; waiting up to %d s for the loads that run", GRACE_SECONDS)
+                self.loads.stop(GRACE_SECONDS)
+                self.checkpoints.flush()
+                self.tallies.report(self.logger, self.metrics_logger)
+
+    def _load_what_came(self, error: Exception) -> None:
+        """Load what stands before a bad message; it may be known already, or another one may stand before it."""
+        first = error
+        with self.messages:
+            try:
+                self.intake.flush()
+            except BAD_INPUT as found:
+                first = found
+            for sink in self._load_sinks():
+                if not sink.lane.deferred:
+                    self.drain_one(sink)
+            self.loads.wait()
+            self.checkpoints.flush()
+        if first is not error:
+            raise first
+
+    def _load_sinks(self) -> list[LoadSink]:
+        return [s for s in [*self._sinks_to_clear, *self._sinks_active.values()] if isinstance(s, LoadSink)]
+
+    # What the SDK calls for each message
+
+    def _process_schema_message(self, message_dict: dict[str, Any]) -> None:
+        self._assert_line_requires(message_dict, {"stream", "schema"})
+        stream, schema, keys = message_dict["stream"], message_dict["schema"], message_dict.get("key_properties")
+        check_schema(stream, schema, keys)
+        message_dict["schema"] = schema = self._newest_draft(stream, schema)
+        with self.messages:
+            self.intake.flush()
+            self._whole_lines.forget()
+            self._given[stream] = copy.deepcopy(schema) if self.mapper.stream_maps_dict else schema  # maps change it
+            try:
+                super()._process_schema_message(message_dict)
+            except (TypeError, AttributeError, LookupError) as error:
+                if not was_flattening(error):
+                    raise
+                why = f"({type(error).__name__}: {' '.join(str(error).split())})"
+                msg = f"SCHEMA of stream {stream!r} cannot be flattened {why}; mend it, or leave flattening out"
+                raise SchemaError(msg) from None
+            maps = self.mapper.stream_maps[stream]
+            for stream_map in maps:
+                self._own_sink(stream_map)
+            if is_announced(message_dict):
+                self.finishing.begin(stream, [m.stream_alias for m in maps if not isinstance(m, RemoveRecordTransform)])
+
+    def _own_sink(self, stream_map: StreamMap) -> Sink:
+        """The sink of a stream, made for its own SCHEMA also where another stream of the same name came meanwhile."""
+        alias = stream_map.stream_alias
+        active = self.get_sink(alias)
+        own = self._sinks_of.setdefault(stream_map, active)
+        if (own.original_schema, own.key_properties) != (active.original_schema, active.key_properties):
+            self._whole_lines.forget()
+            schema, keys = copy.deepcopy(own.original_schema), own.key_properties
+            active = self._sinks_of[stream_map] = self.get_sink(alias, schema=schema, key_properties=keys)
+        return active
+
+    def _process_record_message(self, message_dict: dict[str, Any]) -> None:
+        with self.messages:
+            self.intake.check()
+            if not isinstance(message_dict.get("record"), dict):
+                self._assert_line_requires(message_dict, {"stream", "record"})
+                msg = f"A RECORD message of stream {message_dict['stream']!r} holds no object"
+                raise DataError(msg)
+            self.message_version = message_dict.get("version")
+            for stream_map in self.mapper.stream_maps.get(message_dict.get("stream", ""), ()):
+                sink = self._sinks_active.get(stream_map.stream_alias)
+                if isinstance(sink, LoadSink) and sink.holds_rows:
+                    self.intake.flush()
+                    self.drain_one(sink)
+            super()._process_record_message(message_dict)
+
+    def _process_batch_message(self, message_dict: dict[str, Any]) -> None:
+        batch = Batch.from_message(message_dict)
+        self.check_batch(batch)
+        with self.messages:
+            self.intake.flush()
+            if batch.stream not in self.mapper.stream_maps:
+                self._assert_sink_exists(batch.stream)
+            maps = [m for m in self.mapper.stream_maps[batch.stream] if not isinstance(m, RemoveRecordTransform)]
+            for stream_map in maps:
+                self._assert_sink_exists(stream_map.stream_alias)
+            sinks = [self._own_sink(stream_map) for stream_map in maps]
+            given = self._given[batch.stream]
+            if all(keeps_values(m, given["properties"]) for m in maps):
+                for sink in sinks:
+                    assert isinstance(sink, LoadSink)
+                    self.drain_one(sink)
+                    sink.take_batch(batch)
+                return
+            if batch.stream not in self._row_by_row:
+                self._row_by_row.add(batch.stream)
+                self.logger.warning(
+                    "Stream maps or flattening change values: batches of %r go row by row, as RECORD messages do",
+                    batch.stream,
+                )
+            put_aside = partial(_put_aside, sinks) if self.most_rejected is not None else None
+            for record in records_of(batch, given, self.storage, self.temporary, on_skip=put_aside):
+                message = {"stream": batch.stream, "record": record, "version": batch.version}
+                self._process_record_message(message)
+
+    def _process_activate_version_message(self, message_dict: dict[str, Any]) -> None:
+        self._assert_line_requires(message_dict, {"stream", "version"})
+        if not is_int64(version := message_dict["version"]):
+            msg = f"'version' must be an integer of 64 bits, it is {shorten(version)}; this is an error of the tap"
+            raise DataError(msg)
+        if message_dict["stream"] not in self.mapper.stream_maps:
+            self._assert_sink_exists(message_dict["stream"])
+        with self.messages:
+            self.intake.flush()
+            super()._process_activate_version_message(message_dict)
+
+    def _process_state_message(self, message_dict: dict[str, Any]) -> None:
+        self._assert_line_requires(message_dict, {"value"})
+        if "loads" in self.__dict__:
+            self.loads.check()
+        with self.messages:  # never the SDK's own STATE, which leaves when sinks are drained
+            if (stream := ended_stream(message_dict)) is not None:
+                self._end_stream(stream)
+            self.intake.state(self._reader.number, message_dict["value"])
+
+    def _end_stream(self, stream: str) -> None:
+        """Note the end of a stream, once all of its rows have tokens; rows that come later get other ones."""
+        self.intake.flush()
+        for sink in self._load_sinks():
+            if sink.stream_name in self.finishing.tables_of(stream):
+                self.drain_one(sink)
+        self.finishing.end(stream)
+
+    def process_endofpipe(self) -> None:
+        """Load what is left, finish what waited for the end, and hand out the last STATE.
+
+        Raises:
+            UnfinishedStreamError: Tables were kept because their streams did not end.
+        """
+        with self.messages:
+            self.intake.flush()
+            for sink in self._load_sinks():
+                self.drain_one(sink)
+            self.loads.wait()
+            self.finishing.finish(self.loads)
+            super().process_endofpipe()
+        self.checkpoints.flush()
+        self._output.check()  # the ticker may have found out a moment ago
+        self.finishing.check(self.logger)
+        self.checkpoints.end()
+        self.loads.stop(0)
+        self.tallies.report(self.logger, self.metrics_logger)
+
+    def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the SDK's signature
+        """Unwind to `invoke`, which ends the run; a second signal ends the waiting."""
+        self._is_ending = True  # before anything unwinds: what is in the middle of something is nobody's any more
+        interrupt(Terminated(signum))
+
+    def _emit_state(self, state: State) -> None:
+        self._output.write(state)
+
+    def drain_old_records(self) -> None:
+        """Hand over records that are old enough, unless a message is being processed right now, or the run ends."""
+        if self.messages.acquire(blocking=False):
+            try:
+                if self._is_ending:
+                    return
+                age = most = self.limits.age_seconds
+                held = min(_MOST_HELD_SECONDS, most)
+                if (own := self.record_age_seconds) is not None:
+                    age, held = own, min(_MOST_HELD_SECONDS, own / 4)
+                if self.intake.is_due(held):
+                    self.intake.flush()
+                for sink in self._sinks_active.values():
+                    if isinstance(sink, LoadSink) and sink.is_old(age) and (sink.is_streamed or sink.is_old(most)):
+                        self.drain_one(sink)
+            except Exception as error:  # noqa: BLE001 - it is told where lines are read
+                self.intake.fail(error)  # while the lock is held: nothing may follow what was lost
+                if isinstance(error, BAD_INPUT):
+                    self._reader.interrupt(error)
+                elif not self._is_ending:  # else something has failed before
+                    self.loads.fail(error)
+            finally:
+                self.messages.release()
+
+    def report_progress(self) -> None:
+        """Lines of streams in which something happened; where nothing did, how many loads are waited for."""
+        if not self.tallies.say_progress(self.logger) and (running := self.loads.running):
+            self.logger.info("Progress: waiting for %d loads", running)
+
+
+def _put_aside(sinks: Sequence[Sink], url: str, skipped: Skipped) -> None:
+    for sink in sinks:
+        assert isinstance(sink, LoadSink)
+        sink.put_aside(Rejected(url, skipped.position, skipped.column, skipped.reason, skipped.record))

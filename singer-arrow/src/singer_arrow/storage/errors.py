@@ -1,0 +1,197 @@
+"""What object stores answer when something is wrong, as our errors. Both obstore's words and botocore's end here."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from xml.etree.ElementTree import ParseError
+
+from singer_arrow.errors import (
+    ArchivedError,
+    ConflictError,
+    CredentialsError,
+    DataError,
+    EmptyObjectError,
+    NotFoundError,
+    ObjectChangedError,
+    ServiceError,
+    SingerArrowError,
+    is_of_disk,
+)
+from singer_arrow.storage.urls import Url
+
+if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
+
+_EXPIRED = re.compile(r"ExpiredToken|InvalidToken|TokenRefreshRequired|RequestExpired")
+_NO_RANGE = re.compile(r"InvalidRange|416 Range Not Satisfiable|range was invalid|starting at \d+ but|beyond the end")
+_NO_PATH = re.compile(r'invalid path: (?:Error parsing )?Path "(.*?)"', re.DOTALL)
+_DENIED = re.compile(r"InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|Forbidden|\(403\)|status code: 403")
+_ENCRYPTED = re.compile(r"stored using a form of Server Side Encryption|InvalidEncryptionAlgorithm|MD5 hash of the key")
+_NOT_ENCRYPTED = re.compile(r"encryption parameters are not applicable")
+_ELSEWHERE = re.compile(
+    r"PermanentRedirect|IncorrectEndpoint|AuthorizationHeaderMalformed|incorrectly configured region"
+)
+_NO_BODY = re.compile(r"HEAD \S+ .*400 Bad Request|\(400\) when calling the HeadObject", re.DOTALL)
+_STATUS = re.compile(r"status code: \d{3}[\w ]*")
+_CODE = re.compile(r"<Code>(.*?)</Code>")
+_MESSAGE = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
+_NO_TOKEN = re.compile(r"credential provider: CredentialsError: (.*)", re.DOTALL)
+_EXISTS_ON_AZURE = "BlobAlreadyExists"
+_SHORTEST = 5
+"""Characters of the shortest words that are looked for in answers."""
+
+
+@contextmanager
+def mapped(url: Url, *, pinned: bool = False) -> Iterator[None]:
+    """Turn errors of obstore and botocore into ours; `pinned` says that a missing object was there before."""
+    from obstore import exceptions as oe
+
+    try:
+        yield
+    except SingerArrowError:
+        raise
+    except FileNotFoundError as error:
+        told = _told(url, str(error))
+        if "NoSuchBucket" in told or "BucketNotFound" in told:
+            raise _no_bucket(url) from None
+        raise _missing(url, pinned=pinned) from None
+    except oe.PreconditionError:
+        raise changed(url) from None
+    except PermissionError as error:  # local disks, and obstore's own of the same base
+        raise _other(url, str(error), pinned=pinned, denied=True) from None
+    except (oe.BaseError, OSError, ParseError) as error:
+        if is_of_disk(error):
+            raise
+        raise _other(url, str(error), pinned=pinned) from None
+    except Exception as error:
+        ours = _of_botocore(url, error, pinned=pinned) if "botocore.exceptions" in sys.modules else None
+        if (
+            ours is None and isinstance(error, ValueError) and "parse path" in str(error)
+        ):  # obstore's, before any request
+            ours = _no_path(str(url))
+        if ours is None:
+            raise
+        raise ours from None
+
+
+def is_not_encrypted(error: Exception) -> bool:
+    """Whether S3 refused the customer's key because the object was written without; a HEAD is not told why."""
+    text = str(error)
+    return _NOT_ENCRYPTED.search(text) is not None or _NO_BODY.search(text) is not None
+
+
+def conflict_of(url: Url, error: Exception, *, may_exist: bool) -> ConflictError | None:
+    """The conflict that a service reports when obstore reports that an object exists; None: it does exist.
+
+    obstore takes every 409 for that. S3 and Google answer 409 if another write is under way (an existing object is a
+    412 there), Azure also if the object exists.
+
+    Args:
+        url: Of the object.
+        error: obstore's.
+        may_exist: Whether the write is one that an existing object refuses.
+    """
+    text = _told(url, str(error))
+    if may_exist and (not text.startswith("status code: 409") or _EXISTS_ON_AZURE in text):
+        return None
+    why = f"{url} cannot be written while something else writes it ({line(error)}); try again"
+    return ConflictError(why)
+
+
+def changed(url: Url) -> ObjectChangedError:
+    """The error that an object is not the version that was wanted."""
+    return ObjectChangedError(f"{url} was replaced or deleted while it was being read")
+
+
+def line(error: Exception | str) -> str:
+    """A vendor's message in one short line: S3's own code and text where there are any."""
+    text = str(error)
+    code, message = _CODE.search(text), _MESSAGE.search(text)
+    if code:
+        text = f"{code[1]}: {message[1]}" if message else code[1]
+    return " ".join(text.partition("Debug source")[0].split())[:300].rstrip(" -")
+
+
+def _of_botocore(url: Url, error: Exception, *, pinned: bool) -> Exception | None:
+    from botocore import exceptions as be
+
+    if isinstance(error, be.ClientError):
+        return _of_client(url, error, pinned=pinned)
+    if isinstance(error, be.NoCredentialsError | be.CredentialRetrievalError | be.SSOError | be.TokenRetrievalError):
+        return CredentialsError(f"AWS credentials could not be had: {line(error)}")
+    return _other(url, str(error), pinned=pinned) if isinstance(error, be.BotoCoreError) else None
+
+
+def _of_client(url: Url, error: ClientError, *, pinned: bool) -> Exception:
+    code, said = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
+    if code in ("NoSuchKey", "404", "NotFound"):
+        return _missing(url, pinned=pinned)
+    if code in ("PreconditionFailed", "412"):
+        return changed(url)
+    return _other(url, f"{code}: {said}" if said else str(error), pinned=pinned)
+
+
+def _told(url: Url, text: str) -> str:
+    """What an answer tells, without the names that stand around it and may sound like another answer.
+
+    That is its status, with the code and the message of its body; where there was no answer, all but the key.
+    """
+    text, key = text.partition("Debug source")[0], url.key
+    for named in (f"at location {key} ", f"for path {key}: "):  # elsewhere obstore codes the key
+        text = text.partition(named)[2] or text
+    if status := _STATUS.search(text):
+        code, message = _CODE.search(text, status.end()), _MESSAGE.search(text, status.end())
+        if code:
+            return f"{status[0]}: {code[1]}: {message[1] if message else ''}"
+        text = text[status.start() :]
+    return text.replace(key, "") if len(key) >= _SHORTEST else text
+
+
+def _other(url: Url, answer: str, *, pinned: bool, denied: bool = False) -> Exception:
+    text = _told(url, answer)
+    if pinned and "412 Precondition Failed" in text:  # obstore met it while it resumed a broken body
+        return changed(url)
+    if found := _NO_TOKEN.search(answer):  # what gives credentials said so itself, before any request
+        return CredentialsError(f"{url}: {line(found[1])}")
+    if _NO_RANGE.search(text):
+        return EmptyObjectError(f"{url} holds no byte where some were asked for; it is empty or was cut")
+    if "NoSuchBucket" in text:
+        return _no_bucket(url)
+    if found := _NO_PATH.search(answer):
+        return _no_path(found[1])
+    if "InvalidObjectState" in text:
+        how = "restore it from its storage class, or set the stream's 'archived' to skip"
+        return ArchivedError(f"{url} is archived ({line(answer)}); {how}")
+    if _EXPIRED.search(text):
+        return CredentialsError(f"{url}: the credentials have expired ({line(answer)}); renew them and run again")
+    if _ENCRYPTED.search(text):
+        why = f"{url} is encrypted with a key of yours ({line(answer)}); set aws.sse_customer_key to that key"
+        return CredentialsError(why)
+    if _NO_BODY.search(answer):
+        why = "the credentials may have expired, or the object is encrypted with a key that aws.sse_customer_key lacks"
+        return CredentialsError(f"{url}: S3 refuses to tell of it, and a HEAD is not told why; {why}")
+    if _ELSEWHERE.search(text):
+        why = (
+            f"{url}: the bucket is in another region ({line(answer)}); leave aws.region out, or set it to the bucket's"
+        )
+        return CredentialsError(why)
+    if denied or _DENIED.search(text):
+        return CredentialsError(f"{url}: access is denied ({line(answer)}); check the credentials and what they allow")
+    return ServiceError(f"{url}: the storage did not answer as it should ({line(answer)}); try again")
+
+
+def _missing(url: Url, *, pinned: bool) -> Exception:
+    return changed(url) if pinned else NotFoundError(f"{url} does not exist")
+
+
+def _no_bucket(url: Url) -> NotFoundError:
+    return NotFoundError(f"{url.scheme}://{url.bucket} does not exist; check the bucket's name and region")
+
+
+def _no_path(key: str) -> DataError:
+    reason = "its key has an empty part, one that is '.' or '..', or a control character, which only S3 is read with"
+    return DataError(reason, url=key, hint="Rename the object, or keep it out of the folder that is listed")

@@ -1,0 +1,344 @@
+"""Settings that connectors have in common: declared here once, as JSON Schema, and read here."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from singer_arrow.errors import ConfigError
+from singer_arrow.naming import Rules, distinct_table_name, table_name
+from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.warehouse.manifest_roots import Roots
+from singer_arrow.warehouse.variant_columns import CHOICES, EVOLVE
+
+APPEND, UPSERT, OVERWRITE = "append-only", "upsert", "overwrite"
+DEAD_LETTER = "dead_letter"
+
+
+def text(description: str, **more: Any) -> dict[str, Any]:
+    """A setting that is text, or null: not set."""
+    return {"type": ["string", "null"], "description": description, **more}
+
+
+def secret(description: str, *kinds: str) -> dict[str, Any]:
+    """A setting that no message may repeat: text, or also of other kinds."""
+    return {"type": ["string", *kinds, "null"], "description": description, "secret": True, "writeOnly": True}
+
+
+def choice(description: str, default: str, *values: str) -> dict[str, Any]:
+    """A setting that is one of some words."""
+    return {"type": "string", "enum": list(values), "default": default, "description": description}
+
+
+def number(description: str, default: float | None = None, *, minimum: float, whole: bool = True) -> dict[str, Any]:
+    """A setting that is a number; without a default, it may be null: not set."""
+    kind = "integer" if whole else "number"
+    if default is None:
+        return {"type": [kind, "null"], "minimum": minimum, "description": description}
+    return {"type": kind, "minimum": minimum, "default": default, "description": description}
+
+
+def flag(description: str, *, default: bool = False) -> dict[str, Any]:
+    """A setting that is true or false."""
+    return {"type": "boolean", "default": default, "description": description}
+
+
+def flag_by_stream(description: str) -> dict[str, Any]:
+    """True or false for all streams, or an object from streams to either; see `of_stream`."""
+    return {
+        "type": ["boolean", "object", "null"],
+        "default": False,
+        "description": description,
+        "additionalProperties": {"type": "boolean"},
+    }
+
+
+def text_by_stream(description: str) -> dict[str, Any]:
+    """A text for all streams, or an object from streams to texts; see `of_stream`."""
+    return {
+        "type": ["string", "object", "null"],
+        "description": description,
+        "additionalProperties": {"type": "string"},
+    }
+
+
+def names_by_stream(description: str) -> dict[str, Any]:
+    """A list of names for all streams, or an object from streams to such lists; see `of_stream`."""
+    names = {"items": {"type": "string"}}
+    return {
+        "type": ["array", "object", "null"],
+        "description": description,
+        **names,
+        "additionalProperties": {"type": "array", **names},
+    }
+
+
+LOADS: dict[str, dict[str, Any]] = {
+    "load_method": choice(
+        "append-only adds rows; upsert replaces rows with the same key_properties; overwrite replaces the table's rows "
+        "by those of the run, all at once at its end.",
+        APPEND,
+        APPEND,
+        UPSERT,
+        OVERWRITE,
+    ),
+    "max_parallel_loads": number("Loads that run at the same time.", 4, minimum=1),
+    "max_batch_age_seconds": number(
+        "BATCH messages of a stream are gathered into one load for at most this long.", 60, minimum=0, whole=False
+    ),
+    "max_batch_mb": {
+        **number(
+            "BATCH messages of a stream are gathered into one load until they are this large.",
+            512,
+            minimum=0,
+            whole=False,
+        ),
+        "exclusiveMinimum": 0,
+    },
+    "hard_delete": flag(
+        "ACTIVATE_VERSION deletes rows of older versions instead of setting _sdc_deleted_at, and upsert deletes the "
+        "row of a key that arrives with a value in _sdc_deleted_at instead of keeping it."
+    ),
+    "replay": choice(
+        "What to do with a batch that was loaded before: skip leaves it out and says so, load loads it again.",
+        "skip",
+        "skip",
+        "load",
+    ),
+    "ledger_keep_days": number(
+        "For how many days the ledger `_sdc_batches` keeps the entries of the run's streams; older ones are removed at "
+        "the end of a run. A batch without an entry is loaded again if it comes again. By default, all are kept.",
+        minimum=2,
+    ),
+    "manifest_roots": {
+        "type": ["array", "null"],
+        "items": {"type": "string", "minLength": 1},
+        "default": [],
+        "description": "Buckets and folders, such as `s3://bucket/folder` or `/local/folder`, that all files of "
+        "BATCH messages must be in; others are refused, even if reached through `..` or links. Empty: anywhere on S3, "
+        "Google Cloud Storage and Azure, and local files below the target's own batch_config.storage.root.",
+    },
+    "clean_up_batch_files": flag(
+        "Remove the files of BATCH messages once their rows are loaded and the STATE behind them is out. Requires "
+        "manifest_roots, which says where they may be; objects that the tap passes through are kept."
+    ),
+    "on_drift": choice(
+        "What to do if a property's values do not fit the table's column, and it cannot be widened: evolve puts them "
+        "into a second column, `name__type`; fail ends the run before anything is loaded. Columns are added and "
+        "widened in both cases. For a key it is always an error.",
+        EVOLVE,
+        *CHOICES,
+    ),
+    "on_bad_row": choice(
+        "What to do with a row that cannot be loaded because a value does not fit the SCHEMA, or because the "
+        "warehouse refuses it: fail ends the run and names the row; dead_letter loads the other rows, puts this one "
+        "with the reason into the table `_sdc_rejected`, and says so.",
+        "fail",
+        "fail",
+        DEAD_LETTER,
+    ),
+    "max_bad_rows": number(
+        "With on_bad_row: dead_letter, how many rows may be bad per BATCH message (per file that RECORD messages are "
+        "gathered in; with overwrite, per stream); one more ends the run.",
+        1000,
+        minimum=1,
+    ),
+}
+"""The settings of every target that loads in the background; `LoadSettings` holds them."""
+
+PLACES: dict[str, dict[str, Any]] = {
+    "table_prefix": text("Prefix of each table's name."),
+    "tables": {
+        "type": ["object", "null"],
+        "description": "Other tables or schemas for some streams: an object from streams (or patterns: `events_*`) "
+        "to `table`, `schema.table` or, with `*` for the stream's own name, `schema.*`. Schemas are created if "
+        "missing; table_prefix is not added.",
+        "additionalProperties": {"type": "string", "minLength": 1},
+    },
+}
+"""Those that say where a stream's table is; `LoadSettings` holds them too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadSettings:
+    """What the settings of `LOADS` say; the settings of a target are a subclass."""
+
+    load_method: str = APPEND
+    max_parallel_loads: int = 4
+    max_batch_age_seconds: float = 60
+    max_batch_bytes: int = 512 << 20
+    hard_delete: bool = False
+    replay_loads: bool = False
+    ledger_keep_days: int | None = None
+    manifest_roots: Roots = field(default_factory=Roots)
+    clean_up_batch_files: bool = False
+    on_drift: str = EVOLVE
+    on_bad_row: str = "fail"
+    max_bad_rows: int = 1000
+    table_prefix: str = ""
+    tables: Mapping[str, str] = field(default_factory=dict)
+    aws: AwsOptions = field(default_factory=AwsOptions)
+    """How batch files on S3 are read; each target says where that is set."""
+
+    @property
+    def most_rejected(self) -> int | None:
+        """How many bad rows may be put into the table for them; None: the first one ends the run."""
+        return self.max_bad_rows if self.on_bad_row == DEAD_LETTER else None
+
+    @staticmethod
+    def load_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of this class, of a configuration that the JSON Schema of `LOADS` accepts.
+
+        Raises:
+            ConfigError: A manifest root names no place, files are to be removed that may be anywhere, or an entry of
+                `tables` names no table.
+        """
+        plain = (
+            *("load_method", "max_parallel_loads", "hard_delete", "on_drift", "clean_up_batch_files"),
+            *("on_bad_row", "max_bad_rows", "table_prefix", "tables", "ledger_keep_days"),
+        )
+        for spec in given.get("tables", {}).values():
+            place_in(spec)
+        if given.get("clean_up_batch_files") and not given.get("manifest_roots"):
+            msg = (
+                "Setting 'clean_up_batch_files' needs 'manifest_roots': name the folders of the tap's batch storage, "
+                "so that nothing else is removed"
+            )
+            raise ConfigError(msg)
+        return {
+            **{name: given[name] for name in plain if name in given},
+            "max_batch_age_seconds": float(given.get("max_batch_age_seconds", 60)),
+            "max_batch_bytes": int(given.get("max_batch_mb", 512) * (1 << 20)),
+            "replay_loads": given.get("replay") == "load",
+            "manifest_roots": Roots.parse(given.get("manifest_roots", ()), _storage_of(given).get("root")),
+        }
+
+    def schema_of(self, stream: str) -> str | None:
+        """The schema that a stream's table is in; None: the one of all streams."""
+        spec = of_stream(self.tables, stream)
+        return place_in(spec)[0] if spec else None
+
+    def alias_of(self, stream: str) -> str | None:
+        """The name that is set for a stream's table; None: it is made of the stream's own."""
+        spec = of_stream(self.tables, stream)
+        return place_in(spec)[1].replace("*", stream) if spec else None
+
+    def table_names(self, stream: str, rules: Rules) -> tuple[str, str]:
+        """The name of a stream's table, and the one that it has where that is another stream's."""
+        prefix, alias = self.table_prefix, self.alias_of(stream)
+        name = table_name(stream, rules, prefix=prefix, alias=alias)
+        return name, distinct_table_name(stream, rules, prefix=prefix, alias=alias)
+
+    @property
+    def other_schemas(self) -> frozenset[str]:
+        """The schemas that `tables` names."""
+        return frozenset(schema for spec in self.tables.values() if (schema := place_in(spec)[0]))
+
+
+AWS: dict[str, Any] = {
+    "type": ["object", "null"],
+    "description": "How S3 is accessed; by default as the AWS command line does.",
+    "properties": {
+        "profile": text("Profile in `~/.aws/config`."),
+        "region": text("Region; detected if not set."),
+        "endpoint_url": text("URL of another S3 than Amazon's."),
+        "access_key_id": secret("Access key; by default AWS's default chain finds credentials."),
+        "secret_access_key": secret("Secret of the access key."),
+        "session_token": secret("Session token of temporary credentials."),
+        "role_arn": text("Role to assume."),
+        "external_id": text("External id for the role."),
+        "role_session_name": text("Name of the role's session, which AWS logs; by default `singer-arrow`."),
+        "anonymous": {"type": ["boolean", "null"], "description": "Read public buckets without credentials."},
+        "requester_pays": {"type": ["boolean", "null"], "description": "Pay for requests to requester-pays buckets."},
+        "sse_customer_key": secret(
+            "Your own key (SSE-C) that objects are encrypted with, base64 of its 32 bytes. They are read with it; "
+            "other "
+            "objects are read as they are, and nothing is written with it."
+        ),
+    },
+}
+"""The setting `aws`; `AwsOptions.from_config` reads it."""
+
+STORAGE_PARAMS: dict[str, Any] = {
+    "type": ["object", "null"],
+    "description": "How batch files on S3 are read, in the words of s3fs: key, secret, token, profile, anon, "
+    "endpoint_url, client_kwargs. Without any, the environment says.",
+    "secret": True,
+    "writeOnly": True,
+}
+"""`batch_config.storage.params`, which the SDK reads and does not declare; `storage_options` reads it."""
+
+
+def storage_options(batch_config: Mapping[str, Any] | None) -> AwsOptions:
+    """How batch files on S3 are read, by what the SDK's `batch_config.storage.params` hands to s3fs.
+
+    Raises:
+        ConfigError: Half of a key pair is missing.
+    """
+    params = _storage_of({"batch_config": batch_config}).get("params") or {}
+    if bool(params.get("key")) != bool(params.get("secret")):
+        msg = "Settings 'key' and 'secret' of 'batch_config.storage.params' belong together; give both or neither"
+        raise ConfigError(msg)
+    client = params.get("client_kwargs") or {}
+    return AwsOptions.from_config(
+        {
+            "access_key_id": params.get("key"),
+            "secret_access_key": params.get("secret"),
+            "session_token": params.get("token"),
+            "profile": params.get("profile"),
+            "anonymous": params.get("anon"),
+            "endpoint_url": params.get("endpoint_url") or client.get("endpoint_url"),
+            "region": client.get("region_name"),
+        }
+    )
+
+
+def _storage_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The SDK's `batch_config.storage`."""
+    storage: Mapping[str, Any] | None = (given.get("batch_config") or {}).get("storage")
+    return storage or {}
+
+
+def given_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What is set: null and empty text stand for not set."""
+    return {name: value for name, value in config.items() if value not in (None, "")}
+
+
+def place_in(spec: str) -> tuple[str | None, str]:
+    """The schema, if it names one, and the table of an entry of `tables`.
+
+    Raises:
+        ConfigError: It is no name of a table.
+    """
+    schema, dot, table = spec.rpartition(".")
+    if not table or (dot and not schema) or "." in schema or "*" in schema:
+        msg = f"Setting 'tables' has {spec!r}; a table reads table, schema.table or schema.*"
+        raise ConfigError(msg)
+    return schema or None, table
+
+
+def of_stream(given: Any, stream: str) -> Any:
+    """The value that a setting has for a stream: a plain value is that of all streams.
+
+    Args:
+        given: A value, or an object from names of streams, or patterns of them such as `events_*`, to values.
+        stream: Name of the stream; its own entry comes before those of patterns.
+
+    Returns:
+        The value; None if there is none for this stream.
+    """
+    if not isinstance(given, Mapping):
+        return given
+    if stream in given:
+        return given[stream]
+    return next((value for pattern, value in given.items() if fnmatch.fnmatchcase(stream, pattern)), None)
+
+
+def each_value(given: Any) -> Iterator[Any]:
+    """All values that such a setting has for any stream."""
+    if isinstance(given, Mapping):
+        yield from given.values()
+    elif given:
+        yield given

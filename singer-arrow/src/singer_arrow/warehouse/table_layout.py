@@ -1,0 +1,69 @@
+"""Settings that say how new tables are laid out: which columns they name, and whether a table has them so."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from singer_arrow.errors import ConfigError
+from singer_arrow.warehouse.variant_columns import Placed, is_or_was
+
+
+class Filled(Placed, Protocol):
+    """A column that a property fills."""
+
+    @property
+    def source(self) -> str:
+        """The property."""
+
+
+ColumnT = TypeVar("ColumnT", bound=Filled)
+
+
+def layout_column(
+    setting: str, given: object, stream: str, columns: Sequence[ColumnT], wanted: str, *, logger: logging.Logger
+) -> ColumnT | None:
+    """The column that a setting names; None where it names one for all streams and this one lacks it, which is said.
+
+    Args:
+        setting: Its name.
+        given: Its value: for all streams, or an object from streams to such values.
+        stream: Name of the stream.
+        columns: Of its table.
+        wanted: The name in the setting: of a property, or of a column.
+        logger: Of the target.
+
+    Raises:
+        ConfigError: It names, for this stream, a column that there is not.
+    """
+    column = _named(columns, wanted)
+    if column is None:
+        if isinstance(given, Mapping):
+            msg = f"Setting {setting!r} names column {wanted!r}, which stream {stream!r} does not have"
+            raise ConfigError(msg)
+        logger.warning("Stream %r has no column %r, so %s does not apply to its table", stream, wanted, setting)
+    return column
+
+
+def is_laid_out_by(wanted: Sequence[str], has: Sequence[str | None], columns: Sequence[Filled]) -> bool:
+    """Whether a table is laid out by the columns that a setting names, or by those of which they are variants now.
+
+    Args:
+        wanted: The names in the setting, in order.
+        has: The columns that the table is laid out by.
+        columns: Those that the stream fills.
+    """
+    return len(wanted) == len(has) and all(_is(*pair, columns) for pair in zip(wanted, has, strict=True))
+
+
+def _is(wanted: str, has: str | None, columns: Sequence[Filled]) -> bool:
+    column = _named(columns, wanted)
+    return is_or_was(column, has) if column else has is not None and wanted.lower() == has.lower()
+
+
+def _named(columns: Sequence[ColumnT], wanted: str) -> ColumnT | None:
+    """A column by the name of its property, or by its own."""
+    return next((c for c in columns if c.source == wanted), None) or next(
+        (c for c in columns if c.name.lower() == wanted.lower()), None
+    )

@@ -1,0 +1,105 @@
+"""Variant columns: where the values of a property go that do not fit the type its column has. Pure.
+
+A property `price` whose column holds whole numbers and that brings text gets a second column `price__string`. Each
+value is in one of the two, and the other one is null in that row. A variant is known by its mark, not by its name,
+which a property of the stream may have too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
+from typing import Protocol
+
+from singer_arrow.errors import SchemaError
+from singer_arrow.naming import Rules, column_names, digest
+
+EVOLVE, FAIL = "evolve", "fail"
+CHOICES = (EVOLVE, FAIL)
+"""Values of the setting `on_drift` of targets."""
+MARK = "singer_variant: "
+
+
+class Placed(Protocol):
+    """A column that a property fills, or that a table has."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def variant_of(self) -> str | None:
+        """The column of which it is a variant."""
+
+
+def misfit(name: str, existing: object, column: object) -> SchemaError:
+    """The error of a column whose values do not fit the table's own, by its name and both types."""
+    msg = (
+        f"Column {name!r} is of type {existing} in the table, and {column} in the stream's SCHEMA; "
+        "rename or drop the table or the column, or set the column's type in the tap"
+    )
+    return SchemaError(msg)
+
+
+def mark(column: str) -> str:
+    """What the warehouse says of a variant, in its description or comment."""
+    return f"{MARK}{column}"
+
+
+def marked(text: str | None) -> str | None:
+    """The column of which one with that description is a variant; None if it is none. Further lines are the user's."""
+    first = (text or "").partition("\n")[0].rstrip()
+    return first.removeprefix(MARK) if first.startswith(MARK) else None
+
+
+def columns_named(properties: Sequence[str], existing: Iterable[Placed], rules: Rules) -> dict[str, str]:
+    """The column of each property, see `column_names`; variants, among those that a table has, are nobody's own."""
+    existing = tuple(existing)
+    own = [e.name for e in existing if e.variant_of is None]
+    return column_names(properties, rules, own, [e.name for e in existing if e.variant_of is not None])
+
+
+def variant_names(column: str, word: str, rules: Rules) -> Iterator[str]:
+    """The names that a column's variant may have, the same on every run, in the order in which they are tried; no end.
+
+    The first is `column__word`; the others, for when that is another property's or does not hold the values either, end
+    in some digits.
+
+    Args:
+        column: The column that values do not fit.
+        word: What they are, in words that all warehouses share: `integer`, `decimal`, `float`, `string`, `json`, ...
+        rules: The warehouse's.
+    """
+    name = f"{column}__{word}"
+    for number in count():
+        if number or len(name) > rules.column_length:
+            yield f"{name[: rules.column_length - 9]}_{digest(f'{name} {number}')}"
+        else:
+            yield name
+
+
+def may_be_variant(name: str, rules: Rules) -> bool:
+    """Whether `variant_names` may make such a name."""
+    return "__" in name or len(name) >= rules.column_length
+
+
+def siblings(columns: Iterable[Placed], existing: Iterable[Placed]) -> tuple[str, ...]:
+    """Columns of a table that no property fills, and that may hold an earlier value of one that does.
+
+    Args:
+        columns: Those that the stream fills.
+        existing: Those of the table.
+    """
+    columns = tuple(columns)
+    filled, bases = {c.name for c in columns}, {base(c).lower() for c in columns}
+    return tuple(e.name for e in existing if e.name not in filled and base(e).lower() in bases)
+
+
+def is_or_was(column: Placed, name: str | None) -> bool:
+    """Whether a column is the one of that name, whatever its case, or a variant of it."""
+    return name is not None and name.lower() in (column.name.lower(), base(column).lower())
+
+
+def base(column: Placed) -> str:
+    """The column that a property had first."""
+    return column.variant_of or column.name

@@ -1,0 +1,347 @@
+"""The settings of the tap, declared: their names, types, defaults and what they mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from singer_sdk import typing as th
+
+from singer_arrow.compression.codecs import CODECS
+from singer_arrow.formats import FORMATS
+from singer_arrow.warehouse.settings import AWS
+
+BATCH_COMPRESSIONS = {"parquet": ("zstd", "snappy", "gzip", "none"), "jsonl": ("gzip", "none")}
+"""What batch files may be compressed with; the first is the default."""
+
+
+def _text(name: str, description: str, **more: Any) -> th.Property[str]:
+    return th.Property(name, th.StringType, description=description, **more)
+
+
+_CSV = th.ObjectType(
+    _text(
+        "delimiter",
+        "What separates the values of a line; by default a tab in `.tsv` and `.tab`, `|` in `.psv`, otherwise "
+        "detected at the beginning of each file: a comma, a semicolon, a tab or `|`.",
+    ),
+    _text("quote", "Character that quotes a value. Empty: none.", default='"'),
+    _text("escape", "Character that escapes a quote inside a quoted value; by default quotes are doubled."),
+    _text(
+        "encoding",
+        "Encoding of the text, by its Python name. A byte order mark of UTF-16 or UTF-32 takes precedence, and "
+        "UTF-16 without a mark is recognised if the first two characters are ASCII.",
+        default="utf-8",
+    ),
+    th.Property(
+        "header",
+        th.CustomType({"type": ["boolean", "string"], "enum": [True, False, "auto"]}),
+        default=True,
+        description=(
+            "Whether the first line names the columns. `auto`: it does unless one of its values is a number, a date or "
+            "a boolean."
+        ),
+    ),
+    th.Property("skip_rows", th.IntegerType(minimum=0), default=0, description="Lines to skip before the header."),
+    th.Property(
+        "null_values",
+        th.ArrayType(th.StringType),
+        default=[""],
+        description="Texts that mean null when they are not quoted.",
+    ),
+    _text("comment", "Lines that begin with this are skipped."),
+)
+
+
+def _texts(name: str, description: str) -> th.Property[list[str]]:
+    return th.Property(name, th.ArrayType(th.StringType), description=description)
+
+
+_SPELLING = (
+    _texts(
+        "date_formats",
+        "How CSV and fixed-width files write dates, beside `YYYY-MM-DD`: a list such as `%d/%m/%Y`, of which the "
+        "first that fits a value counts. Without it, `31/12/2025` is text.",
+    ),
+    _texts("timestamp_formats", "How they write dates with a time, such as `%d/%m/%Y %H:%M:%S`."),
+    _text("decimal_point", "Character before the fraction of their numbers.", default="."),
+    _text("thousands_separator", "Character between groups of three digits of their numbers; by default none."),
+    _texts("true_values", "What they write for true, in any case, beside `true`. `1` is then a number only."),
+    _texts("false_values", "What they write for false, in any case, beside `false`."),
+    th.Property(
+        "type_tolerance",
+        th.NumberType(minimum=0, maximum=1),
+        default=0,
+        description=(
+            "Up to which share of the sampled values of a column may be of another type without changing the column's "
+            "type, for CSV and fixed-width files: with 0.01, one value in a hundred. `on_bad_row` then decides about "
+            "these values. By default one value makes the column text."
+        ),
+    ),
+)
+_STREAM = th.ObjectType(
+    _text("name", "Name of the stream, and of the table it becomes.", required=True),
+    th.Property(
+        "path",
+        th.CustomType({"type": ["string", "array"], "items": {"type": "string"}}),
+        required=True,
+        description=(
+            "Which objects: a URL with wildcards (`*`, `**`, `?`, `[abc]`, `{a,b}`), or a list of such URLs. "
+            "`s3://`, `gs://`, `az://`, or a local path. A path that ends with `/` means all objects below it. "
+            "`{date:%Y/%m/%d}` stands for the dates from `start_date` to `end_date`. `{country:*}` is a wildcard "
+            "with a name: what it matches becomes a column `country`."
+        ),
+    ),
+    _text(
+        "format",
+        "Format of the objects; `auto`: from each object's name.",
+        allowed_values=["auto", *FORMATS],
+        default="auto",
+    ),
+    _text(
+        "compression",
+        "Compression of the objects; `auto`: from their first bytes and names.",
+        allowed_values=["auto", *CODECS],
+        default="auto",
+    ),
+    th.Property("key_properties", th.ArrayType(th.StringType), description="Columns that together identify a row."),
+    th.Property(
+        "schema",
+        th.ObjectType(additional_properties=th.StringType),
+        description=(
+            "Types of columns, overriding the inferred ones: string, integer, number, boolean, date, time, "
+            "timestamp, decimal(p,s), binary, json, or an Arrow type such as int32, uint64, float32; "
+            "timestamp[ns] and time[ns] keep nanoseconds."
+        ),
+    ),
+    th.Property("columns", th.ArrayType(th.StringType), description="Read these columns only."),
+    th.Property(
+        "csv",
+        _CSV,
+        description=(
+            "How CSV files are written. Options that make sense for lines, fixed-width files and workbooks apply to "
+            "them too."
+        ),
+    ),
+    *_SPELLING,
+    th.Property(
+        "fixed_width",
+        th.ArrayType(
+            th.ObjectType(
+                _text("name", "Name of the column.", required=True),
+                th.Property(
+                    "start",
+                    th.IntegerType(minimum=1),
+                    required=True,
+                    description="Its first character, counted from 1.",
+                ),
+                th.Property("width", th.IntegerType(minimum=1), required=True, description="Its number of characters."),
+            )
+        ),
+        description="Positions of the columns on each line of fixed-width files, in characters.",
+    ),
+    th.Property(
+        "excel",
+        th.ObjectType(
+            th.Property(
+                "sheet",
+                th.CustomType({"type": ["string", "integer"], "minimum": 1}),
+                description="Which sheet: its name, or its number from 1; by default the first.",
+            )
+        ),
+        description="How workbooks are read.",
+    ),
+    _text(
+        "on_bad_row",
+        "What to do with a row that cannot be read, or with a value that does not fit its column: `fail` ends the "
+        "run and names file, line and column; `skip` leaves the row out and counts it; `rescue` keeps it, with what "
+        "does not fit in the column `_sdc_rescued`.",
+        allowed_values=["fail", "skip", "rescue"],
+        default="fail",
+    ),
+    _text(
+        "on_drift",
+        "What to do if a file has columns that the schema lacks, or other types: `evolve` sends a wider SCHEMA "
+        "before its rows; `fail` ends the run and names file, column and both types; `rescue` puts what does not fit "
+        "into the column `_sdc_rescued`.",
+        allowed_values=["evolve", "fail", "rescue"],
+        default="evolve",
+    ),
+    _text(
+        "archived",
+        "What to do with archived objects (GLACIER, DEEP_ARCHIVE) that were not restored: `fail` ends the run, "
+        "`skip` leaves them out for good.",
+        allowed_values=["fail", "skip"],
+        default="fail",
+    ),
+    th.Property(
+        "partition_columns",
+        th.BooleanType,
+        default=False,
+        description=(
+            "Add a column for each folder such as `year=2024` in the keys: an integer, a date or text, unless "
+            "`schema` sets another type."
+        ),
+    ),
+)
+
+_BATCH = th.ObjectType(
+    th.Property(
+        "encoding",
+        th.ObjectType(
+            _text("format", "Format of batch files.", allowed_values=[*BATCH_COMPRESSIONS], required=True),
+            _text(
+                "compression",
+                "Compression of batch files: `zstd` (default), `snappy`, `gzip` or `none` for parquet, `gzip` "
+                "(default) or `none` for jsonl.",
+                allowed_values=["zstd", "snappy", "gzip", "none"],
+            ),
+        ),
+        required=True,
+        description="Format of batch files.",
+    ),
+    th.Property(
+        "storage",
+        th.ObjectType(
+            _text(
+                "root", "URL below which batch files are written: `s3://`, `gs://`, `az://`, `file://`.", required=True
+            ),
+            _text("prefix", "Prefix of the names of batch files."),
+        ),
+        required=True,
+        description="Where batch files are written.",
+    ),
+    th.Property(
+        "target_file_mb",
+        th.NumberType(exclusive_minimum=0),
+        description="Roughly how many megabytes a batch file holds; see the operations guide for how they are counted.",
+        default=128,
+    ),
+)
+
+CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
+    th.Property("streams", th.ArrayType(_STREAM), required=True, description="The streams, each with its own objects."),
+    th.Property(
+        "start_date", th.DateTimeType, description="Only objects changed at this time or later. Without a zone: UTC."
+    ),
+    th.Property("end_date", th.DateTimeType, description="Only objects changed before this time."),
+    th.Property(
+        "replication",
+        th.ObjectType(
+            _text(
+                "method",
+                "How new objects are found. `polling`: by listing. `sqs`: from the events that S3 sends to a queue. "
+                "`inventory`: from the lists that S3 Inventory writes.",
+                allowed_values=["polling", "sqs", "inventory"],
+                default="polling",
+            ),
+            th.Property(
+                "overlap_minutes",
+                th.NumberType(minimum=0),
+                description=(
+                    "For polling and inventory: how many minutes after its time of last change an object may appear "
+                    "in listings and still be read; by default 10, for inventory 2880. Requires a plan root: "
+                    "`plan_root`."
+                ),
+            ),
+            th.Property(
+                "keys_ascend",
+                th.BooleanType,
+                default=False,
+                description=(
+                    "For polling: a promise that keys of later objects sort after those of earlier ones, as with "
+                    "dates in them, and that none is overwritten. A listing then begins where the last run ended."
+                ),
+            ),
+            _text(
+                "manifest_url",
+                "For inventory: URL of a `manifest.json` of S3 Inventory, or of the folder of an inventory "
+                "configuration, ending with `/`: then the newest one below it is used.",
+            ),
+            _text("queue_url", "For sqs: URL of the queue."),
+            th.Property(
+                "visibility_timeout",
+                th.IntegerType(minimum=3, maximum=43200),
+                default=300,
+                description=(
+                    "For sqs: seconds after which a message comes again if this process has died; while it runs, it "
+                    "keeps the messages it works on invisible."
+                ),
+            ),
+            th.Property(
+                "max_wait_seconds",
+                th.NumberType(minimum=0),
+                default=20,
+                description="For sqs: the run ends when the queue has been empty for this many seconds.",
+            ),
+            _text(
+                "unmatched_events",
+                "For sqs: what to do with messages that name no object of a stream: `keep` leaves them in the queue "
+                "for others; `delete` deletes them, for a queue that nobody else reads.",
+                allowed_values=["keep", "delete"],
+                default="keep",
+            ),
+        ),
+        description="How the tap finds new objects.",
+    ),
+    th.Property(
+        "batch_config",
+        _BATCH,
+        description="Send BATCH messages: format and place of the batch files. Without it, RECORD messages are sent.",
+    ),
+    _text(
+        "plan_root", "URL below which the plans of unfinished runs are kept; by default the root of the batch storage."
+    ),
+    th.Property(
+        "passthrough",
+        th.BooleanType,
+        default=False,
+        description=(
+            "Put objects that already are batch files into manifests as they are, without reading their rows: "
+            "Parquet with the columns and types of SCHEMA, or gzip JSON Lines. The target must be able to read them "
+            "where they are. Other objects are converted, and the log says why; metadata_columns must be false."
+        ),
+    ),
+    th.Property(
+        "metadata_columns",
+        th.BooleanType,
+        default=True,
+        description=(
+            "Add `_sdc_source_bucket`, `_sdc_source_file`, `_sdc_source_lineno`, `_sdc_source_modified_at` and "
+            "`_sdc_source_etag` to each row."
+        ),
+    ),
+    th.Property("aws", th.CustomType(AWS), description=AWS["description"]),
+    th.Property(
+        "max_workers",
+        th.IntegerType(minimum=1),
+        description="Objects converted at the same time. Default: the number of cores, at least 2.",
+    ),
+    th.Property(
+        "memory_limit_mb",
+        th.IntegerType(minimum=64),
+        default=512,
+        description=(
+            "Megabytes of data in memory, for all objects that are being converted: fetched, decoded, or gathered "
+            "for a row group. The process takes up to 250 more."
+        ),
+    ),
+    th.Property(
+        "emit_activate_version_messages",
+        th.BooleanType,
+        default=False,
+        description="Send ACTIVATE_VERSION for streams that the catalog replicates as FULL_TABLE.",
+    ),
+    _text("executor", "Where objects are converted. Only `threads` is available so far.", default="threads"),
+    th.Property(
+        "schema_sample_files",
+        th.IntegerType(minimum=1),
+        default=5,
+        description="From how many objects of a stream, newest and oldest, its schema is inferred.",
+    ),
+    th.Property(
+        "schema_sample_mb",
+        th.NumberType(exclusive_minimum=0),
+        default=1,
+        description="How many megabytes of each of them are sampled, for formats without a schema of their own.",
+    ),
+).to_dict()

@@ -1,0 +1,136 @@
+"""Lists the objects of a stream, several places at once.
+
+A service answers with a thousand keys at a time, one answer after the other. So each path is a place of its own, and so
+is each folder of one in which many objects were met: a bucket of millions is listed in parallel without being told how.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from itertools import islice
+
+from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.storage import Storage, lists_in_order
+from singer_arrow.storage.urls import Url
+from tap_s3_files.listing.listing import Listing
+from tap_s3_files.listing.path_match import Part, parts, wanted
+
+logger = logging.getLogger("tap-s3-files")
+AT_ONCE = 16
+"""Places that are listed at once."""
+MANY = 5_000
+"""Objects after which the folders of a place are listed apart."""
+FOLDERS = 64
+"""Folders that are looked for then; what comes after them is one more place."""
+LINE_SECONDS = 30.0
+"""Between lines that say how many objects were met."""
+_BLOCK = 1_000
+_LAST = "\U0010ffff"
+"""Comes after every other character of a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    part: int
+    prefix: Url
+    after: str = ""
+
+
+def list_objects(
+    storage: Storage, paths: Iterable[Url], *, own: Iterable[Url] = (), begin: Url | None = None
+) -> Listing:
+    """The objects that any of the paths names; see `find`.
+
+    Args:
+        storage: Where they are.
+        paths: Of one stream.
+        own: Roots below which this tap writes.
+        begin: Keys ascend with time, and objects up to this one are known: of the path that it belongs to only later
+            keys are asked for.
+
+    Raises:
+        NotFoundError: A bucket does not exist.
+    """
+    return _Lister(storage, parts(storage, paths), list(own), begin).run()
+
+
+class _Lister:
+    def __init__(self, storage: Storage, all_parts: Sequence[Part], own: Sequence[Url], begin: Url | None) -> None:
+        self._storage, self._parts, self._own, self._begin = storage, all_parts, own, begin
+        self._earlier = [[p for p in all_parts[:n] if p.meets(part)] for n, part in enumerate(all_parts)]
+        self._listing = Listing()
+        self._waiting: list[Future[None]] = []
+        self._failed = threading.Event()
+
+    def run(self) -> Listing:
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="list") as pool:
+            try:
+                for number, part in enumerate(self._parts):
+                    if part.exact:
+                        self._take(number, [part.exact])
+                    else:
+                        self._submit(pool, _Place(number, part.prefix, self._start_of(part)))
+                self._wait()
+            except BaseException:
+                self._failed.set()
+                raise
+        return self._listing
+
+    def _wait(self) -> None:
+        """Wait for all places, and say from time to time how far it is."""
+        told = time.monotonic()
+        while self._waiting:  # each adds those that it finds before it ends
+            place = self._waiting.pop()
+            while not wait([place], max(0.0, told + LINE_SECONDS - time.monotonic())).done:
+                logger.info("Listing %s: %s objects so far", self._parts[0].prefix, f"{len(self._listing):,}")
+                told = time.monotonic()
+            place.result()
+
+    def _start_of(self, part: Part) -> str:
+        known = self._begin
+        return known.key if known and part.holds(known) and lists_in_order(known) else ""
+
+    def _submit(self, pool: ThreadPoolExecutor, place: _Place) -> None:
+        self._waiting.append(pool.submit(self._list, pool, place))
+
+    def _list(self, pool: ThreadPoolExecutor, place: _Place) -> None:
+        listed = self._storage.list(place.prefix, after=place.after)
+        left = MANY
+        while block := list(islice(listed, _BLOCK)):
+            if self._failed.is_set():
+                return
+            self._take(place.part, block)
+            left -= len(block)
+            if left <= 0 and lists_in_order(place.prefix):
+                if places := self._folders(place, block[-1].url.key):
+                    for one in places:
+                        self._submit(pool, one)
+                    return
+                left = MANY
+
+    def _take(self, number: int, block: Sequence[ObjectInfo]) -> None:
+        part, earlier = self._parts[number], self._earlier[number]
+        self._listing.add(info for info in block if wanted(info.url, part, earlier, self._own))
+
+    def _folders(self, place: _Place, key: str) -> list[_Place]:
+        """The rest of a place after a key, by folders; none if the key lies in no folder of it."""
+        top = place.prefix.key.rpartition("/")[0]
+        base = f"{top}/" if top else ""
+        found: list[_Place] = []
+        while len(found) < FOLDERS and "/" in key[len(base) :]:
+            folder = base + key[len(base) :].partition("/")[0] + "/"
+            found.append(_Place(place.part, _at(place.prefix, folder), "" if found else key))
+            following = next(self._storage.list(place.prefix, after=folder + _LAST), None)
+            if following is None:
+                return found
+            key = following.url.key
+        return [*found, _Place(place.part, place.prefix, found[-1].prefix.key + _LAST)] if found else []
+
+
+def _at(place: Url, key: str) -> Url:
+    return Url(place.scheme, place.bucket, key)

@@ -1,0 +1,124 @@
+"""Where a large object was cut into batch files: a part of the plan log, written before a batch file is sent.
+
+<plan_root>/_plans/<stream>.cuts/<object>-<first row>.json
+
+A later run cuts the object at the same places, whatever its settings, so that its batches keep their ids.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from singer_arrow.batch.writer import Part
+from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError, SupersededError
+from singer_arrow.formats import ResumePoint
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
+from tap_s3_files.plan.model import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A durable batch file of an object.
+
+    Attributes:
+        url: The file.
+        first_row: Its first row, from 0, as it was when the file was first written.
+        rows: How many it has.
+        bytes: Its size.
+        after: Where the object's reading continues; None: it is the object's last file.
+    """
+
+    url: str
+    first_row: int
+    rows: int
+    bytes: int
+    after: Position | None
+
+    def as_part(self) -> Part:
+        """Return the file as it was when it was written."""
+        return Part(Url.parse(self.url), self.first_row, self.rows, self.bytes, self.after is None, self.after)
+
+    @classmethod
+    def from_json(cls, value: Any) -> Cut:
+        """Decode a cut.
+
+        Raises:
+            KeyError, TypeError, ValueError: It is something else.
+        """
+        after = value["after"]
+        if after is not None:
+            after = Position(after["object"], after["rows"], ResumePoint(**after["place"]) if after["place"] else None)
+        return cls(value["url"], value["first_row"], value["rows"], value["bytes"], after)
+
+
+class Cuts:
+    """The cuts of one object.
+
+    Args:
+        storage: Where they are kept.
+        folder: Of the stream's cuts.
+        name: Identifies the object in its version.
+        legacy: Cuts that an earlier version of the tap made.
+        is_new: No earlier run has begun the object: there is nothing to look for.
+    """
+
+    def __init__(
+        self, storage: Storage, folder: Url, name: str, *, legacy: list[Cut] | None = None, is_new: bool = False
+    ) -> None:
+        self._storage, self._folder, self._name, self._is_new = storage, folder, name, is_new
+        self._known: list[Cut] | None = [] if is_new else None
+        self._legacy = legacy or []
+        self.lock = threading.Lock()
+        """For one reading of the object at a time."""
+
+    def known(self) -> list[Cut]:
+        """Return the cuts, in order, without a gap.
+
+        Raises:
+            DataError: One is damaged.
+        """
+        if self._known is None:
+            self._known = [*self._legacy, *self._read(self._legacy[-1].after if self._legacy else Position())]
+        return self._known
+
+    def add(self, cut: Cut) -> None:
+        """Make a cut durable.
+
+        Raises:
+            SupersededError: Another run has cut the object elsewhere meanwhile.
+        """
+        url = self._url(cut.first_row)
+        if not self._storage.put(url, json.dumps(asdict(cut)).encode(), if_absent=True):
+            theirs = self._get(cut.first_row)
+            if theirs is None or theirs.after != cut.after:
+                msg = f"{url} was written by another run of the stream at the same time; run again to follow it"
+                raise SupersededError(msg)
+        self.known().append(cut)
+
+    def placed(self, position: Position) -> Position:
+        """Return the position with the place where a reading can begin there, if that is known."""
+        return next((c.after for c in self.known() if c.after and c.after.rows == position.rows), position)
+
+    def _read(self, after: Position | None) -> Iterator[Cut]:
+        while after is not None and (cut := self._get(after.rows)) is not None:
+            yield cut
+            after = cut.after
+
+    def _get(self, first_row: int) -> Cut | None:
+        url = self._url(first_row)
+        try:
+            return Cut.from_json(json.loads(bytes(self._storage.get(url).data)))
+        except (NotFoundError, EmptyObjectError):
+            return None
+        except (AttributeError, KeyError, TypeError, ValueError):
+            msg = "it does not describe where an object was cut into batch files"
+            hint = "Restore it, or use the version of the tap that wrote it"
+            raise DataError(msg, url=url, hint=hint) from None
+
+    def _url(self, first_row: int) -> Url:
+        return self._folder.join(f"{self._name}-{first_row}.json")

@@ -1,0 +1,218 @@
+"""Objects -> segments of tasks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from singer_arrow.formats import ResumePoint
+from singer_arrow.storage.object_info import ObjectInfo
+from tap_s3_files.plan.bookmark import Bookmark, Watermark, latest
+
+SMALL_OBJECT = 8 << 20  # bytes: a larger object is a task of its own
+BUNDLE_BYTES = 32 << 20
+BUNDLE_OBJECTS = 200
+SEGMENT_BYTES = 4 << 30
+SEGMENT_OBJECTS = 2000
+
+Version = tuple[str, str]
+"""One version of an object: its URL, and its ETag or what replaces it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Objects that are read by one worker, in this order.
+
+    `columns` are those that an earlier version of the tap made part of the batch ids, by the row from which on.
+    """
+
+    objects: tuple[ObjectInfo, ...]
+    columns: tuple[tuple[int, Any], ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all objects."""
+        return sum(o.size for o in self.objects)
+
+    @property
+    def is_divisible(self) -> bool:
+        """Whether its rows may become several batch files: a bundle is one file, as its objects may go.
+
+        An earlier version of the tap divided small objects too, of which a little may become much.
+        """
+        return len(self.objects) == 1 and (self.bytes > SMALL_OBJECT or bool(self.columns))
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Tasks that are written to the plan log before the first of them is sent.
+
+    Attributes:
+        number: Its place in the log.
+        stream: The stream's name.
+        target_bytes: Wanted size of its batch files.
+        before: The stream's watermark before it.
+        after: The stream's watermark after it, never before `before`.
+        tasks: In the order in which they are sent.
+        from_queue: Its objects came from a queue: only the log knows of them.
+        settings: Identifies the settings of rows at the time; see `config.rows_identity`.
+    """
+
+    number: int
+    stream: str
+    target_bytes: int
+    before: Watermark | None
+    after: Watermark | None
+    tasks: tuple[Task, ...]
+    from_queue: bool = False
+    settings: str = ""
+
+    @property
+    def objects(self) -> Iterator[ObjectInfo]:
+        """All objects, in order."""
+        return (o for t in self.tasks for o in t.objects)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Between two rows of a task: after `rows` rows of its object number `object`.
+
+    `place` is where a reading of the object can begin there; without one it is read from its start, and the rows are
+    left out.
+    """
+
+    object: int = 0
+    rows: int = 0
+    place: ResumePoint | None = field(default_factory=ResumePoint)
+
+
+@dataclass(frozen=True, slots=True)
+class Todo:
+    """A task that is still to be sent, from a position on, with its segment and its number in it.
+
+    A task without objects sends nothing; `passes` says whether STATE may pass it.
+    """
+
+    segment: Segment
+    number: int
+    task: Task
+    start: Position = field(default_factory=Position)
+    passes: bool = True
+
+
+def position(info: ObjectInfo) -> Watermark:
+    """Return an object's place in the order of objects."""
+    return Watermark(info.modified, str(info.url))
+
+
+def version_of(info: ObjectInfo) -> Version:
+    """Identify one version of an object."""
+    return str(info.url), info.etag or f"{info.size}@{info.modified.isoformat()}"
+
+
+def in_window(info: ObjectInfo, start: datetime | None, end: datetime | None) -> bool:
+    """Whether an object was last changed in [start, end)."""
+    return (start is None or info.modified >= start) and (end is None or info.modified < end)
+
+
+def in_order(objects: Iterable[ObjectInfo]) -> list[ObjectInfo]:
+    """Sort objects as they are read: by time of last change, then by URL."""
+    return sorted(objects, key=position)
+
+
+def make_tasks(objects: Iterable[ObjectInfo], *, target_bytes: int = BUNDLE_BYTES) -> Iterator[Task]:
+    """Bundle small objects that follow each other, so that thousands of them become a few batch files.
+
+    Args:
+        objects: In order.
+        target_bytes: Wanted size of a batch file; a bundle becomes one.
+    """
+    bundle: list[ObjectInfo] = []
+    size, limit = 0, min(BUNDLE_BYTES, target_bytes)
+    for info in objects:
+        alone = info.size > SMALL_OBJECT
+        if bundle and (alone or size + info.size > limit or len(bundle) == BUNDLE_OBJECTS):
+            yield Task(tuple(bundle))
+            bundle, size = [], 0
+        if alone:
+            yield Task((info,))
+        else:
+            bundle.append(info)
+            size += info.size
+    if bundle:
+        yield Task(tuple(bundle))
+
+
+def make_segments(tasks: Iterable[Task]) -> Iterator[tuple[Task, ...]]:
+    """Group tasks into the portions that are written to the log at once."""
+    group: list[Task] = []
+    count = size = 0
+    for task in tasks:
+        if group and (count + len(task.objects) > SEGMENT_OBJECTS or size + task.bytes > SEGMENT_BYTES):
+            yield tuple(group)
+            group, count, size = [], 0, 0
+        group.append(task)
+        count += len(task.objects)
+        size += task.bytes
+    if group:
+        yield tuple(group)
+
+
+def watermark_after(before: Watermark | None, tasks: Iterable[Task], listed: datetime | None) -> Watermark | None:
+    """Return the watermark after some tasks.
+
+    It never passes the time at which the listing began: what appeared during the listing may be missing in it.
+    """
+    last = max((position(o) for t in tasks for o in t.objects), default=None)
+    if last is not None and listed is not None and last.last_modified > listed:
+        last = Watermark(listed, "")
+    return latest(before, last)
+
+
+def after_task(bookmark: Bookmark, todo: Todo, *, durable: bool) -> Bookmark:
+    """Return the bookmark after a task of a segment was sent.
+
+    A segment that is in no log cannot be found again by its number, so the watermark itself moves with each of its
+    tasks; they must then be sent in order.
+    """
+    segment = todo.segment
+    if not durable:
+        return Bookmark(watermark_after(bookmark.watermark, [segment.tasks[todo.number]], None), bookmark.segment)
+    bookmark = _within(bookmark, segment).sent(todo.number)
+    return bookmark.segment_sent(segment.after) if bookmark.done == len(segment.tasks) else bookmark
+
+
+def after_rows(bookmark: Bookmark, todo: Todo, rows: int) -> Bookmark:
+    """Return the bookmark after the first rows of a task of a segment in the log were sent."""
+    bookmark = _within(bookmark, todo.segment)
+    return replace(bookmark, rows=rows) if bookmark.done == todo.number else bookmark
+
+
+def _within(bookmark: Bookmark, segment: Segment) -> Bookmark:
+    if bookmark.segment == segment.number:
+        return bookmark
+    return Bookmark(latest(bookmark.watermark, segment.before), segment.number)
+
+
+def unsent(
+    bookmark: Bookmark, segments: Iterable[Segment], wanted: Callable[[Segment, Task], bool | None] = lambda *_: True
+) -> Iterator[Todo]:
+    """Yield the tasks that are still to be sent.
+
+    Args:
+        bookmark: Where the stream is.
+        segments: From the bookmark's on.
+        wanted: Whether a task is to be sent; None: not in this run, but STATE must not pass it.
+    """
+    for segment in segments:
+        for number, task in enumerate(segment.tasks):
+            at = Position()
+            if segment.number == bookmark.segment:
+                if bookmark.is_sent(number):
+                    continue
+                if bookmark.rows and number == bookmark.done and len(task.objects) == 1:
+                    at = Position(0, bookmark.rows, None)
+            answer = wanted(segment, task)
+            yield Todo(segment, number, task if answer else Task(()), at, passes=answer is not None)

@@ -1,0 +1,284 @@
+"""What one stream reads in one run: the segments of its plan log that its STATE has not passed, then new ones."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from singer_arrow.errors import NotFoundError, ObjectChangedError
+from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
+from tap_s3_files.listing.path_match import Claim
+from tap_s3_files.plan.bookmark import Bookmark, Watermark, latest
+from tap_s3_files.plan.known_versions import KnownVersions
+from tap_s3_files.plan.log import PlanLog
+from tap_s3_files.plan.model import (
+    Segment,
+    Task,
+    Version,
+    in_order,
+    in_window,
+    make_segments,
+    make_tasks,
+    position,
+    version_of,
+    watermark_after,
+)
+
+logger = logging.getLogger("tap-s3-files")
+MOST_TRIES = 3
+"""How often new versions of an object are planned in one run."""
+
+
+class StreamPlan:
+    """The plan of a stream.
+
+    Args:
+        log: Where it is kept; None: nowhere.
+        state: Where earlier runs left the stream; None: at its beginning.
+        claim: Which objects are the stream's.
+        target_bytes: Wanted size of the batch files of new segments.
+        settings: Identifies the settings of rows.
+        overlap: How late an object may appear. Older objects are not looked up in the log.
+        from_queue: New objects come from a queue.
+    """
+
+    def __init__(
+        self,
+        log: PlanLog | None,
+        state: Bookmark | None,
+        claim: Claim,
+        target_bytes: int,
+        *,
+        settings: str = "",
+        overlap: timedelta = timedelta(0),
+        from_queue: bool = False,
+    ) -> None:
+        self.claim, self.log, self._overlap = claim, log, overlap
+        self._target_bytes, self._settings, self._from_queue = target_bytes, settings, from_queue
+        self._is_rerun = state is None
+        if log is not None and log.legacy is not None and self._is_rerun:
+            logger.warning(
+                "Stream %r: an earlier version of the tap has removed plans. Without STATE all objects are sent again, "
+                "those of removed plans under new ids: empty the table first",
+                claim.stream,
+            )
+        self.bookmark = _start(log, state, claim.stream)
+        self._end = log.next_number if log is not None else 0
+        self._next = max(self.bookmark.segment, self._end)
+        self._before: Watermark | None = self.bookmark.watermark
+        if log is not None and self._end > self.bookmark.segment:
+            self._before = latest(self._before, log.read(self._end - 1).after)
+        since = None if from_queue else self.since
+        self._known = KnownVersions(log, since, is_rerun=state is None) if log is not None else None
+        self._floor = None if from_queue else self.bookmark.watermark
+        if self._floor is not None and self._known is not None:
+            self._floor = self._known.floor(self._floor)
+        self._waiting = deque[int]()
+        self._unlogged: dict[int, Segment] = {}
+        self._tries: dict[str, int] = {}
+        self._unread: set[Version] = set()
+        self._queued: set[Version] = set()
+        self._has_warned = False
+        self._listed: datetime | None = None
+
+    @property
+    def since(self) -> datetime | None:
+        """The time from which on objects may be new; None: any may be."""
+        at = self.bookmark.watermark
+        return at.last_modified - self._overlap if at is not None else None
+
+    @cached_property
+    def _recent(self) -> dict[str, tuple[datetime, Version]]:
+        """The latest versions of the objects in the log, as far back as objects may appear late, and of queued ones."""
+        if self._known is None or self._known.newest is None:
+            return {}
+        return self._known.latest(self.since or self._known.newest - self._overlap)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether an earlier run has planned something."""
+        return self._end > (self.log.first_number if self.log is not None else 0)
+
+    def followed(self) -> Iterator[Segment]:
+        """Yield the segments that earlier runs planned and the STATE has not passed."""
+        if self.log is None:
+            return
+        for segment in self.log.segments(self.bookmark.segment, self._end):
+            if self._is_rerun and segment.settings not in ("", self._settings) and not self._has_warned:
+                self._has_warned = True
+                logger.warning(
+                    "Stream %r: settings that decide about rows have changed since its objects were first read. What "
+                    "the target has loaded stays as it is; to load it anew with these settings, empty the table, or "
+                    "set replay: load in the target",
+                    self.claim.stream,
+                )
+            yield segment
+
+    def wanted(self, segment: Segment, task: Task) -> bool | None:
+        """Whether a task that an earlier run planned is sent; None: a later run sends it."""
+        if segment.from_queue:
+            return True
+        start, end = self.claim.window
+        ours = [o for o in task.objects if self.claim.holds(o.url)]
+        inside = [o for o in ours if in_window(o, start, end)]
+        if inside and len(inside) < len(task.objects):
+            text = "An earlier run planned %d objects outside start_date, end_date or path with others; they are read"
+            logger.warning(text, len(task.objects) - len(inside))
+        if not inside and end is not None and any(o.modified >= end for o in ours):
+            return None
+        return bool(inside)
+
+    def knows(self, info: ObjectInfo) -> bool:
+        """Whether a version of an object was in the log or queued, or was read before there was a log.
+
+        An object that is written again without a change, under the same ETag, is known. It is new if it was another one
+        in between.
+        """
+        if self._floor is not None and position(info) <= self._floor:
+            return True
+        found = self._recent.get(str(info.url))
+        if found is not None and (found[1] == version_of(info) or info.modified > found[0]):
+            return found[1] == version_of(info)
+        return self._known is not None and info in self._known
+
+    def was_read(self, info: ObjectInfo) -> bool:
+        """Whether another version of an object was planned lately."""
+        return str(info.url) in self._recent
+
+    @property
+    def last_key(self) -> Url | None:
+        """The key behind which new objects are, if keys ascend with time; None if all may be new."""
+        at = self.bookmark.watermark
+        if at is None or self._known is None or self.since is None:
+            return None
+        return Url.parse(at.key) if at.key and not self._overlap else self._known.last_key(self.since)
+
+    def plan(self, objects: Iterable[ObjectInfo], *, listed: datetime | None = None) -> Iterator[Segment]:
+        """Yield new segments for objects in order, each once it is in the log.
+
+        Args:
+            objects: In order.
+            listed: When their listing began, if they were listed. Those that were queued meanwhile are left out.
+
+        Raises:
+            SupersededError: Another run has planned meanwhile.
+        """
+        self._listed = listed or self._listed
+        for found in make_segments(make_tasks(objects, target_bytes=self._target_bytes)):
+            tasks = self._without_queued(found) if listed is not None else found
+            if not tasks:
+                continue
+            after = watermark_after(self._before, tasks, self._listed if self.log is not None else None)
+            segment = Segment(
+                number=self._next,
+                stream=self.claim.stream,
+                target_bytes=self._target_bytes,
+                before=self._before,
+                after=after,
+                tasks=tasks,
+                from_queue=self._from_queue,
+                settings=self._settings,
+            )
+            if self.log is not None:
+                self.log.append(segment)
+            self._next, self._before = segment.number + 1, after
+            yield segment
+
+    def _without_queued(self, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
+        """Leave out objects whose versions were queued after they were listed."""
+        if not self._queued:
+            return tasks
+        rest = (Task(tuple(o for o in t.objects if version_of(o) not in self._queued)) for t in tasks)
+        return tuple(t for t in rest if t.objects)
+
+    def queue(self, objects: Iterable[ObjectInfo]) -> None:
+        """Make durable that objects are to be read; `waiting` gives their segments."""
+        for segment in self.plan(in_order(objects)):
+            self._waiting.append(segment.number)
+            self._recent.update((str(o.url), (o.modified, version_of(o))) for o in segment.objects)
+            if self.log is None:
+                self._unlogged[segment.number] = segment
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether `waiting` has something to give."""
+        return bool(self._waiting)
+
+    def waiting(self, before: int | None = None) -> Iterator[Segment]:
+        """Yield the segments that were queued, each once, in the order of the log, as STATE passes them in that order.
+
+        Args:
+            before: Only those of lower numbers.
+        """
+        while self._waiting and (before is None or self._waiting[0] < before):
+            number = self._waiting.popleft()
+            yield self.log.read(number) if self.log is not None else self._unlogged.pop(number)
+
+    def replan(self, storage: Storage, changed: Sequence[ObjectInfo]) -> None:
+        """Queue the new versions of objects that could not be read in the version that was planned.
+
+        The log may hold such a version already, from a queue, or because it was there before. Without a log, versions
+        that are newer than all that was planned are left to a later run: STATE must not pass what was not listed.
+
+        Raises:
+            ObjectChangedError: One changes again and again.
+        """
+        self._unread.update(map(version_of, changed))
+        found = in_order(
+            o
+            for o in heads(storage, changed)
+            if in_window(o, *self.claim.window) and (version_of(o) in self._unread or not self.knows(o))
+        )
+        if found and self.log is not None:  # this run may have listed them already
+            own = {version_of(o) for s in self.log.segments(self._end, self._next) for o in s.objects}
+            found = [o for o in found if version_of(o) in self._unread or version_of(o) not in own]
+        due: list[ObjectInfo] = []
+        for info in found:
+            url = str(info.url)
+            self._tries[url] = self._tries.get(url, 0) + 1
+            if self._tries[url] > MOST_TRIES:
+                msg = f"{url} was replaced again and again while it was read; STATE does not pass it: run again"
+                raise ObjectChangedError(msg)
+            is_late = self.log is None and self._before is not None and position(info) > self._before
+            when = "; a later run reads its new version" if is_late else ", which reads its new version now"
+            logger.warning("%s has changed during this run%s", url, when)
+            due += [] if is_late else [info]
+        self._queued.update(map(version_of, due))
+        self.queue(due)
+
+
+def heads(storage: Storage, objects: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:
+    """Yield the objects as they are now, each once; without those that are gone."""
+    for url in dict.fromkeys(o.url for o in objects):
+        with suppress(NotFoundError):
+            yield storage.head(url)
+
+
+def _start(log: PlanLog | None, state: Bookmark | None, stream: str) -> Bookmark:
+    """Return where a run begins: at its STATE, as far as the log still holds what that needs."""
+    if log is None:
+        at = state or Bookmark()
+        return Bookmark(at.watermark, at.segment + at.is_begun)
+    if state is None:
+        return Bookmark(segment=log.first_number)
+    at = state
+    if state.segment >= log.next_number:
+        at = Bookmark(state.watermark, state.segment + state.is_begun) if state.is_begun else state
+    elif state.segment < log.first_number:
+        at = Bookmark(state.watermark, log.first_number)
+    if at.segment != state.segment:
+        logger.warning(
+            "Stream %r: segments %d to %d of its plan log, which its STATE has not passed, are gone; their objects are "
+            "read again, but not those that only a queue named (for these run with replication.method polling and a "
+            "start_date)",
+            stream,
+            state.segment,
+            at.segment - 1,
+        )
+    return at

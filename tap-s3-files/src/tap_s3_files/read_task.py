@@ -1,0 +1,280 @@
+"""One task -> Arrow batches. Depends on its arguments alone, so it may run anywhere, and twice."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from singer_arrow.errors import ArchivedError, DataError, EmptyObjectError, ObjectChangedError
+from singer_arrow.formats import FORMATS, ReadOptions, ReadProgress, ResumePoint, detect_format
+from singer_arrow.formats.base import HELD_BYTES
+from singer_arrow.formats.small_files import joined
+from singer_arrow.reading.memory_budget import Budget
+from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.reading.prefetch import groups
+from singer_arrow.runtime.executors import Stopped
+from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
+from tap_s3_files.catalog import split
+from tap_s3_files.paths.partition_columns import NO_PARTITIONS, Partitions
+from tap_s3_files.plan.model import Position, Task
+from tap_s3_files.progress import CountedStorage, Counts, Progress
+
+logger = logging.getLogger("tap-s3-files")
+NEW_VERSION = "if it is still there, its new version is read by this run or the next"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What all tasks of a stream have in common.
+
+    `schema` is that of SCHEMA, in Arrow; `version` is that of ACTIVATE_VERSION, if there is one; `passthrough` is
+    the format of objects that go into manifests as they are, if some do; `settings` identifies the settings of rows.
+    """
+
+    stream: str
+    schema: pa.Schema
+    metadata_columns: bool
+    format: str
+    options: ReadOptions
+    version: int | None = None
+    partitions: Partitions = NO_PARTITIONS
+    passthrough: str = ""
+    archived: str = "fail"
+    settings: str = ""
+
+
+def format_of(wanted: str, url: Url) -> str:
+    """The format of an object: the wanted one, or with `auto` what its name tells.
+
+    Raises:
+        DataError: Its name does not tell.
+    """
+    found = wanted if wanted != "auto" else detect_format(url.name)
+    if found is None:
+        hint = f"Set the stream's 'format' to {', '.join(FORMATS)}"
+        reason = "its name does not tell its format"
+        raise DataError(reason, url=url, hint=hint)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What a task is run with: where it reads, how much memory that may take, when to stop, and what to count.
+
+    `held_bytes` are those of rows that it gathers before it encodes them.
+    """
+
+    storage: Storage
+    budget: Budget
+    progress: Progress
+    stop: threading.Event
+    held_bytes: int = HELD_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows of a task, where they end, and what is to be counted with them. An object's last piece has no rows."""
+
+    batch: pa.RecordBatch | None
+    after: Position
+    counts: Counts
+
+    def up_to(self, row: int) -> Piece:
+        """The piece without its rows from a row of the object on."""
+        surplus = self.after.rows - row
+        if self.batch is None or surplus <= 0:
+            return self
+        after = Position(self.after.object, row, None)
+        kept = self.batch.slice(0, self.batch.num_rows - surplus)
+        return Piece(kept, after, self.counts - Counts(rows_read=surplus))
+
+
+def read(
+    job: Job, task: Task, worker: Worker, start: Position | None = None, end: ResumePoint | None = None
+) -> Generator[Piece]:
+    """The rows of a task's objects, in order, in batches of exactly the job's schema.
+
+    An object that is empty is left out, and so is one that was replaced or deleted since it was listed. Both are said;
+    the worker's progress is told of objects that have changed, also of those that end the reading.
+
+    Args:
+        job: Of the stream.
+        task: Which objects.
+        worker: What the task is run with.
+        start: Where the reading begins: at the task's start, or where an earlier piece ended.
+        end: Where the reading of a task of one object ends, if not at the task's end.
+
+    Raises:
+        ArchivedError: An object is archived, and the stream does not skip such.
+        ObjectChangedError: An object was replaced after some of its rows were given.
+        DataError: A file does not fit the schema; names object, line or row group, and column.
+        DriftError: A file does not fit the schema, which may change.
+    """
+    storage, start = CountedStorage(worker.storage, worker.progress, worker.stop), start or Position()
+    for number, (reader, whole) in enumerate(_readers(job, task, start, storage, worker), start.object):
+        begin = start if number == start.object else Position(number)
+        counts, info = Counts(objects=int(end is None)), reader.info
+        assert info is not None
+        if info.size == 0:  # whatever its name: `_SUCCESS` and other marks have no format
+            logger.warning("%s is empty and was skipped", info.url)
+            counts = Counts(skipped_objects=1)
+        else:
+            rows = 0
+            try:
+                for piece in _read_object(job, reader, (begin, end), worker, whole):
+                    rows += piece.counts.rows_read
+                    yield piece
+            except EmptyObjectError:
+                logger.warning("%s is empty and was skipped", info.url)
+                counts = Counts(skipped_objects=1)
+            except ObjectChangedError:
+                worker.progress.object_changed(info)
+                if rows:
+                    raise
+                first = f"; its first {begin.rows:,} rows were sent by an earlier run" if begin.rows else ""
+                text = f"%s was replaced or deleted since it was listed%s; {NEW_VERSION}"
+                logger.warning(text, info.url, first)
+                counts = Counts(skipped_objects=1)
+            except ArchivedError:
+                if rows or begin.rows or job.archived == "fail":
+                    raise
+                logger.warning("%s is archived and was skipped; no later run reads it", info.url)
+                counts = Counts(skipped_objects=1)
+        yield Piece(None, Position(number + 1), counts)
+
+
+def _readers(
+    job: Job, task: Task, start: Position, storage: Storage, worker: Worker
+) -> Iterator[tuple[ObjectReader, pa.RecordBatch | None]]:
+    """A reader of each object of a task from a position on, with all its rows if they were read with its neighbours."""
+    for group in groups(storage, task.objects[start.object :], worker.budget):
+        found = _rows_of(job, group) if not start.rows else None
+        yield from zip(group, found or [None] * len(group), strict=True)
+        start = Position()
+
+
+def _rows_of(job: Job, group: list[ObjectReader]) -> list[pa.RecordBatch] | None:
+    """The rows of small objects that are all of one format and one schema, if nothing is to be said of any."""
+    if len(group) == 1 or len({job.format if job.format != "auto" else detect_format(r.url.name) for r in group}) > 1:
+        return None
+    try:
+        constants = [job.partitions.values(r.url, job.schema) for r in group]
+    except DataError:  # of one of them, when its turn comes
+        return None
+    if any(c.keys() != constants[0].keys() for c in constants):
+        return None
+    source, options = _source(job, constants[0])
+    return joined(FORMATS[format_of(job.format, group[0].url)], group, source, options)
+
+
+def _source(job: Job, constants: Mapping[str, Any]) -> tuple[pa.Schema, ReadOptions]:
+    """What is wanted of a file whose key tells of some columns: these come before what it has under the same names."""
+    source, options = split(job.schema, metadata_columns=job.metadata_columns, constants=constants), job.options
+    if options.known is not None and constants:
+        options = replace(options, known=options.known.union(constants))
+    return source, options
+
+
+def _read_object(
+    job: Job,
+    reader: ObjectReader,
+    span: tuple[Position, ResumePoint | None],
+    worker: Worker,
+    whole: pa.RecordBatch | None,
+) -> Iterator[Piece]:
+    (start, end), info = span, reader.info
+    assert info is not None
+    constants = job.partitions.values(info.url, job.schema)
+    _check_partitions(job, info)
+    source, options = _source(job, constants)
+    origin = _Origin(job, info, constants, start.rows)
+    if whole is not None:
+        if worker.stop.is_set():
+            raise Stopped
+        count = whole.num_rows
+        batch = origin.add_to(whole) if count else None
+        yield Piece(batch, Position(start.object, count, None), Counts(rows_read=count))
+        return
+    course = ReadProgress(start.place or ResumePoint(), end=end)
+    surplus, rows = 0 if start.place else start.rows, start.rows
+    before = Counts()
+
+    def so_far() -> Counts:
+        return Counts(
+            rows_read=rows - start.rows + course.skipped, rows_skipped=course.skipped, rows_rescued=course.rescued
+        )
+
+    for given in FORMATS[format_of(job.format, info.url)].read(reader, source, options, course):
+        if worker.stop.is_set():
+            raise Stopped
+        batch = given.slice(surplus)
+        surplus -= given.num_rows - batch.num_rows
+        if not batch.num_rows:
+            before = so_far()
+            continue
+        rows += batch.num_rows
+        counts = so_far()
+        yield Piece(origin.add_to(batch), Position(start.object, rows, course.place), counts - before)
+        before = counts
+    yield Piece(None, Position(start.object, rows, course.place), so_far() - before)
+
+
+def _check_partitions(job: Job, info: ObjectInfo) -> None:
+    """A key that tells of a column which no other told of so far is drift as much as a file that has one.
+
+    Raises:
+        DriftError: It does, and the schema may change.
+    """
+    from singer_arrow.enforcement import schema_drift as drift
+
+    if new := drift.unknown(job.partitions.texts(info.url), job.schema, job.options):
+        if job.options.on_drift == "raise":
+            drift.refuse_new((f for f in job.partitions.infer([info.url]) if f.name in new), info.url)
+        logger.warning("%s: what its key tells of %s is no column, and is left out", info.url, ", ".join(new))
+
+
+class _Origin:
+    """The metadata columns and partition columns of one object's rows."""
+
+    def __init__(self, job: Job, info: ObjectInfo, constants: Mapping[str, Any], rows: int) -> None:
+        self._job = job
+        self._rows = rows
+        self._columns: dict[str, pa.Array] = {}
+        metadata = {
+            "_sdc_source_bucket": info.url.bucket,
+            "_sdc_source_file": info.url.key,
+            "_sdc_source_modified_at": info.modified,
+            "_sdc_source_etag": info.etag,
+        }
+        self._values = {**(metadata if job.metadata_columns else {}), **constants}
+
+    def add_to(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The next batch of the object, with its metadata and partition columns where the job's schema has them."""
+        import pyarrow.compute as pc
+
+        if not self._values:
+            return batch
+        count = batch.num_rows
+        columns = []
+        for field in self._job.schema:
+            if field.name in self._values:
+                columns.append(self._constant(field, count))
+            elif field.name == "_sdc_source_lineno" and self._job.metadata_columns:
+                columns.append(pc.cumulative_sum(pa.repeat(pa.scalar(1, field.type), count), self._rows))
+            else:
+                columns.append(batch.column(field.name))
+        self._rows += count
+        return pa.RecordBatch.from_arrays(columns, schema=self._job.schema)
+
+    def _constant(self, field: pa.Field, count: int) -> pa.Array:
+        """Made once for batches of about one size: that is cheaper than the values are."""
+        if field.name not in self._columns or len(self._columns[field.name]) < count:
+            self._columns[field.name] = pa.repeat(pa.scalar(self._values[field.name], field.type), count)
+        return self._columns[field.name].slice(0, count)

@@ -1,0 +1,209 @@
+"""New objects by a queue: messages are gathered, what they name is planned, and only then are they deleted.
+
+From the moment that a segment is durable it is the queue: a tap never learns whether the target committed, so the next
+start follows the segments that its STATE has not passed. A message that is lost sight of before that comes again.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from singer_arrow.errors import DataError, NotFoundError
+from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.storage import Storage
+from tap_s3_files.listing.path_match import Claim
+from tap_s3_files.plan.model import Segment, Version, in_window, version_of
+from tap_s3_files.plan.stream_plan import StreamPlan
+from tap_s3_files.replication.s3_event import Event, parse
+from tap_s3_files.replication.sqs_queue import LONGEST_WAIT, Message, Queue
+from tap_s3_files.settings import SqsSettings
+
+logger = logging.getLogger("tap-s3-files")
+MOST_MESSAGES = 2000
+"""Messages that are gathered before what they name is planned."""
+HEADS_AT_ONCE = 16
+
+
+@dataclass(slots=True)
+class Counts:
+    """What became of messages and of the objects that they named."""
+
+    messages: int = 0
+    planned: int = 0
+    known: int = 0
+    gone: int = 0
+    foreign: int = 0
+    unreadable: int = 0
+
+    def line(self, deleted: bool) -> str:
+        """In words."""
+        left = "deleted" if deleted else "left in the queue"
+        parts = [
+            f"{self.messages:,} messages, {self.planned:,} objects planned",
+            *([f"{self.known:,} were known already"] if self.known else []),
+            *([f"{self.gone:,} are gone"] if self.gone else []),
+            *([f"{self.foreign:,} messages were of no stream of this run and were {left}"] if self.foreign else []),
+            *(
+                [f"{self.unreadable:,} could not be read and were left to the dead-letter queue"]
+                * bool(self.unreadable)
+            ),
+        ]
+        return ", ".join(parts)
+
+
+@dataclass(slots=True)
+class _Sorted:
+    """What a round of messages comes to."""
+
+    new: dict[str, dict[Version, ObjectInfo]] = field(default_factory=dict)
+    done: list[Message] = field(default_factory=list)
+    left: list[Message] = field(default_factory=list)
+
+
+class Intake:
+    """One queue, and the streams of a run that share it.
+
+    Args:
+        queue: Whose messages are taken.
+        plans: Those of the streams that are read in this run, by name.
+        others: What other streams of the settings would take: their messages are never deleted.
+        storage: Where objects are looked at.
+        settings: How long is waited, and what happens to messages of no stream.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        plans: Mapping[str, StreamPlan],
+        others: Sequence[Claim],
+        storage: Storage,
+        settings: SqsSettings,
+    ) -> None:
+        self.plans = plans
+        self._queue, self._others, self._storage, self._settings = queue, others, storage, settings
+        self._left: dict[str, Message] = {}
+        self._counts = Counts()
+        self._began = time.time()
+        self._over = False
+
+    def waves(self, stream: str) -> Iterator[Iterator[Segment]]:
+        """The segments of a stream, in portions: what is there, then what each round of messages brings.
+
+        Ends when the queue was dry for `max_wait_seconds`. Where several streams share it, it ends after the messages
+        that were sent before the run began: the streams that wait for their turn must get one.
+        """
+        plan = self.plans[stream]
+        yield chain(plan.followed(), plan.waiting())
+        while not self._over:
+            with self._queue.heartbeat():
+                self._over = not self._round()
+            yield plan.waiting()
+            if self._over:
+                self._queue.release(self._left.values())
+                logger.info("%s: %s", self._queue.url, self._counts.line(self._settings.delete_unmatched))
+
+    def _round(self) -> bool:
+        """Take what is there; whether there may be more to wait for."""
+        messages = self._gather()
+        if not messages:
+            return False
+        found = self._sort(messages)
+        for stream, new in found.new.items():
+            self.plans[stream].queue(new.values())
+            self._counts.planned += len(new)
+        self._queue.delete(found.done)
+        self._queue.let_go(found.left)
+        self._left.update((m.id, replace(m, body="")) for m in found.left)
+        self._counts.messages += len(messages)
+        return len(self.plans) == 1 or any(m.sent < self._began for m in messages)
+
+    def _gather(self) -> list[Message]:
+        end = time.monotonic() + self._settings.max_wait_seconds
+        while True:
+            wait = math.ceil(end - time.monotonic())
+            got = self._fresh(self._queue.receive(min(max(wait, 1), LONGEST_WAIT)))
+            if got or time.monotonic() >= end:
+                break
+        while got and len(got) < MOST_MESSAGES:
+            more = self._fresh(self._queue.receive_many())
+            if not more:
+                break
+            got += more
+        return list({m.id: m for m in got}.values())
+
+    def _fresh(self, messages: Sequence[Message]) -> list[Message]:
+        """Those that were not looked at and left before in this run."""
+        again = [m for m in messages if m.id in self._left]
+        self._queue.let_go(again)
+        self._left.update((m.id, replace(m, body="")) for m in again)
+        return [m for m in messages if m.id not in self._left]
+
+    def _sort(self, messages: Sequence[Message]) -> _Sorted:
+        """Find the objects that are new to a stream, and tell the messages that are dealt with from those to leave."""
+        found = _Sorted()
+        told = [(m, parse(m.body)) for m in messages]
+        wanted = {
+            e: [r for r in self.plans.values() if _tells_of(e, r.claim)] for _, events in told for e in events or ()
+        }
+        with ThreadPoolExecutor(HEADS_AT_ONCE) as pool:
+            taken = [event for event, receivers in wanted.items() if receivers]
+            looks = dict(zip(taken, pool.map(self._look, taken), strict=True))
+        for message, events in told:
+            if events is None or any(isinstance(looks.get(e), DataError) for e in events):
+                reason = next((str(x) for e in events or () if isinstance(x := looks.get(e), DataError)), None)
+                logger.warning(
+                    "Message %s was left to the dead-letter queue: %s", message.id, reason or "it is no event of S3"
+                )
+                self._counts.unreadable += 1
+                found.left.append(message)
+                continue
+            settled = [[self._settle(found, r, looks[e]) for r in wanted[e]] for e in events]
+            of_others = any(_tells_of(e, claim) for e in events for claim in self._others)
+            is_outside = any(not all(of_event) for of_event in settled)
+            of_nobody = any(not of_event for of_event in settled) and not self._settings.delete_unmatched
+            if of_others or is_outside or of_nobody:
+                self._counts.foreign += not any(map(any, settled))
+                found.left.append(message)  # what is planned of it is known when it comes again
+            else:
+                found.done.append(message)
+        return found
+
+    def _settle(self, found: _Sorted, plan: StreamPlan, info: object) -> bool:
+        """Whether a stream has nothing more to ask of a message for this object, once what is new is planned."""
+        new = found.new.setdefault(plan.claim.stream, {})
+        if not isinstance(info, ObjectInfo):
+            return True
+        if not in_window(info, *plan.claim.window):
+            return False
+        version = version_of(info)
+        if version in new or plan.knows(info):
+            self._counts.known += 1
+        else:
+            new[version] = info
+        return True
+
+    def _look(self, event: Event) -> ObjectInfo | DataError | None:
+        """The object of an event as it is now; None if there is none; the error if its key cannot be used."""
+        for url in event.urls:
+            if url.key.endswith("/"):  # a folder marker
+                return None
+            try:
+                return self._storage.head(url)
+            except NotFoundError:
+                continue
+            except DataError as error:
+                return error
+        logger.warning("%s is gone since the queue told of it", event.urls[0])
+        self._counts.gone += 1
+        return None
+
+
+def _tells_of(event: Event, claim: Claim) -> bool:
+    """Whether an event tells of a new object of a stream."""
+    return event.created and any(claim.holds(url) for url in event.urls)

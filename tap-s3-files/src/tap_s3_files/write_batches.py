@@ -1,0 +1,236 @@
+"""One task -> batch files. Depends on its arguments alone, so it may run anywhere, and twice."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from singer_arrow.batch.message import Batch
+from singer_arrow.batch.writer import Part, write_parts
+from singer_arrow.errors import NotFoundError, ObjectChangedError
+from singer_arrow.storage.urls import Url
+from tap_s3_files.passthrough import Passed, untouched
+from tap_s3_files.plan.cuts import Cut, Cuts
+from tap_s3_files.plan.log import identity, safe_name, task_name
+from tap_s3_files.plan.model import Position, Task
+from tap_s3_files.progress import Counts
+from tap_s3_files.read_task import NEW_VERSION, Job, Piece, Worker, read
+from tap_s3_files.settings import BatchSettings
+
+logger = logging.getLogger("tap-s3-files")
+FINAL = -1
+"""Stands for the number of rows of a task's last batch file: it holds all rows that are left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a task: a batch file, if it made one, and what is to be counted once that is sent.
+
+    `after` is where the task can go on; None where it can't, which is after the last file and within bundles.
+    """
+
+    batch: Batch | None
+    after: Position | None
+    counts: Counts
+
+
+def convert(
+    job: Job,
+    task: Task,
+    worker: Worker,
+    batch: BatchSettings,
+    target_bytes: int,
+    *,
+    start: Position | None = None,
+    cuts: Cuts | None = None,
+) -> Iterator[Step]:
+    """Write a task's rows as batch files; yield a step for each, once the file is durable.
+
+    A task ends early where its object is replaced or deleted while it is read; the worker's progress counts it.
+
+    The same task gives batches with the same ids on every run, whatever the settings are: an object that was cut into
+    files is cut at the same places again.
+
+    Args:
+        job: Of the stream.
+        task: Which objects.
+        worker: What the task is run with.
+        batch: Format and place of the files.
+        target_bytes: Size of a file, as the task's segment says. A bundle becomes one file, however large: if it were
+            cut, an object that is gone on a later run would move the cuts, and rows would be lost or sent twice.
+        start: Where the task begins: its start, or where an earlier step of it ended.
+        cuts: Where earlier runs cut the task's object. Files that are still there are sent again, not made again. New
+            cuts are added to it.
+
+    Raises:
+        SupersededError: Another run cuts the object elsewhere at the same time.
+        DataError: As `read` does; the steps before it are good.
+    """
+    maker = _Maker(job, task, batch)
+    at, kept = start or Position(), cuts if task.is_divisible else None
+    known = kept.known() if kept is not None else []
+    at = kept.placed(at) if kept is not None else at
+    if job.passthrough and not at.rows and all(c.after is None for c in known):
+        passed = untouched(job, task, worker)
+        if passed is not None:
+            if kept is not None and not known:
+                kept.add(Cut(str(passed.objects[0].url), 0, -1, task.bytes, None))
+            yield Step(maker.untouched(passed), None, passed.counts)
+            return
+    for cut in known:
+        if cut.first_row == at.rows:
+            yield _again(maker, worker, cut, at)
+            if cut.after is None:
+                return
+            at = cut.after
+    yield from _write(maker, worker, kept, at, target_bytes)
+
+
+def _again(maker: _Maker, worker: Worker, cut: Cut, start: Position) -> Step:
+    """Return the step of a batch file that an earlier run made; make the file again if it is gone, or would differ."""
+    number = FINAL if cut.after is None else cut.rows
+    if cut.url == str(maker.url(cut.first_row, cut.rows)) and _is_whole(worker, cut):
+        counts = Counts(objects=int(cut.after is None), batch_files=1, rows_read=cut.rows, rows_written=cut.rows)
+        return Step(maker.message(cut.as_part(), cut.first_row, number), cut.after, counts)
+    end = cut.after.place if cut.after is not None else None
+    pieces = _Pieces(read(maker.job, maker.task, worker, start, end), start, cut.after)
+    try:
+        part = next(maker.write(pieces, worker, start, sys.maxsize), None)
+    except ObjectChangedError as error:
+        return _skipped(error)
+    counts = pieces.now()[1] + Counts(batch_files=int(part is not None), rows_written=part.rows if part else 0)
+    return Step(maker.message(part, cut.first_row, number) if part else None, cut.after, counts)
+
+
+def _write(maker: _Maker, worker: Worker, cuts: Cuts | None, start: Position, target_bytes: int) -> Iterator[Step]:
+    """Yield the steps of what no earlier run has made."""
+    divisible = maker.task.is_divisible
+    pieces, counted = _Pieces(read(maker.job, maker.task, worker, start), start), Counts()
+    try:
+        for part in maker.write(pieces, worker, start, target_bytes if divisible else sys.maxsize):
+            after, counts = part.mark
+            more = counts - counted + Counts(batch_files=1, rows_written=part.rows)
+            counted = counts
+            rest = after if divisible and not part.is_last else None
+            if cuts is not None:
+                cuts.add(Cut(str(part.url), part.first_row, part.rows, part.bytes, rest))
+            yield Step(maker.message(part, part.first_row, FINAL if rest is None else part.rows), rest, more)
+    except ObjectChangedError as error:
+        if len(maker.task.objects) > 1:  # the bundle's other rows would be lost; the next try leaves the object out
+            raise
+        # What is durable of its old version is sent: what a batch's id identifies is never more or less than it holds.
+        yield _skipped(error)
+        return
+    yield Step(None, None, pieces.now()[1] - counted)
+
+
+def _skipped(error: ObjectChangedError) -> Step:
+    logger.warning("%s; the rest of its old version is left out; %s", error, NEW_VERSION)
+    return Step(None, None, Counts(skipped_objects=1))
+
+
+class _Pieces:
+    """The batches of a reading; knows after each where it ends, and the counts up to there."""
+
+    def __init__(self, pieces: Generator[Piece], start: Position, until: Position | None = None) -> None:
+        self._pieces, self._until = pieces, until
+        self._after, self._counts = start, Counts()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        with closing(self._pieces) as pieces:
+            for found in pieces:
+                piece = found
+                if self._until is not None and self._until.place is None:  # of an earlier version of the tap
+                    piece = found.up_to(self._until.rows)
+                self._after, self._counts = piece.after, self._counts + piece.counts
+                if piece.batch is not None:
+                    yield piece.batch
+                if piece is not found:
+                    return
+
+    def now(self) -> tuple[Position, Counts]:
+        return self._after, self._counts
+
+
+class _Maker:
+    """Names and messages of a task's batch files."""
+
+    def __init__(self, job: Job, task: Task, batch: BatchSettings) -> None:
+        self.job, self.task, self._batch = job, task, batch
+        columns = [[f.name, str(f.type), bool(f.metadata)] for f in job.schema]
+        self._content = identity(task_name(job.stream, task), columns, job.settings, batch.compression)
+        is_gzip = (batch.format, batch.compression) == ("jsonl", "gzip")
+        self._suffix = "jsonl.gz" if is_gzip else batch.format
+
+    def url(self, first_row: int, rows: int) -> Url:
+        """Return the URL of a batch file; it depends on all that decides what is in the file."""
+        name = f"{safe_name(self.job.stream)}--{self._content}-{first_row}-{rows}.{self._suffix}"
+        return self._batch.root.join(f"{self._batch.prefix}{name}")
+
+    def write(self, pieces: _Pieces, worker: Worker, start: Position, target_bytes: int) -> Iterator[Part]:
+        """Write what is read as batch files of some size, which end only where a reading can begin."""
+        return write_parts(
+            pieces.batches(),
+            self.job.schema,
+            storage=worker.storage,
+            url_of=self.url,
+            format=self._batch.format,
+            compression=self._batch.compression,
+            target_bytes=target_bytes,
+            first_row=start.rows,
+            mark=pieces.now,
+            can_end=lambda mark: mark[0].place is not None,
+            held_bytes=worker.held_bytes,
+        )
+
+    def untouched(self, passed: Passed) -> Batch:
+        """Return the message for objects that go as they are: the batch that they would make, under its id."""
+        urls = tuple(str(o.url) for o in passed.objects)
+        size = sum(o.size for o in passed.objects)
+        encoding = (self.job.passthrough, "gzip" if self.job.passthrough == "jsonl" else None)
+        return replace(self._message(encoding, urls, passed.rows, size, 0, FINAL), passthrough=True)
+
+    def message(self, part: Part, first_row: int, rows: int) -> Batch:
+        """Return the message for a batch file.
+
+        Args:
+            part: The file.
+            first_row: The row at which it began when it was first made.
+            rows: Its rows at that time. The id of the last file does not depend on them: if an object of a bundle has
+                gone since an earlier run sent the file, the rest must still be recognized, or it would be loaded twice.
+        """
+        compression = self._batch.compression if self._batch.compression != "none" else None
+        return self._message(
+            (self._batch.format, compression), (str(part.url),), part.rows, part.bytes, first_row, rows
+        )
+
+    def _message(
+        self, encoding: tuple[str, str | None], urls: tuple[str, ...], rows: int | None, size: int, *name: int
+    ) -> Batch:
+        version = self.job.version
+        columns = next((c for row, c in reversed(self.task.columns) if row <= name[0]), None)
+        return Batch(
+            stream=self.job.stream,
+            format=encoding[0],
+            compression=encoding[1],
+            manifest=urls,
+            batch_id=identity(
+                task_name(self.job.stream, self.task, columns), *name, *([version] if version is not None else [])
+            ),
+            row_count=rows,
+            byte_count=size,
+            version=version,
+        )
+
+
+def _is_whole(worker: Worker, cut: Cut) -> bool:
+    """Whether a file is there as it was made; on a disk it may be cut off since."""
+    try:
+        return worker.storage.head(Url.parse(cut.url)).size == cut.bytes
+    except NotFoundError:
+        return False

@@ -1,0 +1,223 @@
+"""BigQuery as the target needs it: the dataset and its tables, and the jobs on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from singer_arrow.errors import CredentialsError, LoadError, NotFoundError
+from target_bigquery.connection import resources as answers
+from target_bigquery.connection.connection import ONCE, REQUEST_SECONDS
+from target_bigquery.connection.jobs import Fields, Jobs
+from target_bigquery.connection.resources import AlreadyExistsError, ChangedError, Table
+from target_bigquery.storage_write.client import WriteApi
+
+_TRIES = 5
+"""How often a change is made anew that another one came before."""
+
+
+class BigQuery(Jobs):
+    """One project and dataset; safe to use from any thread, and opened on first use."""
+
+    @cached_property
+    def writes(self) -> WriteApi:
+        """The Storage Write API."""
+        return WriteApi(self)
+
+    def close(self) -> None:
+        """See the base."""
+        if "writes" in self.__dict__:
+            self.writes.close()
+        super().close()
+
+    @property
+    def _dataset(self) -> str:
+        return f"{self.settings.project}.{self.settings.dataset}"
+
+    def dataset_location(self) -> str | None:
+        """Where the dataset is; None if there is no dataset."""
+        where = f"dataset {self.settings.project}.{self.settings.dataset}"
+        try:
+            dataset = self.call(f"Reading {where}", lambda: self.client.get_dataset(self._dataset, **ONCE))
+        except NotFoundError:
+            return None
+        return str(dataset.location)
+
+    def create_dataset(self) -> None:
+        """Create the dataset, in the location that is set; nothing happens if somebody else just did."""
+        from google.cloud import bigquery
+
+        dataset = bigquery.Dataset(self._dataset)
+        if self.settings.location:
+            dataset.location = self.settings.location
+        if self.settings.labels:
+            dataset.labels = dict(self.settings.labels)
+        if self.settings.kms_key:
+            dataset.default_encryption_configuration = bigquery.EncryptionConfiguration(self.settings.kms_key)
+        try:
+            self.call(f"Creating dataset {self._dataset}", lambda: self.client.create_dataset(dataset, **ONCE))
+        except AlreadyExistsError:
+            return
+
+    def table(self, name: str) -> Table | None:
+        """A table; None if there is none."""
+        try:
+            found = self.call(
+                f"Reading table {self.path(name)}", lambda: self.client.get_table(self.path(name), **ONCE)
+            )
+        except NotFoundError:
+            return None
+        return answers.table(name, found)
+
+    def create_table(
+        self,
+        name: str,
+        fields: Fields,
+        *,
+        partition: tuple[str, str] | None = None,
+        cluster: Sequence[str] = (),
+        labels: Mapping[str, str] | None = None,
+        description: str | None = None,
+        expires: datetime | None = None,
+        like: Table | None = None,
+    ) -> Table:
+        """Create a table.
+
+        Args:
+            name: Its name.
+            fields: Its columns, as the API writes them.
+            partition: Column and unit.
+            cluster: Columns.
+            labels: On top of those that are set.
+            description: What it is for.
+            expires: When BigQuery removes it.
+            like: A table whose partitioning, clustering, labels and description it gets.
+
+        Raises:
+            AlreadyExistsError: There is one.
+        """
+        from google.cloud import bigquery
+
+        made = bigquery.Table(self.path(name), schema=[bigquery.SchemaField.from_api_repr(dict(f)) for f in fields])
+        made.labels = {**self.settings.labels, **(labels or {})}
+        made.description = description
+        made.expires = expires
+        if partition:
+            made.time_partitioning = bigquery.TimePartitioning(type_=partition[1], field=partition[0])
+        if cluster:
+            made.clustering_fields = list(cluster)
+        if like:
+            for name_of in ("time_partitioning", "range_partitioning", "clustering_fields", "labels", "description"):
+                if (value := getattr(like.resource, name_of)) is not None:
+                    setattr(made, name_of, value)
+        if self.settings.kms_key:
+            made.encryption_configuration = bigquery.EncryptionConfiguration(self.settings.kms_key)
+        where = f"Creating table {self.path(name)}"
+        return answers.table(name, self.call(where, lambda: self.client.create_table(made, **ONCE)))
+
+    def set_fields(self, table: Table, fields: Fields, *, description: str | None = None) -> Table:
+        """Give a table other columns, and maybe a description, if nobody changed it since it was read.
+
+        Raises:
+            ChangedError: Somebody did.
+        """
+        from google.cloud import bigquery
+
+        changed, what = table.resource, ["schema"]
+        changed.schema = [bigquery.SchemaField.from_api_repr(dict(f)) for f in fields]
+        if description is not None:
+            changed.description = description
+            what.append("description")
+        where = f"Changing the columns of table {self.path(table.name)}"
+        return answers.table(table.name, self.call(where, lambda: self.client.update_table(changed, what, **ONCE)))
+
+    def grant(self, name: str, grants: Mapping[str, Sequence[str]]) -> None:
+        """Give members roles on a table that they do not have, besides those that anybody has on it."""
+        path = self.path(name)
+
+        def change() -> None:
+            policy = self.client.get_iam_policy(path, **ONCE)
+            have = {(b["role"], m) for b in policy.bindings if not b.get("condition") for m in b.get("members", ())}
+            lacking = {role: {m for m in members if (role, m) not in have} for role, members in grants.items()}
+            new = [{"role": role, "members": members} for role, members in lacking.items() if members]
+            if not new:
+                return
+            policy.bindings = [*policy.bindings, *new]
+            self.client.set_iam_policy(path, policy, **ONCE)  # with the policy's etag: nobody's change is lost
+
+        what = f"Granting roles on table {path}"
+        for _ in range(_TRIES):
+            try:
+                self.call(what, change)
+            except (AlreadyExistsError, ChangedError):
+                continue
+            return
+        msg = f"{what}: others change its policy all the time; grant them by hand"
+        raise LoadError(msg)
+
+    def make_alike(self, name: str, like: Table, facts: Sequence[str]) -> None:
+        """Give a table some facts of another one, or those that it had itself before.
+
+        Args:
+            name: Its name.
+            like: The other one, as it was read.
+            facts: Which, as Google's library calls them: `description`, `expires`, ...
+        """
+        where = f"Changing table {self.path(name)}"
+        wanted = {fact: getattr(like.resource, fact) for fact in facts}
+        for _ in range(_TRIES):
+            found = self.call(where, lambda: self.client.get_table(self.path(name), **ONCE))
+            differ = [fact for fact in facts if (getattr(found, fact) or None) != (wanted[fact] or None)]
+            if not differ:
+                return
+            for fact in differ:
+                value = wanted[fact]
+                if fact == "labels":  # an update leaves those that it does not name
+                    value = dict.fromkeys(found.labels) | value
+                setattr(found, fact, value)
+            if self._updated(where, found, differ):
+                return
+        msg = f"{where}: others change it all the time; run again when they are done"
+        raise LoadError(msg)
+
+    def _updated(self, where: str, changed: Any, facts: Sequence[str]) -> bool:
+        """Update a table; False if somebody changed it since it was read."""
+        try:
+            self.call(where, lambda: self.client.update_table(changed, list(facts), **ONCE))
+        except ChangedError:
+            return False
+        return True
+
+    def has_row_policies(self, name: str) -> bool | None:
+        """Whether a table has row access policies; None if these credentials may not know."""
+        dataset = f"/projects/{self.settings.project}/datasets/{self.settings.dataset}"
+        path = f"{dataset}/tables/{name}/rowAccessPolicies"
+
+        def asked() -> Any:
+            api = self.client._connection  # Google's library has nothing of its own for it
+            return api.api_request(method="GET", path=path, query_params={"pageSize": 1}, timeout=REQUEST_SECONDS)
+
+        try:
+            found = self.call(f"Listing the row access policies of table {self.path(name)}", asked)
+        except CredentialsError:
+            return None
+        except NotFoundError:
+            return False
+        return bool(found.get("rowAccessPolicies"))
+
+    def delete_table(self, name: str) -> None:
+        """Remove a table; nothing happens if there is none."""
+        self.call(
+            f"Deleting table {self.path(name)}",
+            lambda: self.client.delete_table(self.path(name), not_found_ok=True, **ONCE),
+        )
+
+    def tables_named(self, prefix: str) -> list[str]:
+        """Names of the tables that begin with the prefix."""
+        found = self.call(
+            f"Listing tables of {self._dataset}",
+            lambda: [t.table_id for t in self.client.list_tables(self._dataset, **ONCE)],
+        )
+        return [name for name in found if name.startswith(prefix)]

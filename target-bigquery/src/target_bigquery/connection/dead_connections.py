@@ -1,0 +1,41 @@
+"""How connections to BigQuery end whose other side is gone without a word; see `singer_arrow.runtime.tcp`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from requests import Session
+from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection
+
+from singer_arrow.runtime import tcp
+
+PING_SECONDS = 60
+"""How long a connection of the Storage Write API is silent before it is asked for a sign of life, as in Google's own
+Java client. Together with the time for the answer that is the time after which HTTP connections end."""
+GRPC_OPTIONS = (
+    ("grpc.keepalive_time_ms", PING_SECONDS * 1000),
+    # gRPC sets TCP_USER_TIMEOUT to this too (gRFC A18).
+    ("grpc.keepalive_timeout_ms", (tcp.DEAD_AFTER_SECONDS - PING_SECONDS) * 1000),
+)
+
+
+class _Adapter(HTTPAdapter):
+    """Opens connections that end as `tcp` says, directly and through a proxy."""
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, socket_options=_options(), **kwargs)
+
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
+        return super().proxy_manager_for(*args, socket_options=_options(), **kwargs)
+
+
+def _options() -> list[Any]:
+    return [*HTTPConnection.default_socket_options, *tcp.user_timeout()]
+
+
+def end_dead_connections(session: Session) -> None:
+    """Have a session's connections end; a session with an adapter of its own, for mutual TLS, stays as it is."""
+    for prefix, adapter in list(session.adapters.items()):
+        if type(adapter) is HTTPAdapter:
+            session.mount(prefix, _Adapter())

@@ -1,0 +1,312 @@
+"""Jobs: inserted under an id of ours, so that a second try of an insertion whose answer was lost finds the first."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from singer_arrow.errors import CredentialsError, LoadError, NotFoundError
+from singer_arrow.load.backoff import Waiting, pauses
+from target_bigquery import sql
+from target_bigquery.connection import connection
+from target_bigquery.connection import resources as answers
+from target_bigquery.connection.connection import ONCE, REQUEST_SECONDS, Connection, logger
+from target_bigquery.connection.error_kinds import Kind
+from target_bigquery.connection.load_job_quota import LIST_SECONDS, MOST_LISTED, Budget
+from target_bigquery.connection.resources import AlreadyExistsError, Answer, Job
+from target_bigquery.settings import Settings
+
+Fields = Sequence[Mapping[str, Any]]
+UPLOAD_SECONDS = 600.0
+ESTIMATE_SECONDS = 5.0
+_POLL_FIRST, _POLL_MOST = 0.1, 2.0
+KNOWN_AFTER_SECONDS = 30.0
+"""How long BigQuery may need to know a job that it has taken."""
+_FORMATS = {"parquet": "PARQUET", "avro": "AVRO", "jsonl": "NEWLINE_DELIMITED_JSON"}
+
+
+class Jobs(Connection):
+    """Query, load and copy jobs."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.budget = Budget(self.destinations)
+        """How many load jobs each table had."""
+
+    def close(self) -> None:
+        """See the base."""
+        self.budget.close()
+        super().close()
+
+    def destinations(self, since: datetime, until: datetime) -> list[str]:
+        """The tables (`project.dataset.table`) of load and copy jobs: everybody's, or else one's own.
+
+        It is asked for once, and older jobs are left out when that takes longer than `LIST_SECONDS`.
+        """
+        end = time.monotonic() + LIST_SECONDS
+
+        def listed(*, all_users: bool) -> list[str]:
+            def read() -> list[str]:
+                jobs = self.client.list_jobs(
+                    min_creation_time=since,
+                    max_creation_time=until,
+                    max_results=MOST_LISTED,
+                    all_users=all_users,
+                    page_size=1000,
+                    retry=None,
+                    timeout=LIST_SECONDS,
+                )
+                in_time = itertools.takewhile(lambda _: time.monotonic() < end, jobs)
+                return [table for job in in_time if (table := answers.destination(job))]
+
+            return self.call_once("Listing jobs", read)
+
+        try:
+            return listed(all_users=True)
+        except CredentialsError:  # it takes bigquery.jobs.listAll, which loading does not
+            return listed(all_users=False)
+
+    def query(self, text: str, parameters: Mapping[str, Any] | None = None, *, what: str) -> Answer:
+        """Run a query to its end; again, if BigQuery was too busy for it.
+
+        Args:
+            text: From `sql`.
+            parameters: Values by name.
+            what: What it is for, for an error's message.
+        """
+        is_select = text.startswith("SELECT")
+        config = self._query_config(parameters, has_result=is_select)
+
+        def insert(job_id: str) -> Any:
+            return self.client.query(
+                text, job_config=config, job_id=job_id, location=self.location, job_retry=None, **ONCE
+            )
+
+        job = self._run(what, insert)
+        affected = job.resource.num_dml_affected_rows
+        rows = self.call(what, lambda: _rows(job.resource)) if is_select else []
+        return Answer(rows, job.started or job.created, affected or 0)
+
+    def estimate(self, text: str, *, what: str) -> int:
+        """How many bytes a query would process, by a dry run, which costs nothing; asked for once.
+
+        Args:
+            text: From `sql`.
+            what: What it is for, for an error's message.
+        """
+        config = self._query_config()
+        config.dry_run = True
+
+        def run() -> Any:
+            return self.client.query(
+                text, job_config=config, location=self.location, job_retry=None, retry=None, timeout=ESTIMATE_SECONDS
+            )
+
+        return int(self.call_once(what, run).total_bytes_processed or 0)
+
+    def _query_config(self, parameters: Mapping[str, Any] | None = None, *, has_result: bool = False) -> Any:
+        """What every query job is given: also those that cost nothing.
+
+        The key is for the table that BigQuery keeps a result in. A statement that changes a table writes with that
+        table's own key, and would be refused with another one.
+        """
+        from google.cloud import bigquery
+
+        config = bigquery.QueryJobConfig(
+            query_parameters=[answers.parameter(name, value) for name, value in (parameters or {}).items()],
+            labels=dict(self.settings.labels),
+            use_legacy_sql=False,
+        )
+        if self.settings.bytes_billed_limit:
+            config.maximum_bytes_billed = self.settings.bytes_billed_limit
+        if has_result and self.settings.kms_key:
+            config.destination_encryption_configuration = bigquery.EncryptionConfiguration(self.settings.kms_key)
+        return self._reserved(config)
+
+    def _reserved(self, config: Any) -> Any:
+        """A job's configuration with the reservation that is set, which not every version of the library knows."""
+        if not self.settings.reservation:
+            return config
+        return type(config).from_api_repr({**config.to_api_repr(), "reservation": self.settings.reservation})
+
+    def copy(self, source: str, target: str, *, what: str) -> Job:
+        """Replace a table by a copy of another, at once and whole; the job that did."""
+        from google.cloud import bigquery
+
+        config = bigquery.CopyJobConfig(write_disposition="WRITE_TRUNCATE", labels=dict(self.settings.labels))
+        if self.settings.kms_key:
+            config.destination_encryption_configuration = bigquery.EncryptionConfiguration(self.settings.kms_key)
+        reserved = self._reserved(config)
+
+        def insert(job_id: str) -> Any:
+            return self.client.copy_table(
+                *(self.path(source), self.path(target)),
+                job_id=job_id,
+                location=self.location,
+                job_config=reserved,
+                **ONCE,
+            )
+
+        return self._run(what, insert)
+
+    def load(self, source: Path | Sequence[str], table: str, *, file_format: str, fields: Fields, job_id: str) -> Job:
+        """Append a file to a table, or files on Google Cloud Storage.
+
+        Args:
+            source: The file, or the URIs of files.
+            table: The table.
+            file_format: `parquet`, `avro` or `jsonl`.
+            fields: The table's columns that the file has, as the API writes them.
+            job_id: The job's id.
+
+        Returns:
+            The job of that id, when it is done. If the id was taken already, it may be somebody else's.
+        """
+        from google.cloud import bigquery
+
+        config = bigquery.LoadJobConfig(
+            source_format=_FORMATS[file_format],
+            write_disposition="WRITE_APPEND",
+            create_disposition="CREATE_NEVER",
+            schema=[bigquery.SchemaField.from_api_repr(dict(f)) for f in fields],
+            labels=dict(self.settings.labels),
+        )
+        if file_format in ("avro", "parquet"):
+            config.decimal_target_types = ["NUMERIC", "BIGNUMERIC"]  # the first that holds a decimal's digits
+        if file_format == "avro":
+            config.use_avro_logical_types = True
+        if file_format == "parquet":
+            options = bigquery.ParquetOptions()  # type: ignore[no-untyped-call]  # the library lacks it
+            options.enable_list_inference = True
+            config.parquet_options = options
+        if self.settings.kms_key:
+            config.destination_encryption_configuration = bigquery.EncryptionConfiguration(self.settings.kms_key)
+        reserved = self._reserved(config)
+
+        def insert(job_id: str) -> Any:
+            if not isinstance(source, Path):
+                where: dict[str, Any] = {"job_id": job_id, "location": self.location, "job_config": reserved}
+                return self.client.load_table_from_uri(list(source), self.path(table), **where, **ONCE)
+            with source.open("rb") as file:
+                return self.client.load_table_from_file(
+                    file,
+                    self.path(table),
+                    size=source.stat().st_size,
+                    num_retries=0,
+                    job_id=job_id,
+                    location=self.location,
+                    job_config=reserved,
+                    timeout=UPLOAD_SECONDS,
+                )
+
+        return self._insert(f"Loading into table {self.path(table)}", insert, job_id)
+
+    def occupy(self, job_id: str) -> Job | None:
+        """Take a job id with a job that does nothing, so that nobody else can.
+
+        Returns:
+            None if the id is taken now; else the job that has it.
+
+        Raises:
+            LoadError: Somebody has it, but BigQuery does not show whose job it is.
+        """
+
+        return self._take(job_id, sql.NOTHING)
+
+    def claim(self, job_id: str, write_stream: str) -> bool:
+        """Take a job id for a write stream, which is to be committed from then on, by whoever finds it.
+
+        Returns:
+            Whether the id is the write stream's; else somebody was faster.
+
+        Raises:
+            LoadError: As `occupy`.
+        """
+        job = self._take(job_id, sql.claim(write_stream))
+        return job is None or job.claims == write_stream
+
+    def _take(self, job_id: str, text: str) -> Job | None:
+        """Insert a job that costs nothing under an id; None if that was done, else the job that has it."""
+
+        def insert() -> Any:
+            config = self._query_config(has_result=True)
+            return self.client.query(
+                text, job_config=config, job_id=job_id, location=self.location, job_retry=None, **ONCE
+            )
+
+        try:
+            self.call(f"Taking job id {job_id}", insert)
+        except AlreadyExistsError:
+            job = self.job(job_id, patience=KNOWN_AFTER_SECONDS)
+            if job is None:
+                msg = f"The job id {job_id} is taken, but BigQuery does not show by which job; run again"
+                raise LoadError(msg) from None
+            return job
+        return None
+
+    def job(self, job_id: str, *, patience: float = 0.0) -> Job | None:
+        """A job; None if there is none.
+
+        Args:
+            job_id: Its id.
+            patience: Seconds to wait for it to appear.
+        """
+        for pause in pauses(patience):
+            try:
+                found = self.call(
+                    f"Reading job {job_id}",
+                    lambda: self.client.get_job(job_id, location=self.location, **ONCE),
+                )
+            except NotFoundError:
+                if pause is None:
+                    return None
+                time.sleep(pause)
+            else:
+                return answers.job(found)
+        return None
+
+    def wait(self, job_id: str, what: str) -> Job:
+        """A job that exists, once it is done.
+
+        Raises:
+            LoadError: It does not exist.
+        """
+        pause = _POLL_FIRST
+        while True:
+            job = self.job(job_id, patience=KNOWN_AFTER_SECONDS)
+            if job is None:
+                msg = f"{what}: BigQuery has lost the job {job_id}; run again"
+                raise LoadError(msg)
+            if job.is_done:
+                return job
+            time.sleep(pause)
+            pause = min(_POLL_MOST, pause * 1.5)
+
+    def _run(self, what: str, insert: Callable[[str], Any]) -> Job:
+        """Run a job that may be run twice: under new ids, until it succeeds or its error says that it never will."""
+        waiting = Waiting(logger)
+        for pause in pauses(connection.DEADLINE_SECONDS):
+            job = self._insert(what, insert, f"target_bigquery_{uuid.uuid4().hex}")
+            if job.error is None:
+                return job
+            if job.error_kind is not Kind.RETRY or pause is None:
+                raise answers.failed(what, job)
+            waiting.before_again(pause, answers.failed(what, job))
+        raise AssertionError
+
+    def _insert(self, what: str, insert: Callable[[str], Any], job_id: str) -> Job:
+        """Insert a job under an id, and wait for it; if the id is taken, an earlier try of ours has mostly done it."""
+        try:
+            job = answers.job(self.call(f"{what} (job {job_id})", lambda: insert(job_id)))
+        except AlreadyExistsError:
+            return self.wait(job_id, what)
+        return job if job.is_done else self.wait(job_id, what)
+
+
+def _rows(job: Any) -> list[Mapping[str, Any]]:
+    return [dict(row.items()) for row in job.result(retry=None, job_retry=None, timeout=REQUEST_SECONDS)]

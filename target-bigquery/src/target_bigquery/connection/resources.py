@@ -1,0 +1,266 @@
+"""What BigQuery answers, in our words: tables, jobs, rows. The one place where Google's errors become ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from singer_arrow.errors import CredentialsError, LoadError, NotFoundError, ServiceError, SingerArrowError
+from singer_arrow.warehouse.variant_columns import marked
+from target_bigquery import sql
+from target_bigquery.connection.error_kinds import Kind, classify
+from target_bigquery.merge_pruning import Partitions
+from target_bigquery.tables.types import Existing, kind_of
+
+
+class AlreadyExistsError(SingerArrowError):
+    """What was to be created is there already."""
+
+
+class QuotaError(LoadError):
+    """A quota is used up for hours."""
+
+
+class RefusedError(LoadError):
+    """A query was understood, and cannot be done with what it is about."""
+
+
+class MissingError(LoadError):
+    """A job names a table, or something else, that does not exist."""
+
+
+class RefusedDataError(LoadError):
+    """A load job was refused for what it holds."""
+
+
+class ChangedError(SingerArrowError):
+    """What was to be changed was changed by somebody else meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as BigQuery knows it; times are the server's.
+
+    `error` is BigQuery's own reason, on one line, of a job that failed; `table` the destination of a load, as
+    `project.dataset.table`; `claims` the write stream that a claim names (see `sql.claim`).
+    """
+
+    id: str
+    kind: str
+    is_done: bool
+    created: datetime | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
+    error: str | None = None
+    error_kind: Kind | None = None
+    rows: int = 0
+    table: str | None = None
+    claims: str | None = None
+    resource: Any = None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it is done, and well."""
+        return self.is_done and self.error is None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as BigQuery knows it; `fields` are its columns as the API writes them.
+
+    `filtered_by` is the column by which each query of it must choose partitions, if that is required.
+    """
+
+    name: str
+    columns: tuple[Existing, ...]
+    fields: tuple[Mapping[str, Any], ...]
+    created: datetime
+    labels: Mapping[str, str]
+    partitions: Partitions | None
+    clustered_by: tuple[str, ...]
+    resource: Any
+    filtered_by: str | None = None
+
+    @property
+    def partitioned_by(self) -> str | None:
+        """The column of the partitions."""
+        return self.partitions.column if self.partitions else None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows of a query, how many rows it changed, and when the server began with it."""
+
+    rows: list[Mapping[str, Any]]
+    started: datetime | None
+    affected: int = 0
+
+
+def table(name: str, found: Any) -> Table:
+    """Read a table of Google's library."""
+    fields = tuple(f.to_api_repr() for f in found.schema)
+    return Table(
+        name=name,
+        columns=tuple(_existing(f) for f in fields),
+        fields=fields,
+        created=found.created,
+        labels=dict(found.labels or {}),
+        partitions=_partitions(found),
+        clustered_by=tuple(found.clustering_fields or ()),
+        resource=found,
+        filtered_by=_filtered_by(found),
+    )
+
+
+def _filtered_by(found: Any) -> str | None:
+    if not found.require_partition_filter:
+        return None
+    by = found.time_partitioning or found.range_partitioning
+    return (by.field or "_PARTITIONTIME") if by else None
+
+
+def _partitions(found: Any) -> Partitions | None:
+    by_time, by_range = found.time_partitioning, found.range_partitioning
+    if by_time:
+        return Partitions(by_time.field, unit=by_time.type_ or "DAY") if by_time.field else None
+    if by_range:
+        cells = (by_range.range_.start, by_range.range_.end, by_range.range_.interval)
+        is_known = all(n is not None for n in cells) and int(cells[2]) > 0
+        return Partitions(by_range.field, cells=tuple(int(n) for n in cells) if is_known else None)  # type: ignore[arg-type]
+    return None
+
+
+def _existing(field: Mapping[str, Any]) -> Existing:
+    fields = tuple(_existing(f) for f in field.get("fields") or ())
+    mode, variant_of = (field.get("mode") or "NULLABLE").upper(), marked(field.get("description"))
+    return Existing(field["name"], kind_of(field["type"]), mode, fields, variant_of)
+
+
+def job(found: Any) -> Job:
+    """Read a job of Google's library."""
+    result = found.error_result
+    reason = (result or {}).get("reason")
+    return Job(
+        id=found.job_id,
+        kind=found.job_type,
+        is_done=found.state == "DONE",
+        created=found.created,
+        started=found.started,
+        ended=found.ended,
+        error=_reasons(result, found.errors or []) if result else None,
+        error_kind=classify(None, reason, result.get("message") or "") if result else None,
+        rows=(found.output_rows or 0) if found.job_type == "load" else 0,
+        table=destination(found) if found.job_type == "load" else None,
+        claims=sql.claimed(found.query or "") if found.job_type == "query" else None,
+        resource=found,
+    )
+
+
+def destination(found: Any) -> str | None:
+    """The table that a load or copy job of Google's library writes, as `project.dataset.table`."""
+    to = found.destination if found.job_type in ("load", "copy") else None
+    return None if to is None else f"{to.project}.{to.dataset_id}.{to.table_id}"
+
+
+def _reasons(result: Mapping[str, Any], errors: list[Mapping[str, Any]]) -> str:
+    """What a job failed of: its result, and the first of the errors that led to it."""
+    texts = [" ".join((e.get("message") or e.get("reason") or "").split()) for e in (result, *errors)]
+    first = list(dict.fromkeys(t for t in texts if t))[:4]
+    return f"{result.get('reason')}: {'; '.join(first)}"[:1500]
+
+
+def failed(what: str, found: Job) -> LoadError:
+    """The error for a job that failed."""
+    if found.error_kind is Kind.QUOTA:
+        return QuotaError(f"{what}: {found.error}. {_QUOTA_HINT}")
+    if found.error_kind is Kind.LIMIT:
+        return LoadError(f"{what}: {found.error} (job {found.id}). {_LIMIT_HINT}")
+    if found.error_kind is Kind.REFUSED:
+        return RefusedError(f"{what}: {found.error} (job {found.id})")
+    if found.error_kind is Kind.MISSING:
+        return MissingError(f"{what}: {found.error} (job {found.id})")
+    if found.error_kind is Kind.OTHER and found.kind == "load":
+        return RefusedDataError(f"{what}: {found.error} (job {found.id})")
+    return LoadError(f"{what}: {found.error} (job {found.id})")
+
+
+_QUOTA_HINT = (
+    "Wait until the quota is back, raise it in the Google Cloud console, "
+    "or let max_batch_age_seconds and max_batch_mb make fewer and larger loads"
+)
+_LIMIT_HINT = (
+    "Nothing was done or billed. Raise bytes_billed_limit, or let partition_by and cluster_by bound what is read"
+)
+_DENIED_HINT = "check the credentials and the roles they have (BigQuery Job User and BigQuery Data Editor)"
+
+
+def mapped(error: Exception, what: str) -> SingerArrowError:
+    """Our error for one of Google's libraries or of the network; `ServiceError` if another try may succeed."""
+    import requests
+    from google.api_core import exceptions as api
+    from google.auth import exceptions as auth
+    from google.resumable_media import DataCorruption, InvalidResponse
+
+    if isinstance(error, InvalidResponse):
+        error = api.from_http_response(error.response)  # type: ignore[no-untyped-call]  # the library lacks it
+    if isinstance(error, api.GoogleAPICallError):
+        return _of_call(error, what)
+    if isinstance(error, auth.TransportError):
+        return ServiceError(f"{what}: {_line(error)}; check the network")
+    if isinstance(error, auth.InvalidOperation):  # nobody can renew credentials that were never given
+        hint = "set credentials_path or credentials_json"
+        return CredentialsError(f"{what}: the server wants credentials, and none are set for this api_endpoint; {hint}")
+    if isinstance(error, auth.GoogleAuthError):
+        said = error.args[0] if error.args else error  # what follows is the whole answer, which may hold tokens
+        return CredentialsError(f"{what}: the Google credentials were refused ({_line(said)}); renew them")
+    if isinstance(error, requests.exceptions.SSLError):
+        return LoadError(f"{what}: {_line(error)}; check the certificates and the api_endpoint")
+    if isinstance(error, requests.RequestException | ConnectionError | TimeoutError | DataCorruption | api.RetryError):
+        return ServiceError(f"{what}: BigQuery could not be reached ({_line(error)}); check the network")
+    return LoadError(f"{what}: {type(error).__name__}: {_line(error)}")
+
+
+def in_vain(error: ServiceError) -> ServiceError:
+    """The error after the last try."""
+    return ServiceError(f"{error}; it was tried again in vain, run again later")
+
+
+def _of_call(error: Any, what: str) -> SingerArrowError:
+    details = [e for e in (error.errors or []) if isinstance(e, Mapping)]
+    reason = details[0].get("reason") if details else None
+    text = " ".join(((details[0].get("message") if details else None) or error.message or "").split())
+    said = f"{what}: {reason}: {text}" if reason else f"{what}: {text}"
+    match classify(error.code, reason, text):
+        case Kind.RETRY:
+            return ServiceError(said)
+        case Kind.QUOTA:
+            return QuotaError(f"{said}. {_QUOTA_HINT}")
+        case Kind.LIMIT:
+            return LoadError(f"{said}. {_LIMIT_HINT}")
+        case Kind.DENIED:
+            return CredentialsError(f"{said}; {_DENIED_HINT}")
+        case Kind.MISSING:
+            return NotFoundError(said)
+        case Kind.EXISTS:
+            return AlreadyExistsError(said)
+        case Kind.CHANGED:
+            return ChangedError(said)
+        case Kind.REFUSED:
+            return RefusedError(said)
+    return LoadError(said)
+
+
+def _line(error: object) -> str:
+    return " ".join(str(error).split())[:500]
+
+
+def parameter(name: str, value: Any) -> Any:
+    """A query parameter, of the type that the value has."""
+    from google.cloud import bigquery
+
+    if isinstance(value, list):
+        return bigquery.ArrayQueryParameter(name, "STRING", value)
+    kinds = {int: "INT64", datetime: "TIMESTAMP", str: "STRING"}
+    return bigquery.ScalarQueryParameter(name, kinds[type(value)], value)

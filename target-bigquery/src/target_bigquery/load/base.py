@@ -1,0 +1,150 @@
+"""What the lanes of all load methods share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from singer_arrow.errors import DataError, LoadError
+from singer_arrow.load import load_method as lane
+from singer_arrow.load.dead_letters import OfBatch, Rejects, TooManyRejectedError
+from singer_arrow.storage.urls import Url
+from target_bigquery.connection.client import BigQuery
+from target_bigquery.connection.jobs import Fields
+from target_bigquery.connection.resources import RefusedDataError
+from target_bigquery.ledger import StreamLedger
+from target_bigquery.load import rejected_rows as refused
+from target_bigquery.load.dead_letter_table import Rejections
+from target_bigquery.load.overwrite_staging import Replacement
+from target_bigquery.load.uploads import Files, Item, Part, Upload
+from target_bigquery.tables.migrate import Destination
+from target_bigquery.tables.types import Column, has_kind
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way(lane.Way):
+    """See the base.
+
+    Args:
+        client: The dataset.
+        files: Makes the uploads.
+        destination: The table.
+        upload_format: What items are uploaded as.
+        ledger: Which batches the table has.
+        replacement: What will replace the table, with overwrite.
+        rejections: The table of rows that are not loaded.
+    """
+
+    client: BigQuery
+    files: Files
+    destination: Destination
+    upload_format: str
+    ledger: StreamLedger
+    replacement: Replacement
+    rejections: Rejections
+
+
+class Rejecting(Protocol):
+    """An item that is ready, whichever way it goes."""
+
+    @property
+    def item(self) -> Item:
+        """What it was made of."""
+
+    @property
+    def rejects(self) -> Rejects | None:
+        """Its rows that are not loaded, where there may be some."""
+
+
+class Lane(lane.Lane[Way, Part]):
+    """The base of the lanes: items are made ready, groups become one file."""
+
+    def make_ready(self, item: Item) -> Part:
+        """See the base."""
+        return self.way.files.prepare(item, self.way.upload_format, self.rejects(item))
+
+    def rows_found(self, part: Any) -> int:
+        """See the base."""
+        return int(part.rows + len(part.rejects or ()))
+
+    def nothing(self, item: Item) -> Part:
+        """See the base."""
+        return Part(item)
+
+    def kind(self, item: Item) -> str:  # noqa: ARG002 - all items of a stream become files of one format
+        """See the base."""
+        return self.way.upload_format
+
+    def load_each(self, parts: Sequence[Part], load: Callable[[Sequence[Part]], None]) -> None:
+        """Load a group into a table with the columns of the destination, by as many jobs as it takes."""
+        try:
+            for some in self.way.files.per_job(self.fresh([p for p in parts if p.rows or p.rejects])):
+                self.sifted(some, load, self.way.destination.load_fields)
+        finally:
+            self.way.files.discard(*parts)
+
+    def sifted(self, parts: Sequence[Part], load: Callable[[Sequence[Part]], T], fields: Fields) -> T:
+        """Load a group, without the rows for which BigQuery refuses it, where there may be such rows.
+
+        Args:
+            parts: The group.
+            load: Loads it.
+            fields: The columns of the table that it goes into first.
+        """
+        made = list(parts)
+        try:
+            while True:
+                try:
+                    return load(made)
+                except RefusedDataError as error:
+                    if self.way.most_rejected is None:
+                        msg = f"{error}; or set on_bad_row: dead_letter, which puts such rows aside"
+                        raise LoadError(msg) from None
+                    made = refused.take_out(self.way, made, fields, error)
+        finally:
+            self.way.files.discard(*made)
+
+    def put_aside(self, parts: Sequence[Rejecting]) -> None:
+        """Write down the rows that are not loaded."""
+        if pending := pending_of(parts):
+            self.way.rejections.write(self.way.stream, pending)
+            self.was_put_aside(parts, pending)
+
+    def was_put_aside(self, parts: Sequence[Rejecting], pending: Sequence[OfBatch]) -> None:
+        """They are written."""
+        for part in parts:
+            if part.rejects is not None:
+                part.rejects.written(part.rejects.pending())
+        self.tell_rejected([row for batch in pending for row in batch.rows])
+
+    def join(self, parts: Sequence[Part]) -> Upload:
+        """One file for a load."""
+        try:
+            return self.way.files.join(parts, self.way.upload_format)
+        except TooManyRejectedError:
+            raise
+        except DataError as error:
+            raise self.hinted(error) from None
+
+    def count(self, upload: Upload) -> None:
+        """Count a load that is done."""
+        self.way.tally.add(load_jobs=len(upload.jobs) or 1, rows=upload.rows, bytes=upload.bytes)
+
+    def left(self, parts: Sequence[Part], staged: Any) -> list[Url]:
+        """See the base: also what was put into `gcs_stage`."""
+        return [*super().left(parts, staged), *(url for part in parts for url in part.staged)]
+
+
+def pending_of(parts: Sequence[Rejecting]) -> list[OfBatch]:
+    """The rows of some parts that are not loaded, and were not written yet."""
+    found = ((p.item.batch_id, p.rejects.pending()) for p in parts if p.rejects)
+    return [OfBatch(batch_id, rows) for batch_id, rows in found if rows]
+
+
+def upload_format(load_format: str, columns: Sequence[Column]) -> str:
+    """What items are uploaded as. Parquet cannot carry JSON columns; Avro does. Pure."""
+    chosen = "parquet" if load_format == "auto" else load_format
+    return "avro" if chosen == "parquet" and has_kind(columns, "JSON") else chosen

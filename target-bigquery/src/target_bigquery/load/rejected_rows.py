@@ -1,0 +1,110 @@
+"""The rows for which BigQuery refuses a load job, which mostly does not tell them: ranges of the group are tried.
+
+First the items are read, if they were not: what is known to be refused is found so. If that is nothing, smaller files
+are loaded into a table that is removed again, until the rows are alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from singer_arrow.batch import spool
+from singer_arrow.errors import LoadError
+from singer_arrow.load.bisect import Refusal, TooManyRefusedError, refused_of_each, refused_rows
+from singer_arrow.load.without_rows import taken_rows
+from singer_arrow.naming import staging_name
+from target_bigquery.connection.jobs import Fields
+from target_bigquery.connection.resources import RefusedDataError
+from target_bigquery.load import load_job
+from target_bigquery.load.uploads import Part
+from target_bigquery.tables import migrate
+
+if TYPE_CHECKING:
+    from target_bigquery.load.base import Way
+
+
+def take_out(way: Way, parts: Sequence[Part], fields: Fields, error: RefusedDataError) -> list[Part]:
+    """The parts without the rows for which BigQuery refuses them.
+
+    Args:
+        way: The stream's.
+        parts: They; those that were not read are read.
+        fields: The columns of the table that refused them.
+        error: Its words.
+
+    Raises:
+        LoadError: It is not for a row, or for more of them than are looked for.
+        DataError: More rows are bad than may be.
+    """
+    way.logger.info("Stream %r: %s; looking for the rows that are refused", way.stream, error)
+    if not all(p.spool for p in parts):
+        known = sum(len(p.rejects) for p in parts if p.rejects is not None)
+        parts = [p if p.spool else way.files.spooled(p) for p in parts]
+        if sum(len(p.rejects) for p in parts if p.rejects is not None) > known:
+            return list(parts)
+    try:
+        found = _found(way, parts, fields, error)
+    except TooManyRefusedError as many:
+        raise many.of_load(error, "BigQuery") from None
+    if not found:
+        raise LoadError(str(error))
+    each = refused_of_each(found, [p.rows for p in parts])
+    return [_without(way, part, mine) if mine else part for part, mine in zip(parts, each, strict=True)]
+
+
+def _found(way: Way, parts: Sequence[Part], fields: Fields, error: RefusedDataError) -> list[tuple[int, Refusal]]:
+    """The rows that are refused, by their numbers among all."""
+    name, schema = staging_name(way.destination.name, uuid.uuid4().hex), parts[0].item.conversion.upload_schema
+    migrate.create_staging(way.client, name, fields)
+
+    def probe(low: int, high: int) -> Refusal | None:
+        upload = way.files.write(_rows(parts, low, high), schema, way.upload_format)
+        try:
+            load_job.run_until_done(way.client, upload, name, fields)
+        except RefusedDataError as refused:
+            return Refusal(str(refused))
+        finally:
+            way.files.discard(upload)
+        return None
+
+    try:
+        count = sum(p.rows for p in parts)
+        found = refused_rows(count, probe, first=Refusal(str(error)))
+        return [] if found and len(found) == count and probe(0, 0) else found  # what no row is in is refused too
+    finally:
+        way.client.delete_table(name)
+
+
+def _rows(parts: Sequence[Part], low: int, high: int) -> Iterator[pa.RecordBatch]:
+    """The rows from `low` to `high` (exclusive) of all parts."""
+    before = 0
+    for batch in itertools.chain.from_iterable(spool.read(_spool(part)) for part in parts):
+        start, end = max(low - before, 0), min(high - before, batch.num_rows)
+        if start < end:
+            yield batch.slice(start, end - start)
+        before += batch.num_rows
+        if before >= high:
+            return
+
+
+def _without(way: Way, part: Part, refused: dict[int, Refusal]) -> Part:
+    """A part without some of its rows, which are told to its rejects."""
+    assert part.rejects is not None
+    path = way.files.temporary(".arrow")
+    with spool.write(path, part.item.conversion.upload_schema) as rest:
+        for batch in taken_rows(spool.read(_spool(part)), refused, part.rejects):
+            rest.write_batch(batch)
+    _spool(part).unlink(missing_ok=True)
+    return replace(part, rows=part.rows - len(refused), spool=path)
+
+
+def _spool(part: Part) -> Path:
+    assert part.spool is not None
+    return part.spool

@@ -1,0 +1,353 @@
+"""Batch files -> the one file that a load job takes.
+
+`prepare` runs for each item as soon as it was read, many at once: Parquet is fetched and looked at; everything else is
+read, converted and written as a file of the upload's format. `join` makes one file of those of a group: a single one is
+taken as it is, Avro files and the row groups of Parquet files are put one after the other, and Parquet files that have
+small ones, are not alike, or need a change are rewritten.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from singer_arrow.batch import spool
+from singer_arrow.batch.reader import missing_file, read_file
+from singer_arrow.errors import DataError, NotFoundError
+from singer_arrow.formats import WRITABLE
+from singer_arrow.formats.avro.writer import can_write_fast
+from singer_arrow.formats.parquet import concat as parquet_join
+from singer_arrow.load import item as items
+from singer_arrow.load.dead_letters import Rejects, TooManyRejectedError
+from singer_arrow.load.item import LocalFile
+from singer_arrow.read_progress import Skipped
+from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
+from target_bigquery.conversion import (
+    Conversion,
+    check_values,
+    loads_as_it_is,
+    needs_check,
+    quote_numbers,
+    quoted_schema,
+)
+from target_bigquery.load.avro_processes import Processes
+from target_bigquery.load.concat import join_avro, join_jsonl
+from target_bigquery.load.parquet_dates import columns_to_read
+
+AVRO_CODEC = "snappy"
+PARQUET_CODEC = "zstd"
+CHUNK_BYTES = 64 << 10
+"""Column chunks that are as large on average are not put together into larger ones."""
+TAKEN_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD"})
+"""Those of Parquet that BigQuery documents and every writer writes alike; files by others are rewritten."""
+INLINE_BYTES = 8 << 20
+"""So much is written here sooner than a process for it would have started."""
+
+
+Item = items.Item[Conversion]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An item that is ready: local files that a load job takes as they are, or that `join` must still convert.
+
+    With `gcs_stage` there are no local files: `uris` are where load jobs read them, `staged` those of them that are the
+    target's own, `in_place` what is known of those that are not. `rejects` hears of its rows that are not loaded, where
+    there may be some; `spool` is a file of those that are, as they are to be uploaded, if they were read for that.
+    """
+
+    item: Item
+    files: tuple[LocalFile, ...] = ()
+    rows: int = 0
+    bytes: int = 0
+    as_it_is: bool = False
+    uris: tuple[str, ...] = ()
+    staged: tuple[Url, ...] = ()
+    in_place: tuple[ObjectInfo, ...] = ()
+    rejects: Rejects | None = None
+    spool: Path | None = None
+
+    @property
+    def kept(self) -> int:
+        """How many rows there are without those that `join` left out."""
+        is_read_by_join = not (self.as_it_is or self.spool) and self.rejects is not None
+        return self.rows - len(self.rejects) if is_read_by_join and self.rejects is not None else self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """What a load job takes: a local file, or else `uris` of files on Google Cloud Storage.
+
+    `jobs` are the parts of it where it takes several jobs. `check` is called when it is loaded, and raises if that was
+    not what it should have been.
+    """
+
+    path: Path | None
+    file_format: str
+    rows: int
+    bytes: int
+    is_temporary: bool
+    uris: tuple[str, ...] = ()
+    jobs: tuple[Upload, ...] = ()
+    check: Callable[[], None] | None = None
+
+
+class Files:
+    """Makes uploads of items; safe to use from any thread.
+
+    Args:
+        storage: Where batch files are read from.
+        temporary: A new name for a temporary file, by its suffix.
+        processes: Where what holds Python back runs.
+    """
+
+    def __init__(self, storage: Storage, temporary: Callable[[str], Path], processes: Processes) -> None:
+        self._storage = storage
+        self._temporary = temporary
+        self._processes = processes
+
+    def prepare(self, item: Item, upload_format: str, rejects: Rejects | None = None) -> Part:
+        """Make an item ready to be joined with others.
+
+        Args:
+            item: What came.
+            upload_format: What it will be uploaded as.
+            rejects: Hears of rows that cannot be loaded, when they are found, which are left out then.
+
+        Raises:
+            NotFoundError: A file does not exist.
+            DataError: A file holds what the stream's SCHEMA does not say.
+        """
+        if upload_format == "parquet" == item.file_format:
+            return self._fetch(item, rejects)
+        path = self._temporary(f".{upload_format}")
+        rows = self._write(self._converted(item, rejects), item.conversion.upload_schema, path, upload_format)
+        if item.is_temporary and rejects is None:  # else it may be read again
+            item.remove_files()
+        file = LocalFile(path, item.urls[0] if item.urls else "", is_temporary=True)
+        return Part(item, (file,), rows, path.stat().st_size, as_it_is=True, rejects=rejects)
+
+    def spooled(self, part: Part) -> Part:
+        """The part with its rows in memory's format on local disk, from where any of them can be uploaded.
+
+        Raises:
+            DataError: As `prepare`.
+        """
+        path, rows = self._temporary(".arrow"), 0
+        with spool.write(path, part.item.conversion.upload_schema) as out:
+            for batch in self._converted(part.item, part.rejects):
+                out.write_batch(batch)
+                rows += batch.num_rows
+        return replace(part, rows=rows, spool=path)
+
+    def write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, upload_format: str) -> Upload:
+        """A file for a load job of converted rows."""
+        path = self._temporary(f".{upload_format}")
+        rows = self._write(iter(batches), schema, path, upload_format)
+        return Upload(path, upload_format, rows, path.stat().st_size, is_temporary=True)
+
+    def rows(self, item: Item, rejects: Rejects | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of an item, as uploads have them; `rejects` is as `prepare` has it.
+
+        Raises:
+            NotFoundError, DataError: As `prepare`.
+        """
+        return self._converted(item, rejects)
+
+    def temporary(self, suffix: str) -> Path:
+        """A new name for a temporary file."""
+        return self._temporary(suffix)
+
+    def join(self, parts: Sequence[Part], upload_format: str) -> Upload:
+        """Make one file of the files of a group, which stay until they are discarded.
+
+        Raises:
+            DataError: As `prepare`.
+        """
+        schema = parts[0].item.conversion.upload_schema
+        if any(part.spool for part in parts):
+            return self.write(itertools.chain.from_iterable(map(self._spool_of, parts)), schema, upload_format)
+        files = [file for part in parts for file in part.files]
+        rows = sum(part.rows for part in parts)
+        if len(files) == 1 and parts[0].as_it_is:
+            size = files[0].path.stat().st_size
+            return Upload(files[0].path, upload_format, rows, size, is_temporary=files[0].is_temporary)
+        path = self._temporary(f".{upload_format}")
+        if upload_format == "avro":
+            join_avro([file.path for file in files], path)
+        elif upload_format == "jsonl":
+            join_jsonl([file.path for file in files], path)
+        elif not _join_parquet(parts, path):
+            batches = (batch for part in parts for batch in self._reread(part))
+            rows = WRITABLE["parquet"].write(batches, schema, path, compression=PARQUET_CODEC)
+        return Upload(path, upload_format, rows, path.stat().st_size, is_temporary=True)
+
+    def per_job(self, parts: Sequence[Part]) -> list[list[Part]]:
+        """The parts of a group, as load jobs take them: all by one."""
+        return [list(parts)] if parts else []
+
+    def discard(self, *things: Part | Upload | LocalFile) -> None:
+        """Remove temporary files."""
+        for thing in things:
+            if isinstance(thing, Part) and thing.spool:
+                thing.spool.unlink(missing_ok=True)
+            if isinstance(thing, Part) and thing.rejects is not None and thing.item.is_temporary:
+                thing.item.remove_files()
+            for file in thing.files if isinstance(thing, Part) else (thing,):
+                if file.is_temporary and file.path:
+                    file.path.unlink(missing_ok=True)
+
+    def _spool_of(self, part: Part) -> Iterator[pa.RecordBatch]:
+        assert part.spool is not None
+        return spool.read(part.spool)
+
+    def _fetch(self, item: Item, rejects: Rejects | None) -> Part:
+        files, rows, size, fits = [], 0, 0, True
+        for url in item.urls:
+            file = self._local(url, is_temporary=item.is_temporary)
+            schema, count, codecs = _footer(file)
+            conversion = item.conversion
+            fits = fits and not conversion.constants and conversion.place is None
+            fits = fits and codecs <= TAKEN_CODECS and loads_as_it_is(schema, conversion.columns)
+            files.append(file)
+            rows += count
+            size += file.path.stat().st_size
+        if fits and needs_check(item.conversion.columns):
+            try:
+                for file in files:
+                    self._check(file, item)
+            except DataError:
+                if rejects is None:
+                    raise
+                fits = False
+        return Part(item, tuple(files), rows, size, as_it_is=fits, rejects=rejects)
+
+    def _check(self, file: LocalFile, item: Item) -> None:
+        """Look at the values that BigQuery would refuse or bend, without converting the others."""
+        import pyarrow.parquet as pq
+
+        conversion = item.conversion
+        columns = [c for c in conversion.columns if needs_check([c])]
+        columns = columns_to_read(pq.read_metadata(file.path), columns)
+        if not columns:
+            return
+        wanted = pa.schema([conversion.read_schema.field(c.source) for c in columns])
+        for batch in self._read(file, "parquet", wanted):
+            for column, array in zip(columns, batch.columns, strict=True):
+                check_values(array, column, file.url)
+
+    def _local(self, url: str, *, is_temporary: bool) -> LocalFile:
+        parsed = Url.parse(url)
+        try:
+            if parsed.scheme == "file":
+                self._storage.head(parsed)
+                return LocalFile(parsed.local_path(), url, is_temporary)
+            path = self._temporary(".parquet")
+            self._storage.download(parsed, path)
+        except NotFoundError as error:
+            raise missing_file(error) from None
+        return LocalFile(path, url, is_temporary=True)
+
+    def _converted(self, item: Item, rejects: Rejects | None) -> Iterator[pa.RecordBatch]:
+        read, hear = item.conversion.read_schema, _hearing(rejects)
+        sources = (
+            (url, read_file(self._storage, url, format=item.file_format, schema=read, on_skip=hear(url)))
+            for url in item.urls
+        )
+        return item.conversion.all_batches(sources, rejects=rejects)
+
+    def _reread(self, part: Part) -> Iterator[pa.RecordBatch]:
+        conversion = part.item.conversion
+        if part.as_it_is:  # it bears the names of columns, not those of properties
+            for file in part.files:
+                yield from self._read(file, "parquet", conversion.upload_schema)
+            return
+        hear, schema = _hearing(part.rejects), conversion.read_schema
+        sources = ((f.url, self._read(f, "parquet", schema, on_skip=hear(f.url))) for f in part.files)
+        yield from conversion.all_batches(sources, rejects=part.rejects)
+
+    def _read(
+        self,
+        file: LocalFile,
+        file_format: str,
+        schema: pa.Schema,
+        *,
+        on_skip: Callable[[Skipped], None] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read a local copy; errors name where it came from."""
+        url = str(Url.parse(str(file.path)))
+        try:
+            yield from read_file(self._storage, url, format=file_format, schema=schema, on_skip=on_skip)
+        except TooManyRejectedError:
+            raise
+        except DataError as error:
+            raise error.at(file.url) from None
+
+    def _write(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path, file_format: str) -> int:
+        if file_format == "avro" and not can_write_fast(schema):
+            return self._write_nested(batches, schema, path)
+        if file_format == "jsonl":
+            batches, schema = quote_numbers(batches, schema), quoted_schema(schema)
+        codec = {"avro": AVRO_CODEC, "parquet": PARQUET_CODEC}.get(file_format, "gzip")
+        return WRITABLE[file_format].write(batches, schema, path, compression=codec)
+
+    def _write_nested(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path) -> int:
+        """Nested rows become Python objects on their way to Avro: in processes, which do not wait for each other."""
+        first, size = [], 0
+        for batch in batches:
+            first.append(batch)
+            size += batch.nbytes
+            if size > INLINE_BYTES:
+                break
+        else:
+            return WRITABLE["avro"].write(first, schema, path, compression=AVRO_CODEC)
+        stream = self._temporary(".arrows")
+        try:
+            with pa.OSFile(str(stream), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
+                for batch in itertools.chain(first, batches):
+                    writer.write_batch(batch)
+            return self._processes.write_avro(stream, path, AVRO_CODEC)
+        finally:
+            stream.unlink(missing_ok=True)
+
+
+def _hearing(rejects: Rejects | None) -> Callable[[str], Callable[[Skipped], None] | None]:
+    """What gives what hears of the rows that the reading of a file leaves out; the reading begins anew."""
+    if rejects is None:
+        return lambda _: None
+    rejects.reset()
+    return rejects.hearing
+
+
+def _footer(file: LocalFile) -> tuple[pa.Schema, int, set[str]]:
+    """Schema, number of rows, and the codecs of the first row group of a Parquet file."""
+    import pyarrow.parquet as pq
+
+    from singer_arrow.formats.parquet.parquet_format import codecs_of
+
+    try:
+        with pq.ParquetFile(file.path) as opened:
+            return opened.schema_arrow, opened.metadata.num_rows, codecs_of(opened.metadata)
+    except (pa.ArrowException, OSError) as error:
+        msg = f"not a Parquet file, or its footer is broken ({' '.join(str(error).split())[:200]})"
+        raise DataError(msg, url=file.url, hint="Run the tap again") from None
+
+
+def _join_parquet(parts: Sequence[Part], target: Path) -> bool:
+    """One Parquet file of several, without decoding them, if that can be and is no harm to whoever reads it."""
+    if not all(part.as_it_is for part in parts):
+        return False
+    joined = parquet_join.join([f.path for part in parts for f in part.files], target, chunk_bytes=CHUNK_BYTES)
+    if joined is None:
+        return False
+    if joined != sum(part.rows for part in parts):
+        url = parts[0].item.urls[0] if parts[0].item.urls else ""
+        msg = "this batch file, or one that is loaded with it, was replaced while it was read"
+        raise DataError(msg, url=url, hint="Run the tap again")
+    return True

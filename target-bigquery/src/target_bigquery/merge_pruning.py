@@ -1,0 +1,138 @@
+"""Which rows of a table a MERGE need not read, by constants in its ON clause. Pure.
+
+BigQuery leaves out partitions, and blocks of a clustered table, in which no value can meet a constant condition. A row
+that is to be updated has the key of a staged row, so a bound on a key column holds it, whatever else it has. A bound on
+another column holds it only if that never changes for a key; so there is one for the column of the partitions alone,
+and only where the user says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from singer_arrow.load.key_ranges import Extent, Grid, Span
+from target_bigquery.tables.types import Column
+
+if TYPE_CHECKING:
+    from target_bigquery.connection.resources import Table
+
+MOST_SPANS = 12
+"""In the text of a MERGE."""
+LONGEST_TEXT = 256
+_KINDS = ("INTEGER", "DATE", "TIMESTAMP", "STRING")
+_DAY, _HOUR = 86_400_000_000, 3_600_000_000
+_FIRST_DAY, _AFTER_LAST_DAY = -719_162, 2_932_897
+"""0001-01-01 and 10000-01-01, as days since 1970."""
+_EPOCH_DAY, _EPOCH = date(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """How a table is partitioned by a column.
+
+    Args:
+        column: Its name.
+        unit: HOUR, DAY, MONTH or YEAR, by a time.
+        cells: Of ranges of integers: the first value, the first one beyond, and how many values each has.
+    """
+
+    column: str
+    unit: str | None = None
+    cells: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where the values of a column lie that a MERGE looks for.
+
+    Args:
+        column: Its name.
+        spans: Literals of SQL, the least and the greatest of each.
+    """
+
+    column: str
+    spans: tuple[tuple[str, str], ...]
+
+
+def watched(
+    table: Table, columns: Sequence[Column], keys: Sequence[str], *, keys_stay: bool = False
+) -> dict[str, Grid | None]:
+    """The columns whose values are to be looked at while rows are made ready, and the cells of the partitions.
+
+    Args:
+        table: The table.
+        columns: The columns that the stream fills.
+        keys: The key columns.
+        keys_stay: Whether rows of a key never go to another partition. Those do whose values go into a variant.
+    """
+    have = {c.name: c for c in columns if c.kind in _KINDS and not c.repeated}
+    found = dict[str, Grid | None]()
+    for name in table.clustered_by:
+        if name in keys and name in have and not _is_collated(table, name):
+            found[name] = None
+    parts = table.partitions
+    stay = keys_stay and not any(parts and c.variant_of == parts.column for c in table.columns)
+    if parts and parts.column in have and (parts.column in keys or stay):
+        found[parts.column] = grid(parts, have[parts.column].kind)
+    return found
+
+
+def grid(partitions: Partitions, kind: str) -> Grid | None:
+    """The cells of partitions; those of months and years are told apart by days."""
+    if kind == "DATE":
+        return Grid(_FIRST_DAY, 1, _AFTER_LAST_DAY)
+    if kind == "TIMESTAMP":
+        return Grid(_FIRST_DAY * _DAY, _HOUR if partitions.unit == "HOUR" else _DAY, _AFTER_LAST_DAY * _DAY)
+    if partitions.cells:
+        start, end, width = partitions.cells
+        return Grid(start, width, end)
+    return None
+
+
+def bounds(extents: Mapping[str, Extent], columns: Sequence[Column], keys: Sequence[str]) -> tuple[Bound, ...]:
+    """The bounds of a MERGE.
+
+    There is none of a column whose values cannot be written as literals, and none of one that is no key where a value
+    is null: a row that says that its key is deleted often has nothing but the key, and does not tell where that is.
+    """
+    kinds = {c.name: c.kind for c in columns}
+    found = []
+    for name, extent in extents.items():
+        if extent.has_nulls and name not in keys:
+            continue
+        spans = [_literals(span, kinds[name]) for span in extent.spans(MOST_SPANS)]
+        written = tuple(span for span in spans if span)
+        if written and len(written) == len(spans):
+            found.append(Bound(name, written))
+    return tuple(found)
+
+
+def _is_collated(table: Table, name: str) -> bool:
+    """Whether texts are compared by other rules than by their characters."""
+    return any(f["name"] == name and f.get("collation") for f in table.fields)
+
+
+def _literals(span: Span, kind: str) -> tuple[str, str] | None:
+    low, high = (literal(value, kind) for value in span)
+    return (low, high) if low and high else None
+
+
+def literal(value: object, kind: str) -> str | None:
+    """A value as SQL has it; None if it is better not written."""
+    if isinstance(value, str):
+        is_plain = len(value) <= LONGEST_TEXT and value.isprintable()
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+        return f"'{escaped}'" if is_plain else None
+    if not isinstance(value, int):
+        return None
+    try:
+        if kind == "DATE":
+            return f"DATE '{_EPOCH_DAY + timedelta(days=value)}'"
+        if kind == "TIMESTAMP":
+            return f"TIMESTAMP '{(_EPOCH + timedelta(microseconds=value)).isoformat(' ', 'microseconds')}'"
+    except OverflowError:
+        return None
+    return str(value)

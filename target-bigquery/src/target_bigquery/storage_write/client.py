@@ -1,0 +1,322 @@
+"""BigQuery's Storage Write API: pending write streams, written under offsets and committed at once.
+
+An append under an offset is done once, however often it is sent; rows of a pending write stream are nowhere to be seen
+until it is committed, which cannot be done twice. So every call here may be tried again.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol, TypeVar
+
+from singer_arrow.errors import CredentialsError, LoadError, SingerArrowError
+from singer_arrow.load.backoff import Waiting, pauses
+from target_bigquery.connection import connection
+from target_bigquery.connection import resources as answers
+from target_bigquery.connection.connection import REQUEST_SECONDS, Connection, logger
+from target_bigquery.storage_write.error_kinds import Kind, WriteError, classify
+
+T = TypeVar("T")
+CONNECTION_SECONDS = 600.0
+"""How long one connection is written to; what was not acknowledged by then is sent again on another."""
+HIDDEN_SECONDS = 30.0
+"""How long a table that is denied \"or may not exist\" is asked for again: BigQuery also says so in passing."""
+_QUOTA_HINT = "raise the quota in the Google Cloud console, or set load_via: load_job"
+_DENIED_HINT = "check the credentials and the roles they have (BigQuery Data Editor)"
+_TRACE = "target-bigquery"
+
+
+class Request(Protocol):
+    """Rows that are appended at once."""
+
+    @property
+    def offset(self) -> int:
+        """The place of the first row in the write stream."""
+
+    def data(self) -> bytes:
+        """The rows as an Arrow record batch in its IPC format, without the schema."""
+
+
+class WriteApi:
+    """The Storage Write API of one project and dataset; safe to use from any thread, and opened on first use."""
+
+    def __init__(self, bigquery: Connection) -> None:
+        self._bigquery = bigquery
+        self._lock = threading.Lock()
+        self._client: Any = None
+
+    @property
+    def client(self) -> Any:
+        """Google's client, one for all threads."""
+        with self._lock:
+            if self._client is None:
+                self._client = _open(self._bigquery)
+            return self._client
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            if self._client is not None:
+                self._client.transport.close()
+                self._client = None
+
+    def create(self, table: str) -> str:
+        """The name of a new pending write stream into a table.
+
+        Raises:
+            WriteError: It cannot be created.
+        """
+        from google.cloud.bigquery_storage_v1 import types
+
+        settings = self._bigquery.settings
+        parent = f"projects/{settings.project}/datasets/{settings.dataset}/tables/{table}"
+        wanted = types.WriteStream(type_=types.WriteStream.Type.PENDING)
+
+        def create() -> Any:
+            return self.client.create_write_stream(
+                parent=parent, write_stream=wanted, retry=None, timeout=REQUEST_SECONDS
+            )
+
+        return str(self._call(f"Opening a write stream into table {self._bigquery.path(table)}", create).name)
+
+    def append(self, name: str, schema: bytes, requests: Sequence[Request]) -> None:
+        """Append all rows to a write stream, in as many connections as it takes.
+
+        Args:
+            name: Of the write stream, which nobody else writes to.
+            schema: The rows' Arrow schema in its IPC format.
+            requests: The rows, from the write stream's first on.
+
+        Raises:
+            WriteError: It cannot be done; with `ANEW` or `GONE`, another write stream may take them.
+        """
+        what, done, tries = f"Writing to {_short(name)}", 0, _Tries()
+        while done < len(requests):
+            before = done
+            try:
+                for _ in self._acknowledged(what, name, schema, requests[done:]):
+                    done += 1
+            except WriteError as error:
+                if error.kind is Kind.THERE:
+                    done += 1
+                    continue
+                if done > before:
+                    tries = _Tries()
+                tries.wait(error)
+
+    def finalize(self, name: str) -> int:
+        """End a write stream: nothing can be appended any more; the number of its rows."""
+
+        def finalize() -> Any:
+            return self.client.finalize_write_stream(name=name, retry=None, timeout=REQUEST_SECONDS)
+
+        return int(self._call(f"Ending {_short(name)}", finalize).row_count)
+
+    def commit(self, name: str) -> datetime | None:
+        """Bring the rows of a write stream into its table, all at once and never twice.
+
+        Returns:
+            When; None if that was done before.
+
+        Raises:
+            WriteError: With `GONE`, nobody knows whether it was done.
+        """
+        what = f"Committing {_short(name)}"
+
+        def commit() -> datetime:
+            answer = self.client.batch_commit_write_streams(
+                {"parent": table_of(name), "write_streams": [name]}, retry=None, timeout=REQUEST_SECONDS
+            )
+            for error in answer.stream_errors:
+                raise _refused(what, "FAILED_PRECONDITION", error.error_message, error.code.name)
+            if (when := _moment(answer, "commit_time")) is None:
+                raise _refused(what, "INTERNAL", "the answer says neither that it was done nor why not", None)
+            return when
+
+        try:
+            return self._call(what, commit)
+        except WriteError as error:
+            if error.kind is Kind.THERE:
+                return None
+            raise
+
+    def committed(self, name: str) -> datetime | None:
+        """When a write stream was committed; None if it was not.
+
+        Raises:
+            WriteError: With `GONE`, BigQuery does not know it any more.
+        """
+
+        def read() -> Any:
+            return self.client.get_write_stream(name=name, retry=None, timeout=REQUEST_SECONDS)
+
+        return _moment(self._call(f"Reading {_short(name)}", read), "commit_time")
+
+    def _acknowledged(self, what: str, name: str, schema: bytes, requests: Sequence[Request]) -> Iterator[None]:
+        """Send requests on one connection; once for each that BigQuery has taken, in their order."""
+        metadata = (("x-goog-request-params", f"write_stream={name}"),)
+
+        def opened() -> Any:
+            return self.client.append_rows(
+                _messages(name, schema, requests), retry=None, timeout=CONNECTION_SECONDS, metadata=metadata
+            )
+
+        call: Any = None
+        try:
+            call = _mapped(what, opened)
+            answered = iter(call)
+            for _ in requests:
+                answer = _mapped(what, lambda: next(answered, None))
+                if answer is None:
+                    msg = f"{what}: BigQuery closed the connection"
+                    raise WriteError(msg, Kind.RETRY)
+                if answer.error.code:
+                    raise _of_answer(what, answer)
+                yield
+        finally:
+            if call is not None:
+                call.cancel()
+
+    def _call(self, what: str, function: Callable[[], T]) -> T:
+        """Call Google's library: errors become ours, transient ones are met with another try."""
+        tries = _Tries()
+        while True:
+            try:
+                return _mapped(what, function)
+            except WriteError as error:
+                tries.wait(error)
+
+
+class _Tries:
+    """The tries of one call, from the first error on."""
+
+    def __init__(self) -> None:
+        self._waiting = Waiting(logger)
+        self._pauses = pauses(connection.DEADLINE_SECONDS)
+        self._hidden = pauses(min(HIDDEN_SECONDS, connection.DEADLINE_SECONDS))
+
+    def wait(self, error: WriteError) -> None:
+        """Wait until another try is due.
+
+        Raises:
+            CredentialsError, LoadError: Another one is of no use.
+        """
+        if error.kind not in (Kind.RETRY, Kind.QUOTA, Kind.HIDDEN):
+            raise error
+        pause = next(self._hidden if error.kind is Kind.HIDDEN else self._pauses)
+        if pause is None and error.kind is Kind.HIDDEN:
+            raise CredentialsError(str(error)) from None
+        if pause is None:
+            msg = f"{error}; it was tried again in vain, run again later"
+            raise LoadError(msg) from None
+        self._waiting.before_again(pause, error)
+
+
+def table_of(name: str) -> str:
+    """The table of a write stream, as the API writes it."""
+    return name.rpartition("/streams/")[0]
+
+
+def _moment(message: Any, name: str) -> datetime | None:
+    """A time of a message, if it is there."""
+    when = getattr(message, name)
+    return datetime.combine(when.date(), when.time(), UTC) if when else None
+
+
+def _open(bigquery: Connection) -> Any:
+    """A client; to an endpoint of one's own without TLS, if it says `http`."""
+    import grpc
+    from google.cloud.bigquery_storage_v1.services.big_query_write import BigQueryWriteClient
+    from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
+
+    from target_bigquery.connection.dead_connections import GRPC_OPTIONS
+
+    def channel(*args: Any, options: Sequence[tuple[str, int]], **more: Any) -> Any:
+        return BigQueryWriteGrpcTransport.create_channel(*args, options=[*options, *GRPC_OPTIONS], **more)
+
+    def transport(**options: Any) -> Any:
+        return BigQueryWriteGrpcTransport(**options, channel=channel)
+
+    endpoint = bigquery.settings.storage_write_endpoint or ""
+    if endpoint.startswith("http://"):
+        plain = [("grpc.max_send_message_length", -1), ("grpc.enable_http_proxy", 0), *GRPC_OPTIONS]
+        insecure = grpc.insecure_channel(endpoint.removeprefix("http://").rstrip("/"), options=plain)
+        return BigQueryWriteClient(transport=BigQueryWriteGrpcTransport(channel=insecure))
+    host = endpoint.removeprefix("https://").rstrip("/")
+    if not host:
+        return BigQueryWriteClient(credentials=bigquery.credentials, transport=transport)
+    credentials = bigquery.credentials_for(host.partition(":")[0])
+    return BigQueryWriteClient(credentials=credentials, transport=transport, client_options={"api_endpoint": host})
+
+
+def _messages(name: str, schema: bytes, requests: Sequence[Request]) -> Iterator[Any]:
+    """What is sent on one connection: the first message also says where to, and what the rows are like."""
+    from google.cloud.bigquery_storage_v1 import types
+
+    message_type = types.AppendRowsRequest.pb()  # plain messages: the library's own cost many times as much
+    for number, request in enumerate(requests):
+        message = message_type()
+        if not number:
+            message.write_stream = name
+            message.trace_id = _TRACE
+            message.arrow_rows.writer_schema.serialized_schema = schema
+        message.offset.value = request.offset
+        message.arrow_rows.rows.serialized_record_batch = request.data()
+        yield message
+
+
+def _mapped(what: str, function: Callable[[], T]) -> T:
+    """Call Google's library once: its errors become ours."""
+    from google.api_core.exceptions import GoogleAPICallError
+
+    try:
+        return function()
+    except SingerArrowError:
+        raise
+    except GoogleAPICallError as error:
+        if (status := error.grpc_status_code) is None:
+            raise answers.mapped(error, what) from None
+        codes = [code for detail in error.details if (code := _storage_code(detail))]
+        raise _refused(what, status.name, error.message or "", codes[0] if codes else None) from None
+    except Exception as error:  # noqa: BLE001 - all of the vendor's errors pass this boundary
+        raise answers.mapped(error, what) from None
+
+
+def _of_answer(what: str, answer: Any) -> SingerArrowError:
+    """The error of rows that were not appended."""
+    import grpc
+
+    names = {code.value[0]: code.name for code in grpc.StatusCode}
+    codes = [code for detail in answer.error.details if (code := _storage_code(detail))]
+    text = answer.error.message
+    if rows := [f"row {row.index + 1} of the request: {row.message}" for row in answer.row_errors][:3]:
+        text = f"{text} ({'; '.join(rows)})"
+    return _refused(what, names.get(answer.error.code, "UNKNOWN"), text, codes[0] if codes else None)
+
+
+def _storage_code(detail: Any) -> str | None:
+    """BigQuery's own word in a detail of an error."""
+    from google.cloud.bigquery_storage_v1 import types
+
+    if not getattr(detail, "type_url", "").endswith("/google.cloud.bigquery.storage.v1.StorageError"):
+        return None
+    return str(types.StorageError.deserialize(detail.value).code.name)
+
+
+def _refused(what: str, status: str, message: str, storage_code: str | None) -> SingerArrowError:
+    text = " ".join(message.split())[:1000]
+    said = f"{what}: {storage_code or status}: {text}"
+    kind = classify(status, storage_code, text)
+    if kind is Kind.DENIED:
+        return CredentialsError(f"{said}; {_DENIED_HINT}")
+    hint = {Kind.QUOTA: f"; {_QUOTA_HINT}", Kind.HIDDEN: f"; {_DENIED_HINT}"}.get(kind, "")
+    return WriteError(f"{said}{hint}", kind)
+
+
+def _short(name: str) -> str:
+    """A write stream in the words of a message: its own name is long and tells nobody anything."""
+    found = re.fullmatch(r"projects/([^/]+)/datasets/([^/]+)/tables/([^/]+)/streams/(.+)", name)
+    return f"a write stream into table {'.'.join(found.groups()[:3])}" if found else name

@@ -1,0 +1,193 @@
+"""load_via: storage_write. Rows go as Arrow through the Storage Write API, into a pending write stream for each group.
+
+append-only: the write stream is into the table itself, and is committed once the ledger has a claim for it. upsert: it
+is into the group's staging table, which nobody else knows. overwrite stays with load jobs: its rows are not seen before
+the end of the run, and BigQuery promises of copies of tables only that they hold what was not written just before.
+Tables with a column that the API has no Arrow type for stay with load jobs too, and so do items with a row that is too
+large for a request.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from singer_arrow.load.backoff import Waiting, pauses
+from singer_arrow.load.conversion import ORDER
+from singer_arrow.load.dead_letters import Rejects
+from singer_arrow.load.item import Item as AnyItem
+from singer_arrow.naming import staging_name
+from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
+from target_bigquery.connection import connection
+from target_bigquery.connection.connection import logger
+from target_bigquery.load import load_job
+from target_bigquery.load.append import AppendOnly
+from target_bigquery.load.base import Way
+from target_bigquery.load.uploads import Item, Part, Upload
+from target_bigquery.load.upsert import Staged, Upsert
+from target_bigquery.storage_write import requests as rows
+from target_bigquery.storage_write import stream as write_stream
+from target_bigquery.storage_write.requests import Rows
+from target_bigquery.tables import migrate
+from target_bigquery.tables.types import Column
+
+_RECORD_AGE_SECONDS = 1.0
+_OPENED_A_SECOND = 2
+"""How many write streams a run of many streams opens for RECORD messages; a project has 10,000 an hour in a region."""
+_ROWS = "rows"
+
+
+def record_age_seconds(streams: int, most: float) -> float:
+    """How long RECORD messages wait for others, where each load adds rows to the table at once.
+
+    Args:
+        streams: How many streams the run has.
+        most: Seconds.
+    """
+    return min(most, max(_RECORD_AGE_SECONDS, streams / _OPENED_A_SECOND))
+
+
+def why_not(load_method: str, columns: Sequence[Column]) -> str | None:
+    """Why a stream goes by load jobs nevertheless; None if it does not."""
+    if load_method == OVERWRITE:
+        return "overwrite replaces the table by a copy, which may lack what was written just before"
+    if column := rows.untaken(columns):
+        return f"the Storage Write API takes no Arrow for column {column}"
+    return None
+
+
+class StreamedAppend(AppendOnly):
+    """append-only: each group is one write stream into the table."""
+
+    streams = True
+
+    def make_ready(self, item: AnyItem[Any]) -> Any:
+        """See the base; rows, or a part for a load job."""
+        return _rows(self.way, item, self.rejects(item)) or super().make_ready(item)
+
+    def stage(self, parts: Sequence[Any]) -> None:
+        """Load a group."""
+        try:
+            ready, large = _sorted(self.fresh([p for p in parts if p.rows or p.rejects]))
+            if large:
+                super().stage(large)
+            self.put_aside(ready)
+            if rest := [p for p in ready if p.rows]:
+                self._write(rest)
+        finally:
+            _discard(self.way, parts)
+
+    def count(self, upload: Upload) -> None:
+        """See the base."""
+        _count(self.way, upload)
+
+    def _write(self, parts: Sequence[Rows]) -> None:
+        writes, ledger, table = self.way.client.writes, self.way.ledger, self.way.destination.name
+        name, waiting = write_stream.fill(writes, table, parts), Waiting(logger)
+        batches = {p.item.batch_id: p.rows for p in parts if p.item.batch_id}
+        for pause in pauses(connection.DEADLINE_SECONDS) if batches else ():
+            job_id, theirs = ledger.begin(batches)
+            if theirs:
+                for batch_id in theirs:
+                    self.skip(batch_id, "just now by another run")
+                if rest := [p for p in parts if p.item.batch_id not in theirs]:
+                    self._write(rest)
+                return
+            if self.way.client.claim(job_id, name):
+                ledger.committed(batches, job_id, _commit(self.way, name))
+                break
+            error = load_job.BusyError(f"Loading into table {table}: somebody else took the id of the job {job_id}")
+            if pause is None:
+                raise load_job.too_busy(error)
+            waiting.before_again(pause, error)
+        else:
+            _commit(self.way, name)
+        self.count(_told(parts))
+
+
+class StreamedUpsert(Upsert):
+    """upsert: each group is one write stream into a staging table of its own, which is merged as ever."""
+
+    def make_ready(self, item: AnyItem[Any]) -> Any:
+        """See the base; rows, or a part for a load job."""
+        return _rows(self.way, item, self.rejects(item)) or super().make_ready(item)
+
+    def stage(self, parts: Sequence[Any]) -> Staged | None:
+        """Load a group into a staging table."""
+        bigquery, table = self.way.client, self.way.destination
+        ready, large = _sorted(parts)
+        try:
+            if not ready and not large:
+                return None
+            name = staging_name(table.name, uuid.uuid4().hex)
+            fields = [*migrate.nullable(table.load_fields), {"name": ORDER, "type": "INTEGER"}]
+            migrate.create_staging(bigquery, name, fields)
+            self.put_aside(ready)
+            if large:
+                upload = self.join(large)
+                self.put_aside(large)
+                try:
+                    load_job.run_until_done(bigquery, upload, name, fields)
+                finally:
+                    self.way.files.discard(upload)
+            if rest := [p for p in ready if p.rows]:
+                _commit(self.way, write_stream.fill(bigquery.writes, name, rest))
+        finally:
+            _discard(self.way, parts)
+        loaded: list[Rows | Part] = [*ready, *large]
+        told = _told(loaded)
+        return Staged(name, told, self.bounds([p.item for p in loaded], told.rows))
+
+    def count(self, upload: Upload) -> None:
+        """See the base."""
+        _count(self.way, upload)
+
+
+STREAMED: dict[str, type[StreamedAppend] | type[StreamedUpsert]] = {APPEND: StreamedAppend, UPSERT: StreamedUpsert}
+
+
+def _rows(way: Way, item: Item, rejects: Rejects | None) -> Rows | None:
+    """An item's rows as they are sent; None if one of them is too large."""
+    path = way.files.temporary(".rows")
+    try:
+        written = rows.write(item, way.files.rows(item, rejects), path, rejects)
+    except rows.TooLargeError:
+        path.unlink()
+        limit = rows.REQUEST_BYTES / 1e6
+        logger.info("Stream %r: rows beyond %.0f MB go by a load job", way.stream, limit)
+        return None
+    if item.is_temporary:
+        item.remove_files()
+    return written
+
+
+def _sorted(parts: Sequence[Any]) -> tuple[list[Rows], list[Part]]:
+    """What is sent, and what goes by a load job; without what is empty."""
+    live = [p for p in parts if p.rows or p.rejects]
+    return [p for p in live if isinstance(p, Rows)], [p for p in live if isinstance(p, Part)]
+
+
+def _discard(way: Way, parts: Sequence[Any]) -> None:
+    for part in parts:
+        if isinstance(part, Rows):
+            part.path.unlink(missing_ok=True)
+        else:
+            way.files.discard(part)
+
+
+def _commit(way: Way, name: str) -> datetime:
+    return write_stream.commit(way.client.writes, name)
+
+
+def _told(parts: Sequence[Rows | Part]) -> Upload:
+    """What the lanes count."""
+    kind = _ROWS if any(isinstance(p, Rows) for p in parts) else ""
+    count = sum(p.rows if isinstance(p, Rows) else p.kept for p in parts)
+    return Upload(None, kind, count, sum(p.bytes for p in parts), is_temporary=False)
+
+
+def _count(way: Way, upload: Upload) -> None:
+    kind = "write_streams" if upload.file_format == _ROWS else "load_jobs"
+    way.tally.add(rows=upload.rows, bytes=upload.bytes, **{kind: 1})

@@ -1,0 +1,177 @@
+"""What becomes of a property whose values do not fit the column that the table has. Pure.
+
+It is widened where BigQuery can and no value changes: INTEGER to NUMERIC and BIGNUMERIC, NUMERIC to BIGNUMERIC. Not so
+INTEGER to FLOAT, in which integers beyond 2^53 become others. Everything else goes into a variant column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from singer_arrow.errors import SchemaError
+from singer_arrow.warehouse.variant_columns import columns_named, variant_names
+from target_bigquery.tables.naming import RULES
+from target_bigquery.tables.types import (
+    MAX_COLUMNS,
+    Column,
+    Existing,
+    as_bignumeric,
+    column_of,
+    count_of,
+    fitted,
+    named_as,
+    with_fields,
+)
+
+WIDENED: dict[str, tuple[str, ...]] = {"INTEGER": ("NUMERIC", "BIGNUMERIC"), "NUMERIC": ("BIGNUMERIC",)}
+"""Into which types ALTER COLUMN SET DATA TYPE makes columns of a type without changing a value."""
+_WORDS = {
+    "INTEGER": "integer",
+    "NUMERIC": "decimal",
+    "BIGNUMERIC": "decimal",
+    "FLOAT": "float",
+    "BOOLEAN": "boolean",
+    "STRING": "string",
+    "BYTES": "binary",
+    "DATE": "date",
+    "TIME": "time",
+    "TIMESTAMP": "timestamp",
+    "JSON": "json",
+    "RECORD": "record",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """What may be done to make values fit.
+
+    Args:
+        evolves: Whether there may be variants.
+        keys: Properties that have none.
+        fixed: Columns that BigQuery has refused to widen.
+    """
+
+    evolves: bool = False
+    keys: Collection[str] = ()
+    fixed: Collection[str] = ()
+
+    def settled(self, column: Column, have: dict[str, Existing], taken: set[str], path: str = "") -> Column:
+        """The column that a property fills: the table's, as it is or is to be, or a variant, which says of which.
+
+        Args:
+            column: The property's own.
+            have: The columns that the table has, or the RECORD.
+            taken: Names, in lower case, of columns that properties fill; a variant is added.
+            path: The RECORD's name, with a point.
+
+        Raises:
+            SchemaError: Values do not fit and may go nowhere else.
+        """
+        existing = have.get(column.name)
+        if existing is None:
+            return column
+        try:
+            return self._within(column, existing, path)
+        except SchemaError:
+            if not self.evolves or (not path and column.source in self.keys):
+                raise
+        return self._variant(column, {e.name.lower(): e for e in have.values()}, taken, path)
+
+    def _within(self, column: Column, existing: Existing, path: str) -> Column:
+        """The column as one that is the table's own, which may be widened for it.
+
+        Raises:
+            SchemaError: Values do not fit.
+        """
+        if column.kind == existing.kind == "RECORD" and column.repeated == (existing.mode == "REPEATED"):
+            inside, names = {f.name: f for f in existing.fields}, {f.name.lower() for f in column.fields}
+            at = f"{path}{existing.name}."
+            return with_fields(column, tuple(self.settled(f, inside, names, at) for f in column.fields))
+        try:
+            return fitted(column, existing, path)
+        except SchemaError:
+            if not path and column.name not in self.fixed and widens(column, existing):
+                return column
+            raise
+
+    def _variant(self, column: Column, have: dict[str, Existing], taken: set[str], path: str) -> Column:
+        """The first variant that the values fit, or a new one; not a column of that name that is no variant of this."""
+        for name in variant_names(column.name, word(column), RULES):
+            existing = have.get(name.lower())
+            if name.lower() in taken or (existing and existing.variant_of != column.name):
+                continue
+            made = replace(column, name=existing.name if existing else name, variant_of=column.name)
+            if existing is None:
+                # nothing widens a column of a RECORD, nor one of lists
+                made = as_bignumeric(made) if made.kind == "NUMERIC" and (path or made.repeated) else made
+            else:
+                try:
+                    made = self._within(named_as(made, existing), existing, path)
+                except SchemaError:
+                    continue
+            taken.add(name.lower())
+            return made
+        raise AssertionError
+
+
+def columns_of(
+    schema: pa.Schema, *, nested: str = "record", existing: Sequence[Existing] = (), drift: Drift | None = None
+) -> tuple[Column, ...]:
+    """The columns of a stream's table, in the order of the schema; some may be new, or wider than the table's.
+
+    Args:
+        schema: The Arrow schema that SCHEMA means.
+        nested: `record` or `json`: what structs and lists become.
+        existing: The columns that the table has; theirs are the names and types where values fit them.
+        drift: What may be done where values do not fit; by default columns may be widened.
+
+    Raises:
+        SchemaError: A type has no counterpart, values do not fit their column and may go nowhere else, or there are too
+            many columns.
+    """
+    have = {e.name: e for e in existing}
+    names = columns_named(schema.names, existing, RULES)
+    taken = {name.lower() for name in names.values()}
+    columns = []
+    for field in schema:
+        name = names[field.name]
+        column = column_of(field, name, nested, have.get(name))
+        columns.append((drift or Drift()).settled(column, have, taken))
+    if (count := count_of(columns, existing)) > MAX_COLUMNS:
+        msg = (
+            f"The table would have {count} columns, those of RECORDs counted, and BigQuery takes {MAX_COLUMNS}; "
+            "leave some out by selection, or set nested: json"
+        )
+        raise SchemaError(msg)
+    return tuple(columns)
+
+
+def word(column: Column) -> str:
+    """What a column's variant is called after."""
+    return f"array_{_WORDS[column.kind]}" if column.repeated else _WORDS[column.kind]
+
+
+def widens(column: Column, existing: Existing) -> bool:
+    """Whether the table's column can be made one for the stream's."""
+    is_list = column.repeated or existing.mode == "REPEATED"
+    return not is_list and column.kind in WIDENED.get(existing.kind, ())
+
+
+def widened(columns: Sequence[Column], existing: Sequence[Existing]) -> list[Column]:
+    """The columns that are wider than the table's."""
+    have = {e.name: e for e in existing}
+    return [c for c in columns if c.name in have and widens(c, have[c.name])]
+
+
+def new_variants(columns: Sequence[Column], existing: Sequence[Existing], path: str = "") -> list[tuple[str, str]]:
+    """The variants that the table lacks, and what they are of, at every depth; as texts."""
+    have, found = {e.name: e for e in existing}, list[tuple[str, str]]()
+    for column in columns:
+        if column.name in have:
+            found += new_variants(column.fields, have[column.name].fields, f"{path}{column.name}.")
+        elif column.variant_of:
+            found.append((f"{path}{column.name}", f"{path}{column.variant_of}"))
+    return found

@@ -1,0 +1,320 @@
+"""Makes the dataset and the tables ready before any load: creates them, adds, widens and relaxes columns."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from singer_arrow.errors import ConfigError, CredentialsError, SchemaError, SingerArrowError
+from singer_arrow.naming import LEDGER, REJECTED, staging_name, stream_label
+from singer_arrow.warehouse.descriptions import Descriptions, Path
+from singer_arrow.warehouse.variant_columns import EVOLVE, siblings
+from target_bigquery import sql
+from target_bigquery.connection.client import BigQuery
+from target_bigquery.connection.resources import AlreadyExistsError, ChangedError, RefusedError, Table
+from target_bigquery.tables import column_evolution as drift
+from target_bigquery.tables import table_layout as layout
+from target_bigquery.tables.column_evolution import Drift, columns_of
+from target_bigquery.tables.naming import RULES
+from target_bigquery.tables.table_fields import NOTHING_SAID, api_field, lacks_words, relaxed, with_columns
+from target_bigquery.tables.types import Column, missing_required, new_columns, nullable_required
+
+logger = logging.getLogger("target-bigquery")
+OWNER = "singer_stream"
+"""Label of a table: the stream that it belongs to."""
+STAGING_DAYS = 7
+LEFTOVER_AGE = timedelta(days=1)
+"""Staging tables that are younger may be those of a run that is still at work."""
+_TRIES = 20
+_LEDGER_FIELDS = [
+    {
+        "name": "batch_id",
+        "type": "STRING",
+        "mode": "NULLABLE",
+        "description": "The tap's id of the batch; empty: a mark",
+    },
+    {"name": "stream", "type": "STRING", "mode": "NULLABLE"},
+    {"name": "job_id", "type": "STRING", "mode": "NULLABLE", "description": "The load job that holds the batch"},
+    {"name": "rows", "type": "INTEGER", "mode": "NULLABLE"},
+    {"name": "started_at", "type": "TIMESTAMP", "mode": "NULLABLE"},
+]
+REJECTED_FIELDS: list[dict[str, Any]] = [
+    {"name": "stream", "type": "STRING", "mode": "NULLABLE"},
+    {
+        "name": "batch_id",
+        "type": "STRING",
+        "mode": "NULLABLE",
+        "description": "The tap's id of the batch, if it has one",
+    },
+    {"name": "file", "type": "STRING", "mode": "NULLABLE", "description": "The batch file; null for RECORD messages"},
+    {
+        "name": "position",
+        "type": "INTEGER",
+        "mode": "NULLABLE",
+        "description": "Its line or row in the file, of a RECORD message its line in the input; from 1",
+    },
+    {"name": "column_name", "type": "STRING", "mode": "NULLABLE", "description": "The property that is at fault"},
+    {"name": "reason", "type": "STRING", "mode": "NULLABLE"},
+    {"name": "record", "type": "STRING", "mode": "NULLABLE", "description": "The row as JSON text"},
+    {
+        "name": "part",
+        "type": "INTEGER",
+        "mode": "NULLABLE",
+        "description": "1; a very long record takes several rows, one for each part of it",
+    },
+]
+_REJECTED_AT = {"name": "rejected_at", "type": "TIMESTAMP", "mode": "NULLABLE"}
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """The table of a stream, and the columns of it that the stream fills."""
+
+    table: Table
+    columns: tuple[Column, ...]
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.table.name
+
+    @property
+    def load_fields(self) -> list[Mapping[str, Any]]:
+        """The columns of upload files as the table has them, for load jobs."""
+        names = {c.name for c in self.columns}
+        return [f for f in self.table.fields if f["name"] in names]
+
+    @property
+    def siblings(self) -> tuple[str, ...]:
+        """Columns in which earlier values of the stream's properties may be, and which it does not fill."""
+        return siblings(self.columns, self.table.columns)
+
+
+def prepare_dataset(client: BigQuery) -> None:
+    """Make sure that there is a dataset, where it should be; loads run where it is.
+
+    Raises:
+        ConfigError: It is in another location than the settings say.
+    """
+    location = client.dataset_location()
+    if location is None:
+        try:
+            client.create_dataset()
+        except SingerArrowError:
+            if client.dataset_location() is None:  # else another run was faster
+                raise
+        location = client.dataset_location()
+    wanted = client.settings.location
+    if wanted and location and wanted.lower() != location.lower():
+        msg = (
+            f"Dataset {client.settings.project}.{client.settings.dataset} is in {location}, and setting 'location' "
+            f"says {wanted}; a dataset cannot move: set location to {location}, or name another dataset"
+        )
+        raise ConfigError(msg)
+    client.location = location or wanted
+
+
+def prepare_table(
+    client: BigQuery,
+    stream: str,
+    schema: pa.Schema,
+    *,
+    keys: Sequence[str] = (),
+    nullable: Collection[Path] = (),
+    descriptions: Descriptions = NOTHING_SAID,
+) -> Destination:
+    """Make sure that the stream's table exists and has a column for each property.
+
+    Args:
+        client: The dataset.
+        stream: Name of the stream.
+        schema: What its SCHEMA means.
+        keys: Its key properties, which have no variants.
+        nullable: Properties that may be null, each with those that it is in.
+        descriptions: Of the table and its columns; they are given to those that have none.
+
+    Raises:
+        SchemaError: Values do not fit a column, or one must not be null that the stream lacks, and it may not change.
+    """
+    settings, fixed = client.settings, set[str]()
+    for _ in range(_TRIES):
+        name, table = _owned_table(client, stream)
+        may = Drift(settings.on_drift == EVOLVE, keys, frozenset(fixed))
+        try:
+            if table is None:
+                return _create(client, stream, name, schema, descriptions)
+            _check_kind(client, table)
+            if settings.grants and OWNER in table.labels and not table.resource.num_rows:
+                client.grant(name, settings.grants)  # as the run that created it may have ended before
+            columns = _fitting(client, table, schema, may)
+            if wider := drift.widened(columns, table.columns):
+                fixed |= {c.name for c in wider if not _widen(client, name, c)}
+            else:
+                may_be_null = frozenset(nullable) - {(key,) for key in keys}
+                return _fit(client, stream, table, columns, nullable=may_be_null, descriptions=descriptions)
+        except (AlreadyExistsError, ChangedError):
+            logger.debug("Somebody else changed table %s; looking again", name)
+    path = client.path(client.settings.table_names(stream, RULES)[0])
+    msg = f"Table {path} is changed by others all the time; run again when they are done"
+    raise SchemaError(msg)
+
+
+def follow(client: BigQuery, table: Table, like: Table) -> None:
+    """Give a table of this run's own the columns that another one has got meanwhile."""
+    have = {c.name: c for c in table.columns}
+    for column in like.columns:
+        if column.name in have and column.kind != have[column.name].kind:
+            what = f"Widening column {column.name!r} of table {client.path(table.name)} to {column.kind}"
+            client.query(sql.widen_column(client.quoted(table.name), column.name, column.kind), what=what)
+    now = client.table(table.name)
+    if now and now.columns != like.columns:
+        client.set_fields(now, like.fields)
+
+
+def prepare_ledger(client: BigQuery) -> None:
+    """Make sure that the ledger exists."""
+    if client.table(LEDGER) is None:
+        try:
+            client.create_table(
+                LEDGER,
+                _LEDGER_FIELDS,
+                partition=("started_at", "MONTH"),  # old entries are removed by whole partitions, which is free
+                cluster=("stream", "batch_id"),
+                description="Which batches were loaded by which job; do not edit. Written by target-bigquery.",
+            )
+        except AlreadyExistsError:
+            return
+
+
+def prepare_rejected(client: BigQuery) -> None:
+    """Make sure that there is the table of rows that are not loaded."""
+    if client.table(REJECTED) is None:
+        with suppress(AlreadyExistsError):
+            client.create_table(
+                REJECTED,
+                [*REJECTED_FIELDS, _REJECTED_AT],
+                cluster=("stream", "batch_id"),
+                description="Rows that were not loaded, and why. Written by target-bigquery.",
+            )
+
+
+def create_staging(client: BigQuery, name: str, fields: Sequence[Mapping[str, Any]], **options: Any) -> None:
+    """Create a staging table; BigQuery removes it after some days if nobody does."""
+    client.create_table(name, fields, expires=datetime.now(UTC) + timedelta(days=STAGING_DAYS), **options)
+
+
+def nullable(fields: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The fields without a REQUIRED one among them."""
+    return [{**f, "mode": "NULLABLE"} if f.get("mode") == "REQUIRED" else f for f in fields]
+
+
+def remove_leftovers(client: BigQuery, table: str) -> None:
+    """Remove the staging tables that earlier runs left behind, but none that may still be in use."""
+    for name in client.tables_named(staging_name(table)):
+        found = client.table(name)
+        if found and datetime.now(UTC) - found.created > LEFTOVER_AGE:
+            client.delete_table(name)
+
+
+def _owned_table(client: BigQuery, stream: str) -> tuple[str, Table | None]:
+    """The stream's table, or its name if there is none; a table that belongs to another stream is not taken."""
+    name, distinct = client.settings.table_names(stream, RULES)
+    table = client.table(name)
+    owner = table.labels.get(OWNER) if table else None
+    if owner in (None, stream_label(stream)):
+        return name, table
+    return distinct, client.table(distinct)
+
+
+def _check_kind(client: BigQuery, table: Table) -> None:
+    kind = str(table.resource.table_type or "TABLE")
+    if kind != "TABLE":
+        msg = (
+            f"{client.path(table.name)} is no table but of the kind {kind}, into which nothing can be loaded; drop or "
+            "rename it, or set 'tables' or 'table_prefix'"
+        )
+        raise SchemaError(msg)
+
+
+def _create(client: BigQuery, stream: str, name: str, schema: pa.Schema, descriptions: Descriptions) -> Destination:
+    columns = columns_of(schema, nested=client.settings.nested)
+    table = client.create_table(
+        name,
+        [api_field(c, descriptions) for c in columns],
+        partition=layout.partition(client, stream, columns),
+        cluster=layout.cluster(client, stream, columns),
+        labels={OWNER: stream_label(stream)},
+        description=descriptions.table,
+    )
+    if client.settings.grants:
+        client.grant(name, client.settings.grants)
+    return Destination(table, columns)
+
+
+def _fitting(client: BigQuery, table: Table, schema: pa.Schema, may: Drift) -> tuple[Column, ...]:
+    try:
+        return columns_of(schema, nested=client.settings.nested, existing=table.columns, drift=may)
+    except SchemaError as error:
+        msg = f"Table {client.path(table.name)}: {error}"
+        raise SchemaError(msg) from None
+
+
+def _widen(client: BigQuery, table: str, column: Column) -> bool:
+    """Widen a column; False if BigQuery refuses for good what the column, as it is now, would need.
+
+    It also refuses where another run has just widened the column further; then the table is to be looked at again.
+    """
+    what = f"Widening column {column.name!r} of table {client.path(table)} to {column.kind}"
+    logger.info("%s", what)
+    try:
+        client.query(sql.widen_column(client.quoted(table), column.name, column.kind), what=what)
+    except RefusedError as error:
+        logger.info("%s", error)
+        found = client.table(table)
+        return not (found and drift.widened([column], found.columns))
+    return True
+
+
+def _fit(
+    client: BigQuery,
+    stream: str,
+    table: Table,
+    columns: tuple[Column, ...],
+    *,
+    nullable: Collection[Path],
+    descriptions: Descriptions,
+) -> Destination:
+    strict = set(missing_required(columns, table.columns))
+    if client.settings.on_drift == EVOLVE:
+        strict |= set(nullable_required(columns, table.columns, nullable))
+    elif strict:
+        msg = (
+            f"Table {client.path(table.name)} requires column {min(strict)!r}, which stream {stream!r} does not have; "
+            "drop the column, make it NULLABLE, or set on_drift: evolve"
+        )
+        raise SchemaError(msg)
+    said = descriptions.table if not table.resource.description else None
+    if new_columns(columns, table.columns) or strict:
+        for variant, column in drift.new_variants(columns, table.columns):
+            logger.warning(
+                "Table %s: values of stream %r that do not fit column %r go into column %r",
+                client.path(table.name),
+                stream,
+                column,
+                variant,
+            )
+        fields = relaxed(table.fields, strict)
+        table = client.set_fields(table, with_columns(fields, columns, descriptions), description=said)
+    elif said or lacks_words(table.fields, columns, descriptions):
+        try:
+            table = client.set_fields(table, with_columns(table.fields, columns, descriptions), description=said)
+        except (CredentialsError, RefusedError) as error:
+            logger.info("%s; the table keeps the descriptions that it has", error)
+    layout.warn_of_layout(client, stream, table, columns)
+    return Destination(table, columns)

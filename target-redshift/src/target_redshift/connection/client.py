@@ -1,0 +1,127 @@
+"""Redshift as the target needs it: the schema, and what the catalog says of its tables."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+
+from singer_arrow.errors import SchemaError, SingerArrowError
+from singer_arrow.warehouse.variant_columns import may_be_variant
+from target_redshift import sql
+from target_redshift.connection import resources as answers
+from target_redshift.connection.connection import Connection, Session
+from target_redshift.connection.resources import BadValue, Table
+from target_redshift.tables.naming import RULES
+
+logger = logging.getLogger("target-redshift")
+_TABLE = "r"
+UNKNOWN_SLICES = 4
+"""How many slices a cluster is taken to have that does not tell; a multiple of it serves most."""
+
+
+class Redshift(Connection):
+    """One database and schema; safe to use from any thread, and opened on first use."""
+
+    def path(self, table: str) -> str:
+        """`schema.table`, for messages."""
+        return f"{self.settings.schema}.{table}"
+
+    def quoted(self, table: str) -> str:
+        """The table's name for SQL."""
+        return sql.quoted(self.settings.schema, table)
+
+    def has_schema(self) -> bool:
+        """Whether the schema exists."""
+        what = f"Looking for schema {self.settings.schema}"
+        return bool(self.query(sql.SCHEMA_EXISTS, [self.settings.schema], what=what).rows)
+
+    def table(self, name: str) -> Table | None:
+        """A table; None if there is none.
+
+        Raises:
+            SchemaError: There is a view of that name.
+        """
+        key, what = [self.settings.schema, name], f"Reading table {self.path(name)}"
+        found = self.query(sql.TABLE, key, what=what).rows
+        if not found:
+            return None
+        created, comment, kind = found[0]
+        if kind != _TABLE:
+            hint = "rename it, or give the stream another table by the setting tables"
+            msg = f"{self.path(name)} is a view, and rows go into tables; {hint}"
+            raise SchemaError(msg)
+        columns = tuple(answers.existing(row) for row in self.query(sql.COLUMNS, key, what=what).rows)
+        if any(may_be_variant(c.name, RULES) for c in columns):
+            columns = answers.with_variants(columns, self.query(sql.COLUMN_COMMENTS, key, what=what).rows)
+        return Table(name, columns, created, comment)
+
+    def commented(self, table: str) -> frozenset[str]:
+        """The columns of a table that have a comment."""
+        key, what = [self.settings.schema, table], f"Reading the comments of table {self.path(table)}"
+        return frozenset(str(name) for name, _ in self.query(sql.COLUMN_COMMENTS, key, what=what).rows)
+
+    def layout(self, table: str) -> tuple[str | None, list[str]]:
+        """The dist key of a table, if it has one, and its sort keys, in order."""
+        key, what = [self.settings.schema, table], f"Reading the layout of table {self.path(table)}"
+        rows = self.query(sql.LAYOUT, key, what=what).rows
+        dist = next((str(name) for name, is_dist, _ in rows if is_dist), None)
+        places = {str(name): abs(int(place or 0)) for name, _, place in rows}
+        return dist, sorted((name for name, place in places.items() if place), key=places.__getitem__)
+
+    def tables_named(self, prefix: str) -> list[tuple[str, datetime | None]]:
+        """Names of the tables that begin with the prefix, and when they were created."""
+        what = f"Listing tables of schema {self.settings.schema}"
+        rows = self.query(sql.TABLES, [self.settings.schema], what=what).rows
+        return [(str(name), created) for name, created in rows if str(name).startswith(prefix)]
+
+    def is_empty(self, table: str) -> bool:
+        """Whether a table has no rows."""
+        what = f"Looking for rows of table {self.path(table)}"
+        return not self.query(sql.has_rows(self.quoted(table)), what=what).rows
+
+    def now(self) -> datetime:
+        """The server's time, in UTC, without a zone."""
+        now: datetime = self.query(sql.NOW, what="Asking for the time").value
+        return now
+
+    def slices(self) -> int:
+        """How many slices the cluster has: files of a COPY are read so many at a time."""
+        if self.settings.slices:
+            return self.settings.slices
+        try:
+            return max(1, int(self.query(sql.SLICES, what="Asking for the number of slices").value or 0))
+        except SingerArrowError as error:
+            logger.info("%s; uploads are made for %d slices, set slices to the real number", error, UNKNOWN_SLICES)
+            return UNKNOWN_SLICES
+
+    def drop_table(self, name: str) -> None:
+        """Remove a table; nothing happens if there is none."""
+        self.query(sql.drop_table(self.quoted(name)), what=f"Dropping table {self.path(name)}")
+
+    def load_errors(self, session: Session, table: str) -> list[BadValue]:
+        """What the system tables say of a COPY into a temporary table of the session, the newest first.
+
+        The numbers of sessions come again, and a session has many a COPY; each has a table of its own.
+
+        `sys_load_error_detail` is for everybody but knows no values; `stl_load_errors` knows them, but is not for
+        everybody, and serverless does not have it.
+        """
+        what = "Reading load errors"
+        try:
+            which = [session.id, session.execute(sql.TABLE_ID, [table], what=what).value]
+        except SingerArrowError as error:
+            logger.debug("%s", error)  # the error of the COPY is the one to tell
+            return []
+        told = self._bad_values(sql.LOAD_ERRORS, which)
+        if any(bad.value for bad in told):
+            return told
+        return self._bad_values(sql.OLD_LOAD_ERRORS, which) or told
+
+    def _bad_values(self, text: str, which: list[int]) -> list[BadValue]:
+        try:
+            with self.session() as session:
+                rows = session.execute(text, which, what="Reading load errors").rows
+        except SingerArrowError as error:
+            logger.debug("%s", error)
+            return []
+        return [answers.bad_value(row) for row in rows]

@@ -1,0 +1,337 @@
+"""The connection to Redshift: log-in, sessions, and a pool of them.
+
+A session belongs to one thread at a time. Statements run by themselves unless `Session.transaction` holds them
+together. A session that was lost, that was left within a transaction, or that is old does not come back to the pool.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, TypeVar
+
+from singer_arrow.errors import ConfigError, ServiceError, SingerArrowError
+from singer_arrow.load.backoff import Waiting, pauses
+from singer_arrow.runtime import tcp
+from singer_arrow.storage import aws
+from target_redshift import sql
+from target_redshift.connection import resources as answers
+from target_redshift.connection.resources import Answer, SessionLostError
+from target_redshift.settings import Iam, Settings
+
+T = TypeVar("T")
+logger = logging.getLogger("target-redshift")
+DEADLINE_SECONDS = 300.0
+"""How long something is tried again while Redshift is busy or out of reach."""
+FIRST_SECONDS = 10.0
+"""How long the first connection of a run may take: a wrong host should be said at once."""
+LOGIN_SECONDS = 60
+"""How long the server may be silent during the log-in; what listens there may be no Redshift."""
+IDLE_SECONDS = 240.0
+"""How long a session waits in the pool; firewalls and Redshift itself end idle ones without a word."""
+MOST_STATEMENTS = 1_000
+"""How many statements a session runs before the pool lets it go: the driver never forgets a text."""
+
+
+class Session:
+    """A session; `broken` says that it is of no use any more, and `statements` how many it has run."""
+
+    def __init__(self, driver: Any) -> None:
+        self._driver = driver
+        self.broken = False
+        self.in_transaction = False
+        self.statements = 0
+        self.idle_since = time.monotonic()
+        self._in_use = threading.Lock()
+
+    def execute(self, text: str, params: Sequence[Any] = (), *, what: str) -> Answer:
+        """Run one statement.
+
+        Args:
+            text: From `sql`.
+            params: Its values.
+            what: What it is for, for an error's message.
+
+        Raises:
+            SessionLostError: The session ended; the statement may have been done.
+            ServiceError: Redshift could not do it just now.
+            SingerArrowError: It was refused.
+        """
+        self.statements += 1
+        with self._in_use:
+            return self._execute(text, params, what)
+
+    def _execute(self, text: str, params: Sequence[Any], what: str) -> Answer:
+        try:
+            cursor = self._driver.cursor()
+            cursor.execute(text, list(params) or None)
+            rows = [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+            return Answer(rows, cursor.rowcount)
+        except Exception as error:  # noqa: BLE001 - all of the driver's errors pass this boundary
+            ours = answers.mapped(error, what, text)
+            self.broken = self.broken or isinstance(ours, SessionLostError)
+            raise ours from None
+        except BaseException:  # stopped while an answer was on its way: who comes next would read it
+            self.broken = True
+            raise
+
+    @cached_property
+    def id(self) -> int:
+        """Its number on the server, by which system tables know it."""
+        return int(self.execute(sql.SESSION_ID, what="Asking for the session's number").value)
+
+    @contextmanager
+    def transaction(self, what: str) -> Iterator[None]:
+        """Do what is within in one transaction: all of it, or nothing.
+
+        Raises:
+            SessionLostError: The session ended; at the end of the transaction it may have been committed nevertheless.
+        """
+        self.execute(sql.BEGIN, what=what)
+        self.in_transaction = True
+        try:
+            yield
+            self.execute(sql.COMMIT, what=what)
+        except BaseException:
+            self._roll_back(what)
+            raise
+        self.in_transaction = False
+
+    def _roll_back(self, what: str) -> None:
+        if self.broken:
+            return
+        try:
+            self.execute(sql.ROLLBACK, what=what)
+            self.in_transaction = False
+        except SingerArrowError:
+            self.broken = True  # the error that led here is the one to tell
+
+    def close(self) -> None:
+        """End the session; a statement that another thread is waiting for is lost."""
+        self.broken = True
+        is_free = self._in_use.acquire(blocking=False)
+        try:
+            if is_free:
+                _close(self._driver)
+            else:  # which would wait for the answer; the thread that gets none closes it
+                self._driver._usock.shutdown(socket.SHUT_RDWR)
+        except Exception:  # noqa: BLE001 - it is of no use any more, whatever is wrong with it
+            return
+        finally:
+            if is_free:
+                self._in_use.release()
+
+
+def _close(driver: Any) -> None:
+    """End a driver's connection. It forgets its file without closing it, of which Python tells if it holds anything."""
+    file = driver._sock
+    try:
+        driver.close()
+    finally:
+        if file is not None:
+            file.close()
+
+
+class Connection:
+    """A pool of sessions; safe to use from any thread, and opened on first use."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._idle: list[Session] = []
+        self._sessions: set[Session] = set()
+        self._is_ending = False
+        self._lock = threading.Lock()
+        self._was_reached = False
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """A session for the calling thread, which goes back to the pool unless it is broken.
+
+        Raises:
+            ServiceError: Redshift could not be reached.
+            CredentialsError: It refused the log-in.
+        """
+        session = self._take() or self._open()
+        try:
+            yield session
+        finally:
+            if session.broken or session.in_transaction or session.statements >= MOST_STATEMENTS:
+                self._end(session)
+            else:
+                session.idle_since = time.monotonic()
+                with self._lock:
+                    self._idle.append(session)
+
+    def query(self, text: str, params: Sequence[Any] = (), *, what: str) -> Answer:
+        """Run one statement that may be run twice, in a session of its own; again, if Redshift could not just now."""
+
+        def run() -> Answer:
+            with self.session() as session:
+                return session.execute(text, params, what=what)
+
+        return self.retried(run)
+
+    def retried(self, function: Callable[[], T]) -> T:
+        """Call a function that may be called twice; again, while it raises `ServiceError`."""
+        waiting = Waiting(logger)
+        for pause in pauses(DEADLINE_SECONDS):
+            try:
+                return function()
+            except ServiceError as error:
+                if pause is None or not self._was_reached or self._is_ending:
+                    raise
+                waiting.before_again(pause, error)
+        raise AssertionError
+
+    def close(self) -> None:
+        """End all sessions, those in use too; what is asked from now on is tried only once."""
+        self._is_ending = True
+        with self._lock:
+            sessions, self._idle = set(self._sessions), []
+        for session in sessions:
+            self._end(session)
+
+    def access(self) -> sql.Access:
+        """By what right COPY reads files: the role that is set, or fresh credentials of `aws`.
+
+        Raises:
+            CredentialsError: There are none.
+        """
+        if self.settings.copy_role_arn:
+            return sql.Access(role=self.settings.copy_role_arn)
+        keys = self._credentials()
+        return sql.Access(
+            access_key_id=keys["access_key_id"],
+            secret_access_key=keys["secret_access_key"],
+            session_token=keys.get("token"),
+        )
+
+    @cached_property
+    def _credentials(self) -> Callable[[], dict[str, Any]]:
+        return aws.credentials(self.settings.aws)
+
+    @cached_property
+    def _iam_credentials(self) -> Callable[[], dict[str, Any]]:
+        options = self.settings.iam.aws if self.settings.iam else self.settings.aws
+        return aws.credentials(options)
+
+    def _take(self) -> Session | None:
+        """The session that was put back last; those that were there too long are ended."""
+        oldest = time.monotonic() - IDLE_SECONDS
+        with self._lock:
+            stale = [s for s in self._idle if s.idle_since < oldest]
+            self._idle = [s for s in self._idle if s.idle_since >= oldest]
+            session = self._idle.pop() if self._idle else None
+        for old in stale:
+            self._end(old)
+        return session
+
+    def _end(self, session: Session) -> None:
+        with self._lock:
+            self._sessions.discard(session)
+        session.close()
+
+    def _open(self) -> Session:
+        session = self.retried(self._connect)
+        with self._lock:
+            self._sessions.add(session)
+        return session
+
+    def _connect(self) -> Session:
+        import redshift_connector
+
+        logging.getLogger("redshift_connector").setLevel(logging.WARNING)  # it tells of every message on the wire
+        what = f"Connecting to {place(self.settings)}"
+        if not self._was_reached and self.settings.host:
+            _knock(self.settings.host, self.settings.port, what)
+        arguments = login(self.settings, self._iam_credentials() if self.settings.iam else {})
+        try:
+            driver: Any = redshift_connector.connect(**arguments)
+        except Exception as error:  # noqa: BLE001 - all of the driver's errors pass this boundary
+            raise answers.mapped(error, what) from None
+        self._was_reached = True
+        for (
+            option
+        ) in tcp.user_timeout():  # the driver sets keepalive alone, which does not count while data is on its way
+            driver._usock.setsockopt(*option)
+        driver._usock.settimeout(None)  # a COPY may take hours, and the driver offers no other way to tell it so
+        driver.autocommit = True
+        session = Session(driver)
+        try:
+            session.execute(sql.SET_UTC, what=what)
+            if group := self.settings.query_group:
+                session.execute(sql.set_query_group(group), what=what)
+        except SingerArrowError:
+            session.close()
+            raise
+        return session
+
+
+def place(settings: Settings) -> str:
+    """Where the database is, for messages: on one line, whatever the settings hold."""
+    iam = settings.iam or Iam()
+    host = f"{settings.host}:{settings.port}" if settings.host else iam.cluster_identifier or iam.workgroup
+    return " ".join(f"{host}/{settings.dbname}".split())
+
+
+def login(settings: Settings, credentials: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of the driver's `connect`.
+
+    Args:
+        settings: The settings.
+        credentials: Those of AWS that are exchanged for the database's, with iam.
+    """
+    common: dict[str, Any] = {
+        "database": settings.dbname,
+        "ssl": settings.ssl,
+        "timeout": LOGIN_SECONDS,
+        "tcp_keepalive": True,
+        "tcp_keepalive_idle": 60,
+        "tcp_keepalive_interval": 15,
+        "tcp_keepalive_count": 8,
+        "max_prepared_statements": 0,  # each text is sent once; and what is prepared goes stale as tables change
+        "application_name": "target-redshift",
+    }
+    if settings.host:
+        common |= {"host": settings.host, "port": settings.port}
+    if settings.sslmode:
+        common["sslmode"] = settings.sslmode
+    iam = settings.iam
+    if iam is None:
+        return common | {"user": settings.user, "password": settings.password}
+    common |= {
+        "iam": True,
+        "region": iam.region,
+        "access_key_id": credentials["access_key_id"],
+        "secret_access_key": credentials["secret_access_key"],
+        "session_token": credentials.get("token"),
+    }
+    if iam.workgroup:
+        return common | {"is_serverless": True, "serverless_work_group": iam.workgroup}
+    return common | {"cluster_identifier": iam.cluster_identifier, "db_user": iam.db_user or settings.user}
+
+
+def _knock(host: str, port: int, what: str) -> None:
+    """See whether anybody listens, because the driver would wait for minutes.
+
+    Raises:
+        ConfigError: The host does not exist, or nobody listens at the port.
+        ServiceError: It does not answer.
+    """
+    try:
+        socket.create_connection((host, port), timeout=FIRST_SECONDS).close()
+    except socket.gaierror:
+        msg = f"{what}: there is no host {host!r}; check the setting host"
+        raise ConfigError(msg) from None
+    except ConnectionRefusedError:
+        msg = f"{what}: nobody listens there; check the settings host and port, and whether the cluster is paused"
+        raise ConfigError(msg) from None
+    except OSError as error:
+        reason = "no answer" if isinstance(error, TimeoutError) else str(error)
+        msg = f"{what}: {reason}; check host and port, and that its security group lets this machine in"
+        raise ServiceError(msg) from None

@@ -1,0 +1,268 @@
+"""What Redshift answers, in our words: rows, tables. The one place where the driver's and AWS's errors become ours."""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from singer_arrow.errors import (
+    ConfigError,
+    CredentialsError,
+    LoadError,
+    NotFoundError,
+    ServiceError,
+    SingerArrowError,
+)
+from singer_arrow.warehouse.variant_columns import marked
+from target_redshift import sql
+from target_redshift.connection.error_kinds import Kind, classify
+from target_redshift.tables import types
+from target_redshift.tables.types import Existing
+
+Row = tuple[Any, ...]
+
+
+class AlreadyExistsError(SingerArrowError):
+    """What was to be created is there already."""
+
+
+class ExpiredError(CredentialsError):
+    """The credentials that a COPY was given, or those of its role, have expired."""
+
+
+class RefusedDataError(LoadError):
+    """A statement was refused for a value."""
+
+
+class CopyRefusedError(RefusedDataError):
+    """A COPY was refused for a value; `bad` says which."""
+
+    def __init__(self, message: str, bad: BadValue) -> None:
+        super().__init__(message)
+        self.bad = bad
+
+
+class SessionLostError(ServiceError):
+    """The session ended before it answered: what was sent may have been done, or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows of a query, or how many rows a statement changed (-1 if Redshift does not say)."""
+
+    rows: list[Row]
+    affected: int = -1
+
+    @property
+    def value(self) -> Any:
+        """The first value of the first row; None if there is no row."""
+        return self.rows[0][0] if self.rows else None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as the catalog knows it; `created` is in UTC, without a zone."""
+
+    name: str
+    columns: tuple[Existing, ...]
+    created: datetime | None
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BadValue:
+    """A load error: where it was, the value if Redshift tells it, and why."""
+
+    file: str
+    line: int | None
+    column: str
+    value: str | None
+    reason: str
+
+    def __str__(self) -> str:
+        where = ", ".join(
+            [*([self.file] if self.file else []), *([f"line {self.line}"] if self.line else [])]
+            + ([f"column {self.column!r}"] if self.column else [])
+        )
+        value = f" (value {self.value[:100]!r})" if self.value else ""
+        return " ".join(f"{where}: {self.reason}{value}".split()) if where else self.reason
+
+
+def existing(row: Row) -> Existing:
+    """A column, of a row of `sql.COLUMNS`."""
+    name, data_type, length, precision, scale, nullable, default = row
+    return types.existing(
+        name,
+        data_type,
+        length,
+        precision,
+        scale,
+        nullable=str(nullable).upper() != "NO",
+        is_filled=default is not None,
+    )
+
+
+def with_variants(columns: Sequence[Existing], comments: Sequence[Row]) -> tuple[Existing, ...]:
+    """The columns, of which those are marked as variants whose comments, rows of `sql.COLUMN_COMMENTS`, say so."""
+    said = {str(name): marked(comment) for name, comment in comments}
+    return tuple(replace(c, variant_of=said.get(c.name)) for c in columns)
+
+
+def bad_value(row: Row) -> BadValue:
+    """A load error, of a row of `sql.LOAD_ERRORS`."""
+    file, line, column, value, reason = row
+    return BadValue(_text(file), int(line) if line else None, _text(column), _text(value) or None, _text(reason))
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value).strip()
+
+
+def mapped(error: BaseException, what: str, text: str = "") -> SingerArrowError:
+    """Our error for one of the driver, of AWS or of the network.
+
+    Args:
+        error: Theirs.
+        what: What was being done.
+        text: The statement, if it was one.
+
+    Returns:
+        `SessionLostError` if the session is of no use any more, `ServiceError` if another try may succeed.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+    from redshift_connector.error import Error, InterfaceError
+
+    what = " ".join(what.split())  # names may hold the end of a line
+
+    details = error.args[0] if error.args else None
+    if isinstance(details, Mapping) and "M" in details:
+        return _of_server(details, what, sql.role_of(text))
+    if isinstance(error, ClientError):
+        return _of_aws(error, what)
+    if isinstance(error, BotoCoreError):
+        return CredentialsError(f"{what}: AWS gave no credentials ({_line(error)}); check the settings iam and aws")
+    cause = error.args[1] if isinstance(error, Error) and len(error.args) > 1 else error
+    if _is_certificate(cause) and "ismatch" in str(cause):
+        hint = "check host, or set sslmode: verify-ca"
+        return ConfigError(f"{what}: the server's certificate is for another name ({_line(cause)}); {hint}")
+    if _is_certificate(cause):
+        return ConfigError(f"{what}: the server's certificate is not trusted ({_line(cause)}); check host and ssl")
+    if "refuses SSL" in str(error):
+        return ConfigError(f"{what}: the server takes no encrypted connection; set ssl: false, or check host and port")
+    if isinstance(cause, socket.gaierror):
+        return ServiceError(f"{what}: the host could not be found ({_line(cause)}); check the network, then run again")
+    if isinstance(cause, OSError | struct.error | EOFError) or _LOST.search(str(error)):
+        return SessionLostError(f"{what}: the connection to Redshift was lost ({_short(cause)}); run again")
+    if isinstance(error, InterfaceError) and "password" in str(error):
+        return CredentialsError(f"{what}: the server wants a password, and none is set; set password or iam")
+    return LoadError(f"{what}: {type(error).__name__}: {_line(error)}")
+
+
+_LOST = re.compile(r"BrokenPipe|connection is closed|communication error|connection time out|write to closed file")
+
+
+def _of_server(details: Mapping[str, str], what: str, role: str | None) -> SingerArrowError:
+    text = said(details)
+    message = f"{what}: {text}"
+    match classify(details.get("C"), text):
+        case Kind.RETRY:
+            return ServiceError(f"{message}; run again")
+        case Kind.GONE:
+            return SessionLostError(f"{message}; run again")
+        case Kind.EXPIRED:
+            renewed = "run again" if role else "renew the credentials in aws, then run again"
+            return ExpiredError(f"{message}; {renewed}")
+        case Kind.DENIED:
+            return CredentialsError(f"{message}; {_denied_hint(text, role)}")
+        case Kind.MISSING:
+            hint = "check the setting dbname" if details.get("C") == "3D000" else _hint(text)
+            return NotFoundError(f"{message}; {hint}" if hint else message)
+        case Kind.EXISTS:
+            return AlreadyExistsError(message)
+    if (details.get("C") or "")[:2] in _OF_VALUES:
+        return RefusedDataError(message)
+    hint = _hint(text)
+    return LoadError(f"{message}; {hint}" if hint else message)
+
+
+_OF_VALUES = ("22", "23")
+"""The classes of SQLSTATE that are for values: data exceptions, and violated constraints such as NOT NULL."""
+
+
+def _hint(text: str) -> str | None:
+    """What to do about an error of COPY."""
+    return next((hint for pattern, hint in _HINTS if re.search(pattern, text)), None)
+
+
+_HINTS = (
+    (
+        r"Status 301\b|PermanentRedirect|must be addressed using the specified endpoint",
+        "the bucket must be in the region of the cluster: use another s3_stage, or copy the files there",
+    ),
+    (r"NoSuchBucket", "create the bucket, or name another one"),
+    (r"NoSuchKey|S3 prefix .*does not exist", "run the tap again, and keep its batch storage until all is loaded"),
+    (
+        r"InvalidRange",
+        "the file was replaced after it was looked at: run the tap again, and let nobody change its files",
+    ),
+)
+
+
+def _denied_hint(text: str, role: str | None) -> str:
+    """Whom to give what: the database, S3 or the server's door may be the one that said no."""
+    if re.search(r"S3|Status 403|not authorized to|AccessKey|Token", text):
+        return f"let role {role} read the bucket" if role else "let the credentials in aws read the bucket"
+    if re.search(r"authentication|password|log ?in", text, re.IGNORECASE):
+        return "check user, password or iam"
+    return "grant the user what it needs: USAGE and CREATE on the schema, and its tables"
+
+
+def said(details: Mapping[str, str]) -> str:
+    """An error of the server on one line: its message, and of its details what is meant for people."""
+    detail = details.get("D") or ""
+    fields = dict(re.findall(r"^\s*(error|context):\s*(.+?)\s*$", detail, re.MULTILINE))
+    if fields:
+        detail = " ".join(v for k, v in fields.items() if v and v not in details["M"] and v != "0")
+    texts = [details["M"], detail, details.get("H") or ""]
+    joined = ". ".join(" ".join(t.split()).rstrip(".") for t in texts if t.strip(" -\n"))
+    return sql.masked(joined)[:1500]
+
+
+def _of_aws(error: Any, what: str) -> SingerArrowError:
+    found = error.response.get("Error", {})
+    code, status = str(found.get("Code", "")), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    message = f"{what}: {code}: {' '.join(str(found.get('Message', '')).split())[:300]}"
+    if status >= 500 or code in ("Throttling", "ThrottlingException", "RequestLimitExceeded"):
+        return ServiceError(f"{message}; run again")
+    if code.endswith(("NotFound", "NotFoundException", "NotFoundFault")):
+        return NotFoundError(f"{message}; check iam.cluster_identifier or iam.workgroup, and iam.region")
+    return CredentialsError(f"{message}; check the credentials in iam, and what they are allowed")
+
+
+def _is_certificate(error: object) -> bool:
+    import ssl
+
+    return isinstance(error, ssl.SSLCertVerificationError)
+
+
+def _line(error: object) -> str:
+    return sql.masked(" ".join(str(error).split()))[:500]
+
+
+def _short(error: object) -> str:
+    return _line(error).partition(". ")[0][:200] or type(error).__name__
+
+
+def failed_copy(error: SingerArrowError, bad: Sequence[BadValue]) -> SingerArrowError:
+    """The error of a COPY, with what the system tables say of it."""
+    if not bad:
+        return error
+    more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+    what = str(error).partition(": ")[0]
+    hint = "correct the file, or the column's type in the tap, or set on_bad_row: dead_letter"
+    return CopyRefusedError(f"{what}: {bad[0]}{more}; {hint}", bad[0])

@@ -1,0 +1,228 @@
+"""Batches as they are read -> batches that Redshift takes, and the values that it has no place for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from singer_arrow.casting.to_json import json_texts
+from singer_arrow.errors import DataError
+from singer_arrow.load import conversion
+from singer_arrow.schema.arrow_schema import is_json
+from target_redshift import long_texts
+from target_redshift import nul_characters as nuls
+from target_redshift.nul_characters import FAIL
+from target_redshift.tables.types import MAX_VARBYTE, MAX_VARCHAR, Column, read_schema, upload_schema
+from target_redshift.value_report import Found
+
+
+class Conversion(conversion.Conversion[Column]):
+    """See the base."""
+
+    __slots__ = ()
+
+    @property
+    def read_schema(self) -> pa.Schema:
+        """See the base; `checked` adds the column of long texts."""
+        wanted = (c for c in self.columns if c.source not in self.constants and not c.holds_long_texts)
+        return pa.schema([self.read_field(c) for c in wanted])
+
+    def read_field(self, column: Column) -> pa.Field:
+        """See the base."""
+        return read_schema([column], self.given).field(0)
+
+    def upload_field(self, column: Column) -> pa.Field:
+        """See the base."""
+        return upload_schema([column]).field(0)
+
+    def array(self, array: pa.Array, column: Column) -> pa.Array:
+        """See the base."""
+        if column.is_quoted:
+            return pc.if_else(array.is_valid(), json_texts(array, pa.field("", pa.string())), None)
+        return conversion.Conversion.array(self, array, column)
+
+
+MAX_JSON = 4 << 20
+"""Bytes of a row of JSON Lines that COPY takes, so also of a value."""
+MAX_BASE64 = MAX_VARCHAR // 4 * 3
+"""Bytes of a binary value that text formats have room for, in base64 that is staged as text."""
+_NUL_HINT = "Remove it in the tap, or set nul_text to replace or remove"
+_SHORTEN = "Shorten it or leave the column out in the tap"
+
+
+class NulError(DataError):
+    """Text holds a NUL."""
+
+
+class LongTextError(DataError):
+    """Text is too long for its column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A value that Redshift cannot hold: its row among those that were looked at, from 0, and what is wrong."""
+
+    row: int
+    reason: str
+    hint: str
+    kind: type[DataError] = DataError
+
+    def error(self, url: str, column: str, before: int, file_format: str) -> DataError:
+        """The error for a value of a file; so many rows came before those that were looked at."""
+        number = before + self.row + 1
+        if file_format == "jsonl":
+            return self.kind(self.reason, url=url, line=number, column=column, hint=self.hint)
+        return self.kind(self.reason, url=url, row=number, column=column, hint=self.hint)
+
+    def place(self, column: str, before: int, file_format: str) -> str:
+        """Where the value is in its file."""
+        return f"{'line' if file_format == 'jsonl' else 'row'} {before + self.row + 1}, column {column!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Looks at batches before Redshift does, which would say less.
+
+    Args:
+        columns: What they go into.
+        file_format: Of their files.
+        varchar_max: The most bytes that VARCHAR columns get, unless they have more already.
+        upload_format: What they are uploaded as.
+        nul_text: What becomes of NULs: one of `nuls.CHOICES`.
+        found: Told of the NULs that were replaced or removed.
+        rescued: Told of the long texts that went into the column for them, which is added where it is a column.
+    """
+
+    columns: Sequence[Column]
+    file_format: str = "parquet"
+    varchar_max: int = MAX_VARCHAR
+    upload_format: str = "parquet"
+    nul_text: str = FAIL
+    found: Found = field(default_factory=Found)
+    rescued: Found = field(default_factory=Found)
+
+    @property
+    def silent(self) -> Check:
+        """The same, which tells of nothing that it did."""
+        return replace(self, found=Found(), rescued=Found())
+
+    def __call__(self, batch: pa.RecordBatch, url: str, before: int) -> pa.RecordBatch:
+        """A batch that Redshift takes.
+
+        Args:
+            batch: As it was read, so with the names of properties.
+            url: The file, for messages.
+            before: How many rows of the file come before it.
+
+        Raises:
+            DataError: Text is too long, no UTF-8 or holds a NUL, or bytes are too many; names file, row and column.
+        """
+        rescues = any(c.holds_long_texts for c in self.columns)
+        wanted = {c.source: (c, most) for c in self.columns if (most := limit(c, self.varchar_max, self.upload_format))}
+        fit, long, notes = batch, dict[Column, pa.Array](), list[tuple[Found, int, str]]()
+        for index, (name, array) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
+            if name not in wanted:
+                continue
+            column, most = wanted[name]
+            is_json = holds_json(column)
+            bad = misfit(array, most, is_json=is_json)
+            if bad and bad.kind is NulError and self.nul_text != FAIL:
+                count = nuls.count(array, is_json=is_json)
+                notes.append((self.found, count, bad.place(name, before, self.file_format)))
+                without = nuls.replaced(array, self.nul_text, is_json=is_json)
+                fit = fit.set_column(index, batch.schema.field(index), without)
+                bad = misfit(without, most, is_json=is_json)
+            if bad and bad.kind is LongTextError and column.is_rescued:
+                short, long[column] = long_texts.parted(fit.column(index), most)
+                fit = fit.set_column(index, fit.schema.field(index), short)
+                count = len(short) - long[column].null_count
+                notes.append((self.rescued, count, bad.place(name, before, self.file_format)))
+                continue
+            if bad:
+                raise _explained(bad, column, rescues=rescues).error(url, name, before, self.file_format)
+        if rescues:
+            texts = long_texts.objects(batch.num_rows, {c.name: a for c, a in long.items()})
+            if too_much := _too_long_a_row(fit, texts):
+                at = next(c.source for c, a in long.items() if a[too_much.row].is_valid)
+                raise too_much.error(url, at, before, self.file_format)
+            fit = fit.append_column(long_texts.COLUMN, texts)
+        for told, count, place in notes:
+            told.note(count, url, place)
+        return fit
+
+
+def _explained(bad: Misfit, column: Column, *, rescues: bool) -> Misfit:
+    """What is wrong, with a hint that says why a long text was not rescued where others are."""
+    if not rescues or bad.kind is not LongTextError or column.kind != "VARCHAR":
+        return bad
+    return replace(bad, hint="A key, or a column that must not be null, is not rescued; shorten it in the tap")
+
+
+def _too_long_a_row(batch: pa.RecordBatch, texts: pa.Array) -> Misfit | None:
+    """The first row that, with its long texts, is more than COPY takes of JSON Lines."""
+    for row in pc.indices_nonzero(texts.is_valid()).to_pylist():
+        if (size := long_texts.json_bytes(batch, row, texts[row].as_py())) > MAX_JSON:
+            return Misfit(row, f"the row has {size:,} bytes with its long texts, and COPY takes {MAX_JSON:,}", _SHORTEN)
+    return None
+
+
+def holds_json(column: Column) -> bool:
+    """Whether a column is read as JSON text."""
+    return column.kind == "SUPER" and not column.is_quoted
+
+
+def limit(column: Column, varchar_max: int = MAX_VARCHAR, upload_format: str = "parquet") -> int | None:
+    """The most bytes that a value of the column may have; None if it is of another kind.
+
+    JSON that is too long to be staged as text goes as JSON Lines (see `has_long_json`).
+    """
+    match column.kind:
+        case "VARCHAR":
+            return max(column.length or 0, varchar_max)
+        case "SUPER":
+            return MAX_VARCHAR if upload_format == "csv" else MAX_JSON
+        case "VARBYTE":
+            most = column.length or MAX_VARBYTE
+            return most if upload_format == "parquet" else min(most, MAX_BASE64)
+    return None
+
+
+def has_long_json(batch: pa.RecordBatch) -> bool:
+    """Whether converted rows hold JSON that is too long to be staged as text."""
+    texts = (a for f, a in zip(batch.schema, batch.columns, strict=True) if is_json(f))
+    return any((pc.max(pc.binary_length(a)).as_py() or 0) > MAX_VARCHAR for a in texts)
+
+
+def misfit(array: pa.Array, most: int, *, is_json: bool = False) -> Misfit | None:
+    """The first value of text or bytes that is longer than `most` bytes, or text that is no UTF-8 or holds a NUL."""
+    is_text = pa.types.is_string(array.type)
+    if is_text and (row := _not_utf8(array)) is not None:
+        return Misfit(row, "the text is no UTF-8", "Mend it in the tap, or read the column as binary")
+    if is_text and (row := nuls.first_row(array, is_json=is_json)) is not None:
+        return Misfit(row, "the text holds a NUL character, which Redshift does not take", _NUL_HINT, NulError)
+    lengths = pc.binary_length(array)
+    if (pc.max(lengths).as_py() or 0) > most:
+        row = pc.index(pc.greater(lengths, most), True).as_py()
+        reason = f"has {lengths[row].as_py():,} bytes, and Redshift's column takes {most:,}"
+        if not is_text:
+            return Misfit(row, f"the value {reason}", _SHORTEN)
+        other = "set long_text: rescue" if most >= MAX_VARCHAR else "raise varchar_max"
+        hint = _SHORTEN if is_json or most > MAX_VARCHAR else f"{_SHORTEN}, or {other}"
+        return Misfit(row, f"the text {reason}", hint, LongTextError)
+    return None
+
+
+def _not_utf8(array: pa.Array) -> int | None:
+    """The row of the first text that is no UTF-8, which Parquet files may hold; None if there is none."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        for row, value in enumerate(array.view(pa.binary())):
+            try:
+                (value.as_py() or b"").decode()
+            except UnicodeDecodeError:
+                return row
+    return None

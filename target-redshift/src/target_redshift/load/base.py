@@ -1,0 +1,350 @@
+"""What the lanes of all load methods share: a group goes from its files into staging tables, from there into its table.
+
+    prepare     each item: its files as they are, or its rows on local disk
+    stage       rows are uploaded; COPY puts all of the group into temporary tables of one session
+    publish     one transaction: what the group holds goes into the table, and its batches into the ledger
+
+A group whose session is lost begins again with COPY, in another session; what a lost COMMIT did, the ledger tells. The
+transaction begins by locking the ledger, so that nobody can load the same batches at once, and its snapshot is taken
+after that.
+"""
+
+from __future__ import annotations
+
+import abc
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from singer_arrow.errors import DataError, LoadError, RetriableError
+from singer_arrow.load import load_method as lane
+from singer_arrow.load.backoff import pauses
+from singer_arrow.load.dead_letters import TooManyRejectedError
+from singer_arrow.storage.urls import Url
+from target_redshift import sql
+from target_redshift.connection.client import Redshift
+from target_redshift.connection.connection import Session
+from target_redshift.conversion import LongTextError, NulError
+from target_redshift.ledger import StreamLedger
+from target_redshift.load import diagnose
+from target_redshift.load import rejected_rows as refused
+from target_redshift.load.copy_batch import CountError, Lot, StagingTables
+from target_redshift.load.dead_letter_table import Rejections
+from target_redshift.load.load_group import Group, lots_of, ours
+from target_redshift.load.overwrite_staging import Replacement
+from target_redshift.load.s3_staging import Stage
+from target_redshift.load.uploads import Files, Item, Part
+from target_redshift.load.value_warnings import told
+from target_redshift.nul_characters import FAIL
+from target_redshift.tables.migrate import Destination
+
+_LONG = "its files hold texts that are too long for their columns"
+DEADLINE_SECONDS = 600.0
+"""How long a group is tried again and again."""
+_LONGEST_PAUSE = 8.0
+"""Seconds; whoever waits keeps later groups of the stream waiting too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way(lane.Way):
+    """See the base.
+
+    Args:
+        client: The database.
+        files: Makes items ready.
+        place: Where rows are uploaded for COPY.
+        upload_format: As what.
+        destination: The table.
+        ledger: Which batches the table has.
+        replacement: What will replace the table's rows, with overwrite.
+        rejections: The table of rows that are not loaded.
+    """
+
+    client: Redshift
+    files: Files
+    place: Stage
+    upload_format: str
+    destination: Destination
+    ledger: StreamLedger
+    replacement: Replacement
+    rejections: Rejections
+
+
+class Lane(lane.Lane[Way, Part]):
+    """The base of the lanes; see the module."""
+
+    def __init__(self, way: Way) -> None:
+        super().__init__(way)
+        self._has_swept = False
+
+    def make_ready(self, item: Item) -> Part:
+        """See the base."""
+        keys = self.way.keys if self.merges else ()
+        return told(self.way, self.way.files.prepare(item, keys, self.rejects(item)))
+
+    def rows_found(self, part: Part) -> int:
+        """See the base."""
+        return part.rows + len(part.rejects or ())
+
+    def nothing(self, item: Item) -> Part:
+        """See the base."""
+        return Part(item)
+
+    def kind(self, item: Item) -> str:  # noqa: ARG002 - the base's signature
+        """All items may share a group: files that differ get staging tables of their own."""
+        return ""
+
+    def look(self) -> None:
+        """See the base."""
+        self.way.ledger.tidy()
+
+    def expect(self, batch_id: str) -> None:
+        """See the base."""
+        self.way.ledger.expect(batch_id)
+
+    def loaded(self, batch_id: str) -> datetime | None:
+        """See the base."""
+        return self.way.ledger.loaded(batch_id)
+
+    def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:
+        """See the base."""
+        return self.way.ledger.loaded_of(batch_ids)
+
+    def stage(self, parts: Sequence[Part]) -> Group | None:
+        """Put a group into staging tables."""
+        group = Group(list(parts))
+        try:
+            group.parts = self.fresh([p for p in parts if p.rows or p.rejects])
+            kept = {id(part) for part in group.parts}
+            self.way.files.discard(*(p for p in parts if id(p) not in kept))
+            if not group.parts:
+                return None
+            self.upload(group)
+            self._until_done(group, lambda: self._sifted(group, lambda: self.staged(group)))
+        except BaseException:
+            self._discard(group)
+            raise
+        return group
+
+    def publish(self, group: Group | None) -> None:
+        """Bring a group into the table."""
+        if group is None:
+            return
+        try:
+            self._until_done(group, lambda: self._sifted(group, lambda: self._publish(group)))
+        finally:
+            self._discard(group)
+
+    @property
+    def table(self) -> str:
+        """The quoted name of the table that groups are brought into."""
+        return self.way.client.quoted(self.way.destination.name)
+
+    @property
+    def what(self) -> str:
+        """What is being done, for messages."""
+        return f"Loading into table {self.way.client.path(self.way.destination.name)}"
+
+    @abc.abstractmethod
+    def make_fit(self, group: Group) -> StagingTables:
+        """Make the table fit what was staged, and what was staged fit for `bring`; outside of any transaction.
+
+        Returns:
+            The staging tables, with which the group may have to begin again.
+        """
+
+    def bring(self, tables: StagingTables) -> None:
+        """Bring what was staged into the table, here as further rows; within the transaction."""
+        for name, staged in tables.columns.items():
+            text = sql.insert(self.table, name, staged, self.way.destination.columns)
+            tables.session.execute(text, what=self.what)
+
+    def upload(self, group: Group) -> None:
+        """Put the group's rows where COPY finds them, and write its manifests: all of it, or nothing."""
+        way, lots = self.way, list[Lot]()
+        making = lots_of(group.parts, way.place, way.destination.columns, way.upload_format, ordered=self.merges)
+        try:
+            for lot in making:
+                lots.append(lot)  # one by one: what was made before an error must be known
+        except BaseException:
+            self._remove(lots)
+            raise
+        group.lots = lots
+
+    def staged(self, group: Group) -> StagingTables:
+        """The group's staging tables; COPY fills them, unless it has."""
+        if group.tables is None:
+            if not group.lots:  # they were to be made again, and that failed
+                self.upload(group)
+            tables = StagingTables(self.way.client)
+            try:
+                for lot in group.lots:
+                    self._copy(lot, tables)
+            except NulError:
+                tables.close()
+                if self.way.files.nul_text == FAIL:
+                    raise
+                self.convert(group, "its files hold NUL characters")
+                return self.staged(group)
+            except LongTextError:
+                tables.close()
+                self.convert(group, _LONG)
+                return self.staged(group)
+            except BaseException:
+                tables.close()
+                raise
+            group.tables = tables
+        return group.tables
+
+    def convert(self, group: Group, why: str) -> None:
+        """Read and upload also those files that COPY was to take as they are."""
+        self.way.logger.info("Stream %r: %s, so they are read and uploaded", self.way.stream, why)
+        parts = [told(self.way, self.way.files.convert(p.item, p.rejects)) if p.files else p for p in group.parts]
+        self.forget(group)
+        group.parts = parts
+        self.upload(group)
+
+    def _copy(self, lot: Lot, tables: StagingTables) -> None:
+        try:
+            tables.copy(lot, self.what)
+        except LoadError as error:
+            way = self.way
+            if isinstance(error, CountError) or (way.most_rejected is not None and not lot.is_ours):
+                raise
+            raise diagnose.failed_copy(way.client, tables, lot, way.files.storage, error) from None
+
+    def _fit(self, group: Group) -> StagingTables:
+        try:
+            return self.make_fit(group)
+        except LongTextError:
+            if all(p.spool for p in group.parts):
+                raise
+            self.convert(group, _LONG)
+            return self.make_fit(group)
+
+    def _sifted(self, group: Group, step: Callable[[], object]) -> None:
+        """Take a step of a group, without the rows for which Redshift refuses it, where there may be such rows."""
+        while True:
+            try:
+                step()
+            except (LoadError, DataError) as error:
+                if self.way.most_rejected is None or isinstance(error, CountError | TooManyRejectedError):
+                    raise
+                if any(p.files for p in group.parts):
+                    self.convert(group, f"Redshift refuses its files ({error})")
+                else:
+                    refused.take_out(self, group, error)
+            else:
+                return
+
+    def put_aside(self, session: Session, group: Group) -> None:
+        """Write down the rows that are not loaded; within the transaction."""
+        if group.rejected:
+            self.way.rejections.write(session, self.way.ledger.stream, group.rejected)
+
+    def was_put_aside(self, group: Group) -> None:
+        """They are written, and committed."""
+        self.tell_rejected([row for batch in group.rejected for row in batch.rows])
+
+    def _publish(self, group: Group) -> None:
+        while group.parts:
+            if group.rejected:
+                self.way.rejections.prepare()
+            theirs = self._bring(group, self._fit(group) if group.rows else self.staged(group))
+            if not theirs:
+                self.was_put_aside(group)
+                rows, size = sum(lot.rows for lot in group.lots), sum(lot.bytes for lot in group.lots)
+                self.way.tally.add(load_jobs=len(group.lots), rows=rows, bytes=size)
+                return
+            for batch_id in theirs:
+                self.skip(batch_id, "just now by another run")
+            self._leave_out(group, theirs)
+
+    def _bring(self, group: Group, tables: StagingTables) -> set[str]:
+        """Load, unless somebody else has loaded some of the batches meanwhile: those."""
+        ledger, session = self.way.ledger, tables.session
+        if (staged := sum(lot.rows for lot in group.lots)) != group.rows:
+            msg = f"{self.what}: {staged} rows are staged of {group.rows}; nothing of them is loaded, run again"
+            raise LoadError(msg)
+        batches = {p.item.batch_id: p.rows for p in group.parts if p.item.batch_id} if self.keeps_ledger else {}
+        needs_mark = not self.leaves_out_loaded or any(p.item.batch_id is None for p in group.parts)
+        with session.transaction(self.what):
+            ledger.lock(session)
+            known = ledger.loaded_meanwhile(session, [*batches, group.mark]).keys()
+            if group.mark in known:
+                return set()  # the answer to its COMMIT was lost
+            if theirs := known & batches.keys() if self.leaves_out_loaded else set():
+                is_ours = group.may_be_committed and not needs_mark and theirs == batches.keys()
+                return set() if is_ours else theirs
+            if group.rows:
+                self.bring(tables)
+            self.put_aside(session, group)
+            new = {batch_id: rows for batch_id, rows in batches.items() if batch_id not in known}
+            ledger.add(session, {**new, **({group.mark: group.rows} if needs_mark else {})})
+            if needs_mark and not self._has_swept:
+                ledger.remove_marks(session)
+                self._has_swept = True
+            group.may_be_committed = True
+        return set()
+
+    def _leave_out(self, group: Group, batches: set[str]) -> None:
+        """Take batches out of a group, whose files and staging tables are made again."""
+        out = [p for p in group.parts if p.item.batch_id in batches]
+        rest = [p for p in group.parts if p.item.batch_id not in batches]
+        self.forget(group)
+        self.way.files.discard(*out)
+        group.parts = rest
+        if rest:
+            self.upload(group)
+
+    def left(self, parts: Sequence[Part], staged: Group | None) -> list[Url]:
+        """See the base: also what was staged for COPY."""
+        return [*super().left(parts, staged), *ours(staged.lots if staged else ())]
+
+    def forget(self, group: Group) -> None:
+        """Remove staging tables and staged files, in whose place others come."""
+        lots, group.lots = group.lots, []
+        try:
+            self._drop(group)
+        finally:
+            self._remove(lots)
+
+    def _drop(self, group: Group) -> None:
+        tables, group.tables = group.tables, None
+        if tables:
+            tables.close()
+
+    def _remove(self, lots: Sequence[Lot]) -> None:
+        self.way.place.remove(ours(lots))
+
+    def _discard(self, group: Group) -> None:
+        """Remove staging tables and what is on local disk; staged files stay, see `left`."""
+        try:
+            self._drop(group)
+        finally:
+            self.way.files.discard(*group.parts)
+
+    def undo(self, group: Group) -> None:
+        """Remove all that a group has, its staged files too."""
+        try:
+            self.forget(group)
+        finally:
+            self.way.files.discard(*group.parts)
+
+    def _until_done(self, group: Group, step: Callable[[], object]) -> None:
+        """Take a step of a group, again and again while Redshift is busy or breaks the connection."""
+        for pause in pauses(DEADLINE_SECONDS, most=_LONGEST_PAUSE):
+            try:
+                step()
+            except RetriableError as error:
+                if pause is None:
+                    raise
+                said = str(error).removesuffix("; run again")
+                self.way.logger.info("Stream %r: %s; loading again", self.way.stream, said)
+                if group.tables and group.tables.session.broken:
+                    group.tables.close()
+                    group.tables = None
+                time.sleep(pause)
+            else:
+                return

@@ -1,0 +1,91 @@
+"""A group: items that are loaded together, and their files in the lots that COPY takes."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from singer_arrow.load.dead_letters import OfBatch
+from singer_arrow.storage.urls import Url
+from target_redshift.ledger import MARK
+from target_redshift.load.copy_batch import Lot, StagingTables
+from target_redshift.load.s3_staging import CopyFile, Stage
+from target_redshift.load.upload_formats import ENCODINGS
+from target_redshift.load.uploads import Layout, Part
+from target_redshift.tables.staging_columns import upload_columns, upload_schema
+from target_redshift.tables.types import Column
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Items that are loaded together.
+
+    Args:
+        parts: The items that have rows, also if none of them is loaded.
+        lots: Their files.
+        mark: An id of this group alone, for the ledger.
+        tables: The staging tables, as long as their session lasts.
+        may_be_committed: The answer to a COMMIT was lost.
+    """
+
+    parts: list[Part]
+    lots: list[Lot] = field(default_factory=list)
+    mark: str = field(default_factory=lambda: f"{MARK}{uuid.uuid4().hex}")
+    tables: StagingTables | None = None
+    may_be_committed: bool = False
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return sum(p.rows for p in self.parts)
+
+    @property
+    def rejected(self) -> list[OfBatch]:
+        """Its rows that are not loaded."""
+        return [OfBatch(p.item.batch_id, p.rejects.rows) for p in self.parts if p.rejects]
+
+
+def lots_of(
+    parts: Sequence[Part], place: Stage, columns: Sequence[Column], upload_format: str, *, ordered: bool
+) -> Iterator[Lot]:
+    """Put the rows of a group's parts where COPY finds them, and write the manifests.
+
+    Args:
+        parts: They; one at least.
+        place: Where rows and manifests go.
+        columns: The table's, which rows are uploaded for.
+        upload_format: What they are uploaded as.
+        ordered: Whether they bear their place among those of the stream.
+    """
+    names = (parts[0].item.stream, parts[0].item.batch_id or "records")
+    by_layout: dict[Layout, tuple[Layout, list[CopyFile]]] = {}
+    for part in parts:
+        for layout, file in part.files:
+            by_layout.setdefault(layout.key, (layout, []))[1].append(file)
+    for layout, files in by_layout.values():
+        yield Lot(layout, tuple(files), place.put_manifest(files, *names), is_ours=False)
+    spools = [part.spool for part in parts if part.spool and part.rows]
+    if not spools:
+        return
+    if any(part.has_long_json for part in parts):
+        upload_format = "jsonl"  # COPY parses its objects itself, and takes some megabytes of them
+    encoding = ENCODINGS[upload_format](upload_schema(columns, upload_format, ordered=ordered))
+    layout = Layout(
+        upload_format,
+        tuple(upload_columns(columns, upload_format, ordered=ordered)),
+        None if upload_format == "parquet" else "gzip",
+    )
+    uploaded = place.upload(spools, encoding, *names)
+    try:
+        manifest = place.put_manifest(uploaded, *names)
+    except BaseException:
+        place.remove([Url.parse(file.url) for file in uploaded])
+        raise
+    yield Lot(layout, uploaded, manifest, is_ours=True)
+
+
+def ours(lots: Sequence[Lot]) -> list[Url]:
+    """What was staged for COPY: manifests, and files that are not the tap's."""
+    files = [Url.parse(file.url) for lot in lots if lot.is_ours for file in lot.files]
+    return [*files, *(lot.manifest for lot in lots)]

@@ -1,0 +1,153 @@
+"""What replaces a table's rows at the end of a run."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from singer_arrow.errors import SingerArrowError
+from singer_arrow.load.dead_letters import HeldBack, OfBatch, Rejected
+from singer_arrow.naming import staging_name
+from target_redshift import sql
+from target_redshift.connection.client import Redshift
+from target_redshift.connection.connection import Session
+from target_redshift.connection.resources import AlreadyExistsError
+from target_redshift.ledger import MARK, StreamLedger
+from target_redshift.load.dead_letter_table import Rejections
+from target_redshift.tables import migrate
+from target_redshift.tables.migrate import Destination
+from target_redshift.tables.types import MAX_VARCHAR, Column
+
+logger = logging.getLogger("target-redshift")
+
+
+class Replacement:
+    """What will replace the rows of a stream's table: a table that lasts for the run, whatever SCHEMA says meanwhile.
+
+    It is created by the first load, or by an ACTIVATE_VERSION; a stream that brings neither leaves its table alone. The
+    table itself stays, with its grants and views, and readers see its former rows until the new ones are all there.
+    """
+
+    def __init__(self, client: Redshift) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        self._name: str | None = None
+        self._columns: dict[str, Column] = {}
+        self._newest: Destination | None = None
+        self.rejected = HeldBack()
+        """The rows that are not loaded, of the loads into it."""
+
+    def staging(self, destination: Destination) -> str:
+        """The name of the staging table, which has all columns that the stream fills now, with room for any text."""
+        with self._lock:
+            if self._newest is None or destination.lengths.keys() > self._newest.lengths.keys():
+                self._newest = destination  # loads of older ones may come later
+            columns = {c.name: roomy(c) for c in destination.columns}
+            if self._name is None:
+                migrate.remove_leftovers(self._client, destination.name)
+                self._create(destination, columns)
+            elif self._name:
+                self._add([c for name, c in columns.items() if name not in self._columns])
+            self._columns |= columns
+            assert self._name
+            return self._name
+
+    def replace(self, ledger: StreamLedger, rejections: Rejections) -> list[Rejected]:
+        """Put the rows of the staging table in the place of the table's, if there is a staging table.
+
+        Returns:
+            The rows that were not loaded, which are written now.
+        """
+        with self._lock:
+            rejected = self.rejected.take()
+            if rejected:
+                rejections.prepare()
+            if self._name is None or self._newest is None:
+                if rejected:
+                    self._client.retried(lambda: self._write(rejections, ledger.stream, rejected))
+                return [row for batch in rejected for row in batch.rows]
+            destination = self._newest
+            mark = f"{MARK}{uuid.uuid4().hex}"
+            self._widen(destination, self._name)
+            staging = self._client.quoted(self._name)
+
+            def with_them(session: Session) -> None:
+                if rejected:
+                    rejections.write(session, ledger.stream, rejected)
+
+            self._client.retried(lambda: self._swap(destination, ledger, staging, mark, with_them))
+            self._client.drop_table(self._name)
+            self._name, self._columns, self._newest = None, {}, None
+            return [row for batch in rejected for row in batch.rows]
+
+    def _write(self, rejections: Rejections, stream: str, rejected: Sequence[OfBatch]) -> None:
+        with self._client.session() as session, session.transaction("Writing down rows that are not loaded"):
+            rejections.write(session, stream, rejected)
+
+    def close(self) -> None:
+        """Drop the staging table of a run that failed; if that fails too, a later run does it."""
+        with self._lock:
+            name, self._name = self._name, None
+        if name is None:
+            return
+        try:
+            self._client.drop_table(name)
+        except SingerArrowError as error:
+            logger.warning("%s; a run of the stream drops it when it is a day old", error)
+
+    def _create(self, destination: Destination, columns: dict[str, Column]) -> None:
+        now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ").lower()
+        name = staging_name(destination.name, now, uuid.uuid4().hex[:12])
+        text = sql.create_table(self._client.quoted(name), list(columns.values()))
+        self._done(text, f"Creating table {self._client.path(name)}")
+        self._name = name
+
+    def _add(self, columns: list[Column]) -> None:
+        for column in columns:
+            assert self._name
+            what = f"Adding column {column.name!r} to table {self._client.path(self._name)}"
+            self._done(sql.add_column(self._client.quoted(self._name), column), what)
+
+    def _done(self, text: str, what: str) -> None:
+        """Run a statement; nobody else knows the table, so what exists came of it when its answer was lost."""
+        with suppress(AlreadyExistsError):
+            self._client.query(text, what=what)
+
+    def _widen(self, destination: Destination, staging: str) -> None:
+        names = [name for name, c in self._columns.items() if c.kind == "VARCHAR"]
+        names = [name for name in names if destination.lengths.get(name, 0) < MAX_VARCHAR]
+        if names:
+            text = sql.longest_texts(self._client.quoted(staging), names)
+            (found,) = self._client.query(text, what=f"Measuring texts of {self._client.path(staging)}").rows
+            needed = {name: int(length or 0) for name, length in zip(names, found, strict=True)}
+            migrate.widen(self._client, destination, needed)
+
+    def _swap(
+        self,
+        destination: Destination,
+        ledger: StreamLedger,
+        staging: str,
+        mark: str,
+        with_them: Callable[[Session], None],
+    ) -> None:
+        what = f"Replacing the rows of table {self._client.path(destination.name)}"
+        table, columns = self._client.quoted(destination.name), list(self._columns.values())
+        with self._client.session() as session, session.transaction(what):
+            ledger.lock(session)
+            if ledger.loaded_meanwhile(session, [mark]):
+                return  # the answer to the COMMIT was lost
+            session.execute(sql.delete_all(table), what=what)
+            session.execute(sql.insert_all(table, staging, columns), what=what)
+            with_them(session)
+            ledger.clear(session)
+            ledger.add(session, {mark: 0})
+
+
+def roomy(column: Column) -> Column:
+    """The column, with room for any text if it is one for texts."""
+    return replace(column, length=MAX_VARCHAR) if column.kind == "VARCHAR" else column

@@ -1,0 +1,95 @@
+"""The rows for which Redshift refuses a group, where nothing else tells them: ranges of the group are tried.
+
+A trial is all that would be done with the rows, in a transaction that is rolled back. Where COPY names a line, that row
+is tried first.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from singer_arrow.errors import DataError, LoadError
+from singer_arrow.load.bisect import Refusal, TooManyRefusedError, refused_of_each, refused_rows
+from singer_arrow.load.without_rows import taken_rows
+from target_redshift.connection.resources import CopyRefusedError, RefusedDataError
+from target_redshift.load import row_spool as spool
+from target_redshift.load.load_group import Group
+from target_redshift.load.uploads import Part
+
+if TYPE_CHECKING:
+    from target_redshift.load.base import Lane
+
+
+def take_out(lane: Lane, group: Group, error: LoadError | DataError) -> None:
+    """Take the rows out of a group, all of converted rows, for which Redshift refuses it.
+
+    Raises:
+        LoadError: It is not for a row, or for more of them than are looked for.
+        DataError: More rows are bad than may be.
+    """
+    way, parts = lane.way, [p for p in group.parts if p.spool and p.rows]
+    spools = [p.spool for p in parts if p.spool]
+    if not parts:
+        raise error
+    way.logger.info("Stream %r: %s; looking for the rows that are refused", way.stream, error)
+
+    def probe(low: int, high: int) -> Refusal | None:
+        path = way.files.temporary(".arrow")
+        rows = spool.write(spool.read(spools, low, high), spools[0].schema, path)
+        long = any(p.has_long_json for p in parts)
+        trial = Group([Part(parts[0].item, rows.rows, rows.bytes, spool=rows, has_long_json=long)])
+        try:
+            return _tried(lane, trial, low)
+        finally:
+            lane.undo(trial)
+
+    try:
+        count = sum(p.rows for p in parts)
+        found = refused_rows(count, probe, first=Refusal(str(error)))
+    except TooManyRefusedError as many:
+        raise many.of_load(error, "Redshift") from None
+    if not found or (len(found) == count and not all(why.is_of_value for _, why in found)):
+        raise error  # no row was taken, so it may be for what they share: a right, a region, a full disk
+    lane.forget(group)
+    each = zip(parts, refused_of_each(found, [p.rows for p in parts]), strict=True)
+    without = {id(part): _without(lane, part, mine) for part, mine in each if mine}
+    group.parts = [without.get(id(part), part) for part in group.parts]
+
+
+class _UndoneError(Exception):
+    """Ends a transaction of which nothing is to stay."""
+
+
+def _tried(lane: Lane, trial: Group, first: int) -> Refusal | None:
+    """What is said of some rows, of which the first one's number among all is given."""
+    sources = {c.name: c.source for c in lane.way.destination.columns}
+    try:
+        lane.upload(trial)
+        tables = lane.make_fit(trial)
+        with suppress(_UndoneError), tables.session.transaction(lane.what):
+            lane.bring(tables)
+            raise _UndoneError
+    except CopyRefusedError as error:
+        bad, at = error.bad, first
+        for file in (file for lot in trial.lots for file in lot.files):
+            if file.url == bad.file and bad.line:
+                return Refusal(bad.reason, sources.get(bad.column), at + bad.line - 1)
+            at += file.rows
+        return Refusal(bad.reason, sources.get(bad.column))
+    except (LoadError, DataError) as error:
+        reason = error.reason if isinstance(error, DataError) else str(error)
+        column = error.column if isinstance(error, DataError) else None
+        return Refusal(reason, column, is_of_value=isinstance(error, DataError | RefusedDataError))
+    return None
+
+
+def _without(lane: Lane, part: Part, refused: dict[int, Refusal]) -> Part:
+    """A part without some of its rows, which are told to its rejects."""
+    assert part.spool is not None
+    assert part.rejects is not None
+    batches = taken_rows(spool.read([part.spool], 0, part.rows), refused, part.rejects)
+    rows = spool.write(batches, part.spool.schema, lane.way.files.temporary(".arrow"))
+    part.spool.path.unlink(missing_ok=True)
+    return replace(part, rows=rows.rows, bytes=rows.bytes, spool=rows)

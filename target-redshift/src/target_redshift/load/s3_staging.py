@@ -1,0 +1,133 @@
+"""Writes rows as files to `s3_stage`, several at once, and the manifests that COPY reads."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from singer_arrow.load import staging as stage
+from singer_arrow.load.daemon_pool import Workers
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
+from target_redshift.load import row_spool as spool
+from target_redshift.load.file_count import file_count, row_ranges
+from target_redshift.load.row_spool import Spool
+
+logger = logging.getLogger("target-redshift")
+_SAMPLE_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFile:
+    """A file that COPY reads: its size in bytes, and how many rows it must find in it."""
+
+    url: str
+    bytes: int
+    rows: int
+
+
+class Encoding(Protocol):
+    """A format of files that COPY reads."""
+
+    @property
+    def suffix(self) -> str:
+        """Of the files' names."""
+        ...
+
+    def write(self, batches: Iterable[pa.RecordBatch], path: Path) -> int:
+        """Write a file; the number of rows."""
+        ...
+
+
+class Stage(stage.Stage):
+    """This run's folder in `s3_stage`; safe to use from any thread.
+
+    Args:
+        storage: Reaches it.
+        root: The setting.
+        temporary: A new name for a temporary file, by its suffix.
+        workers: What files are written and uploaded by.
+        parallel: How many workers there are.
+        slices: How many slices the cluster has; asked when rows are first uploaded.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        root: Url,
+        *,
+        temporary: Callable[[str], Path],
+        workers: Workers,
+        parallel: int,
+        slices: Callable[[], int],
+    ) -> None:
+        super().__init__(storage, root, logger)
+        self._temporary = temporary
+        self._workers, self._parallel, self._slices = workers, parallel, slices
+
+    def upload(self, spools: Sequence[Spool], encoding: Encoding, *names: str) -> tuple[CopyFile, ...]:
+        """Write the rows as files: a multiple of the slices where there is enough for that.
+
+        Every file is written on local disk first, and is removed from there when it is uploaded. If one fails, none is
+        left behind.
+
+        Args:
+            spools: The rows.
+            encoding: As what.
+            names: Of the files: what they are for.
+        """
+        rows = sum(s.rows for s in spools)
+        count = file_count(self._estimate(spools, encoding), rows=rows, slices=self._slices(), workers=self._parallel)
+        writing: list[Future[CopyFile]] = [
+            self._workers.submit(self._write, spools, span, encoding, self.name(*names, suffix=encoding.suffix))
+            for span in row_ranges(rows, count)
+        ]
+        try:
+            return tuple([f.result() for f in writing])
+        except BaseException:
+            for future in writing:
+                future.cancel()
+            wait(writing)
+            done = [f.result().url for f in writing if not f.cancelled() and f.exception() is None]
+            self.remove([Url.parse(url) for url in done])
+            raise
+
+    def put_manifest(self, files: Sequence[CopyFile], *names: str) -> Url:
+        """Write the manifest of a COPY."""
+        url = self.name(*names, suffix=".manifest")
+        self.put(url, manifest(files))
+        return url
+
+    def _write(self, spools: Sequence[Spool], span: tuple[int, int], encoding: Encoding, url: Url) -> CopyFile:
+        path = self._temporary(encoding.suffix)
+        try:
+            rows = encoding.write(spool.read(spools, *span), path)
+            return CopyFile(str(url), self.put(url, path), rows)
+        finally:
+            path.unlink(missing_ok=True)
+
+    def _estimate(self, spools: Sequence[Spool], encoding: Encoding) -> float:
+        """What the rows will weigh as files, told from the first of them."""
+        rows, size = sum(s.rows for s in spools), sum(s.memory_bytes for s in spools)
+        if size <= _SAMPLE_BYTES or not rows:
+            return size / 4
+        some = max(1, rows * _SAMPLE_BYTES // size)
+        path = self._temporary(encoding.suffix)
+        try:
+            encoding.write(spool.read(spools, 0, some), path)
+            return path.stat().st_size * rows / some
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def manifest(files: Iterable[CopyFile]) -> bytes:
+    """The text of a manifest: each file must be there, and be of that size, which COPY of Parquet asks for."""
+    entries = [{"url": f.url, "mandatory": True, "meta": {"content_length": f.bytes}} for f in files]
+    return json.dumps({"entries": entries}).encode()

@@ -1,0 +1,140 @@
+"""Converted rows -> files that COPY reads: Parquet by default, gzip JSON Lines or gzip CSV where it is set."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from singer_arrow.enforcement.enforce import fit
+from singer_arrow.errors import DataError
+from singer_arrow.formats import WRITABLE
+from target_redshift.sql import NULL_TEXT
+
+_SLICE_BYTES = 8 << 20
+_GZIP_LEVEL = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Parquet:
+    """zstd at level 1, as batch files have it."""
+
+    schema: pa.Schema
+    suffix = ".parquet"
+
+    def write(self, batches: Iterable[pa.RecordBatch], path: Path) -> int:
+        """See `Encoding`."""
+        return WRITABLE["parquet"].write(fitted(batches, self.schema), self.schema, path, compression="zstd")
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLines:
+    """One object a line, in gzip."""
+
+    schema: pa.Schema
+    suffix = ".jsonl.gz"
+
+    def write(self, batches: Iterable[pa.RecordBatch], path: Path) -> int:
+        """See `Encoding`."""
+        spelled = (_spelled(batch) for batch in batches)
+        return WRITABLE["jsonl"].write(fitted(spelled, self.schema), self.schema, path, compression="gzip")
+
+
+@dataclass(frozen=True, slots=True)
+class Csv:
+    """Commas and double quotes, no header, in gzip; binary is in base64."""
+
+    schema: pa.Schema
+    suffix = ".csv.gz"
+
+    def write(self, batches: Iterable[pa.RecordBatch], path: Path) -> int:
+        """See `Encoding`."""
+        from isal import igzip
+
+        opened: Any = igzip.open  # it has no types
+        rows = 0
+        with opened(path, "wb", compresslevel=_GZIP_LEVEL) as out:
+            for batch in fitted(batches, self.schema):
+                for part in _slices(batch):
+                    out.write(_csv(part))
+                rows += batch.num_rows
+        return rows
+
+
+ENCODINGS: dict[str, type[Parquet] | type[JsonLines] | type[Csv]] = {
+    "parquet": Parquet,
+    "jsonl": JsonLines,
+    "csv": Csv,
+}
+
+
+def fitted(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The batches in exactly that schema, column by column."""
+    for batch in batches:
+        pairs = zip(batch.columns, schema, strict=True)
+        arrays = [array if array.type == field.type else fit(array, field) for array, field in pairs]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _spelled(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with numbers as text: in that of floats infinity is a whole word, in that of decimals all digits are.
+
+    Arrow writes small decimals with an exponent, which COPY does not take.
+    """
+    import polars as pl
+
+    for i, array in enumerate(batch.columns):
+        if pt.is_floating(array.type):
+            text = pc.replace_substring(array.cast(pa.string()), "inf", "Infinity")
+        elif pt.is_decimal(array.type):
+            text = pl.Series(pl.from_arrow(array)).cast(pl.String).to_arrow().cast(pa.string())
+        else:
+            continue
+        batch = batch.set_column(i, batch.schema.field(i).with_type(pa.string()), text)
+    return batch
+
+
+def _csv(batch: pa.RecordBatch) -> Any:
+    import polars as pl
+
+    out = io.BytesIO()
+    series = {}
+    for i, array in enumerate(_spelled(batch).columns):
+        column = pl.Series(pl.from_arrow(_printable(array)))
+        series[f"c{i}"] = column.bin.encode("base64") if column.dtype == pl.Binary else column
+    pl.DataFrame(series).write_csv(
+        out,
+        include_header=False,
+        null_value=NULL_TEXT,
+        quote_style="necessary",
+        datetime_format="%Y-%m-%d %H:%M:%S%.6f",
+    )
+    return out.getbuffer()
+
+
+def _printable(column: pa.Array) -> pa.Array:
+    """Dates as Arrow prints them; instants without their zone, which is UTC.
+
+    Raises:
+        DataError: A text is what stands for null.
+    """
+    if pt.is_string(column.type) and pc.any(pc.equal(column, NULL_TEXT)).as_py():
+        reason = f"a text is {NULL_TEXT!r}, which stands for null in CSV"
+        raise DataError(reason, hint="Set load_format: auto")
+    if pt.is_date(column.type):
+        return column.cast(pa.string())
+    if pt.is_timestamp(column.type):
+        return column.cast(pa.timestamp("us"))
+    return column
+
+
+def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    rows = max(1, batch.num_rows * _SLICE_BYTES // max(1, batch.nbytes))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)

@@ -1,0 +1,261 @@
+"""Batch files -> what COPY can read: the files themselves where they lie on S3 and fit, else rows on local disk.
+
+`prepare` runs for each item as soon as it was read, many at once. Of a Parquet file on S3 only the footer is fetched,
+of JSON Lines the first bytes. Everything else is read and converted; its rows wait on local disk for their group.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from singer_arrow.batch.reader import missing_file, read_file
+from singer_arrow.errors import EmptyObjectError, NotFoundError
+from singer_arrow.formats.parquet.parquet_format import codecs_of, read_footer
+from singer_arrow.load import item as items
+from singer_arrow.load.dead_letters import Rejects
+from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
+from target_redshift.conversion import Check, Conversion, has_long_json
+from target_redshift.load import row_spool as spool
+from target_redshift.load.row_spool import Spool
+from target_redshift.load.s3_staging import CopyFile
+from target_redshift.nul_characters import FAIL
+from target_redshift.tables import staging_columns as staging
+from target_redshift.tables.staging_columns import StagingColumn, Unfit
+from target_redshift.tables.types import Column
+from target_redshift.value_report import Found
+
+logger = logging.getLogger("target-redshift")
+Item = items.Item[Conversion]
+_CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD"}
+"""Of Parquet's codecs those that COPY reads."""
+_MOMENTS = ("_sdc_received_at", "_sdc_batched_at", "_sdc_sequence")
+"""Columns that tell when a message came; files that are COPYed together all get the moment of the first."""
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd", b"BZ": "bzip2"}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What all files of one COPY have in common.
+
+    Args:
+        file_format: `parquet`, `jsonl` or `csv`.
+        columns: Those of their staging table.
+        compression: gzip, zstd or bzip2 for text formats; Parquet says it itself.
+    """
+
+    file_format: str
+    columns: tuple[StagingColumn, ...]
+    compression: str | None = None
+
+    @property
+    def key(self) -> Layout:
+        """What files of one COPY share: the moment at which each of their messages came does not part them."""
+        plain = [replace(c, constant="") if c.constant and c.name in _MOMENTS else c for c in self.columns]
+        return replace(self, columns=tuple(plain))
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether rows have their place in them."""
+        return any(c.name == staging.ORDER for c in self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An item that is ready: files that COPY reads where they are, or converted rows on local disk.
+
+    `has_long_json` says that some JSON of it is too long to be staged as text; `nuls`, which characters were replaced
+    or removed; `long_texts`, which texts were rescued; `rejects`, which rows are left out, where there may be some.
+    """
+
+    item: Item
+    rows: int = 0
+    bytes: int = 0
+    files: tuple[tuple[Layout, CopyFile], ...] = ()
+    spool: Spool | None = None
+    has_long_json: bool = False
+    nuls: Found = field(default_factory=Found)
+    long_texts: Found = field(default_factory=Found)
+    rejects: Rejects | None = None
+
+
+class Files:
+    """Makes items ready; safe to use from any thread.
+
+    Args:
+        storage: Where batch files are read from.
+        temporary: A new name for a temporary file, by its suffix.
+        upload_format: What converted rows are uploaded as.
+        varchar_max: The most bytes that VARCHAR columns get.
+        nul_text: What becomes of NUL characters.
+        parallel: How many items are converted at once; to look at files that stay as they are is mostly waiting.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        temporary: Callable[[str], Path],
+        *,
+        upload_format: str,
+        varchar_max: int,
+        nul_text: str = FAIL,
+        parallel: int = 1,
+    ) -> None:
+        self.storage, self.temporary = storage, temporary
+        self._upload_format, self._varchar_max, self.nul_text = upload_format, varchar_max, nul_text
+        self._told: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
+        self._converting = threading.BoundedSemaphore(parallel)
+
+    def prepare(self, item: Item, keys: Sequence[str] = (), rejects: Rejects | None = None) -> Part:
+        """Make an item ready to be loaded.
+
+        Args:
+            item: What came.
+            keys: Key columns that its files must have.
+            rejects: Hears of rows that cannot be loaded, when they are found.
+
+        Raises:
+            NotFoundError: A file does not exist.
+            DataError: A file holds what the stream's SCHEMA does not say, or what Redshift has no place for.
+        """
+        found = self._as_it_is(item, keys)
+        if isinstance(found, Part):
+            return replace(found, rejects=rejects)
+        logger.debug("Stream files %s are converted: %s", item.urls[:1], found.reason)
+        return self.convert(item, rejects)
+
+    def convert(self, item: Item, rejects: Rejects | None = None) -> Part:
+        """Read an item's rows, and put them on local disk as they are to be uploaded.
+
+        Args:
+            item: What came.
+            rejects: Hears of rows that cannot be loaded, which are left out then.
+
+        Raises:
+            NotFoundError: A file does not exist.
+            DataError: As `prepare`.
+        """
+        path, is_long = self.temporary(".arrow"), False
+        check = Check(
+            item.conversion.columns,
+            item.file_format,
+            self._varchar_max,
+            self._upload_format,
+            self.nul_text,
+        )
+        if rejects is not None:
+            rejects.reset()
+
+        def noted() -> Iterator[pa.RecordBatch]:
+            nonlocal is_long
+            for batch in self._converted(item, check, rejects):
+                is_long = is_long or has_long_json(batch)
+                yield batch
+
+        with self._converting:
+            written = spool.write(noted(), item.conversion.upload_schema, path)
+        if item.is_temporary:
+            item.remove_files()
+        return Part(
+            item,
+            written.rows,
+            written.bytes,
+            spool=written,
+            has_long_json=is_long,
+            nuls=check.found,
+            long_texts=check.rescued,
+            rejects=rejects,
+        )
+
+    def is_first(self, stream: str, what: str) -> bool:
+        """Whether nobody asked for this stream before: a run says once that there are NULs, or long texts."""
+        with self._lock:
+            is_first = (stream, what) not in self._told
+            self._told.add((stream, what))
+        return is_first
+
+    def discard(self, *parts: Part) -> None:
+        """Remove temporary files."""
+        for part in parts:
+            if part.spool:
+                part.spool.path.unlink(missing_ok=True)
+
+    def _as_it_is(self, item: Item, keys: Sequence[str]) -> Part | Unfit:
+        """The item's own files, if COPY can read all of them."""
+        if item.is_temporary or not item.urls or any(Url.parse(url).scheme != "s3" for url in item.urls):
+            return Unfit("they are not on S3")
+        if self._upload_format != "parquet":
+            return Unfit("load_format says so")
+        look = self._parquet if item.file_format == "parquet" else self._jsonl
+        files: list[tuple[Layout, CopyFile]] = []
+        for url in item.urls:
+            try:
+                found = look(url, item, keys)
+            except EmptyObjectError as error:
+                return Unfit(str(error))
+            if isinstance(found, Unfit):
+                return found
+            files.append(found)
+        rows, size = sum(f.rows for _, f in files), sum(f.bytes for _, f in files)
+        return Part(item, rows, size, files=tuple((layout, f) for layout, f in files if f.rows))
+
+    def _parquet(self, url: str, item: Item, keys: Sequence[str]) -> tuple[Layout, CopyFile] | Unfit:
+        with _missing_is_fatal():
+            footer = read_footer(ObjectReader(self.storage, Url.parse(url)), url)
+        schema = footer.metadata.schema.to_arrow_schema()
+        wanted, added = _parted(item.conversion)
+        columns = staging.staging_columns(schema, wanted, keys)
+        if isinstance(columns, Unfit):
+            return columns
+        if unknown := codecs_of(footer.metadata) - _CODECS:
+            return Unfit(f"COPY does not read {min(unknown)}")
+        file = CopyFile(url, footer.size, footer.metadata.num_rows)
+        return Layout("parquet", (*columns, *added)), file
+
+    def _jsonl(self, url: str, item: Item, keys: Sequence[str]) -> tuple[Layout, CopyFile] | Unfit:
+        if item.batch_id is None or item.rows is None or len(item.urls) != 1:
+            return Unfit("it is JSON Lines of another tap")
+        wanted, added = _parted(item.conversion)
+        columns = staging.jsonl_columns(wanted, keys)
+        if isinstance(columns, Unfit):
+            return columns
+        with _missing_is_fatal():
+            fetched = self.storage.get(Url.parse(url), start=0, end=4)
+        head = bytes(fetched.data)
+        compression = _MAGIC.get(head[:2])
+        if compression is None and head[:1] != b"{":
+            return Unfit("its compression is unknown")
+        return Layout("jsonl", (*columns, *added), compression), CopyFile(url, fetched.info.size, item.rows)
+
+    def _converted(self, item: Item, check: Check, rejects: Rejects | None) -> Iterator[pa.RecordBatch]:
+        conversion = item.conversion
+        read = conversion.read_schema
+
+        def rows(url: str) -> Iterator[pa.RecordBatch]:
+            hear = rejects.hearing(url) if rejects is not None else None
+            return read_file(self.storage, url, format=item.file_format, schema=read, on_skip=hear)
+
+        return conversion.all_batches(((url, rows(url)) for url in item.urls), ready=check, rejects=rejects)
+
+
+def _parted(conversion: Conversion) -> tuple[list[Column], list[StagingColumn]]:
+    """The columns that files may have, and those that are added to them."""
+    wanted = [c for c in conversion.columns if c.source not in conversion.constants and not c.holds_long_texts]
+    return wanted, staging.constant_columns(conversion.columns, conversion.constants)
+
+
+@contextmanager
+def _missing_is_fatal() -> Iterator[None]:
+    try:
+        yield
+    except NotFoundError as error:
+        raise missing_file(error) from None

@@ -1,0 +1,69 @@
+"""VARCHAR columns grow to what was staged; what none can hold is an error that says where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from singer_arrow.errors import DataError
+from target_redshift import sql
+from target_redshift.conversion import LongTextError
+from target_redshift.load import diagnose
+from target_redshift.load.copy_batch import Lot
+from target_redshift.tables import migrate
+from target_redshift.tables.types import MAX_VARCHAR
+
+if TYPE_CHECKING:
+    from target_redshift.connection.connection import Session
+    from target_redshift.load.base import Way
+
+
+def fit_texts(way: Way, session: Session, staged: Mapping[str, Sequence[str]], lots: Sequence[Lot]) -> None:
+    """Widen the table's columns for the texts that were staged; outside of any transaction.
+
+    Args:
+        way: The stream's.
+        session: In which the staging tables are.
+        staged: Quoted names of the staging tables, and the names of their columns.
+        lots: What was staged.
+
+    Raises:
+        DataError: A text is longer than its column may get; names file, row and column.
+    """
+    migrate.widen(way.client, way.destination, needed_bytes(way, session, staged, lots))
+
+
+def needed_bytes(
+    way: Way, session: Session, staged: Mapping[str, Sequence[str]], lots: Sequence[Lot]
+) -> dict[str, int]:
+    """The bytes of the longest text that was staged for each column that is not as wide as can be.
+
+    Raises:
+        LongTextError: A text is longer than its column may get, and goes elsewhere when its file is converted.
+        DataError: As `fit_texts`.
+    """
+    destination = way.destination
+    growing = [name for name in destination.texts if destination.lengths.get(name, 0) < MAX_VARCHAR]
+    needed: dict[str, int] = {}
+    for table, columns in staged.items():
+        names = [name for name in growing if name in columns]
+        if names:
+            what = f"Measuring texts for table {way.client.path(destination.name)}"
+            (found,) = session.execute(sql.longest_texts(table, names), what=what).rows
+            for name, length in zip(names, found, strict=True):
+                needed[name] = max(needed.get(name, 0), int(length or 0))
+    for name, length in needed.items():
+        most = max(way.client.settings.varchar_max, destination.lengths.get(name, 0))
+        if length > most:
+            raise _too_long(way, name, length, most, lots)
+    return needed
+
+
+def _too_long(way: Way, name: str, length: int, most: int, lots: Sequence[Lot]) -> DataError:
+    column = next(c for c in way.destination.columns if c.name == name)
+    if column.is_rescued:
+        return LongTextError(f"a text has {length:,} bytes", column=column.source)
+    found = diagnose.long_text(lots, [column], way.files.storage, most)
+    reason = f"a text has {length:,} bytes, and Redshift's column takes {most:,}"
+    hint = "Shorten it or leave the column out in the tap"
+    return found or DataError(reason, column=column.source, hint=hint)

@@ -1,0 +1,309 @@
+"""Makes the schema and the tables ready: creates them, adds and widens columns, and refuses what does not fit."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TypedDict
+
+import pyarrow as pa
+
+from singer_arrow.errors import ConfigError, FatalError, LoadError, SchemaError
+from singer_arrow.naming import LEDGER, staging_name
+from singer_arrow.warehouse.descriptions import Descriptions
+from singer_arrow.warehouse.variant_columns import EVOLVE, siblings
+from target_redshift import sql
+from target_redshift.connection.client import Redshift
+from target_redshift.connection.resources import AlreadyExistsError, RefusedDataError, Table
+from target_redshift.long_texts import RESCUE, SUPER
+from target_redshift.tables import comments
+from target_redshift.tables import table_layout as layout
+from target_redshift.tables.column_evolution import Drift, columns_of
+from target_redshift.tables.naming import RULES
+from target_redshift.tables.types import MAX_COLUMNS, Column, ddl_type, missing_required, new_columns, wider_length
+
+logger = logging.getLogger("target-redshift")
+_TRIES = 20
+_FIXED = (
+    "Redshift widens no column that has a default, is a key, or is encoded as BYTEDICT, RUNLENGTH, TEXT255 or TEXT32K: "
+    "change its encoding by ALTER TABLE, or create the table anew with a wider column"
+)
+"""Why Redshift refuses to widen a column for good, and what to do."""
+_SHOWN = "drop the views that show the column, and create them again afterwards, best WITH NO SCHEMA BINDING"
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """The table of a stream, and the columns of it that the stream fills.
+
+    Args:
+        table: The table as it was when the stream began.
+        columns: The columns.
+        lengths: Bytes of its VARCHAR columns, which `widen` keeps up to date.
+    """
+
+    table: Table
+    columns: tuple[Column, ...]
+    lengths: dict[str, int] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.table.name
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The names of its VARCHAR columns that the stream fills."""
+        return tuple(c.name for c in self.columns if c.kind == "VARCHAR")
+
+    @property
+    def siblings(self) -> tuple[str, ...]:
+        """Columns in which earlier values of the stream's properties may be, and which it does not fill."""
+        return siblings(self.columns, self.table.columns)
+
+
+def prepare_schema(client: Redshift) -> None:
+    """Make sure that there are the schema and the ledger in it."""
+    schema = client.settings.schema
+    if not client.has_schema():
+        _created(client, sql.create_schema(schema), f"Creating schema {schema}")
+        for grantee in dict.fromkeys(grantee for _, grantee in client.settings.grantees):
+            with _granting():
+                client.query(sql.grant_usage(schema, grantee), what=f"Granting {grantee} the use of schema {schema}")
+    if client.table(LEDGER) is None:
+        _created(client, sql.create_ledger(client.quoted(LEDGER)), f"Creating table {client.path(LEDGER)}")
+
+
+def prepare_table(
+    client: Redshift,
+    stream: str,
+    schema: pa.Schema,
+    keys: Sequence[str] = (),
+    *,
+    descriptions: Descriptions = comments.NOTHING_SAID,
+) -> Destination:
+    """Make sure that the stream's table exists and has a column for each property.
+
+    Args:
+        client: The database.
+        stream: Name of the stream.
+        schema: What its SCHEMA means.
+        keys: Its key properties, whose columns can be compared, and which have no variants.
+        descriptions: Of the table and its columns, which become comments where there are none.
+
+    Raises:
+        SchemaError: Values do not fit a column and may go nowhere else, or one must not be null that the stream lacks.
+    """
+    choices = _text_columns(client, stream, schema, keys)
+    choices["drift"] = Drift(client.settings.on_drift == EVOLVE, keys)
+    for _ in range(_TRIES):
+        name, table = _owned_table(client, stream)
+        try:
+            if table is None:
+                _create(client, stream, name, schema, choices, descriptions=descriptions)
+                continue
+            destination = _fit(client, stream, table, schema, choices, descriptions=descriptions)
+            if destination is not None:
+                comments.describe(client, stream, destination.table, destination.columns, descriptions)
+                return destination
+        except AlreadyExistsError:
+            logger.debug("Somebody else changed table %s; looking again", name)
+    path = client.path(client.settings.table_names(stream, RULES)[0])
+    msg = f"Table {path} is changed by others all the time; run again when they are done"
+    raise SchemaError(msg)
+
+
+def check_keys(client: Redshift, destination: Destination, keys: Sequence[str]) -> None:
+    """Refuse key columns that rows cannot be compared by, and more columns than can be merged.
+
+    Raises:
+        SchemaError: There is such a key, or a staging table would have too many columns with that of the rows' order.
+    """
+    if (count := len(destination.columns)) >= MAX_COLUMNS:
+        msg = (
+            f"Stream of table {client.path(destination.name)} has {count} columns, and upsert takes {MAX_COLUMNS - 1}; "
+            "leave some out by selection, or set load_method: append-only"
+        )
+        raise SchemaError(msg)
+    for column in destination.columns:
+        if column.name in keys and column.kind in layout.NO_KEYS:
+            msg = (
+                f"Column {column.name!r} of table {client.path(destination.name)} is {column}, which cannot be a key; "
+                "set other key_properties, or load_method: append-only"
+            )
+            raise SchemaError(msg)
+
+
+def widen(client: Redshift, destination: Destination, needed: Mapping[str, int]) -> None:
+    """Give VARCHAR columns the bytes that texts need; nothing happens where they have them. Not in a transaction.
+
+    Args:
+        client: The database.
+        destination: The table.
+        needed: Bytes of the longest text, by column; none of them is longer than `varchar_max` allows.
+
+    Raises:
+        RefusedDataError: Redshift cannot widen the column.
+    """
+    with destination.lock:
+        for name, length in needed.items():
+            if length <= destination.lengths.get(name, 0):
+                continue
+            wider = wider_length(length, client.settings.varchar_max) or length
+            what = f"Widening column {name!r} of table {client.path(destination.name)} to {wider} bytes"
+            logger.info("%s", what)
+            try:
+                client.query(sql.widen_column(client.quoted(destination.name), name, wider), what=what)
+            except LoadError as error:
+                if _length(client, destination.name, name) < length:  # else somebody else was faster
+                    msg = f"{error}; {_SHOWN if 'used by a view' in str(error) else _FIXED}"
+                    raise RefusedDataError(msg) from None
+            destination.lengths[name] = wider
+
+
+def remove_leftovers(client: Redshift, table: str) -> None:
+    """Remove the staging tables that earlier runs left behind, but none that may still be in use."""
+    found = client.tables_named(staging_name(table))
+    if not found:
+        return
+    now = client.now()
+    for name, created in found:
+        if created is not None and now - created > timedelta(days=1):
+            client.drop_table(name)
+
+
+def _length(client: Redshift, table: str, column: str) -> int:
+    found = client.table(table)
+    return next((c.length or 0 for c in found.columns if c.name == column), 0) if found else 0
+
+
+def _created(client: Redshift, text: str, what: str) -> None:
+    """Create something that another run may create just now."""
+    try:
+        client.query(text, what=what)
+    except AlreadyExistsError:
+        return
+
+
+def _owned_table(client: Redshift, stream: str) -> tuple[str, Table | None]:
+    """The stream's table, or its name if there is none; a table that belongs to another stream is not taken."""
+    name, distinct = client.settings.table_names(stream, RULES)
+    table = client.table(name)
+    if table is None or comments.may_be_of(table.comment, stream):
+        return name, table
+    return distinct, client.table(distinct)
+
+
+class _Choices(TypedDict, total=False):
+    """What becomes of text, and of values that do not fit, as `columns_of` takes it."""
+
+    drift: Drift
+    super_texts: frozenset[str]
+    rescued_texts: frozenset[str]
+
+
+def _text_columns(client: Redshift, stream: str, schema: pa.Schema, keys: Sequence[str]) -> _Choices:
+    """The properties whose text goes into SUPER columns, or does so where it is too long for its own column.
+
+    None of those that rows are compared by goes there; none of those that they are spread or sorted by becomes SUPER.
+    """
+    settings = client.settings
+    if settings.long_text == RESCUE:
+        return {"rescued_texts": frozenset(schema.names) - frozenset(keys)}
+    if settings.long_text != SUPER:
+        return {}
+    plain = {name.lower() for name in (*keys, settings.distribution(stream) or "", *settings.sorting(stream))}
+    return {"super_texts": frozenset(name for name in schema.names if name.lower() not in plain)}
+
+
+def _create(
+    client: Redshift, stream: str, name: str, schema: pa.Schema, choices: _Choices, *, descriptions: Descriptions
+) -> None:
+    columns = columns_of(schema, varchar_max=client.settings.varchar_max, **choices)
+    quoted, what = client.quoted(name), f"Creating table {client.path(name)}"
+    text = sql.create_table(
+        quoted,
+        columns,
+        dist_key=layout.dist_key(client, stream, columns),
+        sort_keys=layout.sort_keys(client, stream, columns),
+    )
+
+    def create() -> None:
+        with client.session() as session, session.transaction(what):
+            session.execute(text, what=what)
+            session.execute(sql.comment(quoted, comments.of_table(stream, descriptions.table)), what=what)
+            for column in columns:
+                if description := descriptions.columns.get((column.source,)):
+                    session.execute(sql.comment_column(quoted, column.name, description), what=what)
+            for privilege, grantee in client.settings.grantees:
+                granting = f"Granting {grantee} {privilege} on table {client.path(name)}"
+                with _granting():
+                    session.execute(sql.grant(privilege, quoted, grantee), what=granting)
+
+    client.retried(create)
+
+
+@contextmanager
+def _granting() -> Iterator[None]:
+    """Tell where a grant that Redshift refuses comes from."""
+    try:
+        yield
+    except FatalError as error:
+        msg = f"{error}; check the setting grants"
+        raise ConfigError(msg) from None
+
+
+def _fit(
+    client: Redshift, stream: str, table: Table, schema: pa.Schema, choices: _Choices, *, descriptions: Descriptions
+) -> Destination | None:
+    """The table as a destination; None if columns were added just now, and it must be read again."""
+    try:
+        columns = columns_of(schema, table.columns, varchar_max=client.settings.varchar_max, **choices)
+    except SchemaError as error:
+        msg = f"Table {client.path(table.name)}: {error}"
+        raise SchemaError(msg) from None
+    if lacking := missing_required(columns, table.columns):
+        msg = (
+            f"Table {client.path(table.name)} requires column {lacking[0]!r}, which stream {stream!r} does not have; "
+            "drop the column, or create the table anew without NOT NULL"
+        )
+        raise SchemaError(msg)
+    if added := new_columns(columns, table.columns):
+        for column in added:
+            if column.variant_of:
+                logger.warning(
+                    "Table %s: values of stream %r that do not fit column %r go into column %r",
+                    client.path(table.name),
+                    stream,
+                    column.variant_of,
+                    column.name,
+                )
+            _add_column(client, table.name, column, descriptions.columns.get((column.source,)))
+        return None
+    layout.warn_of_layout(client, stream, table, columns)
+    lengths = {e.name: e.length or 0 for e in table.columns if e.kind == "VARCHAR"}
+    return Destination(table, columns, lengths)
+
+
+def _add_column(client: Redshift, table: str, column: Column, description: str | None) -> None:
+    """Add a column, a variant together with its mark, unless another run was faster."""
+    quoted, variant_of = client.quoted(table), column.variant_of
+    what = f"Adding column {column.name!r} ({ddl_type(column)}) to table {client.path(table)}"
+    said = comments.of_column(variant_of, description)
+    if said is None:
+        _created(client, sql.add_column(quoted, column), what)
+        return
+    describing = sql.comment_column(quoted, column.name, said)
+
+    def add() -> None:
+        with client.session() as session, session.transaction(what):
+            session.execute(sql.add_column(quoted, column), what=what)
+            session.execute(describing, what=what)
+
+    with suppress(AlreadyExistsError):
+        client.retried(add)

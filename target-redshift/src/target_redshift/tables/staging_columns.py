@@ -1,0 +1,308 @@
+"""Staging tables: into which types a file is COPYed, and how its values get from there into the table. Pure.
+
+COPY of a columnar file goes by the place of its columns and converts nothing, so a staging table has the file's own
+columns, in the file's order and types; what the table's columns need is done by the INSERT that follows.
+
+| Parquet | staged as | brought into |
+|---|---|---|
+| int8, int16 | SMALLINT | it, or a wider column |
+| int32 | INTEGER | it, or a wider column |
+| int64 | BIGINT | it, or a wider DECIMAL |
+| float, double | REAL, DOUBLE PRECISION | them |
+| decimal128(p, s) | DECIMAL(p, s) | it, or a wider one |
+| bool, date32 | BOOLEAN, DATE | them |
+| timestamp in ms or us | TIMESTAMP | TIMESTAMPTZ, by AT TIME ZONE 'UTC'; TIMESTAMP |
+| text | VARCHAR(65535) | VARCHAR; TIME by a cast; SUPER by JSON_PARSE |
+| binary | VARBYTE | it |
+| struct, list | SUPER, by SERIALIZETOJSON | it |
+
+JSON Lines go by names. What is not in these tables is converted before it is uploaded: unsigned integers, nanoseconds,
+TIME, maps, decimals of more digits; in JSON Lines of others also decimals, which COPY would read as doubles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from singer_arrow.schema.arrow_schema import JSON_METADATA
+from target_redshift.tables.types import MAX_COLUMNS, MAX_DIGITS, MAX_SCALE, MAX_VARBYTE, MAX_VARCHAR, Column, ddl_type
+
+ORDER = "_sdc_order"
+"""Column of staging tables that holds the place of a row among those of its group."""
+TEXT = f"VARCHAR({MAX_VARCHAR})"
+_FLOATS = ("REAL", "DOUBLE PRECISION")
+BYTES = f"VARBYTE({MAX_VARBYTE})"
+
+
+class Change(Enum):
+    """What an INSERT does with a staged value."""
+
+    NONE = "takes it as it is"
+    CAST = "casts it"
+    UTC = "takes it as a time of UTC"
+    JSON = "parses it as JSON"
+    BASE64 = "decodes it"
+
+
+@dataclass(frozen=True, slots=True)
+class StagingColumn:
+    """A column of a staging table.
+
+    Args:
+        name: Its name.
+        type: Its type, as DDL writes it.
+        column: The table's column that it fills; None for one that is not brought there.
+        change: What is done with its values on the way.
+        constant: The value of all its rows, as text; then the staging table itself does not have it.
+    """
+
+    name: str
+    type: str
+    column: Column | None = None
+    change: Change = Change.NONE
+    constant: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A file cannot be COPYed as it is; `reason` says why, for the log."""
+
+    reason: str
+
+
+ORDER_COLUMN = StagingColumn(ORDER, "BIGINT")
+
+
+def staging_columns(
+    file: pa.Schema, columns: Sequence[Column], keys: Sequence[str] = ()
+) -> list[StagingColumn] | Unfit:
+    """Whether a Parquet file may be COPYed as it is, and into which columns.
+
+    Args:
+        file: The file's schema.
+        columns: The columns of the stream.
+        keys: Names of those that the file must have.
+    """
+    wanted = {c.source: c for c in columns}
+    if len(set(file.names)) != len(file.names):
+        return Unfit("a column stands in it twice")
+    if len(file) > MAX_COLUMNS:
+        return Unfit(f"it has {len(file):,} columns, and a table takes {MAX_COLUMNS:,}")
+    staged: list[StagingColumn] = []
+    for number, field in enumerate(file):
+        column = wanted.get(field.name)
+        made = _staged(_plain(field.type), column, column.name if column else f"_sdc_unused_{number}")
+        if made is None:
+            to = f", and the table's is {column}" if column else ""
+            return Unfit(f"column {field.name!r} is {field.type}{to}")
+        staged.append(made)
+    return _complete(staged, keys)
+
+
+def jsonl_columns(columns: Sequence[Column], keys: Sequence[str] = ()) -> list[StagingColumn] | Unfit:
+    """Whether JSON Lines of our own may be COPYed as they are, and into which columns."""
+    staged: list[StagingColumn] = []
+    for column in columns:
+        if column.source != column.name and (not column.source.isascii() or column.source.lower() != column.name):
+            return Unfit(f"property {column.source!r} is not the name of its column")
+        if column.is_foreign:
+            return Unfit(f"property {column.source!r} is always null, which is not sure before it is read")
+        if column.kind == "DECIMAL":
+            return Unfit(f"property {column.source!r} is a decimal, which COPY would read as a double")
+        if column.becomes_text:
+            return Unfit(f"property {column.source!r} is not text, and its column is")
+        if column.is_day:
+            return Unfit(f"property {column.source!r} is a date, and its column has a time")
+        staged.append(_from_text(column, "jsonl"))
+    return _complete(staged, keys)
+
+
+def constant_columns(columns: Sequence[Column], constants: Mapping[str, Any]) -> list[StagingColumn]:
+    """Columns that files do not have and that are the same in all their rows; those that are null need none.
+
+    Args:
+        columns: The columns of the stream.
+        constants: Values by property: texts, numbers, and times in UTC.
+    """
+    given = {c.source: c for c in columns if constants.get(c.source) is not None}
+    return [_constant(c, str(constants[source])) for source, c in given.items()]
+
+
+def _constant(column: Column, text: str) -> StagingColumn:
+    if column.kind == "TIMESTAMP":
+        return StagingColumn(column.name, "TIMESTAMPTZ", column, Change.UTC, text)
+    return StagingColumn(column.name, ddl_type(column), column, Change.CAST, text)
+
+
+def ignores_case(columns: Sequence[StagingColumn]) -> bool:
+    """Whether the keys of JSON Lines are equal to the columns but for case."""
+    return any(c.column is not None and c.column.source != c.name for c in columns)
+
+
+def has_nested(columns: Sequence[StagingColumn]) -> bool:
+    """Whether COPY of Parquet needs SERIALIZETOJSON."""
+    return any(c.type == "SUPER" for c in columns)
+
+
+def upload_columns(columns: Sequence[Column], file_format: str, *, ordered: bool = False) -> list[StagingColumn]:
+    """The staging columns of what we upload ourselves.
+
+    Args:
+        columns: The columns of the rows.
+        file_format: `parquet`, `jsonl` or `csv`.
+        ordered: Whether rows have their `ORDER` too, as the last column.
+    """
+    make = {"parquet": _from_parquet, "jsonl": _from_our_json, "csv": lambda c: _from_text(c, "csv")}[file_format]
+    return [*map(make, columns), *([ORDER_COLUMN] if ordered else [])]
+
+
+def upload_schema(columns: Sequence[Column], file_format: str, *, ordered: bool = False) -> pa.Schema:
+    """The Arrow schema of what we upload ourselves, whose columns are those of `upload_columns`.
+
+    Parquet cannot be COPYed into TIME, so its TIME columns are text. In JSON Lines decimals are text too, because COPY
+    reads JSON's numbers as doubles, and doubles, because JSON has no NaN.
+    """
+    fields = [_upload_field(c, file_format) for c in columns]
+    return pa.schema([*fields, *([pa.field(ORDER, pa.int64())] if ordered else [])])
+
+
+def _upload_field(column: Column, file_format: str) -> pa.Field:
+    if column.kind == "TIME" or (file_format == "jsonl" and column.kind in ("DECIMAL", *_FLOATS)):
+        return pa.field(column.name, pa.string())
+    return pa.field(column.name, column.arrow, metadata=JSON_METADATA if column.kind == "SUPER" else None)
+
+
+def _complete(staged: list[StagingColumn], keys: Sequence[str]) -> list[StagingColumn] | Unfit:
+    have = {c.column.name for c in staged if c.column}
+    if not have:
+        return Unfit("it has none of the stream's columns")
+    if lacking := [k for k in keys if k not in have]:
+        return Unfit(f"it has no column for key {lacking[0]!r}")
+    return staged
+
+
+def _from_parquet(column: Column) -> StagingColumn:
+    if column.is_foreign:
+        return StagingColumn(column.name, TEXT)
+    match column.kind:
+        case "TIMESTAMPTZ":
+            return StagingColumn(column.name, "TIMESTAMP", column, Change.UTC)
+        case "TIME":
+            return StagingColumn(column.name, "VARCHAR(32)", column, Change.CAST)
+        case "SUPER":
+            return StagingColumn(column.name, TEXT, column, Change.JSON)
+        case "VARCHAR":
+            return StagingColumn(column.name, TEXT, column)
+        case "VARBYTE":  # without a length it would take 64,000 bytes
+            return StagingColumn(column.name, BYTES, column)
+    return StagingColumn(column.name, ddl_type(column), column)
+
+
+def _from_our_json(column: Column) -> StagingColumn:
+    if column.kind in _FLOATS:
+        return StagingColumn(column.name, "VARCHAR(32)", column, Change.CAST)
+    return _from_text(column, "jsonl")
+
+
+def _from_text(column: Column, file_format: str) -> StagingColumn:
+    if column.is_foreign:
+        return StagingColumn(column.name, TEXT)
+    match column.kind:
+        case "TIME":
+            return StagingColumn(column.name, "VARCHAR(32)", column, Change.CAST)
+        case "TIMESTAMP":  # the text has a zone
+            return StagingColumn(column.name, "TIMESTAMPTZ", column, Change.UTC)
+        case "VARBYTE":  # as digits, COPY would take none of them for null
+            return StagingColumn(column.name, TEXT, column, Change.BASE64)
+        case "SUPER" if file_format == "csv":
+            return StagingColumn(column.name, TEXT, column, Change.JSON)
+        case "VARCHAR":
+            return StagingColumn(column.name, TEXT, column)
+    return StagingColumn(column.name, ddl_type(column), column)
+
+
+def _staged(t: pa.DataType, column: Column | None, name: str) -> StagingColumn | None:
+    """The staging column for a file's column, if COPY takes it and no value is lost on the way into the table's."""
+    made = _copied(t)
+    if made is None:
+        return None
+    if column is None:
+        return StagingColumn(name, made)
+    if made == TEXT:
+        if column.kind == "SUPER":
+            return None if column.is_quoted else StagingColumn(name, made, column, Change.JSON)
+        return StagingColumn(name, made, column) if column.kind == "VARCHAR" else None
+    if made == "TIMESTAMP":
+        changes = {"TIMESTAMPTZ": Change.UTC, "TIMESTAMP": Change.NONE}
+        return StagingColumn(name, made, column, changes[column.kind]) if column.kind in changes else None
+    if made in (BYTES, "SUPER"):
+        return StagingColumn(name, made, column) if made.startswith(column.kind) else None
+    if made == ddl_type(column):
+        return StagingColumn(name, made, column)
+    return StagingColumn(name, made, column, Change.CAST) if _widens(t, column) else None
+
+
+def _copied(t: pa.DataType) -> str | None:
+    """The type that COPY takes a Parquet column into; None if there is none."""
+    if t in _COPIED:
+        return _COPIED[t]
+    if pt.is_timestamp(t) and t.unit != "ns":
+        return "TIMESTAMP"
+    if pt.is_decimal128(t) and 0 <= t.scale <= min(t.precision, MAX_SCALE) and t.precision <= MAX_DIGITS:
+        return f"DECIMAL({t.precision:d}, {t.scale:d})"
+    return "SUPER" if (pt.is_struct(t) or pt.is_list(t)) and _is_plain_json(t) else None
+
+
+_COPIED = {
+    pa.int8(): "SMALLINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.float32(): "REAL",
+    pa.float64(): "DOUBLE PRECISION",
+    pa.bool_(): "BOOLEAN",
+    pa.date32(): "DATE",
+    pa.string(): TEXT,
+    pa.binary(): BYTES,
+}
+
+
+def _is_plain_json(t: pa.DataType) -> bool:
+    """Whether SERIALIZETOJSON writes the values as JSON has them: not so dates, decimals, bytes and maps."""
+    if pt.is_struct(t):
+        return t.num_fields > 0 and all(_is_plain_json(f.type) for f in t)
+    if pt.is_list(t):
+        return _is_plain_json(t.value_type)
+    return bool(pt.is_signed_integer(t) or pt.is_boolean(t) or pt.is_string(t) or pt.is_float64(t))
+
+
+def _widens(t: pa.DataType, column: Column) -> bool:
+    if column.kind == "DECIMAL" and column.precision is not None:
+        scale = column.scale or 0
+        whole = column.precision - scale
+        if pt.is_signed_integer(t):
+            return whole >= {8: 3, 16: 5, 32: 10, 64: 19}[t.bit_width]
+        return bool(pt.is_decimal(t)) and scale >= t.scale and whole >= t.precision - t.scale
+    if pt.is_signed_integer(t):
+        bits = {"SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "REAL": 24, "DOUBLE PRECISION": 53}
+        return bool(t.bit_width <= bits.get(column.kind, 0))
+    return bool(pt.is_float32(t)) and column.kind == "DOUBLE PRECISION"
+
+
+def _plain(t: pa.DataType) -> pa.DataType:
+    """The type as Parquet stores it, whatever layout it had in memory."""
+    if pt.is_dictionary(t):
+        return _plain(t.value_type)
+    if pt.is_large_string(t) or pt.is_string_view(t):
+        return pa.string()
+    if pt.is_large_binary(t) or pt.is_binary_view(t):
+        return pa.binary()
+    if pt.is_large_list(t):
+        return pa.list_(_plain(t.value_type))
+    return t

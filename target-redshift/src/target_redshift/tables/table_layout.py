@@ -1,0 +1,60 @@
+"""How the settings `dist_key` and `sort_keys` lay out new tables, and what is said of those laid out otherwise."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from singer_arrow.errors import ConfigError, SingerArrowError
+from singer_arrow.warehouse.table_layout import is_laid_out_by, layout_column
+from target_redshift.connection.client import Redshift
+from target_redshift.connection.resources import Table
+from target_redshift.tables.types import Column
+
+logger = logging.getLogger("target-redshift")
+NO_KEYS = ("SUPER",)
+"""Types that rows can neither be spread nor sorted nor compared by."""
+
+
+def dist_key(client: Redshift, stream: str, columns: Sequence[Column]) -> str | None:
+    """The column by which the rows of the stream's table are spread.
+
+    Raises:
+        ConfigError: There is no such column, or rows cannot be spread by it.
+    """
+    wanted = client.settings.distribution(stream)
+    return _column("dist_key", client.settings.dist_key, stream, columns, wanted) if wanted else None
+
+
+def sort_keys(client: Redshift, stream: str, columns: Sequence[Column]) -> list[str]:
+    """The columns by which the rows of the stream's table are sorted; raises as `dist_key`."""
+    given = client.settings.sort_keys
+    found = [_column("sort_keys", given, stream, columns, n) for n in client.settings.sorting(stream)]
+    return [name for name in found if name]
+
+
+def warn_of_layout(client: Redshift, stream: str, table: Table, columns: Sequence[Column]) -> None:
+    """Say where a table is laid out otherwise than the settings say, which apply to new tables alone."""
+    dist, sort = client.settings.distribution(stream), client.settings.sorting(stream)
+    if not (dist or sort):
+        return
+    try:
+        has_dist, has_sort = client.layout(table.name)
+    except SingerArrowError as error:
+        logger.debug("%s", error)  # it would only have been said, whatever it is
+        return
+    path = client.path(table.name)
+    if dist and not is_laid_out_by([dist], [has_dist], columns):
+        now = f"distributed by {has_dist}" if has_dist else "not distributed by a key"
+        logger.warning("Table %s is %s; dist_key applies to new tables alone", path, now)
+    if sort and not is_laid_out_by(sort, has_sort, columns):
+        now = f"sorted by {', '.join(has_sort)}" if has_sort else "not sorted by keys"
+        logger.warning("Table %s is %s; sort_keys applies to new tables alone", path, now)
+
+
+def _column(setting: str, given: object, stream: str, columns: Sequence[Column], wanted: str) -> str | None:
+    column = layout_column(setting, given, stream, columns, wanted, logger=logger)
+    if column and column.kind in NO_KEYS:
+        msg = f"Setting {setting!r} names column {wanted!r} of stream {stream!r}, which is {column}; name another"
+        raise ConfigError(msg)
+    return column.name if column else None

@@ -1,0 +1,360 @@
+"""Arrow types -> Redshift column types, and which Arrow type a column is uploaded as. Pure.
+
+| Arrow | Redshift |
+|---|---|
+| int8, int16, uint8 | SMALLINT |
+| int32, uint16 | INTEGER |
+| int64, uint32 | BIGINT |
+| uint64 | DECIMAL(20, 0) |
+| float16, float32 | REAL |
+| float64 | DOUBLE PRECISION |
+| decimal | DECIMAL of the same digits, up to 38 and 37 of them after the point; with more, VARCHAR |
+| bool, string, binary, date32 | BOOLEAN, VARCHAR, VARBYTE, DATE |
+| time64 | TIME (microseconds) |
+| timestamp | TIMESTAMPTZ (microseconds) |
+| struct, list, map, JSON text | SUPER |
+| null | VARCHAR |
+
+A new VARCHAR column begins with 256 bytes and grows as its values do (`wider_length`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from singer_arrow.errors import SchemaError
+from singer_arrow.schema.arrow_schema import JSON_METADATA, is_json, json_field
+from singer_arrow.warehouse.variant_columns import misfit
+
+TIMESTAMP = pa.timestamp("us", "UTC")
+TIME = pa.time64("us")
+MAX_VARCHAR = 65_535
+MAX_VARBYTE = 1_024_000
+MAX_COLUMNS = 1_600
+MAX_DIGITS, MAX_SCALE = 38, 37
+VARCHAR_STEPS = (256, 1_024, 4_096, 16_384, MAX_VARCHAR)
+"""Lengths of VARCHAR columns in bytes; the first is that of new ones."""
+_ALIASES = {
+    "INT2": "SMALLINT",
+    "INT": "INTEGER",
+    "INT4": "INTEGER",
+    "INT8": "BIGINT",
+    "FLOAT4": "REAL",
+    "FLOAT": "DOUBLE PRECISION",
+    "FLOAT8": "DOUBLE PRECISION",
+    "BOOL": "BOOLEAN",
+    "NUMERIC": "DECIMAL",
+    "CHARACTER VARYING": "VARCHAR",
+    "NVARCHAR": "VARCHAR",
+    "TEXT": "VARCHAR",
+    "CHARACTER": "CHAR",
+    "NCHAR": "CHAR",
+    "BPCHAR": "CHAR",
+    "BINARY VARYING": "VARBYTE",
+    "VARBINARY": "VARBYTE",
+    "TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ",
+    "TIMESTAMP WITHOUT TIME ZONE": "TIMESTAMP",
+    "TIME WITH TIME ZONE": "TIMETZ",
+    "TIME WITHOUT TIME ZONE": "TIME",
+}
+_SCALARS: dict[pa.DataType, str] = {
+    pa.int8(): "SMALLINT",
+    pa.int16(): "SMALLINT",
+    pa.uint8(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.uint16(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.uint32(): "BIGINT",
+    pa.float16(): "REAL",
+    pa.float32(): "REAL",
+    pa.float64(): "DOUBLE PRECISION",
+    pa.bool_(): "BOOLEAN",
+    pa.date32(): "DATE",
+}
+_ARROW: dict[str, pa.DataType] = {
+    "SMALLINT": pa.int16(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "REAL": pa.float32(),
+    "DOUBLE PRECISION": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+    "DATE": pa.date32(),
+    "TIME": TIME,
+    "TIMESTAMP": TIMESTAMP,
+    "TIMESTAMPTZ": TIMESTAMP,
+    "VARCHAR": pa.string(),
+    "VARBYTE": pa.binary(),
+    "SUPER": pa.string(),
+}
+"""What columns are uploaded as, but for DECIMAL."""
+_INTEGER_DIGITS = {"SMALLINT": 5, "INTEGER": 10, "BIGINT": 19}
+_WIDER: dict[str, tuple[str, ...]] = {
+    "SMALLINT": ("INTEGER", "BIGINT", "REAL", "DOUBLE PRECISION"),
+    "INTEGER": ("BIGINT", "DOUBLE PRECISION"),
+    "REAL": ("DOUBLE PRECISION",),
+    "SUPER": ("VARCHAR",),
+    "DATE": ("TIMESTAMPTZ", "TIMESTAMP"),
+    "TIMESTAMPTZ": ("TIMESTAMP",),  # in UTC, as other targets fill the tables that they make
+}
+"""Columns of other types that hold every value of a type; `_holds` adds what depends on digits."""
+_ROOMIEST = {"SMALLINT": "BIGINT", "INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Args:
+        name: Its name in Redshift.
+        source: The property it is filled from.
+        kind: Redshift's type without its size: BIGINT, VARCHAR, ...
+        arrow: The Arrow type of its values.
+        length: Bytes of a VARCHAR or VARBYTE.
+        precision: Digits of a DECIMAL.
+        scale: Those of them that are after the point.
+        becomes_text: Whether its values are text in the table alone: JSON, or decimals of many digits.
+        is_quoted: Whether its values are text that a SUPER column holds, as JSON text.
+        is_rescued: Whether texts that are too long for it go into the column of long texts.
+        holds_long_texts: Whether it is that column.
+        is_day: Whether its values are days, of which the table has the midnights in UTC.
+        variant_of: The column of which it is a variant, because values do not fit it.
+    """
+
+    name: str
+    source: str
+    kind: str
+    arrow: pa.DataType
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    becomes_text: bool = False
+    is_quoted: bool = False
+    is_rescued: bool = False
+    holds_long_texts: bool = False
+    is_day: bool = False
+    variant_of: str | None = None
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the table has it in a type that no Arrow type becomes; then all its values are null."""
+        return self.kind != "DECIMAL" and self.kind not in _ARROW
+
+    def __str__(self) -> str:
+        return ddl_type(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """A column that a table has.
+
+    `is_filled` says that it gets a value by itself (a default, an identity), `variant_of` of which one it is marked as
+    a variant.
+    """
+
+    name: str
+    kind: str
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    nullable: bool = True
+    is_filled: bool = False
+    variant_of: str | None = None
+
+    def __str__(self) -> str:
+        return ddl_type(self)
+
+
+def ddl_type(column: Column | Existing) -> str:
+    """The type as DDL writes it: `VARCHAR(256)`, `DECIMAL(38, 9)`, ..."""
+    if column.kind == "DECIMAL" and column.precision is not None:
+        return f"DECIMAL({column.precision:d}, {column.scale or 0:d})"
+    if column.kind in ("VARCHAR", "VARBYTE", "CHAR") and column.length is not None:
+        return f"{column.kind}({column.length:d})"
+    return column.kind
+
+
+def existing(
+    name: str,
+    data_type: str,
+    length: int | None = None,
+    precision: int | None = None,
+    scale: int | None = None,
+    *,
+    nullable: bool = True,
+    is_filled: bool = False,
+) -> Existing:
+    """A column as the catalog describes it: `character varying` and 256, or `numeric` with 38 and 9."""
+    match = re.fullmatch(r"([a-z0-9 ]+?)\s*(?:\((\d+)(?:,\s*(\d+))?\))?", data_type.strip().lower())
+    name_of, first, second = match.groups() if match else (data_type, None, None)
+    kind = _ALIASES.get(name_of.upper(), name_of.upper())
+    if kind == "DECIMAL":
+        digits = int(first) if first else precision or 18
+        return Existing(name, kind, None, digits, int(second or 0) if first else scale or 0, nullable, is_filled)
+    if kind in ("VARCHAR", "VARBYTE", "CHAR"):
+        size = int(first) if first else length
+        if size is None and kind == "VARBYTE":
+            size = MAX_VARBYTE  # the catalog does not tell, and what does not fit COPY or INSERT refuse
+        return Existing(name, kind, size, nullable=nullable, is_filled=is_filled)
+    return Existing(name, kind, nullable=nullable, is_filled=is_filled)
+
+
+def new_columns(columns: Sequence[Column], existing: Sequence[Existing]) -> list[Column]:
+    """The columns that the table lacks."""
+    have = {e.name for e in existing}
+    return [c for c in columns if c.name not in have]
+
+
+def missing_required(columns: Sequence[Column], existing: Sequence[Existing]) -> list[str]:
+    """Columns of the table that must have a value, and that neither the stream nor Redshift fills."""
+    filled = {c.name for c in columns}
+    return [e.name for e in existing if not e.nullable and not e.is_filled and e.name not in filled]
+
+
+def wider_length(needed: int, varchar_max: int = MAX_VARCHAR) -> int | None:
+    """The length of a VARCHAR column for texts of so many bytes; None if they are longer than it may get."""
+    if needed > varchar_max:
+        return None
+    return next((step for step in VARCHAR_STEPS if needed <= step <= varchar_max), varchar_max)
+
+
+def read_schema(columns: Sequence[Column], given: pa.Schema) -> pa.Schema:
+    """The Arrow schema that batch files are read with: the properties' own names, and types that lose nothing.
+
+    What becomes SUPER is read as JSON text; what Redshift keeps in microseconds is read as finely as SCHEMA says.
+    """
+    return pa.schema([_read_field(c, given.field(c.source)) for c in columns])
+
+
+def upload_schema(columns: Sequence[Column]) -> pa.Schema:
+    """The Arrow schema of converted rows; JSON text is marked as such."""
+    return pa.schema([_upload_field(c) for c in columns])
+
+
+def _upload_field(column: Column) -> pa.Field:
+    metadata = JSON_METADATA if column.kind == "SUPER" else None
+    return pa.field(column.name, column.arrow, metadata=metadata)
+
+
+def _read_field(column: Column, given: pa.Field) -> pa.Field:
+    if column.is_quoted:
+        return pa.field(column.source, pa.string())
+    if column.is_foreign:
+        return pa.field(column.source, pa.null())
+    if column.is_day:
+        return pa.field(column.source, pa.date32())
+    if column.kind == "SUPER" or (column.kind == "VARCHAR" and (is_json(given) or pt.is_nested(given.type))):
+        return json_field(column.source)
+    if pt.is_null(given.type) or not (pt.is_timestamp(given.type) or pt.is_time(given.type)):
+        return pa.field(column.source, column.arrow)
+    return pa.field(column.source, given.type)
+
+
+def column_of(field: pa.Field, name: str, varchar_max: int = MAX_VARCHAR) -> Column:
+    """The column of a property, whatever type the table's own has.
+
+    Args:
+        field: The property's field in the schema that SCHEMA means.
+        name: The column's name.
+        varchar_max: The most bytes that a VARCHAR column gets.
+
+    Raises:
+        SchemaError: The type has no counterpart.
+    """
+    t = field.type
+    if is_json(field) or pt.is_nested(t):
+        return Column(name, field.name, "SUPER", pa.string())
+    if pt.is_decimal(t) or pt.is_uint64(t):
+        return _decimal(field, name, varchar_max)
+    if pt.is_string(t) or pt.is_null(t):
+        return _text(field, name, varchar_max)
+    if pt.is_binary(t):
+        return Column(name, field.name, "VARBYTE", pa.binary(), length=MAX_VARBYTE)
+    if pt.is_timestamp(t):
+        return Column(name, field.name, "TIMESTAMPTZ", TIMESTAMP)
+    if pt.is_time(t):
+        return Column(name, field.name, "TIME", TIME)
+    if t in _SCALARS:
+        return Column(name, field.name, _SCALARS[t], _ARROW[_SCALARS[t]])
+    msg = f"Column {field.name!r} is of type {t}, which Redshift has no column for; leave it out by selection"
+    raise SchemaError(msg)
+
+
+def _text(field: pa.Field, name: str, varchar_max: int) -> Column:
+    return Column(name, field.name, "VARCHAR", pa.string(), length=min(VARCHAR_STEPS[0], varchar_max))
+
+
+def in_super(column: Column) -> Column:
+    """A column for text as one for SUPER."""
+    return replace(column, kind="SUPER", length=None, is_quoted=True)
+
+
+def _decimal(field: pa.Field, name: str, varchar_max: int) -> Column:
+    precision, scale = decimal_digits(field.type)
+    if precision > MAX_DIGITS or scale > MAX_SCALE:
+        return replace(_text(field, name, varchar_max), becomes_text=True)
+    arrow = pa.decimal128(precision, scale)
+    return Column(name, field.name, "DECIMAL", arrow, precision=precision, scale=scale)
+
+
+def decimal_digits(t: pa.DataType) -> tuple[int, int]:
+    """Digits of a decimal type, and those of them after the point, as SQL counts them."""
+    if pt.is_uint64(t):
+        return 20, 0
+    if t.scale < 0:
+        return t.precision - t.scale, 0
+    return max(t.precision, t.scale), t.scale
+
+
+def is_text(field: pa.Field, column: Column) -> bool:
+    """Whether a property's column is VARCHAR because its values are text, and for no other reason."""
+    return bool(pt.is_string(field.type)) and column.kind == "VARCHAR"
+
+
+def roomiest(column: Column) -> Column:
+    """The column with the most room that its kind has, as new variants have it, which can never be widened."""
+    if column.kind == "DECIMAL":
+        return replace(column, precision=MAX_DIGITS, arrow=pa.decimal128(MAX_DIGITS, column.scale or 0))
+    kind = _ROOMIEST.get(column.kind, column.kind)
+    return replace(column, kind=kind, arrow=_ARROW[kind]) if kind != column.kind else column
+
+
+def fitted(column: Column, field: pa.Field, have: Existing) -> Column:
+    """The column with the type that the table's own has.
+
+    Raises:
+        SchemaError: Its values do not fit; names the column and both types.
+    """
+    if have.kind == "SUPER" and is_text(field, column):
+        return in_super(column)
+    sized = replace(column, kind=have.kind, length=have.length, precision=have.precision, scale=have.scale)
+    if column.kind == "SUPER" and have.kind == "VARCHAR":
+        sized = replace(sized, becomes_text=True)
+    if column.kind == "DATE" and have.kind in _WIDER["DATE"]:
+        sized = replace(sized, is_day=True)
+    if have.kind == "DECIMAL" and have.precision is not None:
+        sized = replace(sized, arrow=pa.decimal128(have.precision, have.scale or 0))
+    else:
+        sized = replace(sized, arrow=_ARROW.get(have.kind, pa.string()))
+    if pt.is_null(field.type) or _holds(column, have):
+        return sized
+    raise misfit(have.name, have, column)
+
+
+def _holds(column: Column, have: Existing) -> bool:
+    """Whether the table's column holds every value of the stream's."""
+    if have.kind == "DECIMAL" and have.precision is not None:
+        whole = have.precision - (have.scale or 0)
+        if column.kind in _INTEGER_DIGITS:
+            return whole >= _INTEGER_DIGITS[column.kind]
+        if column.kind == "DECIMAL":
+            precision, scale = column.precision or 0, column.scale or 0
+            return whole >= precision - scale and (have.scale or 0) >= scale
+        return False
+    if column.kind == have.kind:
+        return True
+    return have.kind in _WIDER.get(column.kind, ())

@@ -1,0 +1,355 @@
+"""What is done to the tap: kinds of objects, runs that are broken, and what comes after them. Pure.
+
+A case is a walk: steps, one after the other, from an empty bucket on. A further kind of place is one line of `SETUPS`,
+a further beginning one line of `SCENARIOS`, a further way to continue one line of `TAILS` or `OTHERS`.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import cycle, islice
+from typing import Any
+
+from fault_suite.catalogue import HTTP as KINDS
+from fault_suite.small_s3 import FITS, Faults
+
+SMALL_FILE_MB = 0.0001
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What all runs of a case share.
+
+    Attributes:
+        plan: limits of bundles and segments, by their names in `tap_s3_files.plan.model`.
+        large: whether there is an object that is cut into several batch files.
+        queue: whether a queue names new objects; it does so twice.
+    """
+
+    plan: Mapping[str, int]
+    large: bool = False
+    queue: bool = False
+
+
+_FEW = {"BUNDLE_OBJECTS": 2, "SEGMENT_OBJECTS": 4}
+SETUPS = {
+    "several segments": Setup(_FEW),
+    "one segment": Setup({"BUNDLE_OBJECTS": 2, "SEGMENT_OBJECTS": 1000}),
+    "a large object": Setup(_FEW | {"SMALL_OBJECT": 1000}, large=True),
+    "a queue": Setup(_FEW, queue=True),
+    "many segments": Setup({"BUNDLE_OBJECTS": 2, "SEGMENT_OBJECTS": 2}),
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "": {},
+    "columns": {"stream": {"columns": ["id", "amount"]}},
+    "no metadata": {"metadata_columns": False},
+    "other files": {"batch": {"target_file_mb": 1}},
+    "jsonl": {"batch": {"encoding": {"format": "jsonl", "compression": "gzip"}}},
+    "fail": {"stream": {"on_bad_row": "fail"}},
+    "rescue": {"stream": {"on_bad_row": "rescue"}},
+    "passthrough": {"passthrough": True, "metadata_columns": False},
+}
+"""What may change between two runs: settings of the stream, of batch_config, and of the tap."""
+
+
+@dataclass(frozen=True)
+class Objects:
+    """Objects are written.
+
+    Attributes:
+        keys: of them; one that is there is overwritten.
+        at: seconds after the newest object so far; 0: in the same second; negative: they come late.
+        is_bad: whether each has a row that does not fit.
+    """
+
+    keys: tuple[str, ...]
+    at: int = 1
+    is_bad: bool = False
+
+
+@dataclass(frozen=True)
+class Break:
+    """A signal at a point of a run; see `tap_victim.Points`."""
+
+    nth: int
+    when: str = "before"
+    signal: signal.Signals = signal.SIGKILL
+    among: str = ""
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """As keywords for `tap_victim.Points`."""
+        return {"nth": self.nth, "when": self.when, "signal": int(self.signal), "among": self.among}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit of the process: bytes of a file, bytes of TMPDIR, open files, or bytes of memory that it may take."""
+
+    name: str
+    most: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of the tap.
+
+    Attributes:
+        state: whether it begins at the last STATE that left the target; else without one.
+        fault: what happens to it.
+        settings: a name of `SETTINGS`.
+        most: its target is killed after so many lines.
+    """
+
+    state: bool = True
+    fault: Break | Faults | Limit | None = None
+    settings: str = ""
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class Wake:
+    """A run that was stopped continues; `keeps` when its STATEs are kept, not those of the runs meanwhile."""
+
+    keeps: bool = True
+
+
+@dataclass(frozen=True)
+class Empty:
+    """The table is emptied, so that its batches count as new."""
+
+
+Step = Objects | Run | Wake | Empty
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A case.
+
+    Attributes:
+        kind: of the fault, for the totals.
+        setup: a name of `SETUPS`.
+        steps: what happens; the last run is undisturbed.
+        way, victim: for the totals.
+    """
+
+    kind: str
+    name: str
+    setup: str
+    steps: tuple[Step, ...] = field(repr=False)
+    victim: str = "tap-s3-files"
+
+    @property
+    def way(self) -> str:
+        """The line of the totals that it belongs to."""
+        return f"tap, {self.setup}: {self.kind}"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A beginning without faults, and the run that is broken."""
+
+    name: str
+    setup: str
+    before: tuple[Step, ...]
+    run: Run = Run()
+
+
+def keys(names: str, suffix: str = ".csv") -> tuple[str, ...]:
+    """Keys of objects, one for each letter."""
+    return tuple(f"in/{name}{suffix}" for name in names)
+
+
+FIRST = (Objects(keys("bc")), Objects(keys("de")), Objects(keys("fg")))
+NEW = (Objects(keys("hi")), Objects(keys("j"), at=0))
+LATE, LATER = Objects(keys("a"), at=-70), Objects(keys("y"), at=-30)
+SAME_SECOND, BETWEEN = Objects(keys("bz")), Objects(keys("c"), at=0)
+AGAIN = Objects(keys("d"))
+LARGE = Objects(keys("l", ".parquet"))
+MANY = tuple(Objects(tuple(f"in/{n:03}.csv" for n in range(first, first + 10))) for first in range(0, 150, 10))
+FRESH = Run(state=False)
+SCENARIOS = (
+    Scenario("first run", "several segments", FIRST),
+    Scenario("first run", "one segment", FIRST),
+    Scenario("first run", "a large object", (LARGE, *FIRST)),
+    Scenario("first run", "a queue", FIRST),
+    Scenario("new objects", "several segments", (*FIRST, Run(), *NEW)),
+    Scenario("new objects", "one segment", (*FIRST, Run(), *NEW)),
+    Scenario("new objects", "a large object", (*FIRST, Run(), LARGE, *NEW)),
+    Scenario("new objects", "a queue", (*FIRST, Run(), *NEW)),
+    Scenario("late objects", "several segments", (*FIRST, Run(), LATE, *NEW)),
+    Scenario("objects of one second", "one segment", (SAME_SECOND, Run(), BETWEEN)),
+    Scenario("overwritten object", "several segments", (*FIRST, Run(), AGAIN)),
+    Scenario("full refresh", "several segments", (*FIRST, Run(), *NEW), FRESH),
+    Scenario("full refresh", "a large object", (*FIRST, LARGE, Run(), *NEW), FRESH),
+    Scenario("full refresh", "a queue", (*FIRST, Run(), *NEW), FRESH),
+    Scenario("full refresh after late objects", "one segment", (SAME_SECOND, Run(), BETWEEN, Run()), FRESH),
+)
+MANY_SEGMENTS = Scenario("late objects", "many segments", (*MANY, Run(), Run(), LATE))
+TAILS: tuple[tuple[Step, ...], ...] = (
+    (Run(),),
+    (FRESH,),
+    (LATE, Run()),
+    (LATER, FRESH),
+    (Run(), LATE, Run(), FRESH),
+    (FRESH, LATE, Run()),
+    (AGAIN, Run(), FRESH),
+    (LATER, Run(most=2), Run()),
+)
+"""What follows a broken run. Those at even places begin at the last STATE, the others without one."""
+OTHERS: tuple[tuple[Step, ...], ...] = (
+    (Run(),),
+    (FRESH,),
+    (LATE, Run()),
+    (Run(), LATER, Run()),
+    (AGAIN, Run(), FRESH),
+    (FRESH, LATE, Run(), Run()),
+)
+"""What happens while a run sleeps."""
+HTTP = tuple(KINDS)
+WRONG = tuple(FITS)
+GONE = ("503", "reset", "answer lost", *WRONG)
+LIMITS = (
+    *(Limit("FSIZE", most) for most in (12_288, 14_336)),
+    *(Limit("TMP", most) for most in (4_096, 16_384)),
+    *(Limit("NOFILE", most) for most in (*range(8, 24, 2), 28, 32)),
+    *(Limit("AS", most << 20) for most in (1, 8, 32, 64, 128, 192, 256, 512)),
+)
+"""Files are a batch file's size at most, or TMPDIR; from next to nothing to just enough."""
+TURNS = 12
+SETTINGS_CHANGE_IN = (SCENARIOS[0], SCENARIOS[2], SCENARIOS[4])
+_QUEUE = 3
+CHANGES = tuple(name for name in SETTINGS if name not in ("", "passthrough"))
+
+
+def everything(probe: Callable[[Scenario], tuple[Sequence[str], int]], *, may_mount: bool) -> list[Walk]:
+    """All walks but those by chance, in an order that mixes what is dear and what is cheap; the same each time.
+
+    Args:
+        probe: Returns the points of the run that a scenario breaks, and how many requests it makes.
+        may_mount: Whether runs may have a small disk of their own.
+    """
+    walks = [*reloads()]
+    for scenario in (*SCENARIOS, MANY_SEGMENTS):
+        points, requests = probe(scenario)
+        walks += kills(scenario, points)
+        if scenario == MANY_SEGMENTS:
+            continue
+        walks += sleepers(scenario, points)
+        walks += answers(scenario, requests, turns=TURNS)
+        if SETUPS[scenario.setup].queue:
+            walks += lost_visibility(scenario, requests)
+        if scenario in SETTINGS_CHANGE_IN:
+            walks += changed_settings(scenario, points)
+        if SETUPS[scenario.setup].large:
+            walks += limited(scenario, may_mount=may_mount)
+    random.Random(0).shuffle(walks)
+    return walks
+
+
+def few(probe: Callable[[Scenario], tuple[Sequence[str], int]]) -> list[Walk]:
+    """Some of each kind, for a suite that must be quick."""
+    walks, chance = list(islice(reloads(), 1)), random.Random(5)
+    walks += [walk for walk in limited(SCENARIOS[2], may_mount=False) if walk.kind == "limit FSIZE"]
+    for number, scenario in enumerate((*SCENARIOS, MANY_SEGMENTS)):
+        points, requests = probe(scenario)
+        walks.append(chance.choice(list(kills(scenario, points))))
+        if number % 3 == 0:
+            walks.append(chance.choice(list(sleepers(scenario, points))))
+        if number % 3 == 1:
+            walks.append(chance.choice(list(answers(scenario, requests, turns=1))))
+        if number % 6 == 2:
+            walks.append(chance.choice(list(changed_settings(scenario, points))))
+        if number == _QUEUE:
+            walks.append(chance.choice(list(lost_visibility(scenario, requests))))
+    return walks
+
+
+def kills(scenario: Scenario, points: Sequence[str]) -> Iterator[Walk]:
+    """SIGKILL before every point, from the last STATE and without one; SIGKILL after it; SIGTERM at some."""
+    tails = (cycle(TAILS[0::2]), cycle(TAILS[1::2]))
+    for nth, point in enumerate(points, 1):
+        for when in ("before", "middle", "after") if point == "write" else ("before", "after"):
+            for tail in tails if when == "before" else tails[nth % 2 : nth % 2 + 1]:
+                yield _broken(scenario, "SIGKILL", Break(nth, when), f"{when} {point} {nth}", next(tail))
+        if nth % 2:
+            fault = Break(nth, ("before", "after")[nth // 2 % 2], signal.SIGTERM)
+            yield _broken(scenario, "SIGTERM", fault, f"{fault.when} {point} {nth}", next(tails[nth // 2 % 2]))
+
+
+def changed_settings(scenario: Scenario, points: Sequence[str]) -> Iterator[Walk]:
+    """SIGKILL at every point; the runs after it have other settings."""
+    settings = cycle(CHANGES)
+    for nth, point in enumerate(points, 1):
+        other, another = islice(settings, 2)
+        tail = (Run(settings=other), LATE, Run(state=bool(nth % 2), settings=another), Run(), FRESH)
+        name = f"{point} {nth}, then {other} and {another}"
+        yield _broken(scenario, "SIGKILL, settings changed", Break(nth), name, tail)
+
+
+def sleepers(scenario: Scenario, points: Sequence[str]) -> Iterator[Walk]:
+    """A run stops at every point, before and after it in turn, while others are done; then it continues."""
+    others = cycle(enumerate(OTHERS))
+    for nth, point in enumerate(points, 1):
+        number, meanwhile = next(others)
+        when = ("before", "after")[nth // len(OTHERS) % 2]
+        wake = (Wake(keeps=nth % 3 > 0), Run(), *((FRESH,) if nth % 2 else ()))
+        fault = Break(nth, when, signal.SIGSTOP)
+        yield _broken(scenario, "asleep", fault, f"{when} {point} {nth}, others {number}", (*meanwhile, *wake))
+
+
+def answers(scenario: Scenario, requests: int, *, turns: int) -> Iterator[Walk]:
+    """Faults at every third request, of another kind each time; and a service that is gone from some request on."""
+    tails, every = cycle(TAILS), (*HTTP, *WRONG)
+    for turn in range(turns):
+        kinds = every[turn % len(every) :] + every[: turn % len(every)]
+        for first in range(3):
+            name = f"at every third request from {first} on, turn {turn}"
+            yield _broken(scenario, "wrong answers", Faults(first, 3, kinds), name, next(tails))
+    for first in range(0, requests, 2):
+        kind = GONE[first // 2 % len(GONE)]
+        fault = Faults(first, 1, (kind,), lasting=True)
+        yield _broken(scenario, "service gone", fault, f"from request {first} on, {kind}", next(tails))
+
+
+def lost_visibility(scenario: Scenario, requests: int) -> Iterator[Walk]:
+    """All messages of the queue are shown again at every request."""
+    tails = cycle(TAILS)
+    for first in range(requests):
+        fault = Faults(first, requests, ("visibility lost",))
+        yield _broken(scenario, "visibility lost", fault, f"at request {first}", next(tails))
+
+
+def limited(scenario: Scenario, *, may_mount: bool) -> Iterator[Walk]:
+    """Runs that may take little."""
+    tails = cycle(TAILS)
+    for limit in LIMITS:
+        if limit.name == "TMP" and not may_mount:
+            continue
+        yield _broken(scenario, f"limit {limit.name}", limit, str(limit.most), next(tails))
+
+
+def reloads() -> Iterator[Walk]:
+    """A table is emptied and loaded anew, with other settings, by a run that is killed at times."""
+    for number, settings in enumerate(CHANGES):
+        fresh = replace(FRESH, settings=settings)
+        steps = (*FIRST, Run(), Empty(), replace(fresh, fault=Break(8 + 3 * number)), Empty(), fresh, FRESH)
+        yield Walk("SIGKILL, settings changed", f"table emptied, then {settings}", "several segments", steps)
+
+
+def _broken(scenario: Scenario, kind: str, fault: Break | Faults | Limit, name: str, tail: tuple[Step, ...]) -> Walk:
+    run = replace(scenario.run, fault=fault)
+    steps = (*scenario.before, run, *tail)
+    return Walk(kind, f"tap, {scenario.setup}, {scenario.name}: {kind}, {name}; {_words(tail)}", scenario.setup, steps)
+
+
+def _words(steps: Sequence[Step]) -> str:
+    """What follows, in short."""
+    words = {LATE: "late", LATER: "later", AGAIN: "again"}
+    return ", ".join(
+        f"run{'' if s.state else ' without STATE'}" if isinstance(s, Run) else words.get(s, type(s).__name__.lower())
+        for s in steps
+    )

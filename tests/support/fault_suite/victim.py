@@ -1,0 +1,214 @@
+"""Forks runs of the targets from a process that has imported them already, and kills them at the steps asked for.
+
+`python -m fault_suite.victim` reads a JSON object a line: program, arguments, env, stdin, stdout and stderr (paths),
+kill, hasty. It writes the process id of the run, and how it ended. A run is the connector's own command line, in a
+process of its own that ends as any interpreter does; only its start is saved, which is most of its time.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import functools
+import gc
+import importlib
+import json
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import fields
+from datetime import timedelta
+from typing import Any
+
+PROGRAMS = {"target-bigquery": "target_bigquery", "target-redshift": "target_redshift"}
+IMPORTED = (
+    *(f"{package}.{name}" for package in PROGRAMS.values() for name in ("__main__", "target", "sink")),
+    *("google.cloud.bigquery", "google.auth.credentials", "google.api_core.client_options", "requests", "urllib3"),
+    *("redshift_connector", "obstore.store", "obstore.exceptions", "pyarrow.parquet", "pyarrow.json", "fastavro"),
+    *("singer_arrow.formats.avro.writer", "singer_arrow.formats.parquet.writer", "pyarrow.compute", "jsonschema"),
+)
+_TIME_TO_HEAR = 0.1
+
+
+def main() -> None:
+    """Fork until standard input ends."""
+    from singer_arrow.runtime.malloc import keep_small
+    from singer_arrow.sdk.lazy_import import import_sdk
+
+    keep_small()
+    import_sdk()
+    for name in IMPORTED:
+        importlib.import_module(name)
+    gc.freeze()
+    for line in iter(sys.stdin.readline, ""):
+        job = json.loads(line)
+        pid = os.fork()
+        if not pid:
+            run(job)
+            return
+        say(pid)
+        say(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+
+def say(word: int) -> None:
+    """Answer."""
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
+
+
+def run(job: dict[str, Any]) -> None:
+    """Be the run."""
+    for number, (name, flags) in enumerate(
+        (("stdin", os.O_RDONLY), ("stdout", os.O_WRONLY | os.O_TRUNC), ("stderr", os.O_WRONLY | os.O_TRUNC))
+    ):
+        handle = os.open(job[name], flags | (os.O_CREAT if number else 0), 0o600)
+        os.dup2(handle, number)
+        os.close(handle)
+    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "w" if n else "r", closefd=False) for n in range(3))
+    faulthandler.register(signal.SIGUSR1, sys.stderr)  # where it hangs
+    os.environ.update(job["env"])
+    load_one_by_one()
+    tell_each_state()
+    sys.argv = [job["program"], *job["arguments"]]
+    if job["hasty"]:
+        hasten()
+    if job["kill"]:
+        arm(**job["kill"])
+    package: Any = importlib.import_module(f"{PROGRAMS[job['program']]}.__main__")
+    package.main()
+
+
+def arm(*, at: str, when: str, match: str, nth: int, signal: int, after_s: float) -> None:
+    """Let a signal come when a step is reached for the nth time; see `catalogue.Step`."""
+    if not at:
+        timer = threading.Timer(after_s, strike, [signal])
+        timer.daemon = True
+        timer.start()
+    elif at == "stdout":
+        sys.stdout = Torn(sys.stdout, signal)
+    else:
+        wrap(at, functools.partial(strike, signal), when=when, match=match, nth=nth)
+
+
+def strike(number: int) -> None:
+    """Send this process a signal, and wait until it was heard."""
+    os.kill(os.getpid(), number)
+    time.sleep(_TIME_TO_HEAR)
+
+
+def wrap(at: str, act: Callable[[], None], *, when: str, match: str, nth: int) -> None:
+    """Act before or after the nth call of a function that has an argument of text that matches."""
+    module, _, path = at.partition(":")
+    *owners, name = path.split(".")
+    owner = functools.reduce(getattr, owners, importlib.import_module(module))
+    real, lock, seen = getattr(owner, name), threading.Lock(), 0
+
+    @functools.wraps(real)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        nonlocal seen
+        is_it = False
+        if not match or any(isinstance(a, str) and re.search(match, a) for a in (*args, *kwargs.values())):
+            with lock:
+                seen += 1
+                is_it = seen == nth
+        if is_it and when == "before":
+            act()
+        answer = real(*args, **kwargs)
+        if is_it and when == "after":
+            act()
+        return answer
+
+    setattr(owner, name, wrapped)
+
+
+class Torn:
+    """Standard output that dies in the middle of its first line, or as soon as that is written but not flushed."""
+
+    def __init__(self, real: Any, number: int) -> None:
+        self._real, self._signal = real, number
+
+    def write(self, text: str) -> int:
+        """Write."""
+        if self._signal == signal.SIGKILL:
+            self._real.write(text[: len(text) // 2])
+            self._real.flush()
+        else:
+            self._real.write(text)
+        number, self._signal = self._signal, 0
+        if number:
+            strike(number)
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+def load_one_by_one() -> None:
+    """Let each batch be a load of its own, however small it is; no setting asks for that."""
+    from singer_arrow.load.scheduler import Limits
+
+    names = [f.name for f in fields(Limits)]
+    defaults = dict(zip(names, Limits.__init__.__defaults__ or (), strict=True))
+    change(defaults, items=1)
+    Limits.__init__.__defaults__ = tuple(defaults.values())
+
+
+def tell_each_state() -> None:
+    """Let every STATE leave as soon as it may, so that each can be early."""
+    from singer_arrow.load.checkpoint import Checkpoints
+
+    change(Checkpoints.__init__.__kwdefaults__, interval=0.0)
+
+
+def hasten() -> None:
+    """Let the run wait for less long than it would: what it does after waiting is what matters here."""
+    from google.cloud.bigquery import client
+
+    from singer_arrow.load import backoff as retries
+    from singer_arrow.load import staging as stage
+    from target_bigquery import ledger
+    from target_bigquery.connection import connection as bigquery
+    from target_bigquery.connection import jobs
+    from target_redshift.connection import connection as redshift
+    from target_redshift.load import base as lane
+
+    change(retries.pauses.__kwdefaults__, first=0.01, most=0.2)
+    change(bigquery.ONCE, timeout=0.6)
+    change(vars(client), _MIN_GET_QUERY_RESULTS_TIMEOUT=0.6)  # below which it takes no timeout for results
+    change(vars(bigquery), DEADLINE_SECONDS=3.0)
+    change(vars(jobs), REQUEST_SECONDS=0.6, UPLOAD_SECONDS=0.6, KNOWN_AFTER_SECONDS=1.0, ESTIMATE_SECONDS=0.6)
+    change(vars(ledger), PATIENCE_SECONDS=1.0)
+    change(vars(redshift), DEADLINE_SECONDS=3.0)
+    change(vars(lane), DEADLINE_SECONDS=3.0)
+    change(vars(stage), DEADLINE_SECONDS=3.0)
+    hasten_storage()
+
+
+def hasten_storage() -> None:
+    """Let a run wait for less long for storage than it would."""
+    from singer_arrow.storage import retry as pace
+    from singer_arrow.storage import store_factory as stores
+
+    change(vars(pace), DEADLINE=3.0, _FIRST_PAUSE=0.01, _LONGEST_PAUSE=0.1)
+    change(stores._CLIENT, read_timeout="600ms")
+    tries = stores._tries
+    backoff = {"init_backoff": timedelta(milliseconds=10), "max_backoff": timedelta(milliseconds=100), "base": 2}
+
+    def few(*, persistent: bool) -> dict[str, Any]:
+        quick = {"retry_config": {"max_retries": 8, "backoff": backoff, "retry_timeout": timedelta(seconds=3)}}
+        return tries(persistent=persistent) or quick
+
+    change(vars(stores), _tries=few)
+
+
+def change(where: dict[str, Any], **values: Any) -> None:
+    """Put other values in the place of those that are there."""
+    assert not values.keys() - where.keys(), f"{sorted(values.keys() - where.keys())} are called otherwise now"
+    where.update(values)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""A run that meets a load job of BigQuery which another run has begun and which is held until then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from singer_lines import Message, load
+from waiting import wait_until
+
+from singer_arrow.sdk.target import LoadTarget
+
+HELD_SECONDS = 3600
+"""The delay of a fault that holds what it fires for until other faults are set."""
+
+
+def load_beside_a_held_job(
+    messages: Sequence[Message],
+    config: dict[str, Any],
+    fail_jobs: Callable[..., object],
+    caplog: pytest.LogCaptureFixture,
+) -> LoadTarget:
+    """Run target-bigquery, and let the held job go as soon as the run waits for it."""
+    caplog.set_level("INFO")
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            running = pool.submit(load, messages, config)
+            wait_until(lambda: running.done() or "is still loading; waiting for it" in caplog.text)
+        finally:
+            fail_jobs()
+        target = running.result()
+    assert "is still loading; waiting for it" in caplog.text
+    return target

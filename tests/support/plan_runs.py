@@ -1,0 +1,96 @@
+"""Runs of the tap over a stream whose objects are only named: what is planned, sent, and left in STATE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
+from tap_s3_files.listing.listing import Listing
+from tap_s3_files.plan.bookmark import Bookmark, Watermark
+from tap_s3_files.plan.build import listed_segments, plan_of
+from tap_s3_files.plan.log import PlanLog
+from tap_s3_files.plan.model import Segment, Task, after_task, make_tasks, position, unsent
+from tap_s3_files.plan.stream_plan import StreamPlan
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+OVERLAP = timedelta(minutes=10)
+TARGET_BYTES = 1 << 20
+
+
+def info(name: str, seconds: float = 0, *, size: int = 10, etag: str | None = "e") -> ObjectInfo:
+    """An object below s3://b/in that was changed so many seconds after `START`."""
+    return ObjectInfo(Url("s3", "b", f"in/{name}"), size, etag, START + timedelta(seconds=seconds))
+
+
+def names(objects: Iterable[ObjectInfo]) -> list[str]:
+    """The names that `info` was given."""
+    return [o.url.name for o in objects]
+
+
+def log_in(folder: Path, storage: Storage | None = None, **options: Any) -> PlanLog:
+    """The plan log of the stream `orders`."""
+    return PlanLog(storage or Storage(), Url.parse(str(folder)), "orders", **options)
+
+
+def folder_of(folder: Path) -> Path:
+    """Where that log is."""
+    return folder / "_plans" / "orders"
+
+
+def segment(number: int, *objects: ObjectInfo, before: Watermark | None = None, **options: Any) -> Segment:
+    """A segment of small objects."""
+    after = max((position(o) for o in objects), default=None)
+    return Segment(number, "orders", TARGET_BYTES, before, after, tuple(make_tasks(objects)), **options)
+
+
+def tap_of(objects: Iterable[ObjectInfo], state: Bookmark | None, began: datetime | None, **settings: Any) -> Any:
+    """What planning asks of a tap."""
+
+    def listing(_: Any, *, begin: Url | None = None) -> Listing:
+        found = Listing(o for o in objects if begin is None or o.url > begin)
+        found.began = began or datetime.now(UTC)
+        return found
+
+    own = {"start": None, "end": None, "sqs": None, "overlap": OVERLAP, "keys_ascend": False, **settings}
+    window = (own["start"], own["end"])
+    return SimpleNamespace(
+        settings=SimpleNamespace(**own, window=lambda _: window, is_backfill=lambda _: True),
+        given_state=lambda _: state.to_state() if state else {},
+        own_roots=(),
+        listing=listing,
+    )
+
+
+def plan_for(tap: Any, log: PlanLog | None, identity: str = "") -> StreamPlan:
+    """The plan of the stream in a run."""
+    return plan_of(tap, stream(), log, TARGET_BYTES, settings=identity)
+
+
+def stream() -> Any:
+    """The settings of the stream that planning asks for."""
+    return SimpleNamespace(name="orders", paths=(Url("s3", "b", "in/*"),))
+
+
+def run(
+    log: PlanLog | None,
+    objects: Iterable[ObjectInfo],
+    state: Bookmark | None,
+    *,
+    began: datetime | None = None,
+    identity: str = "",
+    **settings: Any,
+) -> Iterator[tuple[Task, Bookmark]]:
+    """A run of the tap: each task as it is sent, with the STATE after it."""
+    tap = tap_of(objects, state, began, **settings)
+    plan = plan_for(tap, log, identity)
+    at = plan.bookmark
+    for todo in unsent(at, listed_segments(tap, stream(), plan), plan.wanted):
+        at = after_task(at, todo, durable=log is not None)
+        if todo.task.objects:
+            yield todo.task, at

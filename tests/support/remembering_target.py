@@ -1,0 +1,145 @@
+"""A target whose warehouse remembers what it was asked, and the rows of records; for tests within one process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from singer_arrow.batch import spool
+from singer_arrow.batch.message import Batch
+from singer_arrow.load.conversion import Conversion
+from singer_arrow.load.item import Item
+from singer_arrow.load.load_method import Lane, Way
+from singer_arrow.storage.urls import Url
+from singer_arrow.warehouse.settings import LOADS, LoadSettings, given_settings, storage_options
+from singer_arrow.warehouse.warehouse import WarehouseSink, WarehouseTarget
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table."""
+
+    name: str
+    source: str
+    arrow: pa.DataType
+
+
+class Plain(Conversion[Column]):
+    """Nothing special."""
+
+    __slots__ = ()
+
+    def read_field(self, column: Column) -> pa.Field:
+        return self.given.field(column.source)
+
+
+@dataclass(frozen=True)
+class Part:
+    """An item that is ready; records are read at once, because their file goes."""
+
+    item: Item[Plain]
+    rows: list[Any] = field(default_factory=list)
+    bytes: int = 1
+
+
+class Remembering(Lane[Way, Part]):
+    """Remembers the items that it loaded."""
+
+    def __init__(self, way: Way, load_method: str) -> None:
+        super().__init__(way)
+        self.load_method = load_method
+        self.loaded_items: list[Part] = []
+        self.replaced = False
+
+    def make_ready(self, item: Item[Plain]) -> Part:
+        if not item.is_temporary or not item.urls:
+            return Part(item)
+        path = Url.parse(item.urls[0]).local_path()
+        if path.suffix != spool.SUFFIX:
+            return Part(item, [json.loads(line) for line in path.read_text().splitlines()])
+        return Part(item, [row for batch in spool.read(path) for row in batch.to_pylist()])
+
+    def nothing(self, item: Item[Plain]) -> Part:
+        return Part(item)
+
+    def stage(self, parts: Sequence[Part]) -> None:
+        self.loaded_items += parts
+
+    def will_replace(self) -> None:
+        self.replaced = True
+
+
+class Append(Remembering):
+    """append-only."""
+
+    keeps_ledger = True
+
+
+class Merge(Remembering):
+    """upsert."""
+
+    merges = True
+
+
+class Replace(Remembering):
+    """overwrite; `finished` once the table is replaced."""
+
+    deferred = True
+    finished = False
+
+    def finish(self) -> None:
+        self.finished = True
+
+
+LANES = {"append-only": Append, "upsert": Merge, "overwrite": Replace}
+
+
+class RememberingSink(WarehouseSink):
+    """The sink; `removed` is what it was asked to remove."""
+
+    lanes: ClassVar[list[Remembering]] = []
+    removed: ClassVar[list[Any]] = []
+
+    def prepare_table(self) -> Sequence[Column]:
+        return [Column(f.name.replace(" ", "_"), f.name, f.type) for f in self.given]
+
+    def make_lane(self, load_method: str, keys: tuple[str, ...]) -> Remembering:
+        settings = self.target.settings
+        way = Way(
+            stream=self.stream_name,
+            tally=self.tally,
+            logger=self.target.logger,
+            replay_loads=settings.replay_loads,
+            keys=keys,
+            removes_batches=settings.clean_up_batch_files,
+        )
+        self.lanes.append(LANES[load_method](way, load_method))
+        return self.lanes[-1]
+
+    def conversion(self, constants: Mapping[str, Any], *, keys: tuple[str, ...], place: int | None) -> Plain:
+        return Plain(tuple(self.columns), self.given, constants, keys, place)  # type: ignore[arg-type]
+
+    def remove_versions(self, version: int, *, version_column: str, deleted_column: str | None) -> int:
+        self.removed.append((version, version_column, deleted_column))
+        return 7
+
+    def is_load_of_its_own(self, batch: Batch) -> bool:
+        return (batch.byte_count or 0) > 100
+
+
+class RememberingTarget(WarehouseTarget):
+    """The target."""
+
+    name = "target-remembering"
+    default_sink_class = RememberingSink
+    config_jsonschema: ClassVar[dict[str, Any]] = {"properties": dict(LOADS)}
+
+    @cached_property
+    def settings(self) -> LoadSettings:
+        given = given_settings(self.config)
+        return LoadSettings(aws=storage_options(given.get("batch_config")), **LoadSettings.load_arguments(given))

@@ -1,0 +1,108 @@
+"""GEOMETRY and GEOGRAPHY as well-known text."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from file_bytes import WRITERS
+from hypothesis import given
+from hypothesis import strategies as st
+
+from singer_arrow.casting.extension_types import WkbType
+from singer_arrow.casting.wkb import to_wkt
+from singer_arrow.errors import DataError
+from singer_arrow.formats import FORMATS, ReadOptions
+
+OF_DUCKDB = (
+    "c-mc2T}s115T4nFHDCiqoHYv(Vo5@TQd+e>728VagD8|<Kul6=u_{=aClBD8HxSR_aeV3#oGtzom)YUlneSu1VTb)ui-1B(>LeLR"
+    "k^tMO004=|*`Nwv?!5_mUSqwYx6h4!1xkb+Vu(ngwd^{ZR__uup5h)@jv63P%RzU`wL|zlBy^_@o>MIHyCS=q=eOhgYqGc=2~SLm"
+    "s0LJJh?7~h#(X8Uuj?`REF{o|LPAM3Q0KAT@hs!fvy5W}$=b_xLHlIvn@x<qy3*rhCI1lW9ph2wMEub%{M{dy-(cDOUx6OzNJum8"
+    "rJ`hPt51X^NqL*}EGWlM^XcP5P#!j#jb@N!i|MQgiuQ4yW#gmb=0Mkd01nt-k3;^0F9iWE!2"
+)
+
+
+def head(code: int, order: str = "<") -> bytes:
+    return struct.pack(f"{order}BI", order == "<", code)
+
+
+def point(*axes: float, code: int = 1, order: str = "<") -> bytes:
+    return head(code, order) + struct.pack(f"{order}{len(axes)}d", *axes)
+
+
+def count(n: int) -> bytes:
+    return struct.pack("<I", n)
+
+
+def doubles(*numbers: float) -> bytes:
+    return struct.pack(f"<{len(numbers)}d", *numbers)
+
+
+NAN, WHOLE = float("nan"), "GEOMETRYCOLLECTION"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (point(1, 2), "POINT (1 2)"),
+        (point(0.1, -1e-9, order=">"), "POINT (0.1 -1e-09)"),
+        (point(NAN, NAN), "POINT EMPTY"),
+        (point(1, 2, 3, code=1001), "POINT Z (1 2 3)"),
+        (point(1, 2, 3, code=2001), "POINT M (1 2 3)"),
+        (point(1, 2, 3, 4, code=3001), "POINT ZM (1 2 3 4)"),
+        (head(0x20000001) + count(4326) + doubles(1, 2), "POINT (1 2)"),
+        (point(1, 2, 3, code=0x80000001), "POINT Z (1 2 3)"),
+        (head(2) + count(2) + doubles(0, 0, 1.5, 1), "LINESTRING (0 0, 1.5 1)"),
+        (head(2) + count(0), "LINESTRING EMPTY"),
+        (head(3) + count(1) + count(3) + doubles(0, 0, 1, 0, 0, 0), "POLYGON ((0 0, 1 0, 0 0))"),
+        (head(4) + count(2) + point(1, 2) + point(3, 4), "MULTIPOINT ((1 2), (3 4))"),
+        (head(6) + count(1) + head(3) + count(0), "MULTIPOLYGON (EMPTY)"),
+        (
+            head(7) + count(2) + point(1, 2) + head(7) + count(0),
+            "GEOMETRYCOLLECTION (POINT (1 2), GEOMETRYCOLLECTION EMPTY)",
+        ),
+    ],
+)
+def test_geometries_as_text(data: bytes, text: str) -> None:
+    assert to_wkt(data) == text
+
+
+@given(st.binary(max_size=60))
+def test_damaged_bytes_are_an_error(data: bytes) -> None:
+    with suppress(ValueError):
+        to_wkt(data)
+    with pytest.raises(ValueError, match="it|bytes"):
+        to_wkt(point(1, 2) + data + b"x")
+
+
+def test_a_file_of_another_program(objects: Any) -> None:
+    data = zlib.decompress(base64.b85decode("".join(OF_DUCKDB)))
+    schema = FORMATS["parquet"].infer(objects.reader(data, "a.parquet"), ReadOptions(), sample_bytes=1)
+    assert schema.field("g") == pa.field("g", pa.string())
+    (batch,) = FORMATS["parquet"].read(objects.reader(data, "a.parquet"), schema, ReadOptions())
+    assert batch.column("g").to_pylist() == ["POINT (1 2)", "POLYGON ((0 0, 1 0, 1 1, 0 0))", None]
+    as_before = pa.schema([("g", pa.binary())])
+    (batch,) = FORMATS["parquet"].read(objects.reader(data, "a.parquet"), as_before, ReadOptions())
+    assert batch.column("g").to_pylist()[0] == point(1, 2)
+
+
+def test_geometries_within_lists_and_bad_ones(objects: Any) -> None:
+    def column(*values: bytes) -> pa.Array:
+        storage = pa.array(values, pa.binary())
+        return pa.ExtensionArray.from_storage(WkbType(pa.binary()), storage)
+
+    table = pa.table({"l": pa.ListArray.from_arrays([0, 2], column(point(1, 2), point(3, 4)))})
+    reader = objects.reader(WRITERS["arrow"](table), "a.arrow")
+    (batch,) = FORMATS["arrow"].read(reader, pa.schema([("l", pa.list_(pa.string()))]), ReadOptions())
+    assert batch.column("l").to_pylist() == [["POINT (1 2)", "POINT (3 4)"]]
+    schema, data = pa.schema([("g", pa.string())]), WRITERS["arrow"](pa.table({"g": column(point(1, 2), b"no")}))
+    with pytest.raises(DataError, match=r"a\.arrow.*column 'g'.* is not text"):
+        list(FORMATS["arrow"].read(objects.reader(data, "a.arrow"), schema, ReadOptions()))
+    skipping = ReadOptions(on_bad_row="skip")
+    (batch,) = FORMATS["arrow"].read(objects.reader(data, "a.arrow"), schema, skipping)
+    assert batch.to_pylist() == [{"g": "POINT (1 2)"}]

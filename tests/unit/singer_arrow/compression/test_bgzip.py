@@ -1,0 +1,131 @@
+"""Blocked gzip is inflated in parallel, to what any reader of gzip makes of it."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import struct
+import tracemalloc
+import zlib
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from singer_arrow.compression import bgzip as bgzf
+from singer_arrow.compression.codecs import TruncatedStreamError
+from singer_arrow.errors import DataError
+from singer_arrow.reading.memory_budget import Budget
+from singer_arrow.reading.text_blocks import decoded
+
+TEXT = b"".join(b"%d,%d\n" % (n, n * 7919 % 10_007) for n in range(300_000))
+
+
+def _block(data: bytes, *, within: bytes = b"", told: int = 0, crc: int = 0, size: int = 0) -> bytes:
+    """A member; `within` is counted as part of it, the others are added to what it tells of itself."""
+    packer = zlib.compressobj(1, zlib.DEFLATED, -15)
+    body = packer.compress(data) + packer.flush()
+    head = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff\x06\0BC\x02\0"
+    head += struct.pack("<H", len(body) + 25 + len(within) + told)
+    return head + body + struct.pack("<II", zlib.crc32(data) ^ crc, len(data) + size) + within
+
+
+def _blocked(data: bytes, size: int = 65_280) -> bytes:
+    return b"".join(_block(data[at : at + size]) for at in range(0, len(data), size)) + _block(b"")
+
+
+def _read(objects: Any, data: bytes, **budget: int) -> bytes:
+    reader = objects.reader(data, "text.csv.gz", budget=Budget(**budget))
+    try:
+        return b"".join(decoded(reader))
+    finally:
+        assert reader.budget.decoded.used == 0
+
+
+def test_it_is_what_gzip_makes_of_it(objects: Any) -> None:
+    data = _blocked(TEXT)
+    assert gzip.decompress(data) == TEXT
+    assert bgzf.size_of(data[:18]) > 0
+    assert _read(objects, data) == TEXT
+    assert _read(objects, data, fetched=1 << 20, decoded=1 << 10) == TEXT
+
+
+def test_its_members_are_found_however_it_is_cut() -> None:
+    data, rng = _blocked(TEXT[:500_000]), random.Random(1)
+    cuts = sorted(rng.sample(range(len(data)), 40))
+    chunks = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+    found = list(bgzf.runs(chunks, size=30_000))
+    assert len(found) > 3
+    inflated = [(len(run.data), *run.inflate()) for run in found if isinstance(run, bgzf.Run)]
+    assert all(end == size for size, _, end in inflated)
+    assert b"".join(text for _, text, _ in inflated) == TEXT[:500_000]
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        gzip.compress(b"plain\n", mtime=0),
+        gzip.compress(b"plain\n", mtime=0) + bytes(512),
+        _block(b"plain\n") + bytes(64),
+    ],
+)
+def test_other_members_may_follow(objects: Any, tail: bytes) -> None:
+    assert _read(objects, _blocked(TEXT) + tail) == TEXT + b"plain\n"
+
+
+def test_it_is_truncated_or_corrupt(objects: Any) -> None:
+    data = _blocked(TEXT)
+    with pytest.raises(TruncatedStreamError, match=r"text\.csv\.gz"):
+        _read(objects, data[: len(data) // 2])
+    middle = len(data) // 2
+    with pytest.raises(DataError, match=r"text\.csv\.gz"):
+        _read(objects, data[:middle] + bytes([data[middle] ^ 255]) + data[middle + 1 :])
+
+
+@pytest.mark.parametrize(
+    ("odd", "text"),
+    [
+        (_block(b"a\n", within=gzip.compress(b"b\n", mtime=0)), b"a\nb\n"),
+        (_block(b"a\n", within=_block(b"b\n")), b"a\nb\n"),
+        (_block(b"0" * 65_536), b"0" * 65_536),
+        (_block(b"0" * 65_537), b"0" * 65_537),
+        (_block(b"0" * 9_000_000), b"0" * 9_000_000),
+        (_block(b"a\n", told=-3), b"a\n"),
+    ],
+    ids=["plain member within", "blocked member within", "longest", "too long", "far too long", "too short"],
+)
+def test_members_that_are_not_as_they_tell_are_read_as_gzip(objects: Any, odd: bytes, text: bytes) -> None:
+    data = _blocked(TEXT) + odd + _blocked(TEXT)
+    assert gzip.decompress(data) == TEXT + text + TEXT
+    assert _read(objects, data) == TEXT + text + TEXT
+    assert _read(objects, odd + _blocked(TEXT), fetched=1 << 20, decoded=1 << 10) == text + TEXT
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [_block(b"a\n", within=b"GARBAGE"), _block(b"a\n", crc=1), _block(b"a\n", size=1), _block(b"a\n")[:-4]],
+    ids=["garbage", "checksum", "size", "cut"],
+)
+def test_broken_members_are_told(objects: Any, odd: bytes) -> None:
+    with pytest.raises(DataError, match=r"text\.csv\.gz: corrupt gzip stream"):
+        _read(objects, _blocked(TEXT) + odd + _blocked(TEXT))
+
+
+def test_no_member_takes_more_memory_than_one_may() -> None:
+    run = next(bgzf.runs([_block(b"0" * 9_000_000) * 4], size=1 << 20))
+    assert isinstance(run, bgzf.Run)
+    tracemalloc.start()
+    try:
+        assert run.inflate() == (b"", 0)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.binary(max_size=64))
+def test_any_bytes_are_no_member_or_have_a_size(data: bytes) -> None:
+    assert 0 <= bgzf.size_of(data) <= 1 << 16
+    assert bgzf.size_of(os.urandom(4)) == 0

@@ -1,0 +1,67 @@
+"""What is decided for the columns of a Parquet file, and what the file then has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from singer_arrow.formats import WRITABLE
+from singer_arrow.formats.parquet.encoding import decide
+
+ROWS = 2_000
+TABLE = pa.table(
+    {
+        "unique": pa.array(range(ROWS)),
+        "few": pa.array([i % 3 for i in range(ROWS)]),
+        "half null": pa.array([i if i % 2 else None for i in range(ROWS)]),
+        "flag": pa.array([i % 2 == 0 for i in range(ROWS)]),
+        "word": ["yes", "no"] * (ROWS // 2),
+        "name": [f"name {i}" for i in range(ROWS)],
+        "page": [f"{i % 2}" * 2_000 for i in range(ROWS)],
+        "nested": [{"a": [i % 5]} for i in range(ROWS)],
+        "nothing": pa.nulls(ROWS, pa.string()),
+    }
+)
+
+
+def test_dictionaries_where_values_repeat_and_statistics_but_of_long_texts() -> None:
+    columns = decide(TABLE)
+    assert columns.dictionaries == ["few", "word", "page", "nested.a.list.element", "nothing"]
+    assert columns.statistics == [
+        *("unique", "few", "half null", "flag", "word", "name"),
+        *("nested.a.list.element", "nothing"),
+    ]
+    assert columns.page_values == (1 << 20) // 2_000
+
+
+def test_the_file_has_what_was_decided(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    WRITABLE["parquet"].write(TABLE.to_batches(), TABLE.schema, path)
+    group = pq.read_metadata(path).row_group(0)
+    chunks = [group.column(i) for i in range(group.num_columns)]
+    columns = decide(TABLE)
+    assert [c.path_in_schema for c in chunks if c.has_dictionary_page] == columns.dictionaries
+    assert [c.path_in_schema for c in chunks if c.is_stats_set] == columns.statistics
+    assert pq.read_table(path).equals(TABLE)
+
+
+def test_texts_larger_than_a_page_are_written_one_by_one(tmp_path: Path) -> None:
+    path, table = tmp_path / "a.parquet", pa.table({"text": ["x" * 3_000_000] * 4})
+    columns = decide(table)
+    assert (columns.dictionaries, columns.statistics, columns.page_values) == ([], [], 1)
+    WRITABLE["parquet"].write(table.to_batches(), table.schema, path)
+    assert pq.read_table(path).equals(table)
+
+
+def test_row_groups_are_as_large_as_is_said_however_large_the_batches(tmp_path: Path) -> None:
+    path, batch = tmp_path / "a.parquet", pa.record_batch({"n": pa.array(range(1_000_000))})
+    WRITABLE["parquet"].write([batch], batch.schema, path, held_bytes=1_000_000)
+    metadata = pq.read_metadata(path)
+    assert [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)] == [125_000] * 8
+    small = [batch.slice(i, 50_000) for i in range(0, 1_000_000, 50_000)]
+    WRITABLE["parquet"].write(small, batch.schema, path, held_bytes=1_000_000)
+    metadata = pq.read_metadata(path)
+    assert [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)] == [150_000] * 6 + [100_000]
+    assert pq.read_table(path)["n"].to_pylist() == batch["n"].to_pylist()

@@ -1,0 +1,41 @@
+"""Formats are imported when they are asked for, and are what the registry says of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from singer_arrow.formats import FORMATS, WRITABLE, WritableFormat, detect_format
+
+IMPORTED = """
+import sys
+import singer_arrow.formats as formats
+heavy = ("pyarrow.compute", "pyarrow.parquet", "polars", "fastavro", "singer_arrow.formats.parquet.parquet_format")
+def loaded(): return [name for name in heavy if name in sys.modules]
+assert formats.detect_format("a.PARQUET.gz") == "parquet" and "parquet" in formats.FORMATS and len(formats.FORMATS) == 9
+assert loaded() == [], loaded()
+formats.FORMATS["parquet"]
+assert "singer_arrow.formats.parquet.parquet_format" in loaded() and "polars" not in loaded()
+"""
+
+
+def test_names_and_suffixes_import_nothing() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_is_known_by_its_name_and_suffixes(name: str) -> None:
+    assert FORMATS[name].name == name
+    assert FORMATS[name] is FORMATS[name]
+    assert {detect_format(f"x{suffix}.gz") for suffix in FORMATS[name].suffixes} == {name}
+    assert (name in WRITABLE) is isinstance(WRITABLE.get(name), WritableFormat)
+
+
+def test_a_format_that_there_is_not() -> None:
+    assert detect_format("a.docx") is None
+    assert FORMATS.get("docx") is None
+    with pytest.raises(KeyError):
+        FORMATS["docx"]

@@ -1,0 +1,33 @@
+"""How long the pauses before further tries are."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+
+import pytest
+
+from singer_arrow.load.backoff import Waiting, pauses
+
+
+def test_pauses_double_up_to_a_limit_and_end() -> None:
+    now = itertools.count()
+    waits = list(pauses(10, first=1, most=4, clock=lambda: next(now), chance=lambda: 1.0))
+    assert waits == [1, 2, 4, 4, 4, None]
+    assert list(pauses(0)) == [None]
+
+
+def test_pauses_hold_chance() -> None:
+    first = [next(pauses(100, first=8)) for _ in range(50)]
+    assert all(4 <= (p or 0) <= 8 for p in first)
+    assert len(set(first)) > 10
+
+
+def test_the_first_long_pause_is_told_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
+    slept = list[float]()
+    waiting = Waiting(logging.getLogger("target"), slept.append)
+    for number, pause in enumerate((0.5, 1.0, 4.0, 4.1, 32.0)):
+        assert caplog.messages == (["busy 3; it is tried again"] if number > 3 else [])
+        waiting.before_again(pause, f"busy {number}; run again")
+    assert [r.levelname for r in caplog.records] == ["WARNING"]
+    assert slept == [0.5, 1.0, 4.0, 4.1, 32.0]

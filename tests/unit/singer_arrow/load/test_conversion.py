@@ -1,0 +1,74 @@
+"""What every warehouse's conversion does: names, microseconds, constants, places; and where it asks the warehouse."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from remembering_target import Column, Plain
+
+from singer_arrow.errors import DataError
+from singer_arrow.load.conversion import ORDER, ORDER_BITS
+
+NANO, MICRO = pa.timestamp("ns", "UTC"), pa.timestamp("us", "UTC")
+MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
+GIVEN = pa.schema([("the id", pa.int64()), ("at", NANO), ("added", MICRO)])
+
+
+class Refusing(Plain):
+    """Refuses 13."""
+
+    __slots__ = ()
+
+    def check(self, array: pa.Array, column: Column, url: str) -> None:
+        if column.arrow == pa.int64() and 13 in array.to_pylist():
+            msg = "13 has no place here"
+            raise DataError(msg, url=url, column=column.source)
+
+
+COLUMNS = (Column("the_id", "the id", pa.int64()), Column("at", "at", MICRO), Column("added", "added", MICRO))
+
+
+def plain(**options: Any) -> Plain:
+    return Refusing(COLUMNS, GIVEN, **{"constants": {"added": MOMENT}, **options})
+
+
+def batch(*numbers: int | None) -> pa.RecordBatch:
+    at = pa.array([1_999] * len(numbers), pa.int64()).cast(NANO)
+    return pa.record_batch([pa.array(numbers, pa.int64()), at], schema=plain().read_schema)
+
+
+def test_files_are_read_by_property_and_uploaded_by_column() -> None:
+    assert plain().read_schema == GIVEN.remove(2)
+    assert plain().upload_schema == pa.schema([("the_id", pa.int64()), ("at", MICRO), ("added", MICRO)])
+
+
+def test_rows_get_microseconds_and_constants() -> None:
+    (made,) = plain().batches([batch(1, 2)], "file")
+    assert made.schema == plain().upload_schema
+    assert made.column("at").cast(pa.int64()).to_pylist() == [1, 1]
+    assert made.column("added").to_pylist() == [MOMENT, MOMENT]
+
+
+def test_rows_know_their_place_in_the_item() -> None:
+    conversion = plain(place=3)
+    made = conversion.all_batches([("a", [batch(1, 2), batch(3)]), ("b", [batch(), batch(4)])])
+    places = [place for part in made for place in part.column(ORDER).to_pylist()]
+    assert places == [(3 << ORDER_BITS) + n for n in range(4)]
+
+
+def test_null_keys_and_what_the_warehouse_refuses_name_file_and_column() -> None:
+    with pytest.raises(DataError, match=r"^b, row 1, column 'the id': a key property is null\. Set other key"):
+        list(plain(keys=("the id",)).all_batches([("a", [batch(1)]), ("b", [batch(None)])]))
+    with pytest.raises(DataError, match=r"^b, row \d, column 'the id': 13 has no place here$"):
+        list(plain().all_batches([("a", [batch(1)]), ("b", [batch(13)])]))
+    assert list(plain().batches([batch(None)], "a"))
+
+
+def test_a_day_whose_midnight_no_moment_can_be_is_named() -> None:
+    columns = (Column("day", "day", MICRO),)
+    days = pa.record_batch([pa.array([0, 2**31 - 1], pa.int32()).cast(pa.date32())], names=["day"])
+    with pytest.raises(DataError, match=r"^a, row 2, column 'day': .*out of bounds"):
+        list(Plain(columns, days.schema).batches([days], "a"))

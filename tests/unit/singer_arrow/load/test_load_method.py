@@ -1,0 +1,117 @@
+"""What all lanes do with an item: leave out what was loaded, count files, and say what is wrong in words that help."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from singer_arrow.errors import DataError
+from singer_arrow.load.item import Item
+from singer_arrow.load.load_method import Lane, Way
+from singer_arrow.load.metrics import Tally
+
+
+@dataclass(frozen=True)
+class Part:
+    """An item, and whether it was made ready."""
+
+    item: Item[Any]
+    ready: bool
+    bytes: int = 0
+
+
+class KnowsOne(Lane[Way, Part]):
+    """Has loaded batch `known`, and refuses batch `bad`."""
+
+    keeps_ledger = True
+
+    def make_ready(self, item: Item[Any]) -> Part:
+        if "bad" in item.urls[0]:
+            msg = "the number 2 is too large"
+            raise DataError(msg, url=item.urls[0], line=17, column="n")
+        return Part(item, ready=True)
+
+    def nothing(self, item: Item[Any]) -> Part:
+        return Part(item, ready=False)
+
+    def stage(self, parts: Sequence[Part]) -> None:
+        """Nothing."""
+
+    def loaded(self, batch_id: str) -> datetime | None:
+        return datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC) if batch_id == "known" else None
+
+    def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:
+        return {b: datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC) for b in batch_ids if b.startswith("found")}
+
+
+def lane(*, replay: bool = False) -> KnowsOne:
+    return KnowsOne(Way(stream="rows", tally=Tally("rows"), logger=logging.getLogger("target-x"), replay_loads=replay))
+
+
+def item(batch_id: str | None = None, **more: Any) -> Item[Any]:
+    return Item(
+        **{"urls": ("s3://b/1", "s3://b/2"), "file_format": "parquet", "conversion": None} | more, batch_id=batch_id
+    )
+
+
+def test_what_was_loaded_is_left_out_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    some = lane()
+    assert [some.prepare(item(b)).ready for b in ("known", "new", None)] == [False, True, True]
+    (said,) = caplog.messages
+    assert said.startswith("Stream 'rows': batch known was loaded at 2026-01-02 03:04:05 UTC and is left out; to load")
+    counts = some.way.tally.counts()
+    assert (counts["skipped"], counts["files"]) == (1, 4)
+
+
+def test_what_turns_out_to_be_loaded_when_its_group_is_loaded_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    some = lane()
+    parts = [some.prepare(item(b)) for b in ("found-1", "new", None, "found-2")]
+    assert [part.item.batch_id for part in some.fresh(parts)] == ["new", None]
+    assert "batch found-2 was loaded at 2026-01-02 03:04:06 UTC and is left out" in caplog.messages[1]
+    assert some.way.tally.counts()["skipped"] == 2
+    assert lane(replay=True).fresh(parts) == parts
+
+
+def test_it_is_loaded_again_on_purpose() -> None:
+    some = lane(replay=True)
+    assert some.prepare(item("known")).ready
+    assert not some.leaves_out_loaded
+
+
+def test_it_is_loaded_again_where_later_rows_may_have_replaced_its_own() -> None:
+    class Merges(KnowsOne):
+        merges = True
+
+    some = Merges(lane().way)
+    assert some.prepare(item("known")).ready
+    assert not some.leaves_out_loaded
+
+
+def test_a_batch_has_the_rows_that_its_message_says_but_objects_passed_through_may_be_newer() -> None:
+    class Counts(KnowsOne):
+        def rows_found(self, part: Part) -> int | None:
+            return 4
+
+    some = Counts(lane().way)
+    for more in ({"rows": 4}, {"rows": None}, {"rows": 5, "is_source": True}, {"rows": 5, "is_temporary": True}):
+        assert some.prepare(item("new", **more)).ready
+    with pytest.raises(DataError, match="^s3://b/1: its BATCH message says 5 rows, and 4 are there"):
+        some.prepare(item("new", rows=5))
+
+
+def test_errors_of_batch_files_name_the_file() -> None:
+    with pytest.raises(DataError, match=r"^s3://b/bad, line 17, column 'n': the number 2 is too large\. Or set on_bad"):
+        lane().prepare(item(urls=("s3://b/bad",)))
+
+
+def test_errors_of_records_name_the_stream_and_what_to_do() -> None:
+    words = r"^RECORD messages of stream 'rows', column 'n': the number 2 is too large\. Give the column another type"
+    with pytest.raises(DataError, match=words):
+        lane().prepare(item(urls=("file:///nowhere/bad.jsonl",), is_temporary=True))

@@ -1,0 +1,38 @@
+"""Decimals of a BATCH file whose SCHEMA says no more than number."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from singer_arrow.enforcement.enforce import fit_batch
+from singer_arrow.errors import DataError
+from singer_arrow.read_options import ReadOptions
+
+LONG = Decimal("12345678901234567890.5")
+MEMBER = pa.struct([("x", pa.decimal128(38, 10))])
+TABLE = pa.table(
+    {
+        "flat": pa.array([LONG], pa.decimal128(38, 10)),
+        "list": pa.array([[LONG, None]], pa.list_(pa.decimal128(38, 10))),
+        "part": pa.array([{"x": LONG}], MEMBER),
+    }
+)
+FLOATS = pa.schema(
+    [("flat", pa.float64()), ("list", pa.list_(pa.float64())), ("part", pa.struct([("x", pa.float64())]))]
+)
+
+
+def test_they_are_rounded() -> None:
+    (batch,) = TABLE.to_batches()
+    found = fit_batch(batch, FLOATS, "file", options=ReadOptions(rounds_decimals=True))
+    near = float(LONG)
+    assert found.to_pylist() == [{"flat": near, "list": [near, None], "part": {"x": near}}]
+
+
+def test_a_file_of_a_source_keeps_their_digits() -> None:
+    (batch,) = TABLE.to_batches()
+    with pytest.raises(DataError, match=r"column 'flat': Decimal\('12345678901234567890.5000000000'\) is not a number"):
+        fit_batch(batch, FLOATS, "file")

@@ -1,0 +1,346 @@
+"""Items become loads: grouped, bounded, in parallel, in order where order counts, and never past a failure."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from waiting import wait_until
+
+from singer_arrow.load.checkpoint import Checkpoints
+from singer_arrow.load.daemon_pool import Workers
+from singer_arrow.load.scheduler import Limits, Loads
+
+
+@dataclass
+class Part:
+    """An item that weighs something."""
+
+    number: int
+    bytes: int = 1
+
+
+@dataclass(eq=False)
+class Table:
+    """A lane that remembers what was loaded; the parts that fail are given."""
+
+    ordered: bool = False
+    deferred: bool = False
+    fails: frozenset[int] = frozenset()
+    slow: bool = False
+    leaves: bool = False
+    staged: list[list[int]] = field(default_factory=list)
+    published: list[list[int]] = field(default_factory=list)
+    finished: int = 0
+    most_at_once: int = 0
+    gate: threading.Event | None = None
+    _at_once: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def prepare(self, content: Part) -> Part:
+        if -content.number - 1 in self.fails:
+            msg = f"cannot prepare {content.number}"
+            raise ValueError(msg)
+        if self.slow:
+            time.sleep(random.random() / 500)
+        return content
+
+    def stage(self, parts: Sequence[Part]) -> list[int]:
+        with self._lock:
+            self._at_once += 1
+            self.most_at_once = max(self.most_at_once, self._at_once)
+        if self.gate:
+            self.gate.wait(60)
+        if self.slow:
+            time.sleep(random.random() / 200)
+        numbers = [p.number for p in parts]
+        with self._lock:
+            self._at_once -= 1
+            self.staged.append(numbers)
+        if self.fails & set(numbers):
+            msg = f"cannot load {numbers}"
+            raise ValueError(msg)
+        return numbers
+
+    def publish(self, staged: list[int]) -> None:
+        with self._lock:
+            self.published.append(staged)
+
+    def finish(self) -> None:
+        self.finished += 1
+
+    def left(self, parts: Sequence[Part], staged: list[int]) -> list[Any]:
+        assert [p.number for p in parts] == staged
+        return [f"file {n}" for n in staged] if self.leaves else []
+
+
+def start(**limits: Any) -> tuple[Loads, Checkpoints, list[Any]]:
+    out: list[Any] = []
+    checkpoints = Checkpoints(out.append, interval=0)
+    return Loads(checkpoints, Limits(**({"age_seconds": 1000, "workers": 4} | limits))), checkpoints, out
+
+
+def add(loads: Loads, checkpoints: Checkpoints, table: Table, part: Part, **options: Any) -> None:
+    loads.add(table, part, token=checkpoints.open(), **options)
+    checkpoints.state({"n": part.number})
+
+
+@pytest.mark.parametrize("kind", ["plain", "ordered", "deferred"])
+def test_what_a_group_leaves_goes_once_its_state_is_out(kind: str) -> None:
+    seen: list[Any] = []
+    checkpoints = Checkpoints(seen.append, interval=0)
+    loads = Loads(checkpoints, Limits(age_seconds=1000, workers=4, items=2), remove=seen.append)
+    table = Table(ordered=kind == "ordered", deferred=kind == "deferred", leaves=True)
+    for n in range(3):
+        add(loads, checkpoints, table, Part(n))
+    loads.add(table, Part(3), token=checkpoints.open())  # no STATE follows
+    loads.wait()
+    assert (seen == []) == table.deferred
+    loads.finish(table)
+    removed = [x for x in seen if isinstance(x, list)]
+    assert removed == [["file 0", "file 1"]]
+    told = [x for x in seen if isinstance(x, dict)]
+    assert (seen[0], told[-1]) == (told[0], {"n": 2})
+    if table.deferred:  # else a run that goes on from a STATE in between would replace the table by a part
+        assert told == [{"n": 2}]
+    checkpoints.state({"n": 4})
+    assert seen[-2:] == [{"n": 4}, ["file 2", "file 3"]]
+
+
+def test_what_a_group_leaves_stays_if_it_fails() -> None:
+    seen: list[Any] = []
+    checkpoints = Checkpoints(seen.append, interval=0)
+    loads = Loads(checkpoints, Limits(age_seconds=1000, items=1, parallel=1), remove=seen.append)
+    table = Table(fails=frozenset({1}), leaves=True)
+    for n in range(2):
+        add(loads, checkpoints, table, Part(n))
+    with pytest.raises(ValueError, match="cannot load"):
+        loads.wait()
+    assert seen == [{"n": 0}, ["file 0"]]
+
+
+def test_items_are_gathered_until_somebody_waits() -> None:
+    loads, checkpoints, out = start()
+    table = Table()
+    for n in range(5):
+        add(loads, checkpoints, table, Part(n))
+    time.sleep(0.05)
+    assert table.published == []
+    assert out == []
+    loads.wait()
+    assert table.published == [[0, 1, 2, 3, 4]]
+    assert out == [{"n": 4}]
+
+
+def test_groups_end_when_they_are_long_heavy_or_old() -> None:
+    loads, checkpoints, _ = start(items=3)
+    table = Table()
+    for n in range(7):
+        add(loads, checkpoints, table, Part(n))
+    loads.wait()
+    assert sorted(map(len, table.published)) == [1, 3, 3]
+
+    loads, checkpoints, _ = start(bytes=100)
+    table = Table()
+    for n in range(10):
+        add(loads, checkpoints, table, Part(n, bytes=60))
+        time.sleep(0.01)
+    loads.wait()
+    assert max(map(len, table.published)) <= 3
+
+    loads, checkpoints, out = start(age_seconds=0.05)
+    table = Table()
+    add(loads, checkpoints, table, Part(1))
+    wait_until(lambda: loads.tick() or out)
+    assert table.published == [[1]]
+
+
+def test_what_was_read_long_ago_waits_for_no_more() -> None:
+    loads, checkpoints, _ = start(age_seconds=1000)
+    table = Table()
+    add(loads, checkpoints, table, Part(1))
+    loads.tick()
+    add(loads, checkpoints, table, Part(2), since=time.monotonic() - 1001)
+    add(loads, checkpoints, table, Part(3), since=time.monotonic())
+    loads.tick()  # which ends the group
+    add(loads, checkpoints, table, Part(4))
+    loads.wait()
+    assert sorted(table.published) == [[1, 2, 3], [4]]  # in any order, as the lane is not ordered
+
+
+def test_items_of_another_kind_and_large_ones_are_groups_of_their_own() -> None:
+    loads, checkpoints, _ = start()
+    table = Table(ordered=True)
+    for n, options in enumerate(({}, {"kind": "b"}, {"kind": "b"}, {"alone": True}, {}, {})):
+        add(loads, checkpoints, table, Part(n), **options)
+    loads.wait()
+    assert table.published == [[0], [1, 2], [3], [4, 5]]
+
+
+def test_not_more_loads_at_once_than_allowed() -> None:
+    loads, checkpoints, _ = start(items=1, parallel=3)
+    table = Table(slow=True)
+    for n in range(30):
+        add(loads, checkpoints, table, Part(n))
+    loads.wait()
+    assert 1 < table.most_at_once <= 3
+    assert sorted(table.published) == [[n] for n in range(30)]
+
+
+def test_reading_is_held_up_while_too_much_is_under_way() -> None:
+    loads, checkpoints, _ = start(items=1, parallel=2, workers=1)
+    table = Table(gate=threading.Event())
+    read = []
+
+    def reader() -> None:
+        for n in range(50):
+            add(loads, checkpoints, table, Part(n))
+            read.append(n)
+
+    thread = threading.Thread(target=reader)
+    thread.start()
+    time.sleep(0.2)
+    assert len(read) < 10
+    assert table.gate
+    table.gate.set()
+    thread.join()
+    loads.wait()
+    assert len(table.published) == 50
+
+
+def test_many_open_streams_share_the_weight() -> None:
+    loads, checkpoints, _ = start(bytes=100, parallel=2)
+    tables = [Table() for _ in range(20)]
+    for n, table in enumerate(tables):
+        add(loads, checkpoints, table, Part(n, bytes=50))
+    wait_until(lambda: sum(len(t.published) for t in tables) >= 10)  # 20 x 50 bytes do not wait at once
+    loads.wait()
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=40), st.integers(1, 5))
+def test_ordered_lanes_publish_in_the_order_of_messages(streams: list[int], items: int) -> None:
+    loads, checkpoints, out = start(items=items, parallel=4)
+    tables = [Table(ordered=True, slow=True) for _ in range(3)]
+    for n, stream in enumerate(streams):
+        add(loads, checkpoints, tables[stream], Part(n))
+    loads.wait()
+    for stream, table in enumerate(tables):
+        numbers = [n for group in table.published for n in group]
+        assert numbers == [n for n, s in enumerate(streams) if s == stream]
+    assert out[-1] == {"n": len(streams) - 1}
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.integers(0, 1), min_size=2, max_size=30), st.data())
+def test_no_state_passes_a_failed_load(streams: list[int], data: st.DataObject) -> None:
+    bad = data.draw(st.integers(0, len(streams) - 1))
+    fails = frozenset({data.draw(st.sampled_from([bad, -bad - 1]))})
+    loads, checkpoints, out = start(items=2, parallel=3)
+    tables = [Table(slow=True, fails=fails, ordered=data.draw(st.booleans())) for _ in range(2)]
+
+    def run() -> None:
+        for n, stream in enumerate(streams):
+            add(loads, checkpoints, tables[stream], Part(n))
+        loads.wait()
+
+    with pytest.raises(ValueError, match=r"cannot (load|prepare)"):
+        run()
+    loads.stop(5)
+    checkpoints.flush()
+    assert all(state["n"] < bad for state in out)
+
+
+def test_a_deferred_lane_is_durable_only_at_its_end() -> None:
+    loads, checkpoints, out = start(items=1)
+    table, other = Table(deferred=True), Table()
+    add(loads, checkpoints, other, Part(0))
+    add(loads, checkpoints, table, Part(1))
+    add(loads, checkpoints, other, Part(2))
+    loads.wait()
+    assert out == [{"n": 0}]
+    assert table.staged == [[1]]
+    loads.finish(table)
+    assert table.finished == 1
+    assert out == [{"n": 0}, {"n": 2}]
+
+
+def test_wait_for_one_stream_leaves_the_others_gathering() -> None:
+    loads, checkpoints, _ = start()
+    table, other = Table(), Table()
+    add(loads, checkpoints, table, Part(0))
+    add(loads, checkpoints, other, Part(1))
+    loads.wait(table)
+    assert table.published == [[0]]
+    assert other.published == []
+
+
+def test_the_failure_reaches_the_reader_at_its_next_step() -> None:
+    loads, checkpoints, _ = start(items=1)
+    add(loads, checkpoints, Table(fails=frozenset({0})), Part(0))
+
+    def has_failed() -> bool:
+        try:
+            loads.check()
+        except ValueError:
+            return True
+        return False
+
+    wait_until(has_failed)
+    with pytest.raises(ValueError, match="cannot load"):
+        add(loads, checkpoints, Table(), Part(1))
+
+
+def test_stop_waits_for_what_runs_and_begins_nothing() -> None:
+    loads, checkpoints, out = start(items=1, parallel=1)
+    table = Table(gate=threading.Event())
+    for n in range(2):
+        add(loads, checkpoints, table, Part(n))
+    wait_until(lambda: table.most_at_once)
+    loads.stop(0.1)
+    assert table.published == []
+    assert table.gate
+    threading.Timer(0.05, table.gate.set).start()
+    loads.stop(1000)
+    assert table.published == [[0]]
+    assert out == [{"n": 0}]
+
+
+def test_stop_does_not_wait_for_loads_whose_items_will_never_be_ready() -> None:
+    begun, gate = threading.Semaphore(0), threading.Event()
+
+    class Slow(Table):
+        def prepare(self, content: Part) -> Part:
+            begun.release()
+            gate.wait(60)
+            return content
+
+    loads, checkpoints, _ = start(items=1, parallel=4, workers=2)
+    table = Slow()
+    for n in range(4):
+        add(loads, checkpoints, table, Part(n))
+    for _ in range(2):
+        assert begun.acquire(timeout=60)
+    time.sleep(0.05)
+    threading.Timer(0.05, gate.set).start()
+    loads.stop(1000)
+    assert not [n for group in table.published for n in group if n > 1]
+
+
+def test_workers_start_no_more_threads_than_needed_and_give_results() -> None:
+    workers = Workers(3, "test")
+    assert [workers.submit(pow, n, 2).result(60) for n in range(20)] == [n * n for n in range(20)]
+    assert 1 <= len(workers._threads) <= 3
+    barrier = threading.Barrier(3)
+    waiting = [workers.submit(barrier.wait, 5) for _ in range(3)]
+    assert sorted(f.result(60) for f in waiting) == [0, 1, 2]
+    with pytest.raises(ZeroDivisionError):
+        workers.submit(divmod, 1, 0).result(60)
+    workers.stop()

@@ -1,0 +1,216 @@
+"""RECORD lines become the rows that a plain reader makes of them, or the refusal with the line where that one stops."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import types as pt
+from record_reference import RefusalError, Schema, reference_row
+from record_streams import LEAVES, encode, streams
+
+from singer_arrow.casting.from_json import BadRowError
+from singer_arrow.records.errors import LACKS_KEY
+from singer_arrow.records.message import Message, NoMessageError, message_of
+from singer_arrow.records.parser import RecordParser
+from singer_arrow.records.schema_checks import rules_for, rules_unchecked
+from singer_arrow.records.validation import check_dates, check_record, date_format, validator
+from singer_arrow.schema.arrow_schema import is_json
+from singer_arrow.schema.json_schema import from_json_schema
+
+
+def parser(schema: Schema, keys: Sequence[str], *, checks: bool = True, goes_on: bool = False) -> RecordParser:
+    fields, against = from_json_schema(schema), validator(schema)
+    dates = {name: kind for name, prop in schema["properties"].items() if (kind := date_format(prop))}
+
+    def check(message: Message) -> None:
+        if checks:
+            check_record(message["record"], against)
+        check_dates(message["record"], dates)
+        for key in keys:
+            if key not in message["record"]:
+                raise BadRowError(LACKS_KEY, key)
+
+    rules = (rules_for if checks else rules_unchecked)(schema, fields, keys)
+    return RecordParser(fields, around=(), rules=rules, check=check, checks_types=checks, goes_on=goes_on)
+
+
+def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Rows as the reference has them: JSON text as what it stands for."""
+    batch.validate(full=True)
+    rows = batch.to_pylist()
+    for row in rows:
+        for field in batch.schema:
+            row[field.name] = _opened(row[field.name], field)
+    return list(rows)
+
+
+def _opened(value: Any, field: pa.Field) -> Any:
+    if value is None:
+        return None
+    if is_json(field):
+        return json.loads(value, parse_float=Decimal)
+    if pt.is_struct(field.type):
+        return {f.name: _opened(value[f.name], f) for f in field.type}
+    if pt.is_list(field.type):
+        return [_opened(v, field.type.value_field) for v in value]
+    return value
+
+
+def compare(schema: Schema, keys: Sequence[str], lines: Sequence[bytes], *, checks: bool = True) -> None:
+    schema = json.loads(json.dumps(schema), parse_float=Decimal)  # as SCHEMA messages are read
+    wanted, refused = [], None
+    for index, line in enumerate(lines):
+        try:
+            wanted.append(reference_row(line, schema, keys, checks=checks))
+        except RefusalError:
+            refused = index
+            break
+    parsed = parser(schema, keys, checks=checks)(b"".join(line + b"\n" for line in lines), len(lines))
+    assert (parsed.fault.index if parsed.fault else None) == refused, parsed.fault
+    assert rows_of(parsed.rows) == wanted
+
+
+def compare_going_on(schema: Schema, keys: Sequence[str], lines: Sequence[bytes], *, checks: bool = True) -> None:
+    """As `compare`, of a parser that leaves bad records out."""
+    schema = json.loads(json.dumps(schema), parse_float=Decimal)
+    wanted, refused, ended = [], list[int](), None
+    for index, line in enumerate(lines):
+        try:
+            wanted.append(reference_row(line, schema, keys, checks=checks))
+        except RefusalError:
+            try:
+                message_of(line)
+            except NoMessageError:
+                ended = index
+                break
+            refused.append(index)
+    parsed = parser(schema, keys, checks=checks, goes_on=True)(b"".join(line + b"\n" for line in lines), len(lines))
+    assert (parsed.fault.index if parsed.fault else None) == ended, parsed.fault
+    assert [fault.index for fault in parsed.refused] == refused
+    assert [fault.line for fault in parsed.refused] == [lines[index] for index in refused]
+    assert rows_of(parsed.rows) == wanted
+    assert parsed.rows_of(len(lines) if ended is None else ended) == len(wanted)
+
+
+@given(streams(), st.booleans())
+def test_bad_records_are_left_out_where_the_parser_goes_on(
+    stream: tuple[Schema, list[str], list[bytes]], checks: bool
+) -> None:
+    compare_going_on(*stream, checks=checks)
+
+
+@settings(max_examples=10, deadline=None)
+@given(streams())
+def test_bad_records_are_left_out_of_blocks_of_many_lines(stream: tuple[Schema, list[str], list[bytes]]) -> None:
+    schema, keys, lines = stream
+    compare_going_on(schema, keys, (lines * 200)[:200])
+
+
+@given(streams())
+def test_rows_and_refusals_are_those_of_a_plain_reader(stream: tuple[Schema, list[str], list[bytes]]) -> None:
+    compare(*stream)
+
+
+@settings(max_examples=20, deadline=None)
+@given(streams(), st.booleans())
+def test_blocks_of_many_lines_are_read_alike(stream: tuple[Schema, list[str], list[bytes]], ends_badly: bool) -> None:
+    schema, keys, lines = stream
+    compare(schema, keys, [*(lines * 200)[:300], *([b"null"] if ends_badly else [])])
+
+
+def test_plain_streams_are_read_fast() -> None:
+    """Which SCHEMAs need no look at single records; where this breaks, targets get slow."""
+    for prop, _ in LEAVES:
+        schema = {"type": "object", "properties": {"a": prop, "b": {"type": ["null", "array"], "items": prop}}}
+        schema = json.loads(json.dumps(schema), parse_float=Decimal)
+        rules = rules_for(schema, from_json_schema(schema), ["a"])
+        is_odd = (
+            "additionalProperties" in prop or True in prop.get("anyOf", ()) or prop.get("format") == "singer.decimal"
+        )
+        assert (rules is None) == is_odd, prop
+
+
+def test_a_message_over_two_lines_is_refused_also_where_another_line_holds_two() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    line = b'{"type":"RECORD","stream":"s","record":{"a":1}}'
+    for spread in (b'{"type":"RECORD","stream":"s","record":\n{"a":1}}', b'{"type":"RECORD","record":{"a":1}\n}'):
+        block = b"\n".join([line, spread, line + line, line, b""])
+        fault = parser(schema, [])(block, block.count(b"\n")).fault
+        assert fault is not None
+        assert fault.index == 1
+
+
+@pytest.mark.parametrize(
+    ("prop", "value"),
+    [
+        ({"type": "string", "format": "date-time"}, "2026-01-01T00:00:00.1234567Z"),
+        ({"type": "integer"}, 1.0),
+        ({"type": ["string", "integer"]}, 5),
+        ({"type": "number", "minimum": 0}, 0),
+        ({"type": ["integer", "null"]}, None),
+        ({"type": ["string", "object"], "format": "date-time"}, "hello"),
+        ({"type": ["string", "object"], "format": "date-time"}, "2026-01-01"),
+        ({"type": ["string", "object"], "format": "date-time"}, {}),
+        ({"type": "array", "items": {"type": "string", "format": "date"}}, ["0000-01-01"]),
+        ({"type": "array", "items": {"type": "string", "format": "date-time"}}, ["9999-12-31T23:59:59-14:00"]),
+        ({"type": "string", "format": "date-time"}, "0001-01-01T00:00:00+00:01"),
+        ({"type": "array", "items": {"type": "string", "format": "date"}}, ["\ud800"]),
+        ({"type": "string", "contentEncoding": "base64"}, "\ud800"),
+        ({"type": "string", "format": "singer.decimal"}, "\ud800"),
+        ({"type": "object", "additionalProperties": {"type": "integer"}, "properties": {}}, {"\ud800": 1}),
+    ],
+)
+def test_streams_that_are_written_in_another_way(prop: Schema, value: Any) -> None:
+    schema = {"type": "object", "properties": {"id": {"type": "integer"}, "a": prop}}
+    lines = [encode({"id": n, "a": value}, {}) for n in range(1000)]
+    compare(schema, ["a"], lines)
+    missing = [encode({"id": n}, {}) for n in range(300)]
+    compare(schema, ["id"], [*lines, *missing])
+    compare(schema, ["a"], [*lines, *missing])
+    compare(schema, [], [*missing, b"[]", *lines])
+
+
+@pytest.mark.parametrize("beside", [b"1", b"1.0"])
+def test_a_decimal_of_many_digits_is_a_multiple_whatever_stands_beside_it(beside: bytes) -> None:
+    schema = {"properties": {"i": {"type": "integer"}, "d": {"type": "number", "multipleOf": Decimal("0.01")}}}
+    line = b'{"type":"RECORD","stream":"s","record":{"i":%b,"d":1234567890123456789012345678.12}}\n' % beside
+    parsed = parser(schema, [])(line, 1)
+    assert parsed.fault is None
+    assert parsed.rows.to_pylist() == [{"i": 1, "d": Decimal("1234567890123456789012345678.12")}]
+
+
+@pytest.mark.parametrize("levels", [100, 900, 3_000, 50_000, 200_000])
+@pytest.mark.parametrize("beside", [b"1", b"1.0"])
+def test_deep_values_are_read_or_refused_with_their_line(levels: int, beside: bytes) -> None:
+    deep = b"[" * levels + b"]" * levels
+    line = b'{"type":"RECORD","stream":"s","record":{"i":%b,"a":%b}}\n'
+    schema = {"properties": {"i": {"type": "integer"}, "a": {}}}
+    parsed = parser(schema, [])(line % (b"1", b"[]") + line % (beside, deep), 2)
+    if parsed.fault is None:
+        assert parsed.rows.column("a").to_pylist() == ["[]", deep.decode()]
+    else:
+        assert levels > 100
+        assert (parsed.fault.index, parsed.rows.num_rows) == (1, 1)
+        assert "nested too deeply" in parsed.fault.reason
+
+
+def test_a_parser_learns_how_its_stream_is_written() -> None:
+    schema = {"type": "object", "properties": {"at": {"type": "string", "format": "date-time"}}}
+    lines = b"".join(encode({"at": "2026-01-01T00:00:00.1234567Z"}, {}) + b"\n" for _ in range(500))
+    read = parser(schema, [])
+    assert read(lines, 500).rows.num_rows == 500
+    assert not read(lines, 500).is_slow
+    assert read._fast(lines, 500).rows.num_rows == 500
+
+
+@settings(max_examples=40, deadline=None)
+@given(streams())
+def test_records_that_are_not_validated(stream: tuple[Schema, list[str], list[bytes]]) -> None:
+    compare(*stream, checks=False)

@@ -1,0 +1,115 @@
+"""Results keep the order of the tasks, the window bounds what is begun, and errors and stops end the rest."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from singer_arrow.runtime.executors import Stopped, default_workers, ordered_results, ordered_streams, threads
+
+
+def slow_first(number: int) -> int:
+    time.sleep(0.02 if number % 3 == 0 else 0)
+    return number
+
+
+def test_results_come_in_the_order_of_the_tasks() -> None:
+    with threads(4) as pool:
+        tasks = (lambda n=n: slow_first(n) for n in range(20))
+        assert list(ordered_results(pool, tasks, 6)) == list(range(20))
+
+
+def test_no_more_tasks_are_begun_than_the_window_holds() -> None:
+    begun: list[int] = []
+
+    def tasks() -> Iterator[Callable[[], int]]:
+        for number in range(100):
+            begun.append(number)
+            yield lambda n=number: n  # type: ignore[misc]  # mypy cannot infer a lambda's default
+
+    with threads(2) as pool:
+        results = ordered_results(pool, tasks(), 4)
+        assert next(results) == 0
+        assert len(begun) == 4
+        results.close()
+
+
+def test_the_first_error_in_order_ends_it() -> None:
+    def fail() -> int:
+        msg = "broken"
+        raise ValueError(msg)
+
+    with threads(2) as pool:
+        results = ordered_results(pool, [lambda: 1, fail, lambda: 3], 3)
+        assert next(results) == 1
+        with pytest.raises(ValueError, match="broken"):
+            next(results)
+
+
+def counted(start: int, count: int) -> Callable[[threading.Event], Iterator[int]]:
+    def task(_: threading.Event) -> Iterator[int]:
+        for number in range(start, start + count):
+            time.sleep(0.001)
+            yield number
+
+    return task
+
+
+def test_streams_keep_the_order_within_and_between_tasks() -> None:
+    with threads(3) as pool:
+        streams = ordered_streams(pool, [counted(0, 5), counted(5, 0), counted(5, 3)], 2)
+        assert [list(s) for s in streams] == [[0, 1, 2, 3, 4], [], [5, 6, 7]]
+
+
+def test_a_result_is_there_before_its_task_has_ended() -> None:
+    goes_on = threading.Event()
+
+    def task(_: threading.Event) -> Iterator[int]:
+        yield 1
+        assert goes_on.wait(60)
+        yield 2
+
+    with threads(1) as pool:
+        streams = ordered_streams(pool, [task], 1)
+        stream = next(streams)
+        assert next(stream) == 1
+        goes_on.set()
+        assert list(stream) == [2]
+
+
+def test_a_task_that_fails_late_gives_its_results_first() -> None:
+    def task(_: threading.Event) -> Iterator[int]:
+        yield 1
+        msg = "broken"
+        raise ValueError(msg)
+
+    with threads(1) as pool:
+        streams = ordered_streams(pool, [task], 1)
+        stream = next(streams)
+        assert next(stream) == 1
+        with pytest.raises(ValueError, match="broken"):
+            next(stream)
+
+
+def test_tasks_are_told_to_stop_when_nobody_takes_their_results() -> None:
+    ended: list[str] = []
+
+    def endless(stop: threading.Event) -> Iterator[int]:
+        try:
+            while True:
+                if stop.wait(0.001):
+                    raise Stopped
+                yield 1
+        finally:
+            ended.append("ended")
+
+    with threads(2) as pool:
+        streams = ordered_streams(pool, [endless, endless], 2)
+        assert next(next(streams)) == 1
+        streams.close()
+    assert ended == ["ended", "ended"]
+
+
+def test_there_are_at_least_two_workers() -> None:
+    assert default_workers() >= 2

@@ -1,0 +1,129 @@
+"""What fails ends as one line and exit code 1; a bug keeps its traceback; --version imports nothing."""
+
+import errno
+import logging
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+from singer_sdk.exceptions import ConfigValidationError
+
+from singer_arrow.errors import DataError, ServiceError
+from singer_arrow.sdk import cli
+from singer_arrow.sdk.termination import Terminated
+
+
+def failing(error: Exception) -> Callable[[], Callable[[], object]]:
+    def command() -> None:
+        raise error
+
+    return lambda: command
+
+
+@pytest.fixture(autouse=True)
+def plain_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["tap-x"])
+    monkeypatch.delenv("LOGLEVEL", raising=False)
+    monkeypatch.delenv("LOG_LEVEL", raising=False)
+
+
+def run(error: Exception) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logging.getLogger(), "handlers", [])  # pytest's own; a process has none before the SDK sets one
+        with pytest.raises(SystemExit) as ended:
+            cli.run("tap-x", failing(error))
+    return int(str(ended.value.code))
+
+
+def test_an_expected_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(DataError("it is\nno number", url="s3://b/a.csv", line=3)) == 1
+    assert capsys.readouterr() == ("", "tap-x: s3://b/a.csv, line 3: it is no number\n")
+
+
+def test_a_full_disk_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(OSError(errno.ENOSPC, "No space left on device", "/tmp/x")) == 1
+    line = capsys.readouterr().err
+    assert line.startswith("tap-x: This machine refuses a file: No space left on device (/tmp/x); make room")
+    assert line.count("\n") == 1
+
+
+def test_no_folder_for_temporary_files_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(tempfile, "gettempdir", refuse)
+    assert run(FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")) == 1
+    line = capsys.readouterr().err
+    assert line.startswith("tap-x: This machine refuses a file: No usable temporary directory found in ['/tmp']; make")
+    assert line.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), pa.ArrowMemoryError("malloc"), RuntimeError("can't start new thread")]
+)
+def test_no_memory_and_no_threads_are_one_line(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(error) == 1
+    line = capsys.readouterr().err
+    assert line.startswith(f"tap-x: This machine refuses memory or threads: {str(error) or 'out of memory'}; lower")
+    assert line.count("\n") == 1
+
+
+def test_a_signal_that_a_library_made_another_error_of_ends_as_a_signal() -> None:
+    def command() -> None:
+        try:
+            raise Terminated(15)
+        except SystemExit as error:
+            raise ServiceError(str(error)) from None
+
+    with pytest.raises(SystemExit) as ended:
+        cli.run("tap-x", lambda: command)
+    assert ended.value.code == 143
+
+
+def test_each_problem_of_the_settings_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(ConfigValidationError("failed", errors=["one", "two"])) == 1
+    assert capsys.readouterr().err == "tap-x: one\ntap-x: two\n"
+
+
+def test_where_logging_is_set_up_the_line_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(SystemExit):
+        cli.run("tap-x", failing(DataError("bad")))
+    assert [(r.levelname, r.name, r.message) for r in caplog.records] == [("ERROR", "tap-x", "bad")]
+
+
+@pytest.mark.parametrize("variable", ["LOG_LEVEL", "LOGLEVEL", "TAP_X_LOGLEVEL"])
+def test_debug_adds_the_traceback(
+    variable: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "DEBUG")
+    assert run(DataError("bad")) == 1
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert err.endswith("tap-x: bad\n")
+
+
+def test_a_bug_is_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError):
+        cli.run("tap-x", failing(ZeroDivisionError()))
+
+
+def test_version_does_not_load_the_connector(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["tap-s3-files", "--version"])
+    cli.run("tap-s3-files", failing(AssertionError()))
+    assert capsys.readouterr().out.startswith("tap-s3-files v")
+
+
+def test_version_imports_neither_the_sdk_nor_pyarrow() -> None:
+    code = (
+        "import sys; sys.argv = ['tap-s3-files', '--version']; "
+        "from tap_s3_files.__main__ import main; main(); "
+        "assert not {'singer_sdk', 'pyarrow', 'polars', 'obstore', 'boto3'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=30)

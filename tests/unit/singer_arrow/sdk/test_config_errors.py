@@ -1,0 +1,106 @@
+"""Unknown and wrong settings are named, with what was probably meant, and without secrets."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from singer_arrow.errors import ConfigError
+from singer_arrow.sdk.config_errors import json_file, json_object, problems
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["streams"],
+    "properties": {
+        "streams": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": True,
+                "required": ["name"],
+                "properties": {
+                    "name": {"type": "string"},
+                    "format": {"type": "string", "enum": ["csv", "jsonl"]},
+                    "schema": {"type": "object"},
+                },
+            },
+        },
+        "aws": {
+            "type": "object",
+            "properties": {"secret_access_key": {"type": "string", "writeOnly": True, "maxLength": 3}},
+        },
+        "stream_maps": {"type": "object", "properties": {"__else__": {}}, "additionalProperties": {"type": "string"}},
+        "max_workers": {"type": "integer", "minimum": 1},
+    },
+}
+
+
+def found(config: dict[str, Any]) -> list[str]:
+    return problems(config, SCHEMA, Draft202012Validator(SCHEMA).iter_errors(config))
+
+
+@pytest.mark.parametrize(
+    ("config", "line"),
+    [
+        ({"stream": []}, "Setting 'stream' does not exist; did you mean 'streams'?"),
+        (
+            {"streams": [{"name": "a", "fromat": "csv"}]},
+            "Setting 'streams[0].fromat' does not exist; did you mean 'format'?",
+        ),
+        (
+            {"streams": [{"name": "a", "zzzz": 1}]},
+            "Setting 'streams[0].zzzz' does not exist; streams[0] has name, format, schema",
+        ),
+        ({}, "The settings lack 'streams'"),
+        ({"streams": [{}]}, "Setting 'streams[0]' lacks 'name'"),
+        ({"streams": {}}, "Setting 'streams' must be a list, it is an object"),
+        (
+            {"streams": [{"name": "a", "format": "xml"}]},
+            "Setting 'streams[0].format' is 'xml', it must be one of 'csv', 'jsonl'",
+        ),
+        (
+            {"streams": [], "max_workers": 0},
+            "Setting 'max_workers' is not valid: 0 is less than the minimum of 1",
+        ),
+    ],
+)
+def test_a_problem_is_one_line_that_names_the_setting(config: dict[str, Any], line: str) -> None:
+    assert line in found(config)
+
+
+def test_free_objects_hold_any_name() -> None:
+    config = {"streams": [{"name": "a", "schema": {"any": "integer"}}], "stream_maps": {"x": "y"}}
+    assert found(config) == []
+
+
+@pytest.mark.parametrize("secret", ["hunter2secret", 12345])
+def test_a_secret_is_never_repeated(secret: object) -> None:
+    lines = found({"streams": [], "aws": {"secret_access_key": secret}})
+    assert len(lines) == 1
+    assert str(secret) not in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("s3cret", "config is no JSON"),
+        (b"\xff", "config is no JSON"),
+        ('{"a": 1}'.encode("utf-16"), "config is no JSON: it is not text in UTF-8"),
+        ("[" * 100_000, "config is no JSON"),
+        ('["s3cret"]', "config must hold a JSON object"),
+    ],
+    ids=["text", "bytes", "UTF-16", "deep", "list"],
+)
+def test_what_is_no_json_object_is_one_line_that_holds_nothing_of_it(text: str | bytes, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        json_object(text, "config")
+    assert "\n" not in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_json_objects_are_read(tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_text('\ufeff{"a": 1}')
+    assert json_file(str(tmp_path / "c.json"), "config") == json_object('{"a": 1}', "config") == {"a": 1}
+    with pytest.raises(ConfigError, match="config cannot be read: No such file"):
+        json_file(str(tmp_path / "none.json"), "config")

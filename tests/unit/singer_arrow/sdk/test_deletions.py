@@ -1,0 +1,119 @@
+"""`_sdc_deleted_at` of the tap's own: kept where deletions go by it, left out as the SDK does where they do not."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from remembering_target import Remembering, RememberingSink, RememberingTarget
+
+from singer_arrow.sdk.sink import DELETED_COLUMN, VERSION_COLUMN
+
+AT = "2024-02-29T12:30:00+00:00"
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    RememberingSink.lanes = []
+    RememberingSink.removed = []
+    yield
+    RememberingSink.lanes = []
+
+
+def schema(*, says: bool = True, **more: Any) -> dict[str, Any]:
+    said = {DELETED_COLUMN: {"type": ["null", "string"]}} if says else {}
+    properties = {"id": {"type": "integer"}, **said, **more}
+    return {"type": "SCHEMA", "stream": "s", "schema": {"properties": properties}, "key_properties": ["id"]}
+
+
+def record(**values: Any) -> dict[str, Any]:
+    return {"type": "RECORD", "stream": "s", "record": values}
+
+
+def batch() -> dict[str, Any]:
+    return {"type": "BATCH", "stream": "s", "encoding": {"format": "parquet"}, "manifest": ["s3://b/1"], "version": 3}
+
+
+def run(*messages: dict[str, Any], **config: Any) -> Remembering:
+    """The lane of the stream's last SCHEMA, after the run."""
+    target = RememberingTarget(config={"load_method": "upsert", **config})
+    target.process_lines(io.StringIO("".join(json.dumps(m) + "\n" for m in messages)))
+    target.process_endofpipe()
+    target.close()
+    return RememberingSink.lanes[-1]
+
+
+DELETED, LIVE = {"id": 1, DELETED_COLUMN: AT}, {"id": 2, DELETED_COLUMN: None}
+
+
+@pytest.mark.parametrize(
+    "maps", [None, {"s": {"id": "id", DELETED_COLUMN: DELETED_COLUMN}}, {"s": {"__else__": None, "id": "id"}}]
+)
+def test_hard_delete_keeps_what_it_goes_by(maps: Any) -> None:
+    lane = run(schema(), record(**DELETED), record(**LIVE), hard_delete=True, **({"stream_maps": maps} if maps else {}))
+    (part,) = lane.loaded_items
+    if maps and DELETED_COLUMN not in maps["s"]:  # the user takes it out
+        assert part.rows == [{"id": 1, VERSION_COLUMN: None}, {"id": 2, VERSION_COLUMN: None}]
+        return
+    whens = [row[DELETED_COLUMN] for row in part.rows]
+    assert [str(when)[:10] if when else None for when in whens] == ["2024-02-29", None]
+
+
+def test_it_is_a_time_whatever_the_tap_says_of_it() -> None:
+    lane = run(schema(), batch(), hard_delete=True)
+    (part,) = lane.loaded_items
+    assert str(part.item.conversion.given.field(DELETED_COLUMN).type) == "timestamp[us, tz=UTC]"
+    assert part.item.conversion.constants == {VERSION_COLUMN: 3}  # the files have the other one
+
+
+def test_without_hard_delete_it_is_left_out_as_the_sdk_does_and_this_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    (part,) = run(schema(), record(**DELETED)).loaded_items
+    assert part.rows == [{"id": 1}]
+    told = [r.message for r in caplog.records if "which of its rows are deleted" in r.message]
+    assert len(told) == 1
+    assert "set hard_delete to delete them (with load_method: upsert), or add_record_metadata" in told[0]
+
+
+@pytest.mark.parametrize("config", [{"hard_delete": True}, {"add_record_metadata": True}])
+def test_nothing_is_said_where_it_is_kept(config: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    (part,) = run(schema(), record(**DELETED), **config).loaded_items
+    assert part.rows[0][DELETED_COLUMN]
+    assert "which of its rows are deleted" not in caplog.text
+
+
+def test_with_metadata_files_that_do_not_have_it_have_no_deletions() -> None:
+    (part,) = run(schema(says=False), batch(), add_record_metadata=True, hard_delete=True).loaded_items
+    assert part.item.conversion.constants[DELETED_COLUMN] is None
+    assert part.item.conversion.constants[VERSION_COLUMN] == 3
+    (own,) = run(schema(), batch(), add_record_metadata=True).loaded_items
+    assert DELETED_COLUMN not in own.item.conversion.constants
+
+
+@pytest.mark.parametrize(
+    ("config", "says", "goes_by"),
+    [
+        ({"hard_delete": True}, True, DELETED_COLUMN),
+        ({"hard_delete": True}, False, None),
+        ({"hard_delete": True, "add_record_metadata": True}, False, DELETED_COLUMN),
+        ({"add_record_metadata": True}, True, None),
+        ({}, True, None),
+    ],
+)
+def test_what_deletions_go_by(config: dict[str, Any], says: bool, goes_by: str | None) -> None:
+    target = RememberingTarget(config={"load_method": "upsert", **config})
+    target.process_lines(io.StringIO(json.dumps(schema(says=says)) + "\n"))
+    sink = target._sinks_active["s"]
+    assert isinstance(sink, RememberingSink)
+    assert sink.deleted_column == goes_by
+    target.process_endofpipe()
+    target.close()
+
+
+def test_a_version_of_the_rows_own_is_theirs() -> None:
+    """A tap whose files have the version needs none in its messages."""
+    lane = run(schema(**{VERSION_COLUMN: {"type": "integer"}}), batch(), add_record_metadata=True)
+    (part,) = lane.loaded_items
+    assert VERSION_COLUMN not in part.item.conversion.constants

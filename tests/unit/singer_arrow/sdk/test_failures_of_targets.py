@@ -1,0 +1,213 @@
+"""Whatever fails, and wherever: no STATE leaves a target that covers a row which was lost."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from remembering_target import RememberingSink, RememberingTarget
+from singer_lines import states
+
+from singer_arrow.errors import DataError
+from singer_arrow.load.scheduler import Limits
+from singer_arrow.records.block import Block
+from singer_arrow.records.buffer import ArrowFile
+from singer_arrow.records.parser import Parsed, RecordParser
+from singer_arrow.records.queue import Intake
+from singer_arrow.schema.json_schema import from_json_schema
+from singer_arrow.sdk.record_lines import WholeLines
+
+SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    RememberingSink.lanes = []
+
+
+class Overtaken(RememberingTarget):
+    """Whenever lines are about to be taken, the ticker is first at the lock; and all that waits is due."""
+
+    comes_before = b'"id": 3'
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(age_seconds=0)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._whole_lines = self._reader.record_lines = OvertakenLines(self)
+
+
+class OvertakenLines(WholeLines):
+    """See `Overtaken`."""
+
+    _target: Overtaken
+
+    def take(self, stream: str, lines: bytes, first: int, count: int) -> None:
+        if self._target.comes_before in lines:
+            self._target.drain_old_records()
+        super().take(stream, lines, first, count)
+
+
+def line(kind: str, **more: Any) -> bytes:
+    return json.dumps({"type": kind, **more}).encode() + b"\n"
+
+
+def schema() -> bytes:
+    return line("SCHEMA", stream="s", schema=SCHEMA, key_properties=[])
+
+
+def record(number: Any) -> bytes:
+    return line("RECORD", stream="s", record={"id": number})
+
+
+def state(number: int) -> bytes:
+    return line("STATE", value={"n": number})
+
+
+def source(*lines: bytes) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(b"".join(lines)), encoding="utf-8")
+
+
+def loaded() -> list[int]:
+    return [row["id"] for lane in RememberingSink.lanes for part in lane.loaded_items for row in part.rows]
+
+
+def failure(target: RememberingTarget, *lines: bytes) -> BaseException:
+    """What a run ends with, in the order of `invoke`."""
+    try:
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - the tests look at it
+            target.listen(source(*lines))
+        try:
+            target.abandon(caught.value)
+        except DataError as earlier:
+            return earlier
+        return caught.value
+    finally:
+        target.close()
+
+
+def test_nothing_is_taken_after_the_ticker_has_found_a_bad_line(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [schema(), record(1), state(1), record("x"), record(2), state(2), record(3), state(3), record(4), state(4)]
+    error = failure(Overtaken(config={}), *lines)
+    assert "Line 4 " in str(error)
+    assert states(capsys.readouterr().out) == [1]
+    assert loaded() == [1]
+
+
+def test_the_first_bad_line_is_told_though_another_ends_the_reading(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [schema(), record(1), state(1), record("x"), state(2), b"null\n", state(3)]
+    assert "Line 4 " in str(failure(RememberingTarget(config={}), *lines))
+    assert states(capsys.readouterr().out) == [1]
+
+
+def test_records_that_are_all_bad_wait_no_longer_than_others() -> None:
+    handed_over = list[int]()
+
+    class Watched(Overtaken):
+        def drain_old_records(self) -> None:
+            super().drain_old_records()
+            handed_over.append(self.tally("s").counts().get("records", 0))
+
+    target = Watched(config={"on_bad_row": "dead_letter"})
+    try:
+        target.listen(source(schema(), record("x"), record("y"), state(1), record(3)))
+    finally:
+        target.close()
+    assert 2 in handed_over
+
+
+def test_no_state_passes_a_file_that_the_ticker_could_not_end(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end, failures = ArrowFile.close, [OSError("No space left on device")]
+
+    def close(self: ArrowFile) -> None:
+        if failures:
+            raise failures.pop()
+        end(self)
+
+    monkeypatch.setattr(ArrowFile, "close", close)
+    error = failure(Overtaken(config={}), schema(), record(1), state(1), record(3), state(3), record(4), state(4))
+    assert isinstance(error, OSError)
+    assert states(capsys.readouterr().out) == []
+    assert loaded() == []
+
+
+@pytest.mark.parametrize("error", [DataError("it does not fit"), OSError("No space left on device")])
+def test_no_state_passes_records_that_could_not_be_handed_over(
+    error: Exception, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand_over, failures = RememberingSink.take_records, [error]
+
+    def take_records(self: RememberingSink, *args: Any) -> None:
+        if failures:
+            raise failures.pop()
+        hand_over(self, *args)
+
+    monkeypatch.setattr(RememberingSink, "take_records", take_records)
+    found = failure(Overtaken(config={}), schema(), record(1), state(1), record(3), state(3), record(4), state(4))
+    assert found is error
+    assert states(capsys.readouterr().out) == []
+    assert 1 not in loaded()
+
+
+def test_the_ticker_leaves_alone_what_a_signal_broke_off(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = RememberingTarget(config={})
+    monkeypatch.setattr(target._whole_lines, "flush", lambda: None)  # the signal comes before the end of the input
+    target.process_lines(source(schema(), record(1), state(1)))
+    with pytest.raises(SystemExit) as caught:
+        target._handle_termination(signal.SIGTERM, None)
+    assert target.intake.is_due(0)
+    monkeypatch.setattr(Intake, "flush", lambda _: pytest.fail("it was taken"))
+    monkeypatch.setattr(Intake, "is_due", lambda *_: True)
+    target.drain_old_records()
+    target.abandon(caught.value)
+    target.close()
+    assert loaded() == []
+    assert states(capsys.readouterr().out) == []
+
+
+class Failing:
+    """Takes rows until it fails."""
+
+    stream_name = "s"
+
+    def __init__(self, error: BaseException) -> None:
+        self.error, self.rows = error, 0
+        fields = from_json_schema(SCHEMA)
+        self.parser = RecordParser(fields, around=(), rules=None, check=lambda _: None, checks_types=False)
+
+    def take_parsed(self, parsed: Parsed, lines: int, block: Block) -> None:
+        self.rows += parsed.rows_of(lines)
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [OSError("disk"), KeyboardInterrupt(), pa.ArrowInvalid("no")])
+def test_an_intake_that_failed_takes_nothing_more(error: BaseException) -> None:
+    told = list[Mapping[str, Any]]()
+    intake, taker = Intake(1, told.append), Failing(error)
+    intake.add(taker, record(1), 1, 1)
+    intake.state(2, {"n": 1})
+    again: Sequence[Any] = [
+        intake.flush,
+        lambda: intake.state(3, {"n": 2}),
+        lambda: intake.add(taker, record(2), 4, 1),
+        intake.flush,
+        intake.check,
+    ]
+    for call in again:
+        with pytest.raises(type(error)) as caught:
+            call()
+        assert caught.value is error
+    assert not intake.is_due(0)
+    assert (told, taker.rows) == ([], 1)
+    intake.stop()

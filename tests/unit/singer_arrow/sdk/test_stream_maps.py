@@ -1,0 +1,80 @@
+"""Which stream maps leave the values of batch files as they are, and what this takes of the SDK."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import logging
+from typing import Any
+
+import pytest
+from singer_sdk.mapper import CustomStreamMap, PluginMapper, StreamMap
+
+from singer_arrow.sdk.stream_maps import is_plain, keeps_values
+
+PLACE = {"type": ["object", "null"], "properties": {"x": {"type": "number"}}}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"id": {"type": "integer"}, "name": {"type": ["string", "null"]}, "tag": {"type": "string"}},
+}
+NESTED = {"type": "object", "properties": {**SCHEMA["properties"], "place": PLACE}}
+
+
+def maps_of(schema: dict[str, Any] = SCHEMA, definition: Any = ..., **config: Any) -> list[StreamMap]:
+    """What the SDK makes of a stream `s`."""
+    maps = {} if definition is ... else {"stream_maps": {"s": definition}}
+    mapper = PluginMapper({"stream_maps": {}, **maps, **config}, logging.getLogger("test"))
+    mapper.register_raw_stream_schema("s", schema, ["id"])
+    return mapper.stream_maps["s"]
+
+
+def test_the_privates_that_are_used_exist() -> None:
+    (custom,) = maps_of(definition={"name": None, "twice": "id * 2"})
+    assert isinstance(custom, CustomStreamMap)
+    assert custom._filter_fn.__name__ == "always_true"
+    (filtered,) = maps_of(definition={"__filter__": "id > 1"})
+    assert isinstance(filtered, CustomStreamMap)
+    assert filtered._filter_fn.__name__ != "always_true"
+    parsed = inspect.getclosurevars(custom._transform_fn).nonlocals["stream_map_parsed"]
+    assert [(name, definition) for name, definition, _ in parsed] == [("name", None), ("twice", "id * 2")]
+
+
+@pytest.mark.parametrize(
+    ("definition", "columns"),
+    [
+        ({"name": None}, ["id", "tag"]),
+        ({"name": "__NULL__", "tag": None}, ["id"]),
+        ({"__alias__": "t"}, ["id", "name", "tag"]),
+        ({"__alias__": "t", "tag": None}, ["id", "name"]),
+        ({"id": "id", "tag": "tag", "__else__": None}, ["id", "tag"]),
+        ({"id": "id"}, ["id", "name", "tag"]),
+        ({"id": None, "__key_properties__": ["name"]}, ["name", "tag"]),
+        ({"name": "name.upper()"}, None),
+        ({"__filter__": "id > 1"}, None),
+        ({"other": "name"}, None),
+        ({"id": "(id)"}, None),
+        ({"record": "record"}, None),
+        ({"new": "new"}, None),
+    ],
+    ids=str,
+)
+def test_maps_that_only_leave_out_and_rename_the_stream(definition: Any, columns: list[str] | None) -> None:
+    (found,) = maps_of(copy.deepcopy(SCHEMA), definition)
+    assert keeps_values(found, SCHEMA["properties"]) == (columns is not None)
+    assert not is_plain(found)
+    if columns is not None:
+        assert list(found.transformed_schema["properties"]) == columns
+
+
+def test_without_maps_all_is_as_it_was() -> None:
+    (found,) = maps_of()
+    assert (is_plain(found), keeps_values(found, SCHEMA["properties"])) == (True, True)
+
+
+@pytest.mark.parametrize("definition", [..., {"tag": None}], ids=str)
+def test_flattening_counts_where_there_is_something_to_flatten(definition: Any) -> None:
+    def keep(schema: dict[str, Any], depth: int) -> set[bool]:
+        flattening = {"flattening_enabled": True, "flattening_max_depth": depth}
+        return {keeps_values(m, schema["properties"]) for m in maps_of(schema, definition, **flattening)}
+
+    assert (keep(SCHEMA, 2), keep(NESTED, 2), keep(NESTED, 0)) == ({True}, {False}, {True})

@@ -1,0 +1,165 @@
+"""How many requests are under way, and which failures are asked again for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from obstore.exceptions import BaseError
+from obstore.store import S3Store
+
+from singer_arrow.errors import ObjectChangedError, ServiceError
+from singer_arrow.storage import retry as pace_module
+from singer_arrow.storage.retry import Pace, persist
+
+SLOW = "Generic S3 error: ... Server returned non-2xx status code: 503 Service Unavailable: <Code>SlowDown</Code>"
+BROKEN = "Generic S3 error: HTTP error: request or response body error"
+
+
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace_module, "_FIRST_PAUSE", 0.0)
+
+
+def _failing(*errors: Exception) -> tuple[Callable[[], str], list[Exception]]:
+    left = list(errors)
+
+    def ask() -> str:
+        if left:
+            raise left.pop(0)
+        return "answer"
+
+    return ask, left
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(SLOW), OSError(BROKEN), ServiceError("broke off"), OSError("status code: 500")]
+)
+def test_what_fails_in_passing_is_asked_again(error: Exception) -> None:
+    ask, left = _failing(*[error] * 5)
+    assert persist(ask, "x", pace=Pace()) == "answer"
+    assert not left
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ObjectChangedError(BROKEN), OSError("status code: 404 Not Found"), OSError("status code: 403"), ValueError("?")],
+)
+def test_what_another_try_would_not_mend_is_raised_at_once(error: Exception) -> None:
+    ask, left = _failing(error, error)
+    with pytest.raises(type(error)):
+        persist(ask, "x", pace=Pace())
+    assert len(left) == 1
+
+
+KEY = "status code: 503/TooManyRequests/<Code>SlowDown</Code>/RequestTimeout.csv"
+"""Sounds like another answer."""
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "passes", "slows"),
+    [
+        (404, "NoSuchKey", False, False),
+        (403, "AccessDenied", False, False),
+        (412, "PreconditionFailed", False, False),
+        (416, "InvalidRange", False, False),
+        (400, "InvalidRequest", False, False),
+        (400, "RequestTimeout", True, False),
+        (500, "InternalError", True, False),
+        (500, "SlowDown", True, True),
+        (503, "ServiceUnavailable", True, True),
+        (429, "", True, True),
+    ],
+)
+def test_the_answer_decides_and_not_the_key(
+    answering: tuple[list[tuple[int, str]], S3Store], status: int, code: str, passes: bool, slows: bool
+) -> None:
+    answers, store = answering
+    answers += [(status, f"<Error><Code>{code}</Code><Key>RequestTimeout SlowDown</Key></Error>"), (200, "here")]
+    pace = Pace()
+    if passes:
+        assert persist(lambda: store.get(KEY).bytes().to_bytes(), KEY, pace=pace) == b"here"
+    else:
+        with pytest.raises((OSError, BaseError)):
+            persist(lambda: store.get(KEY), KEY, pace=pace)
+    assert len(answers) == (not passes)
+    assert (pace.limit < pace_module.AT_ONCE) is slows
+
+
+def test_what_nobody_waits_for_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace_module, "_FIRST_PAUSE", 1e6)
+    asked, over, pace = threading.Semaphore(0), threading.Event(), Pace(1)
+
+    def ask() -> None:
+        asked.release()
+        raise OSError(SLOW)
+
+    def wanted() -> bool:
+        return not over.is_set()
+
+    with ThreadPoolExecutor(2) as pool:
+        pausing = pool.submit(persist, ask, "x", pace=pace, wanted=wanted)
+        assert asked.acquire(timeout=60)
+        with pace.turn():
+            waiting = pool.submit(persist, ask, "y", pace=pace, wanted=wanted)
+            over.set()
+            for future in (pausing, waiting):
+                with pytest.raises((ServiceError, OSError), match="nobody waits|SlowDown"):
+                    future.result(60)
+    assert not asked.acquire(blocking=False)
+
+
+def test_a_broken_connection_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask, left = _failing(*[OSError(BROKEN)] * 50)
+    with pytest.raises(OSError, match="body error"):
+        persist(ask, "x", pace=Pace())
+    assert len(left) == 50 - pace_module.TRIES
+    monkeypatch.setattr(pace_module, "DEADLINE", 0.0)
+    ask, left = _failing(*[OSError(SLOW)] * 50)
+    with pytest.raises(OSError, match="SlowDown"):
+        persist(ask, "x", pace=Pace())
+    assert len(left) == 49
+
+
+def test_to_slow_down_is_told_once_for_requests_that_were_under_way() -> None:
+    pace = Pace(64)
+    together = threading.Barrier(32)
+    asked = list[int]()
+
+    def ask(first: list[int]) -> None:
+        if not first:
+            first.append(1)
+            together.wait(60)
+            raise OSError(SLOW)
+        asked.append(1)
+
+    with ThreadPoolExecutor(32) as pool:
+        list(pool.map(lambda _: persist(lambda first=[]: ask(first), "x", pace=pace), range(32)))  # type: ignore[misc]
+    assert len(asked) == 32
+    assert 16 <= pace.limit < 20, "half of 32, and a little for each answer since"
+
+
+def test_no_more_are_under_way_than_may_be() -> None:
+    pace, lock, under_way, most = Pace(8), threading.Lock(), 0, 0
+    calls = 0
+
+    def ask() -> None:
+        nonlocal under_way, most, calls
+        with lock:
+            calls += 1
+            under_way += 1
+            most = max(most, under_way)
+            slow = calls % 50 == 1
+        try:
+            if slow:
+                raise OSError(SLOW)
+        finally:
+            with lock:
+                under_way -= 1
+
+    with ThreadPoolExecutor(24) as pool:
+        list(pool.map(lambda _: persist(ask, "x", pace=pace), range(500)))
+    assert most <= 8
+    assert 1 <= pace.limit <= 8

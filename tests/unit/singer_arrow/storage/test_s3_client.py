@@ -1,0 +1,81 @@
+"""Keys that obstore cannot name, and answers to listings; real requests are in tests/integration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import obstore
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from obstore.store import MemoryStore
+
+from singer_arrow.errors import ServiceError
+from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.s3_client import Bucket, is_key, is_odd
+
+
+@given(st.text(st.sampled_from("a./\\%+ ~*ä\n\t\x7f\x1f\x80"), max_size=8))
+def test_what_is_not_odd_is_named_as_it_is(key: str) -> None:
+    store = MemoryStore()
+    try:
+        obstore.put(store, key, b"")
+        kept = [meta["path"] for page in obstore.list(store) for meta in page] == [key]
+    except (ValueError, obstore.exceptions.BaseError):
+        kept = False
+    assert kept is not is_odd(key)
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"), [("", False), ("k" * 1024, True), ("k" * 1025, False), ("ä" * 513, False)]
+)
+def test_how_long_a_key_may_be(key: str, expected: bool) -> None:
+    assert is_key(key) is expected
+    assert is_odd(key) is not expected
+
+
+class Client:
+    """Answers listings with pages, one after the other."""
+
+    def __init__(self, *pages: str) -> None:
+        self.pages, self.asked = list(pages), list[dict[str, Any]]()
+
+    def list_objects_v2(self, **asked: Any) -> dict[str, Any]:
+        self.asked.append(asked)
+        return {"Page": self.pages.pop(0).encode()}
+
+
+ENTRY = "<Contents><Key>{}</Key><LastModified>2024-05-01T00:00:00.000Z</LastModified><Size>1</Size></Contents>"
+
+
+@pytest.mark.parametrize("space", ["", ' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'])
+@pytest.mark.parametrize("coded", [True, False])
+def test_pages_with_and_without_a_name_space_and_coded_keys(space: str, coded: bool) -> None:
+    kind = "<EncodingType>url</EncodingType>" if coded else ""
+    more = "<IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>"
+    client = Client(
+        f"<ListBucketResult{space}>{kind}{more}{ENTRY.format('a+b%2B')}</ListBucketResult>",
+        f"<ListBucketResult{space}>{kind}<IsTruncated>false</IsTruncated>{ENTRY.format('c')}</ListBucketResult>",
+    )
+    found = list(Bucket("b", client, AwsOptions(requester_pays=True)).list("p", "after"))
+    assert [o.key for o in found] == ["a b+" if coded else "a+b%2B", "c"]
+    assert [(o.size, o.etag, o.modified.isoformat()) for o in found] == [(1, None, "2024-05-01T00:00:00+00:00")] * 2
+    both = {"Bucket": "b", "Prefix": "p", "RequestPayer": "requester"}
+    assert client.asked == [{**both, "StartAfter": "after"}, {**both, "ContinuationToken": "t"}]
+
+
+def test_an_answer_that_is_no_listing_is_not_taken_for_an_empty_one() -> None:
+    with pytest.raises(ServiceError, match="the answer to a listing is <html>"):
+        list(Bucket("b", Client("<html/>"), AwsOptions()).list("", ""))
+
+
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [("", "nowhere"), ("<NextContinuationToken>t</NextContinuationToken>", "where it was asked from already")],
+)
+def test_a_cut_listing_that_does_not_go_on_is_an_error(token: str, said: str) -> None:
+    page = f"<ListBucketResult><IsTruncated>true</IsTruncated>{token}{ENTRY.format('a')}</ListBucketResult>"
+    client = Client(*[page] * 5)
+    with pytest.raises(ServiceError, match=f"listing of 'p' is cut and goes on {said}"):
+        list(Bucket("b", client, AwsOptions()).list("p", ""))
+    assert len(client.asked) == (2 if token else 1)

@@ -1,0 +1,85 @@
+"""Names and marks of variant columns."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import islice
+
+import pytest
+
+from singer_arrow.naming import Rules, column_names
+from singer_arrow.warehouse.variant_columns import is_or_was, mark, marked, may_be_variant, siblings, variant_names
+
+RULES = Rules(table_length=40, column_length=24, reserved_columns=re.compile("_x"))
+
+
+@dataclass(frozen=True)
+class Made:
+    name: str
+    variant_of: str | None = None
+
+
+def first(count: int, column: str, word: str = "string") -> list[str]:
+    return list(islice(variant_names(column, word, RULES), count))
+
+
+def test_names_are_those_of_the_column_and_the_type_and_then_with_digits() -> None:
+    names = first(4, "price")
+    assert names[0] == "price__string"
+    assert all(re.fullmatch(r"price__string_[0-9a-f]{8}", name) for name in names[1:])
+    assert len(set(names)) == 4
+    assert names == first(4, "price")
+    assert all(may_be_variant(name, RULES) for name in names)
+
+
+def test_long_names_end_in_digits() -> None:
+    long = [name for end in "bc" for word in ("string", "float") for name in first(2, "a" * 20 + end, word)]
+    assert len(set(long)) == 8
+    assert {len(name) for name in long} == {RULES.column_length}
+    assert all(may_be_variant(name, RULES) for name in long)
+    assert not may_be_variant("price", RULES)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (mark("price"), "price"),
+        (f"{mark('price')}\nin euros", "price"),
+        (mark("a: b"), "a: b"),
+        ("price", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_marks(text: str | None, wanted: str | None) -> None:
+    assert marked(text) == wanted
+
+
+def test_a_variant_is_no_propertys_own_column() -> None:
+    names = column_names(["price", "price__string"], RULES, ["price"], ["price__string"])
+    other = names["price__string"]
+    assert other.startswith("price__string_")
+    assert column_names(["price__string"], RULES, ["price", other], ["price__string"]) == {"price__string": other}
+
+
+def test_siblings_are_what_no_property_fills() -> None:
+    table = [
+        Made("id"),
+        Made("n"),
+        Made("n__string", "n"),
+        Made("n__float", "N"),
+        Made("n__bool"),
+        Made("m__string", "m"),
+    ]
+    assert siblings([Made("id"), Made("n")], table) == ("n__string", "n__float")
+    assert siblings([Made("id"), Made("n__string", "n")], table) == ("n", "n__float")
+    assert siblings([Made("n"), Made("n__string"), Made("n__float")], table) == ()
+    assert siblings([Made("id")], table) == ()
+
+
+def test_columns_and_their_variants() -> None:
+    assert is_or_was(Made("Price"), "price")
+    assert is_or_was(Made("price__string", "Price"), "price")
+    assert not is_or_was(Made("price__string"), "price")
+    assert not is_or_was(Made("price"), None)

@@ -1,0 +1,86 @@
+"""A bookmark moves only forward, in any order of the tasks, and survives the way through STATE."""
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from singer_arrow.errors import ConfigError
+from tap_s3_files.plan.bookmark import Bookmark, Watermark, latest
+
+MOMENT = datetime(2024, 5, 1, 10, 0, 0, 123456, tzinfo=UTC)
+watermarks = st.builds(
+    Watermark,
+    st.datetimes(datetime(1970, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001 - hypothesis adds it
+    st.text(),
+)
+
+
+def test_state_is_as_documented() -> None:
+    bookmark = Bookmark(Watermark(MOMENT, "s3://b/a.csv"), 17, 42, (45, 47))
+    assert bookmark.to_state() == {
+        "watermark": {"last_modified": "2024-05-01T10:00:00.123456+00:00", "key": "s3://b/a.csv"},
+        "segment": 17,
+        "done": 42,
+        "ahead": [45, 47],
+    }
+
+
+@given(st.none() | watermarks, st.integers(0, 10**6), st.integers(0, 5000), st.sets(st.integers(0, 5000)))
+def test_a_bookmark_survives_state(mark: Watermark | None, segment: int, done: int, ahead: set[int]) -> None:
+    bookmark = Bookmark(mark, segment, done, tuple(sorted(ahead)))
+    assert Bookmark.from_state(json.loads(json.dumps(bookmark.to_state())), "s") == bookmark
+
+
+@given(st.permutations(range(12)))
+def test_tasks_may_end_in_any_order(order: list[int]) -> None:
+    bookmark = Bookmark()
+    for count, task in enumerate(order):
+        assert not bookmark.is_sent(task)
+        after = bookmark.sent(task)
+        assert after.done >= bookmark.done
+        assert {t for t in range(12) if after.is_sent(t)} == set(order[: count + 1])
+        bookmark = after
+    assert (bookmark.done, bookmark.ahead) == (12, ())
+
+
+@given(st.none() | watermarks, st.none() | watermarks)
+def test_a_watermark_never_goes_back(before: Watermark | None, end: Watermark | None) -> None:
+    after = Bookmark(before, 3, 7, (9,)).segment_sent(end)
+    assert (after.segment, after.done, after.ahead) == (4, 0, ())
+    assert after.watermark == latest(before, end)
+    assert before is None or (after.watermark is not None and after.watermark >= before)
+
+
+def test_watermarks_are_ordered_by_time_whatever_the_zone() -> None:
+    there = timezone(timedelta(hours=5))
+    assert Watermark(MOMENT.astimezone(there), "b") > Watermark(MOMENT, "a")
+    assert Watermark(MOMENT.astimezone(there), "z") < Watermark(MOMENT + timedelta(microseconds=1), "a")
+
+
+def test_state_that_says_nothing_is_none() -> None:
+    assert Bookmark.from_state({}, "s") is None
+    assert Bookmark.from_state({"partitions": [], "starting_replication_value": None}, "s") is None
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"watermark": "2024-01-01", "segment": 0},
+        {"watermark": {"last_modified": "yesterday", "key": "a"}},
+        {"watermark": {"last_modified": "2024-01-01T00:00:00+00:00"}},
+        {"watermark": {"last_modified": "2024-01-01T00:00:00+00:00", "key": 5}},
+        {"segment": "3"},
+        {"segment": -1},
+        {"segment": 1, "done": 1, "ahead": ["x"]},
+        {"segment": 1, "ahead": 5},
+        {"replication_key": "updated", "replication_key_value": "2024"},
+        {"starting_replication_value": "2024", "modified_since": "2024-05-01"},
+    ],
+)
+def test_a_state_that_is_damaged_or_of_another_tap_is_refused(state: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="STATE of stream 'orders'"):
+        Bookmark.from_state(state, "orders")

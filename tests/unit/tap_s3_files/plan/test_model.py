@@ -1,0 +1,115 @@
+"""A plan covers each object once, is the same whatever order the listing has, and keeps its bounds."""
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.urls import Url
+from tap_s3_files.plan import model as plan
+from tap_s3_files.plan.bookmark import Watermark
+from tap_s3_files.plan.model import Segment, in_order, in_window, make_segments, make_tasks, position, watermark_after
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def info(name: str, *, size: int = 10, seconds: int = 0) -> ObjectInfo:
+    return ObjectInfo(Url("s3", "b", name), size, f"etag-{name}", START + timedelta(seconds=seconds))
+
+
+objects = st.lists(
+    st.builds(
+        lambda name, size, seconds: info(name, size=size, seconds=seconds),
+        st.text("abc/", min_size=1, max_size=6),
+        st.sampled_from([1, 1000, 5 << 20, 9 << 20, 40 << 20, 3 << 30]),
+        st.integers(0, 5),
+    ),
+    unique_by=lambda o: o.url,
+    max_size=60,
+)
+
+
+def segments(found: list[ObjectInfo], *, before: Watermark | None = None, number: int = 0) -> list[Segment]:
+    made = []
+    for count, tasks in enumerate(make_segments(make_tasks(in_order(found), target_bytes=1 << 20)), number):
+        after = watermark_after(before, tasks, None)
+        made.append(Segment(count, "s", 1 << 20, before, after, tasks))
+        before = after
+    return made
+
+
+@given(objects, st.randoms())
+def test_the_order_of_the_listing_does_not_matter(found: list[ObjectInfo], random: st.randoms) -> None:  # type: ignore[valid-type]
+    shuffled = list(found)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert segments(shuffled) == segments(found)
+
+
+@given(objects)
+def test_each_object_is_in_one_task(found: list[ObjectInfo]) -> None:
+    planned = [o for s in segments(found) for o in s.objects]
+    assert planned == in_order(found)
+    assert sorted(o.url for o in planned) == sorted(o.url for o in found)
+
+
+@given(objects)
+def test_bundles_and_segments_keep_their_bounds(found: list[ObjectInfo]) -> None:
+    for segment in segments(found):
+        assert segment.tasks
+        for task in segment.tasks:
+            assert task.objects
+            if len(task.objects) > 1:
+                assert task.bytes <= plan.BUNDLE_BYTES
+                assert len(task.objects) <= plan.BUNDLE_OBJECTS
+        if len(segment.tasks) > 1:
+            assert sum(t.bytes for t in segment.tasks) <= plan.SEGMENT_BYTES
+            assert sum(1 for _ in segment.objects) <= plan.SEGMENT_OBJECTS
+
+
+@given(objects, st.integers(0, 100))
+def test_segments_follow_each_other(found: list[ObjectInfo], number: int) -> None:
+    before = None
+    for count, segment in enumerate(segments(found, number=number)):
+        assert segment.number == number + count
+        assert segment.before == before
+        assert segment.after is not None
+        assert before is None or segment.after > before
+        before = segment.after
+
+
+def test_objects_of_one_second_are_told_apart_by_their_url() -> None:
+    a, b = info("a"), info("b")
+    assert in_order([b, a]) == [a, b]
+    assert position(a) < position(b)
+
+
+def test_thousands_of_small_objects_become_few_tasks() -> None:
+    tasks = list(make_tasks([info(f"{n:05}", size=10_000) for n in range(2000)]))
+    assert [len(t.objects) for t in tasks] == [200] * 10
+
+
+def test_a_bundle_is_no_larger_than_a_batch_file_should_be() -> None:
+    objects = [info(f"{n}", size=3 << 20) for n in range(4)]
+    assert [len(t.objects) for t in make_tasks(objects, target_bytes=6 << 20)] == [2, 2]
+    assert [len(t.objects) for t in make_tasks(objects, target_bytes=1)] == [1, 1, 1, 1]
+
+
+def test_a_watermark_passes_neither_back_nor_the_beginning_of_the_listing() -> None:
+    tasks = list(make_tasks([info("a", seconds=5), info("b", seconds=9)]))
+    before = Watermark(START + timedelta(days=1), "s3://b/z")
+    assert watermark_after(before, tasks, None) == before
+    assert watermark_after(None, tasks, None) == position(info("b", seconds=9))
+    assert watermark_after(None, tasks, START + timedelta(seconds=9)) == position(info("b", seconds=9))
+    listed = START + timedelta(seconds=8)
+    assert watermark_after(None, tasks, listed) == Watermark(listed, "")
+    assert watermark_after(before, tasks, listed) == before
+    assert watermark_after(before, [], listed) == before
+
+
+def test_the_window_has_its_start_and_not_its_end() -> None:
+    at = info("a", seconds=10)
+    assert in_window(at, None, None)
+    assert in_window(at, at.modified, at.modified + timedelta(seconds=1))
+    assert not in_window(at, None, at.modified)
+    assert not in_window(at, at.modified + timedelta(seconds=1), None)

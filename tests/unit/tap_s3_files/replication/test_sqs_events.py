@@ -1,0 +1,194 @@
+"""What a queue told of is in exactly one task, whatever came twice, was killed, or lost its STATE."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plan_runs import log_in
+
+from singer_arrow.errors import SupersededError
+from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
+from tap_s3_files.listing.path_match import Claim
+from tap_s3_files.plan import compaction
+from tap_s3_files.plan import model as plan
+from tap_s3_files.plan.bookmark import Bookmark
+from tap_s3_files.plan.log import PlanLog
+from tap_s3_files.plan.model import Task, after_task, unsent
+from tap_s3_files.plan.stream_plan import StreamPlan
+from tap_s3_files.replication.sqs_events import Intake
+from tap_s3_files.replication.sqs_queue import Message, Queue
+from tap_s3_files.settings import SqsSettings
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def info(number: int, etag: str = "e") -> ObjectInfo:
+    return ObjectInfo(Url("s3", "b", f"in/{number:04}"), 10, etag, START + timedelta(seconds=number % 7))
+
+
+def told_of(log: PlanLog, state: Bookmark | None = None) -> StreamPlan:
+    return StreamPlan(log, state, Claim("orders", (Url("s3", "b", "in/*"),)), 1 << 20, from_queue=True)
+
+
+def objects_of(told: StreamPlan) -> list[ObjectInfo]:
+    return [o for segments in (told.followed(), told.waiting()) for s in segments for o in s.objects]
+
+
+def waiting(told: StreamPlan) -> list[ObjectInfo]:
+    return [o for s in told.waiting() for o in s.objects]
+
+
+def test_what_is_queued_is_durable_and_given_once(tmp_path: Path) -> None:
+    told = told_of(log_in(tmp_path))
+    told.queue([info(2), info(1)])
+    assert objects_of(told_of(log_in(tmp_path))) == [info(1), info(2)]
+    assert waiting(told) == [info(1), info(2)]
+    assert objects_of(told) == []
+
+
+def test_segments_are_followed_from_the_state_on_and_known_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "SEGMENT_OBJECTS", 1)
+    monkeypatch.setattr(plan, "BUNDLE_OBJECTS", 1)
+    told_of(log_in(tmp_path)).queue([info(n) for n in range(4)])
+    later = told_of(log_in(tmp_path), Bookmark(None, 2))
+    assert objects_of(later) == [info(2), info(3)]
+    assert all(later.knows(info(n)) for n in range(4))
+    assert not later.knows(info(1, etag="new"))
+    later.queue([info(4)])
+    assert waiting(later) == [info(4)]
+    last = told_of(log_in(tmp_path), Bookmark(None, 5))
+    assert all(last.knows(info(n)) for n in range(5))
+    assert objects_of(last) == []
+    assert objects_of(told_of(log_in(tmp_path))) == [info(n) for n in range(5)]
+
+
+def test_segments_that_are_gone_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever has removed them: a log that begins later than the STATE."""
+    for n in range(4):
+        told_of(log_in(tmp_path), Bookmark(None, 0)).queue([info(n)])
+    for number in (0, 1):
+        (tmp_path / "_plans" / "orders" / f"{number:06d}.json").unlink()
+    assert "gone" not in caplog.text
+    with caplog.at_level(logging.WARNING):
+        told = told_of(log_in(tmp_path), Bookmark(None, 1))
+    assert objects_of(told) == [info(2), info(3)]
+    assert "segments 1 to 1 of its plan log, which its STATE has not passed, are gone" in caplog.text
+
+
+def test_a_run_with_polling_follows_what_a_queue_named_whatever_the_paths(tmp_path: Path) -> None:
+    told_of(log_in(tmp_path)).queue([info(1)])
+    later = (START + timedelta(days=9), None)
+    other = StreamPlan(log_in(tmp_path), None, Claim("orders", (Url("s3", "b", "other/*"),), window=later), 1 << 20)
+    assert [t.task.objects for t in unsent(other.bookmark, other.followed(), other.wanted)] == [(info(1),)]
+
+
+class Objects(Storage):
+    """Objects that all exist, each as old as the others."""
+
+    def head(self, url: Url) -> ObjectInfo:
+        return ObjectInfo(url, 1, "e", START)
+
+
+def message(name: str, *keys: str) -> Message:
+    records = [{"eventName": "ObjectCreated:Put", "s3": {"bucket": {"name": "b"}, "object": {"key": k}}} for k in keys]
+    return Message(name, "receipt", json.dumps({"Records": records}), 0)
+
+
+@pytest.mark.parametrize("unmatched", ["keep", "delete"])
+def test_a_message_goes_when_nobody_needs_it_any_more(tmp_path: Path, unmatched: str) -> None:
+    keys = AwsOptions(region="eu-west-1", access_key_id="a", secret_access_key="b")
+    queue = Queue("https://sqs.eu-west-1.amazonaws.com/1/q", keys, visibility=30)  # it is not asked
+    told = told_of(log_in(tmp_path))
+    others = [Claim("other", (Url("s3", "b", "**/*.csv"),))]
+    intake = Intake(
+        queue, {"orders": told}, others, Objects(), SqsSettings("q", delete_unmatched=unmatched == "delete")
+    )
+    found = intake._sort(
+        [
+            message("ours", "in/1.json"),
+            message("of both", "in/2.csv"),
+            message("ours and another's", "in/3.json", "out/3.csv"),
+            message("ours and nobody's", "in/4.json", "out/4.json"),
+            message("nobody's", "out/5.json"),
+            message("another's", "out/6.csv"),
+        ]
+    )
+    gone = {"ours"} | ({"ours and nobody's", "nobody's"} if unmatched == "delete" else set())
+    assert {m.id for m in found.done} == gone
+    assert [str(o.url) for o in found.new["orders"].values()] == [
+        "s3://b/in/1.json",
+        "s3://b/in/2.csv",
+        "s3://b/in/3.json",
+        "s3://b/in/4.json",
+    ]
+
+
+def test_of_two_runs_at_once_one_ends_before_its_messages_are_deleted(tmp_path: Path) -> None:
+    one, other = told_of(log_in(tmp_path)), told_of(log_in(tmp_path))
+    one.queue([info(1), info(2)])
+    with pytest.raises(SupersededError, match="nothing is lost: run again"):
+        other.queue([info(2), info(3)])
+    assert objects_of(told_of(log_in(tmp_path))) == [info(1), info(2)]
+
+
+def run(log: PlanLog, state: Bookmark | None, messages: list[ObjectInfo]) -> Iterator[tuple[Task, Bookmark]]:
+    """A run of the tap over a queue: each task as it is sent, with the bookmark after it; removes what it deletes."""
+    told = told_of(log, state)
+    at = told.bookmark
+    for todo in unsent(told.bookmark, told.followed()):
+        at = after_task(at, todo, durable=True)
+        yield todo.task, at
+    while messages:
+        some = messages[:5]
+        told.queue(list(dict.fromkeys(o for o in some if not told.knows(o))))
+        yield Task(()), at  # killed here, the messages come again
+        del messages[: len(some)]
+        for todo in unsent(told.bookmark, told.waiting()):
+            at = after_task(at, todo, durable=True)
+            yield todo.task, at
+
+
+@given(st.data())
+def test_interrupted_anywhere_every_object_is_sent_and_in_one_task_only(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "SEGMENT_OBJECTS", 6)
+        patch.setattr(plan, "BUNDLE_OBJECTS", 3)
+        patch.setattr(compaction, "FANOUT", 3)
+        folder = tmp_path_factory.mktemp("plans")
+        queue: list[ObjectInfo] = []
+        every: list[ObjectInfo] = []
+        sent: list[Task] = []
+        state: Bookmark | None = None
+        for _ in range(data.draw(st.integers(1, 5), "runs")):
+            new = [info(len(every) + n) for n in range(data.draw(st.integers(0, 9), "new objects"))]
+            every += new
+            queue += new
+            queue += [o for o in every if data.draw(st.integers(0, 9), "comes again") == 0]
+            let_out = [state]
+            for task, bookmark in run(log_in(folder), state, queue):
+                sent.append(task)
+                let_out.append(bookmark)
+                if data.draw(st.integers(0, 3), "killed") == 0:
+                    break
+            state = let_out[data.draw(st.integers(0, len(let_out) - 1), "the STATE that came through")]
+        for task, bookmark in run(log_in(folder), state, queue):
+            sent.append(task)
+            state = bookmark
+        assert [t for t, _ in run(log_in(folder), state, queue) if t.objects] == []
+
+    shapes = {t.objects for t in sent if t.objects}
+    assert sorted(o for s in shapes for o in (str(x.url) for x in s)) == [str(o.url) for o in every]

@@ -1,0 +1,257 @@
+"""The settings are those of the contract, declared with words, and what makes no sense is told in one line."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from singer_sdk.exceptions import ConfigValidationError
+
+from singer_arrow.errors import ConfigError
+from singer_arrow.formats import FORMATS, ReadOptions
+from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.urls import Url
+from tap_s3_files import config_schema as declared
+from tap_s3_files.config_schema import CONFIG_JSONSCHEMA
+from tap_s3_files.paths.partition_columns import Partitions
+from tap_s3_files.settings import BatchSettings, Settings, SqsSettings, StreamSettings
+from tap_s3_files.tap import TapS3Files
+
+STREAM = {"name": "a", "path": "s3://b/*.csv"}
+BATCH = {"encoding": {"format": "parquet"}, "storage": {"root": "s3://stage/x"}}
+
+QUEUE = "https://sqs.eu-west-1.amazonaws.com/123456789012/events"
+SQS = {"method": "sqs", "queue_url": QUEUE}
+
+
+def read(**config: Any) -> Settings:
+    return Settings.from_config({"streams": [STREAM], **config})
+
+
+def test_defaults() -> None:
+    settings = read(max_workers=3)
+    assert settings == Settings(
+        streams=(StreamSettings("a", (Url("s3", "b", "*.csv"),)),),
+        start=None,
+        end=None,
+        batch=None,
+        plan_root=None,
+        overlap=timedelta(minutes=10),
+        keys_ascend=False,
+        manifest=None,
+        sqs=None,
+        metadata_columns=True,
+        passthrough=False,
+        aws=AwsOptions(),
+        max_workers=3,
+        memory_bytes=512 << 20,
+        sample_files=5,
+        sample_bytes=1 << 20,
+    )
+    assert read().max_workers >= 2
+
+
+def test_everything_set() -> None:
+    settings = read(
+        streams=[
+            {
+                "name": "a",
+                "path": ["s3://b/1/**", "gs://c/2/*.json"],
+                "format": "csv",
+                "compression": "gzip",
+                "key_properties": ["id"],
+                "schema": {"id": "integer"},
+                "columns": ["id", "x"],
+                "csv": {"delimiter": ";", "null_values": ["", "NA"], "quote": None},
+                "on_bad_row": "fail",
+                "on_drift": "evolve",
+                "partition_columns": True,
+            }
+        ],
+        start_date="2024-05-01",
+        end_date="2024-05-02T00:00:00+05:00",
+        replication={"method": "polling", "overlap_minutes": Decimal("0.5")},
+        batch_config={
+            "encoding": {"format": "parquet", "compression": "snappy"},
+            "storage": {"root": "file:///tmp/out", "prefix": "p-"},
+            "target_file_mb": Decimal("0.5"),
+        },
+        plan_root="s3://plans/x",
+        passthrough=False,
+        metadata_columns=False,
+        aws={"profile": "p", "region": None},
+        max_workers=1,
+        memory_limit_mb=100,
+        executor="threads",
+        schema_sample_files=2,
+        schema_sample_mb=Decimal("0.25"),
+    )
+    assert settings == Settings(
+        streams=(
+            StreamSettings(
+                name="a",
+                paths=(Url("s3", "b", "1/**"), Url("gs", "c", "2/*.json")),
+                format="csv",
+                compression="gzip",
+                key_properties=("id",),
+                types={"id": "integer"},
+                columns=("id", "x"),
+                options={"delimiter": ";", "null_values": ("", "NA")},
+                partitions=Partitions(hive=True),
+            ),
+        ),
+        start=datetime(2024, 5, 1, tzinfo=UTC),
+        end=datetime(2024, 5, 2, tzinfo=timezone(timedelta(hours=5))),
+        batch=BatchSettings(Url("file", "", "tmp/out"), "p-", "parquet", "snappy", 512 << 10),
+        plan_root=Url("s3", "plans", "x"),
+        overlap=timedelta(seconds=30),
+        keys_ascend=False,
+        manifest=None,
+        sqs=None,
+        metadata_columns=False,
+        passthrough=False,
+        aws=AwsOptions(profile="p"),
+        max_workers=1,
+        memory_bytes=100 << 20,
+        sample_files=2,
+        sample_bytes=256 << 10,
+    )
+
+
+def test_plans_are_kept_with_the_batch_files() -> None:
+    assert read(batch_config=BATCH).plan_root == Url("s3", "stage", "x")
+
+
+def test_a_queue() -> None:
+    assert read(batch_config=BATCH, replication=SQS).sqs == SqsSettings(QUEUE)
+    more = {"visibility_timeout": 30, "max_wait_seconds": Decimal("0.5"), "unmatched_events": "delete"}
+    assert read(plan_root="s3://p", replication={**SQS, **more}).sqs == SqsSettings(QUEUE, 30, 0.5, True)
+
+
+@pytest.mark.parametrize(("kind", "compression"), [("parquet", "zstd"), ("jsonl", "gzip")])
+def test_the_default_compression(kind: str, compression: str) -> None:
+    batch = read(batch_config={**BATCH, "encoding": {"format": kind}}).batch
+    assert batch is not None
+    assert (batch.compression, batch.target_bytes) == (compression, 128 << 20)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"executor": "dask"}, "'executor': 'dask' is not available yet; use threads"),
+        ({"replication": {"method": "inventory"}}, "'replication.manifest_url' is missing"),
+        ({"replication": {"manifest_url": "s3://b/m"}}, "'replication.manifest_url' is for the method inventory"),
+        (
+            {
+                "replication": {"method": "inventory", "manifest_url": "s3://b/m"},
+                "streams": [{"name": "a", "path": "x"}],
+            },
+            "'replication.method' is inventory, which tells of objects on S3 alone",
+        ),
+        ({"replication": {"queue_url": QUEUE}}, "'replication.queue_url' is for the method sqs"),
+        ({"replication": SQS}, "'replication.method' is sqs: it needs 'plan_root'"),
+        ({"replication": {"method": "sqs"}, "plan_root": "s3://p"}, "'replication.queue_url' is missing: the URL"),
+        ({"replication": {**SQS, "queue_url": "arn:aws:sqs:x"}, "plan_root": "s3://p"}, "must be the queue's URL"),
+        (
+            {"replication": SQS, "plan_root": "s3://p", "streams": [{"name": "a", "path": "gs://b/*"}]},
+            "'replication.method' is sqs, which tells of objects on S3 alone; gs://b/* needs polling",
+        ),
+        ({"streams": [STREAM, STREAM]}, "two streams named 'a'"),
+        ({"streams": []}, "'streams' is empty"),
+        ({"streams": [{"name": "", "path": "x"}]}, "must not be empty"),
+        ({"streams": [{"name": "a", "path": []}]}, "must not be empty"),
+        ({"streams": [{**STREAM, "columns": []}]}, "'streams[0].columns' is empty"),
+        ({"streams": [{"name": "a", "path": "s3:///x"}]}, "names no bucket"),
+        ({"start_date": "tomorrow"}, "'start_date' is 'tomorrow'"),
+        ({"start_date": "2024-05-02", "end_date": "2024-05-02"}, "'start_date' must be before 'end_date'"),
+        (
+            {"batch_config": {**BATCH, "encoding": {"format": "jsonl", "compression": "zstd"}}},
+            "'batch_config.encoding.compression' is 'zstd', jsonl batch files have gzip or none",
+        ),
+        ({"aws": {"access_key_id": "x"}}, "belong together"),
+        ({"aws": {"sse_customer_key": "a" * 43 + "="}, "passthrough": True}, "only aws.sse_customer_key decrypts"),
+    ],
+)
+def test_what_makes_no_sense_is_told(config: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError) as told:
+        read(**config)
+    assert words in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "line"),
+    [
+        (
+            {"streams": [{**STREAM, "fromat": "csv"}]},
+            "Setting 'streams[0].fromat' does not exist; did you mean 'format'?",
+        ),
+        ({"streams": [STREAM], "max_worker": 1}, "Setting 'max_worker' does not exist; did you mean 'max_workers'?"),
+        ({"streams": [{"name": "a"}]}, "Setting 'streams[0]' lacks 'path'"),
+        ({}, "The settings lack 'streams'"),
+        ({"streams": ["s3://b/*.csv"]}, "Setting 'streams[0]' must be an object, it is text"),
+        ({"streams": [STREAM], "batch_config": "s3://b"}, "Setting 'batch_config' must be an object, it is text"),
+        ({"streams": [{**STREAM, "format": "xml"}]}, "Setting 'streams[0].format' is 'xml', it must be one of"),
+        ({"streams": [STREAM], "max_workers": 0}, "Setting 'max_workers' is not valid: 0 is less than"),
+        (
+            {"streams": [STREAM], "batch_config": {**BATCH, "batch_size": 5}},
+            "Setting 'batch_config.batch_size' does not exist; batch_config has encoding, storage, target_file_mb",
+        ),
+    ],
+)
+def test_wrong_and_unknown_settings_are_one_line_each(config: dict[str, Any], line: str) -> None:
+    with pytest.raises(ConfigValidationError) as found:
+        TapS3Files(config=config)
+    (problem,) = found.value.errors
+    assert problem.startswith(line)
+
+
+def test_every_setting_says_what_it_is() -> None:
+    def check(schema: dict[str, Any], where: str) -> None:
+        for name, setting in schema.get("properties", {}).items():
+            assert setting.get("description"), f"{where}{name}"
+            check(setting, f"{where}{name}.")
+            check(setting.get("items", {}), f"{where}{name}[].")
+
+    check(CONFIG_JSONSCHEMA, "")
+
+
+def test_secrets_are_marked() -> None:
+    aws = CONFIG_JSONSCHEMA["properties"]["aws"]["properties"]
+    secret = {"access_key_id", "secret_access_key", "session_token", "sse_customer_key"}
+    assert {n for n, s in aws.items() if s.get("secret")} == secret
+    assert set(aws) == set(AwsOptions.__dataclass_fields__)
+
+
+def test_formats_and_options_are_those_of_the_library() -> None:
+    assert set(declared.FORMATS) - {"auto"} <= set(FORMATS)
+    assert set(declared._CSV.to_dict()["properties"]) <= set(ReadOptions.__dataclass_fields__)
+
+
+def test_how_values_are_written_is_set_by_stream() -> None:
+    spelling: dict[str, Any] = {"date_formats": ["%d/%m/%Y"], "decimal_point": ",", "type_tolerance": 0.01}
+    (stream,) = read(streams=[{**STREAM, **spelling, "true_values": ["ja"], "false_values": None}]).streams
+    assert stream.options == {**spelling, "date_formats": ("%d/%m/%Y",), "true_values": ("ja",)}
+    assert {s.name for s in declared._SPELLING} <= set(ReadOptions.__dataclass_fields__)
+    with pytest.raises(ConfigError, match="no format of dates"):
+        read(streams=[{**STREAM, "date_formats": ["dd/mm/yyyy"]}])
+
+
+def test_local_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (path,) = read(streams=[{"name": "a", "path": "data/*.csv"}]).streams[0].paths
+    assert path.local_path() == tmp_path / "data" / "*.csv"
+
+
+@pytest.mark.parametrize("name", ["batch_config", "replication", "aws", "plan_root"])
+def test_null_stands_for_not_set(name: str) -> None:
+    assert TapS3Files(config={"streams": [STREAM], name: None}, setup_mapper=False).settings == read()
+
+
+@pytest.mark.parametrize(
+    ("memory", "workers", "held"), [(512, 2, 64), (512, 1, 64), (512, 8, 16), (64, 2, 8), (512, 64, 8), (8192, 32, 64)]
+)
+def test_rows_that_are_gathered_are_a_quarter_of_the_memory(memory: int, workers: int, held: int) -> None:
+    config = {"streams": [{"name": "a", "path": "s3://b/a.csv"}], "memory_limit_mb": memory, "max_workers": workers}
+    assert Settings.from_config(config).held_bytes == held << 20

@@ -1,0 +1,88 @@
+"""The budget of load jobs: counted from the list of jobs, announced, never in the way."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from singer_arrow.errors import CredentialsError
+from target_bigquery.connection.load_job_quota import NAME, Budget, advice
+
+
+@pytest.fixture(autouse=True)
+def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.DEBUG)
+    return caplog
+
+
+def test_it_is_announced_once_before_it_is_reached(told: pytest.LogCaptureFixture) -> None:
+    asked = list[tuple[datetime, datetime]]()
+
+    def jobs(since: datetime, until: datetime) -> Iterable[str]:
+        asked.append((since, until))
+        return ["p.d.t"] * 1198 + ["p.d.other"] * 7 + ["p.d.full"] * 1500
+
+    budget = Budget(jobs)
+    assert budget.used("p.d.t") == 0
+    budget.spend("p.d.t")
+    budget.close()
+    assert told.messages == []
+    for _ in range(3):
+        budget.spend("p.d.t")
+    budget.spend("p.d.other")
+    assert told.messages == [f"Table p.d.t: {advice(1200)}"]
+    assert told.messages[0].startswith("Table p.d.t: 1,200 load jobs within 24 hours, of 1,500 that BigQuery allows")
+    assert (budget.used("p.d.t"), budget.used("p.d.other"), budget.used("p.d.none")) == (1202, 8, 0)
+    ((since, until),) = asked
+    assert until - since == timedelta(hours=24)
+    assert timedelta() < datetime.now(UTC) - until < timedelta(minutes=1)
+
+
+def test_no_load_waits_for_the_list_and_the_warning_comes_with_it(told: pytest.LogCaptureFixture) -> None:
+    go_on = threading.Event()
+
+    def jobs(*_: datetime) -> Iterable[str]:
+        assert go_on.wait(60)
+        return ["p.d.t"] * 1197
+
+    budget = Budget(jobs)
+    for _ in range(3):
+        budget.spend("p.d.t")
+    assert told.messages == []
+    go_on.set()
+    assert budget.used("p.d.t") == 1200
+    assert told.messages == [f"Table p.d.t: {advice(1200)}"]
+    assert NAME not in {t.name for t in threading.enumerate()}
+
+
+def test_a_list_that_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("target_bigquery.connection.load_job_quota.LIST_SECONDS", 0.01)
+    go_on = threading.Event()
+
+    def jobs(*_: datetime) -> Iterable[str]:
+        assert go_on.wait(60)
+        return ["p.d.t"]
+
+    budget = Budget(jobs)
+    budget.spend("p.d.t")
+    assert budget.used("p.d.t") == 1
+    budget.close()
+    go_on.set()
+    for thread in threading.enumerate():
+        if thread.name == NAME:
+            thread.join()
+
+
+def test_a_list_that_cannot_be_had_stops_nothing(told: pytest.LogCaptureFixture) -> None:
+    def jobs(*_: datetime) -> Iterable[str]:
+        msg = "denied"
+        raise CredentialsError(msg)
+
+    budget = Budget(jobs)
+    budget.spend("p.d.t")
+    assert budget.used("p.d.t") == 1
+    assert told.messages == ["The jobs of the last day could not be listed: denied"]

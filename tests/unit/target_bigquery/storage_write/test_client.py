@@ -1,0 +1,102 @@
+"""Where the Storage Write API is looked for, and in which words its errors come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.api_core import exceptions as api
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
+
+from singer_arrow.errors import CredentialsError, LoadError
+from target_bigquery.connection.connection import Connection
+from target_bigquery.connection.dead_connections import GRPC_OPTIONS
+from target_bigquery.settings import Settings
+from target_bigquery.storage_write import client as write_api
+from target_bigquery.storage_write.client import WriteApi
+from target_bigquery.storage_write.error_kinds import Kind, WriteError
+
+NAME = "projects/p/datasets/d/tables/t/streams/Cic2"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "host"),
+    [
+        (None, "bigquerystorage.googleapis.com:443"),
+        ("bigquerystorage.europe-west3.rep.googleapis.com", "bigquerystorage.europe-west3.rep.googleapis.com:443"),
+        ("https://storage.example.org:8443/", "storage.example.org:8443"),
+    ],
+)
+def test_with_tls_it_gets_the_credentials_of_bigquery(endpoint: str | None, host: str) -> None:
+    bigquery = Connection(Settings("p", "d", storage_write_endpoint=endpoint, credentials_path="key.json"))
+    bigquery.__dict__["credentials"] = credentials = AnonymousCredentials()
+    writes = WriteApi(bigquery)
+    try:
+        assert writes.client.transport.host == host
+        assert writes.client.transport._credentials is credentials
+        assert writes.client is writes.client
+    finally:
+        writes.close()
+
+
+@pytest.mark.parametrize(("endpoint", "is_sent"), [("eu.rep.googleapis.com", True), ("example.org:8443", False)])
+def test_outside_of_google_only_credentials_that_are_set_are_sent(endpoint: str, is_sent: bool) -> None:
+    bigquery = Connection(Settings("p", "d", storage_write_endpoint=endpoint))
+    bigquery.__dict__["credentials"] = credentials = AnonymousCredentials()  # as if they were the machine's own
+    writes = WriteApi(bigquery)
+    try:
+        assert (writes.client.transport._credentials is credentials) == is_sent
+    finally:
+        writes.close()
+
+
+def test_without_tls_it_gets_none() -> None:
+    writes = WriteApi(Connection(Settings("p", "d", storage_write_endpoint="http://127.0.0.1:9")))
+    try:
+        assert writes.client.transport is not None
+    finally:
+        writes.close()
+
+
+def fail(error: Exception) -> Any:
+    def function() -> None:
+        raise error
+
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - which one is what the tests look at
+        write_api._mapped("Writing", function)
+    return caught.value
+
+
+def test_errors_without_a_status_are_those_of_bigquery() -> None:
+    assert isinstance(fail(api.Forbidden("no")), CredentialsError)
+    assert isinstance(fail(RuntimeError("odd\nthing")), LoadError)
+    assert "\n" not in str(fail(RuntimeError("odd\nthing")))
+
+
+def test_write_streams_are_told_as_their_table() -> None:
+    assert write_api.table_of(NAME) == "projects/p/datasets/d/tables/t"
+    assert write_api._short(NAME) == "a write stream into table p.d.t"
+    error = write_api._refused("Writing", "OUT_OF_RANGE", "beyond\n the end", "OFFSET_OUT_OF_RANGE")
+    assert isinstance(error, WriteError)
+    assert error.kind is Kind.ANEW
+    assert str(error) == "Writing: OFFSET_OUT_OF_RANGE: beyond the end"
+
+
+def test_a_connection_with_tls_is_pinged(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, create = list[dict[str, Any]](), BigQueryWriteGrpcTransport.create_channel
+
+    def channel(*args: Any, **more: Any) -> Any:
+        opened.append(dict(more["options"]))
+        return create(*args, **more)
+
+    monkeypatch.setattr(BigQueryWriteGrpcTransport, "create_channel", channel)
+    bigquery = Connection(Settings("p", "d", credentials_path="key.json"))
+    bigquery.__dict__["credentials"] = AnonymousCredentials()
+    writes = WriteApi(bigquery)
+    try:
+        assert writes.client is not None
+        assert dict(GRPC_OPTIONS).items() <= opened[0].items()
+        assert opened[0]["grpc.max_send_message_length"] == -1
+    finally:
+        writes.close()

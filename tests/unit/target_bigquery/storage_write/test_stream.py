@@ -1,0 +1,43 @@
+"""A group of rows -> a write stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from singer_arrow.load.item import Item
+from target_bigquery.conversion import Conversion
+from target_bigquery.storage_write import requests as rows
+from target_bigquery.storage_write import stream as write_stream
+from target_bigquery.storage_write.client import Request
+from target_bigquery.storage_write.error_kinds import Kind, WriteError
+from target_bigquery.tables.column_evolution import columns_of
+
+
+class Refusing:
+    """Takes nothing, while a thread of gRPC is still at the requests."""
+
+    held: Sequence[Request]
+
+    def create(self, table: str) -> str:
+        return table
+
+    def append(self, _name: str, _schema: bytes, requests: Sequence[Request]) -> None:
+        self.held = requests
+        msg = "no"
+        raise WriteError(msg, Kind.REFUSED)
+
+
+def test_who_still_sends_may_read_on_after_a_refusal(tmp_path: Path) -> None:
+    given, api, path = pa.schema([("n", pa.int64())]), Refusing(), tmp_path / "rows"
+    item: Any = Item(urls=(), file_format="parquet", conversion=Conversion(columns_of(given), given))
+    part = rows.write(item, [pa.record_batch({"n": [1, 2]}, schema=given)], path)
+    content = path.read_bytes()
+    with pytest.raises(WriteError, match="no"):
+        write_stream.fill(api, "t", [part])  # type: ignore[arg-type]
+    path.unlink()
+    assert b"".join(request.data() for request in api.held) == content
