@@ -16,7 +16,7 @@ from benchmarks.pictures import Bar, Panel
 
 
 def contender(name: str, settings: str, rows: int, cpu: float) -> dict[str, Any]:
-    run = {"wall_s": 2 * cpu, "cpu_s": cpu, "peak_tree_mb": 100.0, "rows": rows}
+    run = {"wall_s": 2 * cpu, "cpu_s": cpu, "peak_tree_mb": 100.0, "rows": rows, "rows_per_s": rows / (2 * cpu)}
     return {"name": name, "settings": settings, "median": run | {"rows_per_cpu_s": rows / cpu}, "runs": [run]}
 
 
@@ -55,22 +55,24 @@ def test_all_is_written_and_then_found_up_to_date(root: Path) -> None:
     page.write(root, texts)
     assert page.stale(root, page.files(root, root / "results")) == []
 
-    text = (root / page.PAGE).read_text()
+    text = (root / page.DETAILS).read_text()
     first = text.index(
         "| [taxi-parquet](#taxi-parquet) | rows per CPU second | `make bench CASES=taxi-parquet` | >= 200 | 250 | yes |"
     )
     second = text.index("| [wide](#wide) | peak <MB> | `make bench CASES=wide` | <= 1 | 2 | **no** |")
-    assert text.index("## Figures to reach") < first < second < text.index("## taxi-parquet") < text.index("## wide")
+    assert text.index("## Goals") < first < second < text.index("## taxi-parquet") < text.index("## wide")
     assert "A processor, 2 cores" in text
     pictured = set(re.findall(r"\]\((images/[^)]*)\)", text))
-    assert pictured == {f"images/{name}.svg" for name in ("rows-per-cpu-second", "taxi-parquet", "wide")}
-    assert {f"images/{path.name}" for path in (root / page.IMAGES).iterdir()} == pictured
+    assert pictured == {f"images/{name}.svg" for name in ("taxi-parquet", "wide")}
+    headline = f"images/{page.HEADLINE}.svg"
+    assert f"]({headline})" in (root / page.PAGE).read_text()
+    assert {f"images/{path.name}" for path in (root / page.IMAGES).iterdir()} == pictured | {headline}
 
 
-def test_what_bounds_a_goal_that_is_not_reached_is_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_limits_a_goal_that_is_not_reached_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reasons = {("wide", "peak <MB>"): "the bound.", ("taxi-parquet", "rows per CPU second"): "of one that is reached"}
     monkeypatch.setattr(page, "LIMITS", reasons)
-    text = page.files(root, root / "results")[page.PAGE]
+    text = page.files(root, root / "results")[page.DETAILS]
 
     assert "- [wide](#wide), peak <MB>: the bound.\n" in text
     assert "of one that is reached" not in text
@@ -81,18 +83,23 @@ def test_each_goal_of_the_repository_that_is_not_reached_has_its_bound() -> None
     goals = {(each["case"], goal["text"]): goal["reached"] for each in found for goal in each["goals"]}
 
     assert {name for name, reached in goals.items() if not reached} <= set(LIMITS) <= set(goals)
-    assert set(page.SUMMARY) <= set(goals)
+    assert {(figure.case, figure.goal) for figure in page.FIGURES} <= set(goals)
 
 
-def test_the_readme_keeps_what_stands_around_the_figures(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "SUMMARY", {("taxi-parquet", "rows per CPU second"): "rows", ("none", "of these"): ""})
+def test_the_readme_keeps_the_text_around_the_figures(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = page.Figure("taxi-parquet", "rows per CPU second", "rows", "Many.", is_in_readme=True)
+    others = [measured._replace(case="none"), measured._replace(text="not in README", is_in_readme=False)]
+    monkeypatch.setattr(page, "FIGURES", [measured, *others])
     page.write(root, page.files(root, root / "results"))
     text = (root / "README.md").read_text()
 
     assert text.startswith(f"before {page.BEGIN}\n| figure | measured |")
     assert text.endswith(f"{page.END} after")
     assert "old" not in text
-    assert "| rows | 250 | [`make bench CASES=taxi-parquet`](docs/performance.md#taxi-parquet) |" in text
+    assert "| rows | 250 | [`make bench CASES=taxi-parquet`](docs/performance-details.md#taxi-parquet) |" in text
+    assert "not in README" not in text
+    overview = (root / page.PAGE).read_text()
+    assert "| [not in README](performance-details.md#taxi-parquet) | >= 200 | 250 | yes | Many. |" in overview
     assert "(docs/images/rows-per-cpu-second.svg)" in text
 
 
@@ -126,10 +133,10 @@ def test_bars_are_as_long_as_their_values_and_inside_the_card() -> None:
     assert all(float(each.get("x", "0")) + width < right for each, width in zip(rects, widths, strict=True))
     assert all(float(each.get("y", "0")) < bottom for each in drawn.iter() if each.get("y"))
     assert [each.get("class") for each in rects[:2]] == ["ours", "other"]
-    said = drawn.find(f"{space}desc")
-    assert said is not None
-    assert said.text is not None
-    assert said.text.startswith("One: ours & <more> 200, half 100, nothing 0, ")
+    description = drawn.find(f"{space}desc")
+    assert description is not None
+    assert description.text is not None
+    assert description.text.startswith("One: ours & <more> 200, half 100, nothing 0, ")
     assert "prefers-color-scheme: dark" in ElementTree.tostring(drawn, encoding="unicode")
 
 
