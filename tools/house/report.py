@@ -1,0 +1,47 @@
+"""The table that `make house` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from house import circles, classes, folders, names, private, walks, words
+from house.source import PACKAGES
+
+Row = tuple[str, str, str]
+"""What is measured, its figure, its goal."""
+
+
+def rows() -> Iterator[Row]:
+    """Return the rows of the table; the walks start the local cloud."""
+    yield "Import circles, type-checking imports included", str(len(circles.circles())), "0"
+    folder, most = folders.module_counts().most_common(1)[0]
+    yield "Modules in one folder, most", f"{most} ({folder.name})", "18"
+    yield from _walks()
+    found = words.found()
+    yield "Lines with excluded words, five packages", str(sum(len(found[area]) for area in PACKAGES)), "0"
+    yield "Lines with excluded words, elsewhere", str(sum(len(v) for k, v in found.items() if k not in PACKAGES)), "0"
+    yield "Class names with two meanings", str(len(names.ambiguous_classes())), "0"
+    yield "Function names with two meanings", str(len(names.ambiguous_functions())), "0"
+    yield "Lines of source, five packages", f"{folders.lines_of_packages().total():,}", "43,000"
+    yield "Uses of private members in tests", str(sum(map(len, private.uses().values()))), "0"
+    yield from _chains()
+    yield "Faults of the maps in __init__.py", str(len(folders.map_faults())), "0"
+
+
+def _walks() -> Iterator[Row]:
+    goals = ("45 / 130", "45 / 130", "48 / 130", "55 / 150")
+    for (run, walk), goal in zip(walks.walks().items(), goals, strict=True):
+        yield (
+            f"Files entered / changes of file: {run}",
+            f"{walk.files} / {walk.changes} ({walk.functions} functions)",
+            goal,
+        )
+
+
+def _chains() -> Iterator[Row]:
+    chains = classes.chains()
+    for name, chain in chains.items():
+        yield f"Classes of ours in {name}", f"{len(chain)} ({', '.join(kind.__name__ for kind in chain)})", "2"
+    kinds = {kind for chain in chains.values() for kind in chain}
+    largest = max(kinds, key=classes.methods)
+    yield "Methods of one of these classes, most", f"{classes.methods(largest)} ({largest.__name__})", "15"
