@@ -25,7 +25,8 @@ from type_schemas import WORDS, schemas
 from type_texts import Written, deduced_from_csv, deduced_from_json, set_for_csv, set_for_json
 
 from singer_arrow.errors import SchemaError
-from singer_arrow.formats import FORMATS, WRITABLE, ReadOptions
+from singer_arrow.formats import FORMATS, WRITABLE
+from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.records.encoder import to_records
 from singer_arrow.records.schema_dialects import in_newest_draft

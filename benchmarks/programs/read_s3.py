@@ -30,8 +30,9 @@ Read = Callable[[], int]
 def ours(shape: str, url: str) -> Read:
     """singer_arrow: a reader of the object, through its format."""
     from singer_arrow.errors import NotFoundError
-    from singer_arrow.formats import FORMATS, ReadOptions
+    from singer_arrow.formats import FORMATS
     from singer_arrow.formats.small_files import read_all
+    from singer_arrow.read_options import ReadOptions
     from singer_arrow.reading.memory_budget import Budget
     from singer_arrow.reading.object_reader import ObjectReader
     from singer_arrow.storage.storage import Storage

@@ -20,8 +20,9 @@ from small_aws import BUCKET, Refusal, Request, SmallAws
 from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
 from singer_arrow.errors import ObjectChangedError
-from singer_arrow.formats import FORMATS, WRITABLE, ReadOptions
+from singer_arrow.formats import FORMATS, WRITABLE
 from singer_arrow.formats.parquet import parquet_format as parquet_module
+from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading import object_reader as objects_module
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.reading.object_reader import ObjectReader

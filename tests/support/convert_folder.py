@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from singer_arrow.batch.message import Batch
-from singer_arrow.formats import ReadOptions
+from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage

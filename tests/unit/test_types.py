@@ -22,7 +22,8 @@ from type_texts import Written, deduced_from_csv, deduced_from_json, set_for_csv
 
 from singer_arrow.batch.reader import read_file
 from singer_arrow.errors import DataError, SchemaError
-from singer_arrow.formats import FORMATS, WRITABLE, ReadOptions
+from singer_arrow.formats import FORMATS, WRITABLE
+from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.records.encoder import to_records
 from singer_arrow.schema.arrow_schema import canonical

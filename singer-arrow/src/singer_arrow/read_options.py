@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 RESCUED = "_sdc_rescued"
-"""The column of JSON text that holds what of a row does not fit the schema."""
+"""Column of JSON text with the values of a row that do not fit the schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class FixedColumn:
-    """Where a column stands on a line: `width` characters from the character `start`, of which the first is 1."""
+    """Position of a column in a file of fixed width: `width` characters from character `start`, counted from 1."""
 
     name: str
     start: int
@@ -20,48 +20,50 @@ class FixedColumn:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How files of a stream are read. What does not concern a format is ignored by it.
+    """Options for reading files; a format ignores those that do not apply to it.
 
     Attributes:
-        compression: One of `compression.CODECS`, or `auto`: detected by the first bytes; archives by their names.
-        delimiter: One ASCII character between fields; by default a tab in `.tsv` and `.tab` files, `|` in `.psv`, else
-            what the head of each file tells: a comma, a semicolon, a tab or `|`.
-        quote: The character around quoted fields, doubled within them; None or empty: fields are never quoted.
-        escape: A character that makes the next one literal, in quoted fields and elsewhere.
-        encoding: Any of Python's; where it is one of Unicode, a text that begins as one in UTF-16 or UTF-32 is read so.
-        header: Whether the first line names the columns; if not they are `column_1`, `column_2`, ... With `auto` it
-            does unless one of its fields is a number, a date or a boolean.
-        skip_rows: Lines to skip before the header, or before the data if there is none.
-        null_values: Unquoted fields that mean null; in columns other than text, quoted ones and empty ones too.
-        comment: Lines that begin with this character are skipped.
-        date_formats: How text files write dates, beside ISO 8601: as `strftime` has it, the first one that fits.
-        timestamp_formats: How they write dates with a time.
-        decimal_point: What is in their numbers before the fraction.
-        thousands_separator: What may be in their numbers between groups of three digits.
-        true_values: What they write for true, beside `true` in any case; `1` and `0` only if neither list is given.
-        false_values: What they write for false, beside `false`.
-        type_tolerance: Up to which share of the values of a column in a sample may be of another type than the column;
-            0: one value makes it text.
-        fixed_width: The columns of files of fixed width.
-        sheet: Of a workbook: a name, or a number from 1; by default the first.
-        loose_text: Numbers, booleans, arrays and objects of JSON are taken as their JSON text where the schema says
-            text, as for a schema that allows several kinds; else they are an error.
-        rounds_decimals: Decimals of files of columns become floats where the schema says floats, as a SCHEMA does that
-            says no more than number; else only those whose digits a float keeps.
-        on_bad_row: What happens to a row that cannot be read, or that holds a value which does not fit its column:
-            `fail` raises DataError, `skip` leaves it out, `rescue` keeps the row with what does not fit in `RESCUED`.
-        on_drift: What happens to columns that the schema lacks and to files whose columns are of other types: `ignore`
-            reads what the schema wants and no more, `raise` raises DriftError, `rescue` puts what does not fit into
-            `RESCUED`.
-        known: Columns that are no news though the schema lacks them. None: no column is, and no member of an object.
-        left_out: Members of objects that the schema lacks and that are no news, nor rescued with what they stand in:
-            their paths, which are names joined by dots, also through lists and maps.
-        fixed: Columns whose types are set: a value that does not fit such a column is never drift, whatever types files
-            have, but as `on_bad_row` says, or rescued.
-        in_json: Dates outside the years 1 to 9999, for which JSON has no text, do not fit.
-        batch_rows: Rows of a batch, at most, in formats of columns.
-        block_bytes: Bytes of text that become one batch, about, in formats of lines. Where batches end depends on it,
-            and ids of batches depend on that: a run that repeats another needs the same.
+        compression: A name in `compression.codecs.CODECS` or an archive type; `auto` detects codecs by the first bytes
+            of a file and archives by its name.
+        delimiter: ASCII character between fields. Default: a tab in `.tsv` and `.tab` files, `|` in `.psv` files,
+            otherwise detected from the head of each file (comma, semicolon, tab or `|`).
+        quote: Character around quoted fields, doubled within them. None or empty: fields are never quoted.
+        escape: Character that makes the next one literal, inside and outside quoted fields.
+        encoding: Name of a Python codec; with a Unicode encoding, a UTF-16 or UTF-32 byte order mark has priority.
+        header: Whether the first line holds the column names; without a header they are `column_1`, `column_2`, ...
+            `auto`: it does, unless one of its fields is a number, a date or a boolean.
+        skip_rows: Number of lines before the header, or before the data if there is no header.
+        null_values: Unquoted fields that mean null; in columns that are not text, quoted and empty fields too.
+        comment: First character of lines that are skipped.
+        date_formats: `strftime` formats of dates in text files, tried in order after ISO 8601.
+        timestamp_formats: `strftime` formats of dates with a time, tried in order after ISO 8601.
+        decimal_point: Character between the integer and the fraction of numbers in text files.
+        thousands_separator: Optional character between groups of three digits.
+        true_values: Texts for true besides `true` in any case. `1` and `0` count only if neither list is given.
+        false_values: Texts for false besides `false` in any case.
+        type_tolerance: Share of a column's sampled values (0 to 1) that may be of another type than the column. With 0
+            a single value makes the column text.
+        fixed_width: Columns of files of fixed width.
+        sheet: Name or number (from 1) of a workbook's sheet. Default: the first.
+        loose_text: Accept JSON numbers, booleans, arrays and objects as JSON text in text columns, as for a schema that
+            allows several types. Otherwise they do not fit.
+        rounds_decimals: Accept decimals of columnar files in float columns even if digits are lost, as for a JSON
+            Schema of `number`. Otherwise only decimals that a float represents exactly fit.
+        on_bad_row: Policy for rows that cannot be read or hold a value that does not fit its column: `fail` raises
+            DataError, `skip` drops the row, `rescue` keeps it and moves those values to `RESCUED`.
+        on_drift: Policy for columns that the schema lacks and for files with other column types: `ignore` reads the
+            columns of the schema only, `raise` raises DriftError, `rescue` moves such values to `RESCUED`.
+        known_columns: Columns that are not drift although the schema lacks them. None: no column and no object member
+            is ever reported as new.
+        excluded_members: Paths of object members (names joined by dots, through lists and maps) that are neither read
+            nor reported as drift nor rescued, unless the schema has them.
+        declared_columns: Columns with a type set by the user. A value that does not fit one of them is a bad row, never
+            drift.
+        json_output: Treat dates outside the years 1 to 9999 as values that do not fit, because the rows are written as
+            JSON.
+        batch_rows: Maximum number of rows of a batch in columnar formats.
+        block_bytes: Approximate bytes of text per batch in line formats. Batch boundaries, and so batch ids, depend on
+            it: a run that repeats another one needs the same value.
     """
 
     compression: str = "auto"
@@ -86,14 +88,14 @@ class ReadOptions:
     rounds_decimals: bool = False
     on_bad_row: str = "fail"
     on_drift: str = "ignore"
-    known: frozenset[str] | None = None
-    left_out: frozenset[str] = frozenset()
-    fixed: frozenset[str] = frozenset()
-    in_json: bool = False
+    known_columns: frozenset[str] | None = None
+    excluded_members: frozenset[str] = frozenset()
+    declared_columns: frozenset[str] = frozenset()
+    json_output: bool = False
     batch_rows: int = 1 << 17
     block_bytes: int = 4 << 20
 
     @property
     def rescues(self) -> bool:
-        """Whether `RESCUED` is filled by the reading; else it is a column like any other."""
+        """Whether reading fills `RESCUED`; otherwise a column of that name is like any other."""
         return "rescue" in (self.on_bad_row, self.on_drift)

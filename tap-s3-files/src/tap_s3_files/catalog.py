@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.errors import ConfigError, SchemaError
-from singer_arrow.formats import RESCUED
+from singer_arrow.read_options import RESCUED
 from singer_arrow.schema.arrow_schema import is_json, json_field, merge_all
 from singer_arrow.schema.json_schema import to_json_schema
 from singer_arrow.sdk.config_errors import nearest

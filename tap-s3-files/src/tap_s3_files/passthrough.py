@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from singer_arrow.compression.codecs import archive_of, detect
 from singer_arrow.enforcement import schema_drift as drift
 from singer_arrow.errors import ArchivedError, EmptyObjectError, ObjectChangedError
-from singer_arrow.formats import FORMATS, RESCUED
+from singer_arrow.formats import FORMATS
 from singer_arrow.formats.parquet.parquet_format import read_footer
+from singer_arrow.read_options import RESCUED
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.reading.text_blocks import sample
 from singer_arrow.schema.arrow_schema import is_json
@@ -71,7 +72,7 @@ def _check_job(job: Job) -> None:
         raise _MustReadError("metadata_columns adds columns")
     if job.partitions.hive or job.partitions.paths:
         raise _MustReadError("keys give columns")
-    if job.options.left_out:
+    if job.options.excluded_members:
         raise _MustReadError("the catalog does not select all of it")
     if job.options.on_bad_row != "fail" or RESCUED in job.schema.names:
         raise _MustReadError("on_bad_row and on_drift want each row looked at")
@@ -105,7 +106,7 @@ def _check_parquet(job: Job, reader: ObjectReader) -> int:
     for field in job.schema:
         t = file.field(field.name).type
         if t != field.type or is_json(field):
-            reason = f"its column {field.name!r} is {t}, in SCHEMA {drift.named(field)}"
+            reason = f"its column {field.name!r} is {t}, in SCHEMA {drift.type_name(field)}"
             raise _MustReadError(reason)
     return int(metadata.num_rows)
 
@@ -119,8 +120,8 @@ def _check_lines(job: Job, reader: ObjectReader) -> None:
         raise _MustReadError("it is a list")
     found = FORMATS["jsonl"].infer(reader, job.options, sample_bytes=SAMPLE_BYTES)
     shared = set(found.names) & set(job.schema.names)
-    other = drift.unknown(found.names, job.schema, job.options)
-    other += [n for n in shared if drift.wider(job.schema.field(n), found.field(n)) is not None]
+    other = drift.new_columns(found.names, job.schema, job.options)
+    other += [n for n in shared if drift.widened_field(job.schema.field(n), found.field(n)) is not None]
     if other:
         reason = f"its first lines do not fit SCHEMA ({', '.join(sorted(other)[:5])})"
         raise _MustReadError(reason)

@@ -11,9 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 from singer_arrow.errors import ArchivedError, DataError, EmptyObjectError, ObjectChangedError
-from singer_arrow.formats import FORMATS, ReadOptions, ReadProgress, ResumePoint, detect_format
+from singer_arrow.formats import FORMATS, detect_format
 from singer_arrow.formats.base import HELD_BYTES
 from singer_arrow.formats.small_files import joined
+from singer_arrow.read_options import ReadOptions
+from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.reading.prefetch import groups
@@ -177,8 +179,8 @@ def _rows_of(job: Job, group: list[ObjectReader]) -> list[pa.RecordBatch] | None
 def _source(job: Job, constants: Mapping[str, Any]) -> tuple[pa.Schema, ReadOptions]:
     """What is wanted of a file whose key tells of some columns: these come before what it has under the same names."""
     source, options = split(job.schema, metadata_columns=job.metadata_columns, constants=constants), job.options
-    if options.known is not None and constants:
-        options = replace(options, known=options.known.union(constants))
+    if options.known_columns is not None and constants:
+        options = replace(options, known_columns=options.known_columns.union(constants))
     return source, options
 
 
@@ -202,16 +204,16 @@ def _read_object(
         batch = origin.add_to(whole) if count else None
         yield Piece(batch, Position(start.object, count, None), Counts(rows_read=count))
         return
-    course = ReadProgress(start.place or ResumePoint(), end=end)
+    progress = ReadProgress(start.place or ResumePoint(), end=end)
     surplus, rows = 0 if start.place else start.rows, start.rows
     before = Counts()
 
     def so_far() -> Counts:
         return Counts(
-            rows_read=rows - start.rows + course.skipped, rows_skipped=course.skipped, rows_rescued=course.rescued
+            rows_read=rows - start.rows + progress.skipped, rows_skipped=progress.skipped, rows_rescued=progress.rescued
         )
 
-    for given in FORMATS[format_of(job.format, info.url)].read(reader, source, options, course):
+    for given in FORMATS[format_of(job.format, info.url)].read(reader, source, options, progress):
         if worker.stop.is_set():
             raise Stopped
         batch = given.slice(surplus)
@@ -221,9 +223,9 @@ def _read_object(
             continue
         rows += batch.num_rows
         counts = so_far()
-        yield Piece(origin.add_to(batch), Position(start.object, rows, course.place), counts - before)
+        yield Piece(origin.add_to(batch), Position(start.object, rows, progress.resume_point), counts - before)
         before = counts
-    yield Piece(None, Position(start.object, rows, course.place), so_far() - before)
+    yield Piece(None, Position(start.object, rows, progress.resume_point), so_far() - before)
 
 
 def _check_partitions(job: Job, info: ObjectInfo) -> None:
@@ -234,9 +236,9 @@ def _check_partitions(job: Job, info: ObjectInfo) -> None:
     """
     from singer_arrow.enforcement import schema_drift as drift
 
-    if new := drift.unknown(job.partitions.texts(info.url), job.schema, job.options):
+    if new := drift.new_columns(job.partitions.texts(info.url), job.schema, job.options):
         if job.options.on_drift == "raise":
-            drift.refuse_new((f for f in job.partitions.infer([info.url]) if f.name in new), info.url)
+            drift.raise_new_columns((f for f in job.partitions.infer([info.url]) if f.name in new), info.url)
         logger.warning("%s: what its key tells of %s is no column, and is left out", info.url, ", ".join(new))
 
 

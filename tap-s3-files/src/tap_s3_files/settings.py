@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.formats import FixedColumn, ReadOptions
 from singer_arrow.formats.base import HELD_BYTES
+from singer_arrow.read_options import FixedColumn, ReadOptions
 from singer_arrow.runtime.executors import default_workers
 from singer_arrow.storage.aws import AwsOptions
 from singer_arrow.storage.urls import Url

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import ConfigError, DataError, ObjectChangedError
-from singer_arrow.formats import RESCUED, ReadOptions
+from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.runtime.executors import ordered_streams
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.tap import ArrowStream, Encode, Encoded
@@ -207,10 +207,10 @@ class FileStream(ArrowStream):
             read_options(settings),
             on_bad_row=settings.on_bad_row,
             on_drift="rescue" if settings.on_drift == "rescue" else "raise",
-            known=None if settings.columns is not None else self._deselected,
-            left_out=self._deselected,
-            fixed=set_columns(schema, settings.types),
-            in_json=not self.sends_batches or (batch is not None and batch.format == "jsonl"),
+            known_columns=None if settings.columns is not None else self._deselected,
+            excluded_members=self._deselected,
+            declared_columns=set_columns(schema, settings.types),
+            json_output=not self.sends_batches or (batch is not None and batch.format == "jsonl"),
         )
         return Job(
             stream=self.name,

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 from obstore.store import S3Store
 
-from singer_arrow.formats import FORMATS, ReadOptions
+from singer_arrow.formats import FORMATS
+from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.storage.object_info import Fetched

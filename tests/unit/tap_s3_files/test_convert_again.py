@@ -17,7 +17,7 @@ from convert_folder import JOB, Folder, file_of
 from workbooks import xlsx
 
 from singer_arrow.errors import DataError
-from singer_arrow.formats import FixedColumn, ReadOptions
+from singer_arrow.read_options import FixedColumn, ReadOptions
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.storage.urls import Url
 from tap_s3_files.plan.cuts import Cuts

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from singer_arrow.formats import RESCUED, ReadOptions
+from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.schema.arrow_schema import json_field
 from singer_arrow.storage.object_info import ObjectInfo
@@ -30,7 +30,9 @@ from tap_s3_files.settings import BatchSettings
 from tap_s3_files.write_batches import Step, convert
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))])
-JOB = Job("orders", SCHEMA, False, "auto", ReadOptions(on_drift="raise", known=frozenset()), passthrough="parquet")
+JOB = Job(
+    "orders", SCHEMA, False, "auto", ReadOptions(on_drift="raise", known_columns=frozenset()), passthrough="parquet"
+)
 
 
 class Folder:
@@ -147,7 +149,7 @@ def test_parquet_of_other_columns_is_converted(
     [
         ({"metadata_columns": True, "schema": pa.schema([*SCHEMA, *METADATA])}, {}, "metadata_columns adds columns"),
         ({"partitions": Partitions(hive=True)}, {}, "keys give columns"),
-        ({"options": ReadOptions(left_out=frozenset({"x"}))}, {}, "the catalog does not select all of it"),
+        ({"options": ReadOptions(excluded_members=frozenset({"x"}))}, {}, "the catalog does not select all of it"),
         ({"options": ReadOptions(on_bad_row="skip")}, {}, "on_bad_row and on_drift want each row looked at"),
         ({"schema": pa.schema([*SCHEMA, json_field(RESCUED)])}, {}, "on_bad_row and on_drift want each row looked at"),
         (

@@ -9,7 +9,8 @@ import pytest
 from singer_sdk.exceptions import ConfigValidationError
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.formats import FORMATS, ReadOptions
+from singer_arrow.formats import FORMATS
+from singer_arrow.read_options import ReadOptions
 from singer_arrow.storage.aws import AwsOptions
 from singer_arrow.storage.urls import Url
 from tap_s3_files import config_schema as declared

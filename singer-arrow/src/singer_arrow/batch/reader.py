@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from singer_arrow.batch import spool
 from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError
-from singer_arrow.formats import FORMATS, ReadOptions, ReadProgress
-from singer_arrow.read_progress import Skipped
+from singer_arrow.formats import FORMATS
+from singer_arrow.read_options import ReadOptions
+from singer_arrow.read_progress import ReadProgress, Skipped
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url

@@ -49,13 +49,13 @@ def fit(column: pa.Array, field: pa.Field) -> pa.Array:
         raise BadValueError(row, value_of(column, row), kind) from None
 
 
-def fit_read(column: pa.Array, field: pa.Field, *, in_json: bool = False) -> pa.Array:
+def fit_read(column: pa.Array, field: pa.Field, *, json_output: bool = False) -> pa.Array:
     """As `fit`, of a column that a reader made of a file without a look at all of its values.
 
     Args:
         column: The column.
         field: What it becomes.
-        in_json: Refuse dates that JSON has no text for.
+        json_output: Refuse dates that JSON has no text for.
 
     Raises:
         BadValueError: A value does not fit, or is text that is not UTF-8, a decimal of too many digits, or a time
@@ -63,7 +63,7 @@ def fit_read(column: pa.Array, field: pa.Field, *, in_json: bool = False) -> pa.
     """
     if is_sound(column):
         fitted = fit(column, field)
-        if not (in_json and beyond_years(fitted)):
+        if not (json_output and beyond_years(fitted)):
             return fitted
         row = _first(lambda low, high: beyond_years(_copied(fitted.slice(low, high - low))), len(fitted))
         raise BadValueError(row, value_of(column, row), IN_JSON)

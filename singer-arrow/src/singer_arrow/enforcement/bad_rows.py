@@ -15,18 +15,24 @@ from singer_arrow.casting.from_text import BadValueError, describe, value_of
 from singer_arrow.casting.temporal_text import PRINTED_YEARS, beyond_years
 from singer_arrow.casting.to_json import json_text, json_texts
 from singer_arrow.casting.utf8 import is_sound
-from singer_arrow.enforcement.excluded_members import cut_column
-from singer_arrow.enforcement.mismatches import misfits
-from singer_arrow.enforcement.projection import kept_field, more, rows_with_more
-from singer_arrow.enforcement.row_json import number_text, row_text
-from singer_arrow.enforcement.schema_drift import Rescue, holders, refuse_other, unknown, wider
+from singer_arrow.enforcement.excluded_members import exclude_from_column
+from singer_arrow.enforcement.mismatches import mismatched_rows
+from singer_arrow.enforcement.projection import has_new_members, included_field, rows_with_new_members
+from singer_arrow.enforcement.row_json import float_to_json, row_to_json
+from singer_arrow.enforcement.schema_drift import (
+    Rescue,
+    new_columns,
+    paths_with_exclusions,
+    raise_if_incompatible,
+    widened_field,
+)
 from singer_arrow.errors import DataError, DriftError
 from singer_arrow.read_options import RESCUED, ReadOptions
-from singer_arrow.read_progress import MOST_LOGGED, ReadProgress, Skipped
+from singer_arrow.read_progress import MAX_LOGGED, ReadProgress, Skipped
 
 
 @dataclass(frozen=True, slots=True)
-class Fitting:
+class EnforcementInput:
     """A batch of a file, and what it is fitted to; `first_row` is the number of its first row in the row group."""
 
     batch: pa.RecordBatch
@@ -34,7 +40,7 @@ class Fitting:
     url: object
     row_group: int | None
     options: ReadOptions
-    course: ReadProgress
+    progress: ReadProgress
     first_row: int = 1
 
     def error(self, reason: str, column: str, *, row: int | None = None, hint: str | None = None) -> DataError:
@@ -44,20 +50,20 @@ class Fitting:
 
     def kept(self, column: str) -> pa.Field:
         """What the file has there, without members that are left out."""
-        return kept_field(self.batch.schema.field(column), self.schema, self.options)
+        return included_field(self.batch.schema.field(column), self.schema, self.options)
 
     def cut(self, column: pa.Array, field: pa.Field) -> pa.Array:
         """A column's values, of which JSON texts are without members that are left out."""
         try:
-            return cut_column(column, field, self.options.left_out)
+            return exclude_from_column(column, field, self.options.excluded_members)
         except BadRowError as error:
             raise self.error(str(error), field.name) from None
 
     def refusal(self, column: str, row: int) -> DataError:
         """The error of a value that does not fit."""
         values, kind = self.batch.column(column).slice(row, 1), describe(self.schema.field(column).type)
-        kind = IN_JSON if self.options.in_json and beyond_years(values) else kind
-        if column in holders(self.options.left_out):
+        kind = IN_JSON if self.options.json_output and beyond_years(values) else kind
+        if column in paths_with_exclusions(self.options.excluded_members):
             values = _kept(self, column, pa.array([row], pa.int64()))
         return self.error(str(BadValueError(row, value_of(values, 0), kind)), column, row=row)
 
@@ -70,7 +76,9 @@ class Fitting:
         return pa.RecordBatch.from_struct_array(alone).replace_schema_metadata(self.schema.metadata)
 
 
-def settle(fitting: Fitting, fitted: dict[str, pa.Array], bad: Mapping[str, DataError]) -> pa.RecordBatch:
+def apply_policy(
+    fitting: EnforcementInput, fitted: dict[str, pa.Array], bad: Mapping[str, DataError]
+) -> pa.RecordBatch:
     """The batch, once what does not fit went the way that the options say.
 
     Args:
@@ -88,31 +96,34 @@ def settle(fitting: Fitting, fitted: dict[str, pa.Array], bad: Mapping[str, Data
     how = "rescue" if options.on_drift == "rescue" else options.on_bad_row
     if bad and how == "fail":
         raise next(iter(bad.values()))
-    rows = {name: misfits(batch.column(name), fitting.schema.field(name), in_json=options.in_json) for name in bad}
+    rows = {
+        name: mismatched_rows(batch.column(name), fitting.schema.field(name), json_output=options.json_output)
+        for name in bad
+    }
     if bad and how == "skip":
         return _without(fitting, fitted, rows)
     rescue = Rescue()
     for name, misfit in rows.items():
         _keep(rescue, fitting, name, misfit)
         fitted[name] = _fitted(fitting, _nulled(batch.column(name), misfit), fitting.schema.field(name))
-    told = _tell(fitting, fitting.course.rescue, rows)
+    told = _tell(fitting, fitting.progress.rescue, rows)
     if options.on_drift == "rescue":
         _keep_news(rescue, fitting)
-    fitting.course.rescued += len(rescue) - told
+    fitting.progress.rescued += len(rescue) - told
     if RESCUED in fitting.schema.names:
         fitted[RESCUED] = rescue.array(batch.num_rows) if len(rescue) else pa.nulls(batch.num_rows, pa.string())
     return fitting.made(batch.num_rows, fitted)
 
 
-def _refuse_drift(fitting: Fitting, bad: Iterable[str]) -> None:
-    found = {name: fitting.kept(name) for name in bad if name not in fitting.options.fixed}
-    merged = [w for name, own in found.items() if (w := wider(fitting.schema.field(name), own)) is not None]
+def _refuse_drift(fitting: EnforcementInput, bad: Iterable[str]) -> None:
+    found = {name: fitting.kept(name) for name in bad if name not in fitting.options.declared_columns}
+    merged = [w for name, own in found.items() if (w := widened_field(fitting.schema.field(name), own)) is not None]
     if not merged:
         return
     where = {} if fitting.row_group is None else {"row_group": fitting.row_group}
     first = merged[0].name
     try:
-        refuse_other(fitting.schema.field(first), found[first], fitting.url, **where)
+        raise_if_incompatible(fitting.schema.field(first), found[first], fitting.url, **where)
     except DriftError as error:
         if len(merged) == 1:
             raise
@@ -120,12 +131,12 @@ def _refuse_drift(fitting: Fitting, bad: Iterable[str]) -> None:
         raise DriftError(reason, merged, url=fitting.url, column=first, **where) from None
 
 
-def _without(fitting: Fitting, fitted: Mapping[str, pa.Array], rows: Mapping[str, pa.Array]) -> pa.RecordBatch:
+def _without(fitting: EnforcementInput, fitted: Mapping[str, pa.Array], rows: Mapping[str, pa.Array]) -> pa.RecordBatch:
     """The rows of which all values fit."""
-    if fitting.course.on_skip is None:
-        _tell(fitting, fitting.course.skip, rows)
+    if fitting.progress.on_skip is None:
+        _tell(fitting, fitting.progress.skip, rows)
     else:
-        _hand_over(fitting, fitting.course.on_skip, rows)
+        _hand_over(fitting, fitting.progress.on_skip, rows)
     every = _numbers(fitting.batch)
     kept = every.filter(pc.invert(pc.is_in(every, value_set=pa.concat_arrays(rows.values()))))
     good = {name: column.take(kept) for name, column in fitted.items()}
@@ -134,24 +145,24 @@ def _without(fitting: Fitting, fitted: Mapping[str, pa.Array], rows: Mapping[str
     return fitting.made(len(kept), good)
 
 
-def _tell(fitting: Fitting, tell: Callable[[DataError, int], None], rows: Mapping[str, pa.Array]) -> int:
+def _tell(fitting: EnforcementInput, tell: Callable[[DataError, int], None], rows: Mapping[str, pa.Array]) -> int:
     """Count and log rows with values that do not fit; of each the first one is named."""
     first = _first_columns(rows)
-    told = sorted(first)[:MOST_LOGGED]
+    told = sorted(first)[:MAX_LOGGED]
     for row in told:
         tell(fitting.refusal(first[row], row), 1)
-    if len(first) > MOST_LOGGED:
-        tell(fitting.refusal(first[told[-1]], told[-1]), len(first) - MOST_LOGGED)
+    if len(first) > MAX_LOGGED:
+        tell(fitting.refusal(first[told[-1]], told[-1]), len(first) - MAX_LOGGED)
     return len(first)
 
 
-def _hand_over(fitting: Fitting, tell: Callable[[Skipped], None], rows: Mapping[str, pa.Array]) -> None:
+def _hand_over(fitting: EnforcementInput, tell: Callable[[Skipped], None], rows: Mapping[str, pa.Array]) -> None:
     """Count and tell all rows with values that do not fit."""
-    first, before = _first_columns(rows), fitting.course.seen
+    first, before = _first_columns(rows), fitting.progress.rows_read
     for row in sorted(first):
         reason = fitting.refusal(first[row], row).reason
-        tell(Skipped(before + row + 1, first[row], reason, row_text(fitting.batch, row)))
-    fitting.course.skipped += len(first)
+        tell(Skipped(before + row + 1, first[row], reason, row_to_json(fitting.batch, row)))
+    fitting.progress.skipped += len(first)
 
 
 def _first_columns(rows: Mapping[str, pa.Array]) -> dict[int, str]:
@@ -163,27 +174,27 @@ def _first_columns(rows: Mapping[str, pa.Array]) -> dict[int, str]:
     return first
 
 
-def _keep_news(rescue: Rescue, fitting: Fitting) -> None:
+def _keep_news(rescue: Rescue, fitting: EnforcementInput) -> None:
     batch, options = fitting.batch, fitting.options
-    for name in unknown(batch.schema.names, fitting.schema, options):
+    for name in new_columns(batch.schema.names, fitting.schema, options):
         _keep(rescue, fitting, name, pc.indices_nonzero(batch.column(name).is_valid()))
     known = set(fitting.schema.names)
     for field in batch.schema:
-        if field.name in known and more(field, fitting.schema, options):
+        if field.name in known and has_new_members(field, fitting.schema, options):
             ours = fitting.schema.field(field.name)
-            grown = rows_with_more(batch.column(field.name), fitting.kept(field.name), ours)
+            grown = rows_with_new_members(batch.column(field.name), fitting.kept(field.name), ours)
             _keep(rescue, fitting, field.name, pc.indices_nonzero(grown))
 
 
-def _keep(rescue: Rescue, fitting: Fitting, name: str, rows: pa.Array) -> None:
+def _keep(rescue: Rescue, fitting: EnforcementInput, name: str, rows: pa.Array) -> None:
     """Rescue the values of some rows of a column."""
     own, values = fitting.kept(name), _kept(fitting, name, rows)
     for row, text in zip(rows.to_pylist(), _texts(values, own), strict=True):
         rescue.add(row, name, text)
 
 
-def _kept(fitting: Fitting, name: str, rows: pa.Array) -> pa.Array:
-    """The values of some rows of a column, of the type that `Fitting.kept` says."""
+def _kept(fitting: EnforcementInput, name: str, rows: pa.Array) -> pa.Array:
+    """The values of some rows of a column, of the type that `EnforcementInput.kept` says."""
     own = fitting.kept(name)
     if pt.is_null(own.type):
         return pa.nulls(len(rows))
@@ -193,7 +204,7 @@ def _kept(fitting: Fitting, name: str, rows: pa.Array) -> pa.Array:
 def _texts(values: pa.Array, field: pa.Field) -> list[str]:
     """Values as JSON from which they can be told: numbers that JSON lacks as `"NaN"` and such, invalid text escaped."""
     if pt.is_floating(field.type):
-        return [number_text(v) for v in values.to_pylist()]
+        return [float_to_json(v) for v in values.to_pylist()]
     if not is_sound(values) or beyond_years(values, PRINTED_YEARS):
         return [json_text(value_of(values, row)) for row in range(len(values))]
     texts: list[str] = json_texts(values, field).to_pylist()
@@ -205,7 +216,7 @@ def _nulled(column: pa.Array, rows: pa.Array) -> pa.Array:
     return column.take(pc.if_else(pc.is_in(every, value_set=rows), None, every))
 
 
-def _fitted(fitting: Fitting, column: pa.Array, field: pa.Field) -> pa.Array:
+def _fitted(fitting: EnforcementInput, column: pa.Array, field: pa.Field) -> pa.Array:
     """The column in the field's type, of values that fit each for itself, if not always beside each other."""
     try:
         return fit(column, field)  # its text is UTF-8, or is escaped by `_texts`

@@ -7,9 +7,9 @@ from pyarrow import types as pt
 
 from singer_arrow.casting.from_arrow import fit, fit_read
 from singer_arrow.casting.from_text import BadValueError
-from singer_arrow.enforcement.bad_rows import Fitting, settle
-from singer_arrow.enforcement.projection import names_read
-from singer_arrow.enforcement.schema_drift import holders
+from singer_arrow.enforcement.bad_rows import EnforcementInput, apply_policy
+from singer_arrow.enforcement.projection import schema_columns
+from singer_arrow.enforcement.schema_drift import paths_with_exclusions
 from singer_arrow.errors import DataError
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress
@@ -27,7 +27,7 @@ def fit_batch(
     row_group: int | None = None,
     first_row: int = 1,
     options: ReadOptions = _PLAIN,
-    course: ReadProgress | None = None,
+    progress: ReadProgress | None = None,
 ) -> pa.RecordBatch:
     """The columns of a schema, found by name in a batch of a file; one that the file lacks is null.
 
@@ -38,7 +38,7 @@ def fit_batch(
         row_group: Where in it.
         first_row: The number of the batch's first row in the row group.
         options: What happens to values that do not fit; by default they are an error.
-        course: Counts rows that are left out, and rows of which something is rescued.
+        progress: Counts rows that are left out, and rows of which something is rescued.
 
     Returns:
         The rows in order, all of them unless `options.on_bad_row` is `skip`. `RESCUED` has each value under its
@@ -46,26 +46,28 @@ def fit_batch(
 
     Raises:
         DataError: A value does not fit, or a wanted column stands in the file twice; names the column.
-        DriftError: A value does not fit, the file has its column in another type, which is none of `options.fixed`,
-            and `options.on_drift` is `raise`.
+        DriftError: A value does not fit, the file has the column in another type, the column is not one of
+            `options.declared_columns`, and `options.on_drift` is `raise`.
     """
-    fitting = Fitting(batch, schema, url, row_group, options, course or ReadProgress(), first_row)
+    fitting = EnforcementInput(batch, schema, url, row_group, options, progress or ReadProgress(), first_row)
     fitted, bad = dict[str, pa.Array](), dict[str, DataError]()
-    for name in names_read(schema, options):
+    for name in schema_columns(schema, options):
         at = batch.schema.get_all_field_indices(name)
         if len(at) > 1:
             raise fitting.error("the file has it twice", name, hint="Rename one of them at the source")
         field = schema.field(name)
         try:
             fitted[name] = (
-                fit_read(_given(batch.column(at[0]), field, options), field, in_json=options.in_json)
+                fit_read(_given(batch.column(at[0]), field, options), field, json_output=options.json_output)
                 if at
                 else pa.nulls(batch.num_rows, field.type)
             )
         except BadValueError as error:
-            held = name in holders(options.left_out)  # of which the error would tell what is left out
+            held = name in paths_with_exclusions(
+                options.excluded_members
+            )  # of which the error would tell what is left out
             bad[name] = fitting.refusal(name, error.row) if held else fitting.error(str(error), name, row=error.row)
-    return settle(fitting, fitted, bad) if bad or options.rescues else fitting.made(batch.num_rows, fitted)
+    return apply_policy(fitting, fitted, bad) if bad or options.rescues else fitting.made(batch.num_rows, fitted)
 
 
 def _given(column: pa.Array, field: pa.Field, options: ReadOptions) -> pa.Array:

@@ -21,7 +21,7 @@ _FEW = 8
 _LIKE_A_NUMBER = r"^(?:\P{L}|[a-fA-FxXiInNtTyY])*$"  # with no letters but those of `1e5`, `0xff`, `infinity` and `nan`
 
 
-def misfits(column: pa.Array, field: pa.Field, *, in_json: bool = False) -> pa.Array:
+def mismatched_rows(column: pa.Array, field: pa.Field, *, json_output: bool = False) -> pa.Array:
     """The rows whose value `exact.fit_read` refuses, in order. A null always fits."""
     column = plain(column)
     valid = pc.indices_nonzero(column.is_valid()).cast(pa.int64())
@@ -29,10 +29,12 @@ def misfits(column: pa.Array, field: pa.Field, *, in_json: bool = False) -> pa.A
     if _is_plain_text(column.type) and is_sound(present):
         distinct = present.unique()
         if 2 * len(distinct) < len(present):  # each text is tried once
-            return valid.filter(pc.is_in(present, value_set=distinct.take(misfits(distinct, field, in_json=in_json))))
+            return valid.filter(
+                pc.is_in(present, value_set=distinct.take(mismatched_rows(distinct, field, json_output=json_output)))
+            )
     sure = _surely(present, field) if is_sound(present) else _nowhere(present)
     open_rows = pc.indices_nonzero(pc.invert(sure)).cast(pa.int64())
-    found = open_rows.take(_tried(present.take(open_rows), field, in_json=in_json))
+    found = open_rows.take(_tried(present.take(open_rows), field, json_output=json_output))
     rows = pa.concat_arrays([pc.indices_nonzero(sure).cast(pa.int64()), found])
     return valid.take(rows.take(pc.sort_indices(rows)))
 
@@ -80,12 +82,12 @@ def _patterns(t: pa.DataType) -> list[str]:
     return []
 
 
-def _tried(column: pa.Array, field: pa.Field, *, in_json: bool) -> pa.Array:
+def _tried(column: pa.Array, field: pa.Field, *, json_output: bool) -> pa.Array:
     """The rows of a column without nulls that `convert` refuses."""
     found, pieces = list[int](), [(0, len(column))]
     while pieces:
         low, high = pieces.pop()
-        error = _refusal(column.slice(low, high - low), field, in_json=in_json) if low < high else None
+        error = _refusal(column.slice(low, high - low), field, json_output=json_output) if low < high else None
         if error is None:
             continue
         if high - low == 1 or _is_of_the_type(error, column, field):
@@ -98,7 +100,7 @@ def _tried(column: pa.Array, field: pa.Field, *, in_json: bool) -> pa.Array:
     return pa.array(sorted(found), pa.int64())
 
 
-def _refusal(piece: pa.Array, field: pa.Field, *, in_json: bool) -> Exception | None:
+def _refusal(piece: pa.Array, field: pa.Field, *, json_output: bool) -> Exception | None:
     if pt.is_nested(piece.type):  # whose parts a slice does not cut
         piece = piece.take(pa.array(range(len(piece)), pa.int64()))
     if not is_sound(piece):
@@ -106,7 +108,7 @@ def _refusal(piece: pa.Array, field: pa.Field, *, in_json: bool) -> Exception | 
     try:
         if _is_plain_text(piece.type) and not _is_plain_text(field.type) and supported(field.type):
             parse(piece.cast(pa.string()), field.type)
-        elif beyond_years(convert(piece, field)) and in_json:
+        elif beyond_years(convert(piece, field)) and json_output:
             return ValueError("no date that JSON has")
     except (*LOSSY, ArithmeticError) as error:
         return error

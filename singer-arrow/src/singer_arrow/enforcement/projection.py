@@ -10,7 +10,14 @@ from pyarrow import types as pt
 
 from singer_arrow.casting.from_arrow import fit
 from singer_arrow.casting.to_json import is_list
-from singer_arrow.enforcement.schema_drift import holders, named, refuse_new, unknown, wider, without
+from singer_arrow.enforcement.schema_drift import (
+    new_columns,
+    paths_with_exclusions,
+    raise_new_columns,
+    type_name,
+    widened_field,
+    without_excluded,
+)
 from singer_arrow.errors import DataError, DriftError
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.schema.arrow_schema import canonical, is_json
@@ -18,7 +25,7 @@ from singer_arrow.schema.arrow_schema import canonical, is_json
 logger = logging.getLogger(__name__)
 
 
-def wanted(file: pa.Schema, schema: pa.Schema, options: ReadOptions, url: object) -> list[str]:
+def columns_to_read(file: pa.Schema, schema: pa.Schema, options: ReadOptions, url: object) -> list[str]:
     """The columns of a file that are read, in its order: those of the schema, and new ones if they are rescued.
 
     A column whose values are all null for its type says so is not new, as it has none.
@@ -33,19 +40,19 @@ def wanted(file: pa.Schema, schema: pa.Schema, options: ReadOptions, url: object
         DriftError: It has new columns, or new members of objects, and `options.on_drift` is `raise`.
         DataError: One of the columns stands in it twice.
     """
-    new = unknown([f.name for f in file if not pt.is_null(f.type)], schema, options)
-    if holders(options.left_out):
-        new = [name for name in new if not pt.is_null(kept_field(file.field(name), schema, options).type)]
-    names = {*names_read(schema, options), *new}
+    new = new_columns([f.name for f in file if not pt.is_null(f.type)], schema, options)
+    if paths_with_exclusions(options.excluded_members):
+        new = [name for name in new if not pt.is_null(included_field(file.field(name), schema, options).type)]
+    names = {*schema_columns(schema, options), *new}
     found = [name for name in file.names if name in names]
     if len(set(found)) < len(found):
         twice = next(name for name in found if found.count(name) > 1)
         raise DataError("the file has it twice", url=url, column=twice, hint="Rename one of them at the source")
     known = set[str]() if options.on_drift == "ignore" else set(schema.names)
-    grown = [f for f in file if f.name in known and more(f, schema, options)]
+    grown = [f for f in file if f.name in known and has_new_members(f, schema, options)]
     if options.on_drift == "raise":
-        refuse_new([kept_field(file.field(name), schema, options) for name in new], url)
-        _refuse_grown([kept_field(f, schema, options) for f in grown], schema, url)
+        raise_new_columns([included_field(file.field(name), schema, options) for name in new], url)
+        _refuse_grown([included_field(f, schema, options) for f in grown], schema, url)
         return found
     if new or grown:
         told = ", ".join(repr(name) for name in [*new, *(f"{f.name} (members)" for f in grown)][:10])
@@ -53,7 +60,7 @@ def wanted(file: pa.Schema, schema: pa.Schema, options: ReadOptions, url: object
     return found
 
 
-def names_read(schema: pa.Schema, options: ReadOptions) -> list[str]:
+def schema_columns(schema: pa.Schema, options: ReadOptions) -> list[str]:
     """The columns of a schema that are looked for in files."""
     return [name for name in schema.names if name != RESCUED or not options.rescues]
 
@@ -63,36 +70,36 @@ def canonical_field(field: pa.Field) -> pa.Field:
     return canonical(pa.schema([field])).field(0)
 
 
-def kept_field(field: pa.Field, schema: pa.Schema, options: ReadOptions) -> pa.Field:
+def included_field(field: pa.Field, schema: pa.Schema, options: ReadOptions) -> pa.Field:
     """A column of a file in canonical types, without members that are left out; of type null if it has no others."""
     at = schema.get_field_index(field.name)
-    return without(canonical_field(field), schema.field(at) if at >= 0 else None, options.left_out)
+    return without_excluded(canonical_field(field), schema.field(at) if at >= 0 else None, options.excluded_members)
 
 
-def more(field: pa.Field, schema: pa.Schema, options: ReadOptions) -> bool:
+def has_new_members(field: pa.Field, schema: pa.Schema, options: ReadOptions) -> bool:
     """Whether a file's column has members that the schema's lacks, and that are news."""
     ours = schema.field(field.name)
-    if options.known is None or is_json(ours) or not (pt.is_nested(ours.type) and pt.is_nested(field.type)):
+    if options.known_columns is None or is_json(ours) or not (pt.is_nested(ours.type) and pt.is_nested(field.type)):
         return False
-    return _is_more(kept_field(field, schema, options).type, ours.type)
+    return _is_more(included_field(field, schema, options).type, ours.type)
 
 
-def rows_with_more(column: pa.Array, kept: pa.Field, ours: pa.Field) -> pa.Array:
+def rows_with_new_members(column: pa.Array, kept: pa.Field, ours: pa.Field) -> pa.Array:
     """True for rows with a value in a member that the schema's column lacks, and that is news.
 
     Args:
         column: As the file has it.
-        kept: What `kept_field` says of it.
+        kept: What `included_field` says of it.
         ours: The schema's.
     """
     return _with_more(fit(column, kept), ours.type)
 
 
 def _refuse_grown(fields: list[pa.Field], schema: pa.Schema, url: object) -> None:
-    merged = [w for f in fields if (w := wider(schema.field(f.name), f)) is not None]
+    merged = [w for f in fields if (w := widened_field(schema.field(f.name), f)) is not None]
     if merged:
         first = fields[0]
-        reason = f"the file has it as {named(first)}, the schema as {named(schema.field(first.name))}"
+        reason = f"the file has it as {type_name(first)}, the schema as {type_name(schema.field(first.name))}"
         raise DriftError(reason, merged, url=url, column=first.name)
 
 
@@ -111,7 +118,7 @@ def _item(t: pa.DataType) -> pa.DataType:
 
 
 def _with_more(column: pa.Array, ours: pa.DataType) -> pa.Array:
-    """See `rows_with_more`; of a column in canonical types."""
+    """See `rows_with_new_members`; of a column in canonical types."""
     found = pa.repeat(pa.scalar(value=False), len(column))
     t = column.type
     if pt.is_struct(t) and pt.is_struct(ours):

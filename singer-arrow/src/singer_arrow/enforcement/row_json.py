@@ -15,18 +15,18 @@ from singer_arrow.casting.to_json import json_text, json_texts
 from singer_arrow.casting.utf8 import is_sound
 from singer_arrow.errors import DataError
 
-NO_JSON = {math.inf: "Infinity", -math.inf: "-Infinity"}
+NON_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
 """What numbers are called that JSON lacks; others of them are `NaN`."""
 
 
-def row_text(batch: pa.RecordBatch, row: int) -> str:
+def row_to_json(batch: pa.RecordBatch, row: int) -> str:
     """A row (from 0): numbers that JSON lacks are `"NaN"` and such, invalid text is escaped, nulls are there."""
     pairs = zip(batch.schema, batch.columns, strict=True)
     members = (f"{json_text(f.name)}:{_value(c.take(pa.array([row], pa.int64())), f)}" for f, c in pairs)
     return f"{{{','.join(members)}}}"
 
 
-def line_text(line: bytes) -> str:
+def line_to_json(line: bytes) -> str:
     """A line of JSON Lines: as it is, or an object with its text as `_raw` if it is no JSON."""
     line = line.strip()
     try:
@@ -36,9 +36,9 @@ def line_text(line: bytes) -> str:
         return f'{{"_raw":{json_text(line.decode(errors="backslashreplace"))}}}'
 
 
-def number_text(value: float) -> str:
+def float_to_json(value: float) -> str:
     """A float as JSON."""
-    return json_text(value if math.isfinite(value) else NO_JSON.get(value, "NaN"))
+    return json_text(value if math.isfinite(value) else NON_FINITE.get(value, "NaN"))
 
 
 def _value(one: pa.Array, field: pa.Field) -> str:
@@ -48,7 +48,7 @@ def _value(one: pa.Array, field: pa.Field) -> str:
         return "null"
     try:
         if pt.is_floating(one.type):
-            return number_text(float(one[0].as_py()))
+            return float_to_json(float(one[0].as_py()))
         if not is_sound(one):
             return json_text(value_of(one, 0))
         return str(json_texts(one, field.with_type(one.type))[0].as_py())

@@ -15,61 +15,61 @@ from singer_arrow.read_options import ReadOptions
 from singer_arrow.schema.arrow_schema import UTC_MICROSECONDS, is_json, merge_fields
 
 
-def unknown(names: Iterable[str], schema: pa.Schema, options: ReadOptions) -> list[str]:
+def new_columns(names: Iterable[str], schema: pa.Schema, options: ReadOptions) -> list[str]:
     """The columns of a file that are news: neither in the schema nor known to be left out."""
-    if options.known is None or options.on_drift == "ignore":
+    if options.known_columns is None or options.on_drift == "ignore":
         return []
-    known = options.known.union(schema.names)
+    known = options.known_columns.union(schema.names)
     return [name for name in names if name not in known]
 
 
 @lru_cache(maxsize=64)
-def holders(left_out: frozenset[str]) -> Mapping[str, Sequence[str]]:
+def paths_with_exclusions(excluded: frozenset[str]) -> Mapping[str, Sequence[str]]:
     """By the path of a value of which members are left out: what follows it in the paths of these."""
     found = defaultdict[str, list[str]](list)
-    for path in left_out:
+    for path in excluded:
         for end in (end for end, c in enumerate(path) if c == "."):
             found[path[:end]].append(path[end + 1 :])
     return dict(found)
 
 
-def without(field: pa.Field, ours: pa.Field | None, left_out: frozenset[str]) -> pa.Field:
+def without_excluded(field: pa.Field, ours: pa.Field | None, excluded: frozenset[str]) -> pa.Field:
     """A file's column without members that are left out, at any depth; of type null if nothing of it is left.
 
     Args:
         field: The column, in canonical types.
         ours: The schema's column of that name, if it has one. Its members stay.
-        left_out: As `ReadOptions.left_out`.
+        excluded: As `ReadOptions.excluded_members`.
     """
-    if not pt.is_nested(field.type) or field.name not in holders(left_out):
+    if not pt.is_nested(field.type) or field.name not in paths_with_exclusions(excluded):
         return field
-    return field.with_type(_without(field.type, None if ours is None else ours.type, left_out, field.name))
+    return field.with_type(_without(field.type, None if ours is None else ours.type, excluded, field.name))
 
 
-def _without(t: pa.DataType, ours: pa.DataType | None, left_out: frozenset[str], path: str) -> pa.DataType:
+def _without(t: pa.DataType, ours: pa.DataType | None, excluded: frozenset[str], path: str) -> pa.DataType:
     if pt.is_struct(t):
         own = {f.name: f.type for f in ours} if ours is not None and pt.is_struct(ours) else {}
         kept = []
         for f in t:
             at = f"{path}.{f.name}"
-            if f.name not in own and at in left_out:
+            if f.name not in own and at in excluded:
                 continue
-            inner = _without(f.type, own.get(f.name), left_out, at)
+            inner = _without(f.type, own.get(f.name), excluded, at)
             if pt.is_null(f.type) or not pt.is_null(inner):
                 kept.append(f.with_type(inner))
         return pa.struct(kept) if kept else pa.null()
     if pt.is_list(t):
         inner = _without(
-            t.value_type, ours.value_type if ours is not None and pt.is_list(ours) else None, left_out, path
+            t.value_type, ours.value_type if ours is not None and pt.is_list(ours) else None, excluded, path
         )
         return pa.list_(inner) if pt.is_null(t.value_type) or not pt.is_null(inner) else inner
     if pt.is_map(t):
-        inner = _without(t.item_type, ours.item_type if ours is not None and pt.is_map(ours) else None, left_out, path)
+        inner = _without(t.item_type, ours.item_type if ours is not None and pt.is_map(ours) else None, excluded, path)
         return pa.map_(t.key_type, inner) if pt.is_null(t.item_type) or not pt.is_null(inner) else inner
     return t
 
 
-def refuse_new(found: Iterable[pa.Field], url: object, **where: int) -> None:
+def raise_new_columns(found: Iterable[pa.Field], url: object, **where: int) -> None:
     """Raise DriftError for columns of a file that are news, if there are any.
 
     Args:
@@ -79,13 +79,13 @@ def refuse_new(found: Iterable[pa.Field], url: object, **where: int) -> None:
     """
     fields = list(found)
     if fields:
-        told = ", ".join(f"{f.name!r} ({named(f)})" for f in fields[:5])
+        told = ", ".join(f"{f.name!r} ({type_name(f)})" for f in fields[:5])
         more = f" and {len(fields) - 5} more" if len(fields) > 5 else ""
         word = "a new column" if len(fields) == 1 else "new columns"
         raise DriftError(f"the file has {word}: {told}{more}", fields, url=url, column=fields[0].name, **where)
 
 
-def wider(field: pa.Field, found: pa.Field) -> pa.Field | None:
+def widened_field(field: pa.Field, found: pa.Field) -> pa.Field | None:
     """What the schema's field must become to hold what a file has under its name; None if it holds that already.
 
     Neither nanoseconds nor microseconds hold all values of the other: timestamps get the unit that the file has.
@@ -110,7 +110,7 @@ def _with_units(t: pa.DataType, found: pa.DataType) -> pa.DataType:
     return t
 
 
-def refuse_other(field: pa.Field, found: pa.Field, url: object, **where: int) -> None:
+def raise_if_incompatible(field: pa.Field, found: pa.Field, url: object, **where: int) -> None:
     """Raise DriftError if a schema's field cannot hold what a file has under its name.
 
     Args:
@@ -119,13 +119,13 @@ def refuse_other(field: pa.Field, found: pa.Field, url: object, **where: int) ->
         url: The file.
         where: `line` or `row_group`.
     """
-    merged = wider(field, found)
+    merged = widened_field(field, found)
     if merged is not None:
-        reason = f"the file has it as {named(found)}, the schema as {named(field)}"
+        reason = f"the file has it as {type_name(found)}, the schema as {type_name(field)}"
         raise DriftError(reason, [merged], url=url, column=field.name, **where)
 
 
-def named(field: pa.Field) -> str:
+def type_name(field: pa.Field) -> str:
     """The type of a field, as it is told."""
     return "json" if is_json(field) else str(field.type)
 

@@ -88,6 +88,6 @@ def first_invalid(text: bytes) -> int | None:
     return None
 
 
-def readable(text: bytes) -> str:
+def printable(text: bytes) -> str:
     """A text for people, without its line break; bytes that are no UTF-8 by their numbers."""
     return re.sub(r"\r?\n\Z|\r\Z", "", text.decode(errors="backslashreplace"))

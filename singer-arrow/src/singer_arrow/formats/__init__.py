@@ -1,25 +1,23 @@
-"""File formats: one file each, behind one Protocol, in one dict that imports a format when it is asked for."""
+"""File formats by name; a format is imported when it is first used.
+
+base           Protocols: Format, JoiningFormat, WritableFormat
+registry       Mapping from names to lazily imported formats
+zip_archive    Any format inside zip archives
+tar_archive    Any format inside tar archives
+small_files    Parse many small files at once
+columnar       Read a columnar file part by part; shared by Parquet, ORC, Arrow and Avro
+file_errors    Convert library errors to errors that name the file
+orc            ORC files
+arrow, avro, csv, excel, json, parquet, text    One folder per format
+"""
 
 from __future__ import annotations
 
 from singer_arrow.compression.codecs import strip_suffix
 from singer_arrow.formats.base import Format, WritableFormat
 from singer_arrow.formats.registry import Formats, zipped
-from singer_arrow.read_options import RESCUED, FixedColumn, ReadOptions
-from singer_arrow.read_progress import ReadProgress, ResumePoint
 
-__all__ = [
-    "FORMATS",
-    "RESCUED",
-    "WRITABLE",
-    "FixedColumn",
-    "Format",
-    "ReadOptions",
-    "ReadProgress",
-    "ResumePoint",
-    "WritableFormat",
-    "detect_format",
-]
+__all__ = ["FORMATS", "WRITABLE", "Format", "WritableFormat", "detect_format"]
 
 _WRITABLE = {
     "jsonl": "singer_arrow.formats.json.json_format.JsonLines",
@@ -52,6 +50,6 @@ WRITABLE: Formats[WritableFormat] = Formats(_WRITABLE)
 
 
 def detect_format(name: str) -> str | None:
-    """The format of a file, by its suffix below that of its compression: `a.csv.gz` is csv."""
+    """Return the format of a file name, ignoring the suffix of its compression: `a.csv.gz` is csv."""
     base = strip_suffix(name).lower()
     return next((kind for kind, suffixes in _SUFFIXES.items() if base.endswith(suffixes)), None)

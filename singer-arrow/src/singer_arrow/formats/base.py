@@ -1,4 +1,4 @@
-"""What a file format is to the rest of the library."""
+"""Protocols that file formats implement: `Format`, `JoiningFormat`, `WritableFormat`."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ if TYPE_CHECKING:
     from singer_arrow.reading.object_reader import ObjectReader
 
 HELD_BYTES = 64 << 20
-"""Bytes of rows in memory that a writer gathers before it encodes them, where it is not told."""
+"""Default bytes of rows that a writer holds in memory before it encodes them."""
 
 
 class Format(Protocol):
-    """A file format that is read."""
+    """A file format that can be read."""
 
     @property
     def name(self) -> str:
-        """As in settings and messages."""
+        """Name in settings and messages."""
         ...
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """Suffixes of its files' names, without that of their compression."""
+        """File name suffixes, without those of compression."""
         ...
 
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
-        """The schema of a file: from its own metadata where it has some, else from its first `sample_bytes` bytes.
+        """Return the schema of a file: from its metadata if it has any, else from its first `sample_bytes` bytes.
 
-        A column without a value in the sample is of type null, which gives way to any other in `merge_schemas`.
+        A column without a value in the sample is of type null, which `merge_schemas` replaces by any other type.
 
         Raises:
-            EmptyObjectError: The object holds no byte.
-            DataError: It is not of this format.
+            EmptyObjectError: The object is empty.
+            DataError: The object is not of this format.
         """
         ...
 
     def read(
-        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: ReadProgress | None = None
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """The file's rows, in order, in batches of exactly `schema`.
+        """Yield the rows of a file, in order, in batches of exactly `schema`.
 
-        Columns are found by name. One that the file lacks is null, one that `schema` lacks is as `options.on_drift`
-        says. The same file gives the same batches on every run, also to one that begins at a place of another.
-        Memory is bounded by the reader's budget, not by the file.
+        Columns are matched by name. A column that the file lacks is null; `options.on_drift` decides about columns that
+        `schema` lacks. Every run yields the same batches, also a run that resumes another one. Memory is bounded by the
+        reader's budget, not by the size of the file.
 
         Args:
             reader: The file.
-            schema: What is wanted of it.
-            options: How it is read.
-            course: Where the reading begins, and what it tells of itself; it is up to date after each batch.
+            schema: Columns and types to return.
+            options: How to read the file.
+            progress: Where to start and stop, updated before each batch is yielded.
 
         Raises:
-            EmptyObjectError: The object holds no byte.
-            DataError: A value does not fit its type; names line or row group, and column. Batches before it are good.
+            EmptyObjectError: The object is empty.
+            DataError: A value does not fit its type; names line or row group, and column. Earlier batches are valid.
             DriftError: The schema must change before the next batch, and `options.on_drift` is `raise`.
         """
         ...
@@ -67,22 +67,22 @@ class Format(Protocol):
 
 @runtime_checkable
 class JoiningFormat(Format, Protocol):
-    """A format of which small files can be parsed together."""
+    """A format that can parse several small files at once."""
 
     def join(
         self, readers: Sequence[ObjectReader], schema: pa.Schema, options: ReadOptions
     ) -> list[pa.RecordBatch] | None:
-        """The rows of each of some files that are fetched whole: just what `read` gives of each.
+        """Return one batch per file, equal to what `read` yields for it; the files are fetched whole.
 
         Returns:
-            None if one of them is not plain: `read` says then what is to be said of it.
+            None if a file has errors, drift or anything else that `read` has to report.
         """
         ...
 
 
 @runtime_checkable
 class WritableFormat(Format, Protocol):
-    """A file format that is also written."""
+    """A file format that can also be written."""
 
     def write(
         self,
@@ -93,21 +93,17 @@ class WritableFormat(Format, Protocol):
         compression: str | None = None,
         held_bytes: int = HELD_BYTES,
     ) -> int:
-        """Write a file of batches of exactly `schema`, holding no more than a row group of them in memory.
+        """Write batches of exactly `schema` to a file and return the number of rows.
 
         Args:
             batches: The rows.
-            schema: Theirs.
-            path: The file.
-            compression: A codec that the format knows, or None for its default.
-            held_bytes: Bytes of rows that are gathered before they are encoded, and so of a row group, where the
-                format has them.
-
-        Returns:
-            The number of rows.
+            schema: Schema of the batches.
+            path: The file to write.
+            compression: A codec of the format; None for its default.
+            held_bytes: Bytes of rows to hold before encoding them; the size of row groups in formats that have them.
 
         Raises:
-            ConfigError: The format does not know the codec.
-            SchemaError: It cannot hold a column's type.
+            ConfigError: The format does not support the codec.
+            SchemaError: The format cannot represent the type of a column.
         """
         ...

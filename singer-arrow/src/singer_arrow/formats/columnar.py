@@ -33,22 +33,22 @@ class FilePart:
 
 
 def read_part(
-    part: FilePart, batches: Iterable[pa.RecordBatch], schema: pa.Schema, options: ReadOptions, course: ReadProgress
+    part: FilePart, batches: Iterable[pa.RecordBatch], schema: pa.Schema, options: ReadOptions, progress: ReadProgress
 ) -> Iterator[pa.RecordBatch]:
-    """Fit the rows of a part from `course.place` to `course.end`; `course.place` is kept up to date.
+    """Yield the rows of a part between `progress.resume_point` and `progress.end`, fitted to `schema`.
 
     Args:
         part: What is said of it.
         batches: All its rows, cut anywhere, but to the same batches on every run.
         schema: What is wanted.
         options: How it is read.
-        course: Where the reading stands.
+        progress: Where the reading stands.
 
     Raises:
         DataError: A value does not fit, or there are more or fewer rows than `part.rows`.
         DriftError: See `fit_batch`.
     """
-    begin, end = course.place or ResumePoint(), course.end
+    begin, end = progress.resume_point or ResumePoint(), progress.end
     rows, given, before = 0, begin.rows, begin.lines if begin.at == part.at else 0
     until = end.lines if end is not None and end.at == part.at else part.rows
     if before > part.rows or until > part.rows:
@@ -62,12 +62,12 @@ def read_part(
             fresh, rows = fresh.slice(0, fresh.num_rows - (rows - until)), until
         first = rows - fresh.num_rows + 1
         fitted = fit_batch(
-            fresh, schema, part.url, row_group=part.row_group, first_row=first, options=options, course=course
+            fresh, schema, part.url, row_group=part.row_group, first_row=first, options=options, progress=progress
         )
         given += fitted.num_rows
-        course.seen += fresh.num_rows
+        progress.rows_read += fresh.num_rows
         ends = rows == part.rows and part.following is not None
-        course.place = ResumePoint(given, part.following or 0) if ends else ResumePoint(given, part.at, rows)
+        progress.resume_point = ResumePoint(given, part.following or 0) if ends else ResumePoint(given, part.at, rows)
         if fitted.num_rows:
             yield fitted
         if rows == until < part.rows:

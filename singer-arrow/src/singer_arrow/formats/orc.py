@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.enforcement.projection import wanted
+from singer_arrow.enforcement.projection import columns_to_read
 from singer_arrow.errors import DataError
 from singer_arrow.formats.columnar import FilePart, read_part
 from singer_arrow.read_options import ReadOptions
@@ -37,21 +37,21 @@ class Orc:
             return canonical(_open(pa.PythonFile(source, "r"), reader.url).schema)
 
     def read(
-        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: ReadProgress | None = None
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`; rows before the place are decoded, and left out."""
         from pyarrow import dataset
 
         with local_copy(reader) as source:
             file = _open(source, reader.url)
-            names = wanted(file.schema, schema, options, reader.url)
+            names = columns_to_read(file.schema, schema, options, reader.url)
             part = FilePart(0, None, file.nrows, reader.url)
             fragment = dataset.OrcFileFormat().make_fragment(source)
             try:
                 batches = fragment.to_batches(
                     columns=names, batch_size=options.batch_rows, batch_readahead=1, use_threads=False
                 )
-                yield from read_part(part, batches, schema, options, course or ReadProgress())
+                yield from read_part(part, batches, schema, options, progress or ReadProgress())
             except (pa.ArrowException, OSError) as error:
                 reason = f"its data cannot be read ({' '.join(str(error).split())[:200]})"
                 hint = "Leave the column out by selection" if "out of range" in reason else "Upload the file again"

@@ -81,7 +81,7 @@ class Zipped:
             return self._inner.infer(reader, options, sample_bytes=sample_bytes)
 
     def read(
-        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: ReadProgress | None = None
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`; of an archive, the rows of its members in their order.
 
@@ -89,15 +89,15 @@ class Zipped:
         """
         if (kind := _archive(reader, options)) is None:
             with named_after(reader.url):
-                yield from self._inner.read(reader, schema, options, course)
+                yield from self._inner.read(reader, schema, options, progress)
             return
-        own, found, course = replace(options, compression="auto"), False, course or ReadProgress()
+        own, found, progress = replace(options, compression="auto"), False, progress or ReadProgress()
         with _members_of(reader, kind) as members:
             for member in members:
-                found, course.place = True, ResumePoint()
+                found, progress.resume_point = True, ResumePoint()
                 with named_after(member.url):
-                    for batch in self._inner.read(member, schema, own, course):
-                        course.place = None
+                    for batch in self._inner.read(member, schema, own, progress):
+                        progress.resume_point = None
                         yield batch
         if not found:
             raise _nothing(reader.url)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.casting.decimals import without_exponents
-from singer_arrow.enforcement.row_json import row_text
+from singer_arrow.enforcement.row_json import row_to_json
 from singer_arrow.errors import DataError
 from singer_arrow.load.bisect import Refusal, TooManyRefusedError, refused_rows
 from singer_arrow.load.dead_letters import Rejects
@@ -206,7 +206,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         """The rows of a batch that can be loaded; `rejects` hears of the others."""
         bad = self._bad(batch, at, ready, schema, rejects.most)
         for row, error in bad.items():
-            rejects.leave_out(at.url, at.before + row, error, row_text(batch, row))
+            rejects.leave_out(at.url, at.before + row, error, row_to_json(batch, row))
         every = _numbers(0, batch.num_rows)
         return batch.take(every.filter(pc.invert(pc.is_in(every, value_set=pa.array(list(bad), pa.int64())))))
 

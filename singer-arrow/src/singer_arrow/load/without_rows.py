@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from singer_arrow.enforcement.row_json import row_text
+from singer_arrow.enforcement.row_json import row_to_json
 from singer_arrow.load.bisect import Refusal
 from singer_arrow.load.conversion import ORDER
 from singer_arrow.load.dead_letters import Rejects
@@ -30,7 +30,7 @@ def taken_rows(
     for batch in batches:
         mine = [row - before for row in refused if before <= row < before + batch.num_rows]
         shown = batch.drop_columns([ORDER]) if ORDER in batch.schema.names else batch
-        texts.update({before + row: row_text(shown, row) for row in mine})
+        texts.update({before + row: row_to_json(shown, row) for row in mine})
         before += batch.num_rows
         every = pa.array(range(batch.num_rows), pa.int64())
         taken = batch.take(every.filter(pc.invert(pc.is_in(every, value_set=pa.array(mine, pa.int64())))))

@@ -14,7 +14,7 @@ from pyarrow import types as pt
 
 from singer_arrow.casting.from_json import BadRowError, any_json, kind_of, parse
 from singer_arrow.casting.from_text import shorten
-from singer_arrow.enforcement.row_json import NO_JSON
+from singer_arrow.enforcement.row_json import NON_FINITE
 from singer_arrow.schema.arrow_schema import is_json
 
 Message = Mapping[str, Any]
@@ -64,7 +64,7 @@ def _named(value: Any) -> Any:
         return {name: _named(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [_named(inner) for inner in value]
-    return NO_JSON.get(value, "NaN") if isinstance(value, float) and not math.isfinite(value) else value
+    return NON_FINITE.get(value, "NaN") if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _message_of(line: bytes) -> Message:

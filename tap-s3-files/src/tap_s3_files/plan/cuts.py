@@ -15,7 +15,7 @@ from typing import Any
 
 from singer_arrow.batch.writer import Part
 from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError, SupersededError
-from singer_arrow.formats import ResumePoint
+from singer_arrow.read_progress import ResumePoint
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.plan.model import Position

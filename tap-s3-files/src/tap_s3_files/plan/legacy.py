@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.formats import ResumePoint
+from singer_arrow.read_progress import ResumePoint
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from singer_arrow.formats import ResumePoint
+from singer_arrow.read_progress import ResumePoint
 from singer_arrow.storage.object_info import ObjectInfo
 from tap_s3_files.plan.bookmark import Bookmark, Watermark, latest
 

@@ -16,7 +16,8 @@ from urllib.parse import unquote_plus
 import pyarrow as pa
 
 from singer_arrow.errors import DataError, NotFoundError, SingerArrowError
-from singer_arrow.formats import FORMATS, ReadOptions
+from singer_arrow.formats import FORMATS
+from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.storage.object_info import ObjectInfo

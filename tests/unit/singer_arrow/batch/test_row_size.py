@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.batch.row_size import rows_bytes
-from singer_arrow.formats import FORMATS, ReadOptions
+from singer_arrow.formats import FORMATS
+from singer_arrow.read_options import ReadOptions
 
 LEAVES: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (pa.int64(), st.integers(-(2**63), 2**63 - 1)),

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from singer_arrow.formats import FORMATS, FixedColumn, ReadOptions
+from singer_arrow.formats import FORMATS
+from singer_arrow.read_options import FixedColumn, ReadOptions
 from singer_arrow.records.parser import RecordParser
 
 TEXTS = ["2024-05-01T12:00:00.123456789Z", "2024-05-01 12:00:00.123456788", "2024-05-01T12:00:00.5+02:00", "2024-05-01"]

@@ -12,7 +12,9 @@ import pytest
 
 from singer_arrow.casting.spelling import Spelling
 from singer_arrow.errors import ConfigError, DataError
-from singer_arrow.formats import FORMATS, RESCUED, FixedColumn, ReadOptions, ReadProgress
+from singer_arrow.formats import FORMATS
+from singer_arrow.read_options import RESCUED, FixedColumn, ReadOptions
+from singer_arrow.read_progress import ReadProgress
 
 EUROPEAN = {
     "date_formats": ("%d/%m/%Y", "%d.%m.%y"), "timestamp_formats": ("%d/%m/%Y %H:%M", "%d/%m/%Y %H:%M:%S%.f"),
@@ -141,9 +143,9 @@ def test_a_few_values_move_a_type_unless_they_are_tolerated(objects: Any, name: 
     with pytest.raises(DataError, match=rf"a.csv, line 502, column 'a': '{bad}' is not"):
         objects.read(data, "a.csv", schema, type_tolerance=0.001)
     for drift in ("ignore", "raise"):
-        course, options = ReadProgress(), ReadOptions(type_tolerance=0.001, on_bad_row="skip", on_drift=drift)
-        read = list(FORMATS["csv"].read(objects.reader(data, "a.csv"), schema, options, course))
-        assert (sum(b.num_rows for b in read), course.skipped) == (999, 1)
+        progress, options = ReadProgress(), ReadOptions(type_tolerance=0.001, on_bad_row="skip", on_drift=drift)
+        read = list(FORMATS["csv"].read(objects.reader(data, "a.csv"), schema, options, progress))
+        assert (sum(b.num_rows for b in read), progress.skipped) == (999, 1)
 
 
 def test_codes_with_zeros_stay_text(objects: Any) -> None:

@@ -13,8 +13,10 @@ import pytest
 from file_bytes import WRITERS
 
 from singer_arrow.errors import DataError
-from singer_arrow.formats import FORMATS, RESCUED, ReadOptions, ReadProgress
+from singer_arrow.formats import FORMATS
 from singer_arrow.formats.avro.container import read_blocks, read_header, repack
+from singer_arrow.read_options import RESCUED, ReadOptions
+from singer_arrow.read_progress import ReadProgress
 from singer_arrow.schema.arrow_schema import json_field
 
 DAY = 86_400
@@ -30,10 +32,10 @@ def times(unit: str) -> pa.Array:
 
 def read(objects: Any, data: bytes, name: str, field: pa.Field, how: str) -> tuple[list[dict[str, Any]], ReadProgress]:
     schema = pa.schema([("id", pa.int64()), field, *([json_field(RESCUED)] if how == "rescue" else [])])
-    course = ReadProgress()
-    batches = FORMATS[name[2:]].read(objects.reader(data, name), schema, ReadOptions(on_bad_row=how), course)
+    progress = ReadProgress()
+    batches = FORMATS[name[2:]].read(objects.reader(data, name), schema, ReadOptions(on_bad_row=how), progress)
     texts = [b.set_column(1, field.name, b.column(1).cast(pa.string())) for b in batches]
-    return [row for batch in texts for row in batch.to_pylist()], course
+    return [row for batch in texts for row in batch.to_pylist()], progress
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
@@ -44,10 +46,10 @@ def test_a_time_outside_the_day_is_a_bad_row(objects: Any, name: str, unit: str,
     field = wanted or FORMATS[name[2:]].infer(objects.reader(data, name), ReadOptions(), sample_bytes=1).field("t")
     with pytest.raises(DataError, match=rf"{name}.*column 't': '24:00:00\.0+' is not a time of a day"):
         read(objects, data, name, field, "fail")
-    rows, course = read(objects, data, name, field, "skip")
+    rows, progress = read(objects, data, name, field, "skip")
     assert [r["id"] for r in rows] == [1]
-    assert course.skipped == 2
-    rows, course = read(objects, data, name, field, "rescue")
+    assert progress.skipped == 2
+    rows, progress = read(objects, data, name, field, "rescue")
     assert [(r["id"], r["t"] is None) for r in rows] == [(1, False), (2, True), (3, True)]
     found = [json.loads(r[RESCUED])["t"] for r in rows[1:]]
     assert [f.rstrip("0")[:9] for f in found] == ["24:00:00.", "-00:00:00"]
@@ -55,9 +57,11 @@ def test_a_time_outside_the_day_is_a_bad_row(objects: Any, name: str, unit: str,
 
 def test_a_skipped_row_shows_its_time(objects: Any) -> None:
     data = WRITERS["parquet"](pa.table({"id": [2], "t": times("us")[1:2]}))
-    course = ReadProgress(on_skip=(skipped := []).append)
+    progress = ReadProgress(on_skip=(skipped := []).append)
     schema = pa.schema([("id", pa.int64()), ("t", pa.time64("us"))])
-    reading = FORMATS["parquet"].read(objects.reader(data, "a.parquet"), schema, ReadOptions(on_bad_row="skip"), course)
+    reading = FORMATS["parquet"].read(
+        objects.reader(data, "a.parquet"), schema, ReadOptions(on_bad_row="skip"), progress
+    )
     assert not [b for b in reading if b.num_rows]
     assert skipped[0].record == '{"id":2,"t":"24:00:00.000000"}'
 

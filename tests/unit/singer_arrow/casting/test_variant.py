@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from singer_arrow.casting.extension_types import VariantType
 from singer_arrow.casting.variant import decode, names_of
 from singer_arrow.errors import DataError
-from singer_arrow.formats import FORMATS, ReadOptions, ReadProgress
+from singer_arrow.formats import FORMATS
+from singer_arrow.read_options import ReadOptions
+from singer_arrow.read_progress import ReadProgress
 from singer_arrow.schema.arrow_schema import is_json, json_field
 
 FILES = {
@@ -135,10 +137,10 @@ def test_a_damaged_value_is_a_bad_row(objects: Any) -> None:
     schema = pa.schema([("id", pa.int64()), json_field("v")])
     with pytest.raises(DataError, match=r"a\.arrow.*column 'v'"):
         list(FORMATS["arrow"].read(objects.reader(data, "a.arrow"), schema, ReadOptions()))
-    course = ReadProgress()
-    reading = FORMATS["arrow"].read(objects.reader(data, "a.arrow"), schema, ReadOptions(on_bad_row="skip"), course)
+    progress = ReadProgress()
+    reading = FORMATS["arrow"].read(objects.reader(data, "a.arrow"), schema, ReadOptions(on_bad_row="skip"), progress)
     assert [row for batch in reading for row in batch.to_pylist()] == [{"id": 1, "v": '{"k":7}'}, {"id": 3, "v": None}]
-    assert course.skipped == 1
+    assert progress.skipped == 1
 
 
 @given(st.binary(max_size=60))

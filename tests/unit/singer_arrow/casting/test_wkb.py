@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from singer_arrow.casting.extension_types import WkbType
 from singer_arrow.casting.wkb import to_wkt
 from singer_arrow.errors import DataError
-from singer_arrow.formats import FORMATS, ReadOptions
+from singer_arrow.formats import FORMATS
+from singer_arrow.read_options import ReadOptions
 
 OF_DUCKDB = (
     "c-mc2T}s115T4nFHDCiqoHYv(Vo5@TQd+e>728VagD8|<Kul6=u_{=aClBD8HxSR_aeV3#oGtzom)YUlneSu1VTb)ui-1B(>LeLR"

@@ -11,7 +11,9 @@ import pytest
 from file_bytes import WRITERS
 
 from singer_arrow.errors import DataError, DriftError
-from singer_arrow.formats import FORMATS, RESCUED, ReadOptions, ReadProgress
+from singer_arrow.formats import FORMATS
+from singer_arrow.read_options import RESCUED, ReadOptions
+from singer_arrow.read_progress import ReadProgress
 from singer_arrow.schema.arrow_schema import json_field
 
 RESCUE = json_field(RESCUED)
@@ -23,10 +25,10 @@ class Reading:
     """One reading of a file, as far as it came."""
 
     def __init__(self, objects: Any, name: str, table: pa.Table, schema: pa.Schema, **options: Any) -> None:
-        self.course, self.rows, self.error = ReadProgress(), list[dict[str, Any]](), None
-        known = options.pop("known", frozenset(schema.names))
+        self.progress, self.rows, self.error = ReadProgress(), list[dict[str, Any]](), None
+        known = options.pop("known_columns", frozenset(schema.names))
         reader = objects.reader(WRITERS[name[2:]](table, **options.pop("file", {})), name)
-        batches = FORMATS[name[2:]].read(reader, schema, ReadOptions(known=known, **options), self.course)
+        batches = FORMATS[name[2:]].read(reader, schema, ReadOptions(known_columns=known, **options), self.progress)
         try:
             for batch in batches:
                 batch.validate(full=True)
@@ -37,7 +39,7 @@ class Reading:
 
     @property
     def counts(self) -> tuple[int, int]:
-        return self.course.skipped, self.course.rescued
+        return self.progress.skipped, self.progress.rescued
 
     @property
     def rescued(self) -> list[Any]:
@@ -72,7 +74,7 @@ def test_new_columns_are_rescued_where_they_have_values(objects: Any, name: str,
 def test_what_is_known_is_no_news(objects: Any, name: str) -> None:
     for known in (None, frozenset({"id", "x", "o"})):
         for drift in ("raise", "rescue"):
-            found = Reading(objects, name, NEWS, pa.schema([*ID, RESCUE]), known=known, on_drift=drift)
+            found = Reading(objects, name, NEWS, pa.schema([*ID, RESCUE]), known_columns=known, on_drift=drift)
             assert [row["id"] for row in found.rows] == [1, 2, 3]
             assert [row[RESCUED] for row in found.rows] == [None] * 3
     assert Reading(objects, name, NEWS, ID, on_drift="ignore").rows == [{"id": 1}, {"id": 2}, {"id": 3}]
@@ -115,9 +117,14 @@ def test_objects_with_new_members_are_rescued_whole(objects: Any, name: str) -> 
     assert found.rescued == [None, {"o": whole[1]}, None, {"o": whole[3]}, {"o": whole[4]}]
     assert [row["o"] and row["o"]["a"] for row in found.rows] == [1, 2, None, 3, 4]
     assert found.counts == (0, 3)
-    some = Reading(objects, name, DEEPER, pa.schema([*DEEP, RESCUE]), on_drift="rescue", left_out=frozenset({"o.d"}))
+    some = Reading(
+        objects, name, DEEPER, pa.schema([*DEEP, RESCUE]), on_drift="rescue", excluded_members=frozenset({"o.d"})
+    )
     assert some.counts == (0, 2)
-    assert Reading(objects, name, DEEPER, DEEP, on_drift="raise", left_out=frozenset({"o.d", "o.l.c"})).error is None
+    assert (
+        Reading(objects, name, DEEPER, DEEP, on_drift="raise", excluded_members=frozenset({"o.d", "o.l.c"})).error
+        is None
+    )
 
 
 def test_members_of_maps_and_slices_are_rescued(objects: Any) -> None:
@@ -152,7 +159,7 @@ def test_drift_is_raised_after_the_batches_before_it(objects: Any) -> None:
     assert [row["id"] for row in found.rows] == [0, 1, 2, 3]
     assert found.error.fields == (pa.field("v", pa.float64()), pa.field("w", pa.string()))
     assert found.error.row_group == 2
-    assert (found.course.place.rows, found.course.place.at) == (4, 2)
+    assert (found.progress.resume_point.rows, found.progress.resume_point.at) == (4, 2)
 
 
 @each
@@ -174,7 +181,7 @@ def test_rows_with_values_that_do_not_fit_are_skipped(objects: Any, name: str) -
     found = Reading(objects, name, BAD, INTEGERS, on_bad_row="skip")
     assert [row["id"] for row in found.rows] == [0, 2, 3, 5]
     assert found.counts == (2, 0)
-    assert found.course.place.rows == 4
+    assert found.progress.resume_point.rows == 4
     failed = Reading(objects, name, BAD, INTEGERS)
     assert type(failed.error) is DataError
     assert "column 'v': 2.5 is not an integer" in str(failed.error)
@@ -241,13 +248,13 @@ def test_all_kinds_of_values_are_rescued_as_json(objects: Any) -> None:
 @each
 def test_the_rest_of_a_course_has_the_same_rescues(objects: Any, name: str) -> None:
     schema, options = pa.schema([*INTEGERS, RESCUE]), ReadOptions(on_bad_row="rescue", batch_rows=2)
-    first, places, course = [], [], ReadProgress()
-    for batch in FORMATS[name[2:]].read(objects.reader(WRITERS[name[2:]](BAD), name), schema, options, course):
+    first, places, progress = [], [], ReadProgress()
+    for batch in FORMATS[name[2:]].read(objects.reader(WRITERS[name[2:]](BAD), name), schema, options, progress):
         first.append(batch)
-        places.append(course.place)
+        places.append(progress.resume_point)
     for i, place in enumerate(places):
         reader = objects.reader(WRITERS[name[2:]](BAD), name)
-        rest = FORMATS[name[2:]].read(reader, schema, options, ReadProgress(place=place))
+        rest = FORMATS[name[2:]].read(reader, schema, options, ReadProgress(resume_point=place))
         assert list(rest) == first[i + 1 :]
 
 

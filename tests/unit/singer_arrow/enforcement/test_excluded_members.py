@@ -9,10 +9,12 @@ import pyarrow as pa
 import pytest
 from file_bytes import WRITERS
 
-from singer_arrow.enforcement.schema_drift import without
+from singer_arrow.enforcement.schema_drift import without_excluded
 from singer_arrow.errors import DataError, DriftError
-from singer_arrow.formats import FORMATS, RESCUED, ReadOptions, ReadProgress
+from singer_arrow.formats import FORMATS
 from singer_arrow.formats.json import slow_reader as careful
+from singer_arrow.read_options import RESCUED, ReadOptions
+from singer_arrow.read_progress import ReadProgress
 from singer_arrow.schema.arrow_schema import is_json, json_field, merge_schemas
 
 SECRET = "not to be seen"
@@ -73,12 +75,12 @@ class Reading:
     """All rows of a file, under schemas that widen where they must."""
 
     def __init__(self, objects: Any, name: str, data: bytes, schema: pa.Schema, **options: Any) -> None:
-        self.schema, self.rows, self.drifts, course = schema, list[dict[str, Any]](), list[str](), ReadProgress()
+        self.schema, self.rows, self.drifts, progress = schema, list[dict[str, Any]](), list[str](), ReadProgress()
         read = FORMATS["jsonl" if "json" in name else name[2:]].read
-        how = ReadOptions(**{"known": frozenset(), "left_out": LEFT_OUT, **options})
+        how = ReadOptions(**{"known_columns": frozenset(), "excluded_members": LEFT_OUT, **options})
         while len(self.drifts) < 10:
             try:
-                for batch in read(objects.reader(data, name), self.schema, how, course):
+                for batch in read(objects.reader(data, name), self.schema, how, progress):
                     batch.validate(full=True)
                     assert batch.schema.equals(self.schema, check_metadata=True)
                     self.rows += batch.to_pylist()
@@ -145,7 +147,9 @@ def test_a_column_that_becomes_json_is_without_them(objects: Any, name: str) -> 
     assert [json.loads(r["o"]) for r in found.rows] == [{"a": a, "p": {"a": a}} for a in (1, 2)]
     assert [json.loads(r["l"]) for r in found.rows] == [[{"a": a}] * 2 for a in (1, 2)]
     within = pa.schema([("id", pa.int64()), ("o", pa.struct([("a", pa.int64()), json_field("p")]))])
-    found = Reading(objects, name, written(name, rows, FILE), within, on_drift="raise", known=frozenset({"l", "m"}))
+    found = Reading(
+        objects, name, written(name, rows, FILE), within, on_drift="raise", known_columns=frozenset({"l", "m"})
+    )
     assert [r["o"]["p"].replace(" ", "") for r in found.rows] == ['{"a":1}', '{"a":2}']
     assert not found.tells(SECRET)
 
@@ -167,7 +171,7 @@ def test_what_is_rescued_is_without_them(objects: Any, name: str, known: Any, ca
     rows = [row(0, "x", e=True), row(1, "1", e=None), row(2, "y", e=False)]
     schema = pa.schema([*SCHEMA, json_field(RESCUED)])
     for options in ({"on_drift": "rescue"}, {"on_bad_row": "rescue"}):
-        found = Reading(objects, name, written(name, rows, file), schema, known=known, **options)
+        found = Reading(objects, name, written(name, rows, file), schema, known_columns=known, **options)
         assert found.rescued[0]["o"]["a"] == "x"
         assert found.rescued[0]["o"]["p"]["a"] == "x"
         assert [part["a"] for part in found.rescued[2]["l"]] == ["y", "y"]
@@ -225,13 +229,15 @@ def _field(t: Any, name: str = "c") -> pa.Field:
 def test_types_are_pruned() -> None:
     both = pa.struct([("x", pa.int64()), ("y", pa.int64())])
     x = pa.struct([("x", pa.int64())])
-    assert without(_field(both), None, frozenset({"c.y"})) == _field(x)
-    assert without(_field(both), None, frozenset({"other.y", "y", "c"})) == _field(both)
-    assert without(_field(both), _field(both), frozenset({"c.y"})) == _field(both)
-    assert without(_field(both), _field(x), frozenset()) == _field(both)
-    assert without(_field(pa.list_(pa.list_(both))), None, frozenset({"c.y"})) == _field(pa.list_(pa.list_(x)))
-    assert without(_field(pa.list_(both)), _field(pa.list_(both)), frozenset({"c.y"})) == _field(pa.list_(both))
+    assert without_excluded(_field(both), None, frozenset({"c.y"})) == _field(x)
+    assert without_excluded(_field(both), None, frozenset({"other.y", "y", "c"})) == _field(both)
+    assert without_excluded(_field(both), _field(both), frozenset({"c.y"})) == _field(both)
+    assert without_excluded(_field(both), _field(x), frozenset()) == _field(both)
+    assert without_excluded(_field(pa.list_(pa.list_(both))), None, frozenset({"c.y"})) == _field(pa.list_(pa.list_(x)))
+    assert without_excluded(_field(pa.list_(both)), _field(pa.list_(both)), frozenset({"c.y"})) == _field(
+        pa.list_(both)
+    )
     deep = pa.struct([("p", both), ("q", pa.list_(both))])
-    assert without(_field(deep), None, frozenset({"c.p.y", "c.q.x", "c.q.y"})) == _field(pa.struct([("p", x)]))
-    assert without(_field(deep), None, frozenset({"c.p", "c.q"})) == _field(pa.null())
-    assert without(_field(pa.int64()), None, frozenset({"c.y"})) == _field(pa.int64())
+    assert without_excluded(_field(deep), None, frozenset({"c.p.y", "c.q.x", "c.q.y"})) == _field(pa.struct([("p", x)]))
+    assert without_excluded(_field(deep), None, frozenset({"c.p", "c.q"})) == _field(pa.null())
+    assert without_excluded(_field(pa.int64()), None, frozenset({"c.y"})) == _field(pa.int64())

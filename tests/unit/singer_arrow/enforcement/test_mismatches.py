@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from singer_arrow.casting.from_arrow import fit
 from singer_arrow.casting.from_text import BadValueError
-from singer_arrow.enforcement.mismatches import misfits
+from singer_arrow.enforcement.mismatches import mismatched_rows
 from singer_arrow.schema.arrow_schema import json_field
 
 NAIVE = {"min_value": datetime(1700, 1, 1), "max_value": datetime(2200, 1, 1)}  # noqa: DTZ001 - as Parquet has them
@@ -68,7 +68,7 @@ def test_the_misfits_are_the_rows_that_do_not_fit_alone(source: str, data: st.Da
     t, values = SOURCES[source]
     column = pa.array(data.draw(st.lists(st.none() | values, max_size=20)), t)
     field = data.draw(st.sampled_from(FIELDS))
-    found = misfits(column, field).to_pylist()
+    found = mismatched_rows(column, field).to_pylist()
     assert found == _refused(column, field)
     good = column.take(pa.array([i for i in range(len(column)) if i not in found], pa.int64()))
     assert fit(good, field).type == field.type
@@ -89,4 +89,4 @@ def test_the_misfits_are_the_rows_that_do_not_fit_alone(source: str, data: st.Da
 @pytest.mark.timeout(100)  # a quadratic search takes many minutes
 def test_columns_full_of_misfits_take_no_quadratic_time(values: list[Any], target: pa.DataType) -> None:
     column, field = pa.array(values), pa.field("c", target)
-    assert len(misfits(column, field)) >= 18_000
+    assert len(mismatched_rows(column, field)) >= 18_000

@@ -14,7 +14,9 @@ import pytest
 from file_bytes import avro, ipc, orc, parquet
 
 from singer_arrow.errors import DataError
-from singer_arrow.formats import FORMATS, ReadOptions, ReadProgress, ResumePoint, detect_format
+from singer_arrow.formats import FORMATS, detect_format
+from singer_arrow.read_options import ReadOptions
+from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.reading.object_reader import ObjectReader
 
@@ -37,9 +39,9 @@ class Step:
 def steps(
     reader: ObjectReader, kind: str, schema: pa.Schema, place: ResumePoint | None = None, **options: Any
 ) -> list[Step]:
-    course = ReadProgress(place=place or ResumePoint())
-    found = FORMATS[kind].read(reader, schema, ReadOptions(**options), course)
-    return [Step(batch, course.place) for batch in found]
+    progress = ReadProgress(resume_point=place or ResumePoint())
+    found = FORMATS[kind].read(reader, schema, ReadOptions(**options), progress)
+    return [Step(batch, progress.resume_point) for batch in found]
 
 
 FLAT = TABLE.select(["n", "t"])

@@ -16,7 +16,8 @@ import pytest
 from pyarrow import feather, orc
 
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, ObjectChangedError, SchemaError
-from singer_arrow.formats import FORMATS, ReadOptions, detect_format
+from singer_arrow.formats import FORMATS, detect_format
+from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading import random_access as files
 
 TABLE = pa.table({

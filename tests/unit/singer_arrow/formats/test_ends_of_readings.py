@@ -12,7 +12,9 @@ import pytest
 from file_bytes import avro, ipc, parquet
 
 from singer_arrow.errors import DataError
-from singer_arrow.formats import FORMATS, FixedColumn, ReadOptions, ReadProgress, ResumePoint
+from singer_arrow.formats import FORMATS
+from singer_arrow.read_options import FixedColumn, ReadOptions
+from singer_arrow.read_progress import ReadProgress, ResumePoint
 
 ROWS = 300
 BAD = {n for n in range(ROWS) if n % 37 == 20 or 100 <= n < 120}
@@ -61,11 +63,11 @@ def read(
     """The ids of the rows between two places, and the places after each batch."""
     kind, _, codec = name.partition(" ")
     how = ReadOptions(**{**HOW, "compression": codec if codec == "gzip" else "none", **options})
-    course, ids, places = ReadProgress(begin or ResumePoint(), end=end), list[int](), list[ResumePoint]()
-    for batch in FORMATS[kind].read(objects.reader(FILES[name], "a"), SCHEMAS[schema], how, course):
+    progress, ids, places = ReadProgress(begin or ResumePoint(), end=end), list[int](), list[ResumePoint]()
+    for batch in FORMATS[kind].read(objects.reader(FILES[name], "a"), SCHEMAS[schema], how, progress):
         ids += batch.column("id").to_pylist()
-        assert course.place is not None
-        places.append(course.place)
+        assert progress.resume_point is not None
+        places.append(progress.resume_point)
     return ids, places
 
 
@@ -113,8 +115,8 @@ def test_nothing_is_read_behind_an_end(objects: Any) -> None:
     """A damaged rest of a file does not matter to a part that is made again."""
     _, places = read(objects, "csv", "all", batch_rows=10)
     data = FILES["csv"]
-    course = ReadProgress(end=places[2])
+    progress = ReadProgress(end=places[2])
     broken = objects.reader(data[: places[2].at + 500] + b'"' + b"a" * 999, "a")
     options = ReadOptions(**{**HOW, "compression": "none"})
-    given = list(FORMATS["csv"].read(broken, SCHEMAS["all"], options, course))
+    given = list(FORMATS["csv"].read(broken, SCHEMAS["all"], options, progress))
     assert sum(b.num_rows for b in given) == places[2].rows

@@ -11,8 +11,9 @@ import pytest
 from file_bytes import WRITERS
 
 from singer_arrow.errors import DataError, DriftError, FatalError, SchemaError
-from singer_arrow.formats import FORMATS, ReadOptions
+from singer_arrow.formats import FORMATS
 from singer_arrow.formats.file_errors import named_after
+from singer_arrow.read_options import ReadOptions
 
 TWICE = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
 TWICE_WITHIN = pa.table({"s": pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])})

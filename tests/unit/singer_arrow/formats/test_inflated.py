@@ -11,8 +11,9 @@ import pytest
 from file_bytes import WRITERS
 
 from singer_arrow.errors import DataError
-from singer_arrow.formats import FORMATS, ReadOptions
+from singer_arrow.formats import FORMATS
 from singer_arrow.formats.avro.container import compress, decompress
+from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading.memory_budget import Budget
 
 SCHEMA = pa.schema([("id", pa.int64()), ("x", pa.binary())])

@@ -13,15 +13,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from singer_arrow.errors import ObjectChangedError, SingerArrowError
-from singer_arrow.formats import FORMATS, ReadOptions, ReadProgress
+from singer_arrow.formats import FORMATS
 from singer_arrow.formats.small_files import joined, read_all
+from singer_arrow.read_options import ReadOptions
+from singer_arrow.read_progress import ReadProgress
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.reading.prefetch import groups
 from singer_arrow.reading.range_planner import SMALL_OBJECT
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))])
-PLAIN = ReadOptions(on_drift="raise", known=frozenset(["id", "name", "at"]))
+PLAIN = ReadOptions(on_drift="raise", known_columns=frozenset(["id", "name", "at"]))
 CSV = [
     b"id,name,at\n1,a,2024-05-01T00:00:00Z\n2,b,\n",
     b'id,name,at\r\n3,"x, ""y""\nz",\r\n',
@@ -65,12 +67,12 @@ def _write(objects: Any, bodies: list[bytes], name: str) -> list[Any]:
 
 
 def _alone(objects: Any, info: Any, kind: Any, options: ReadOptions) -> list[dict[str, Any]] | str:
-    course = ReadProgress()
+    progress = ReadProgress()
     try:
-        found = list(kind.read(ObjectReader(objects.storage, info.url, info=info), SCHEMA, options, course))
+        found = list(kind.read(ObjectReader(objects.storage, info.url, info=info), SCHEMA, options, progress))
     except SingerArrowError as error:
         return str(error)
-    if course.skipped or course.rescued:
+    if progress.skipped or progress.rescued:
         return "counts"
     return [row for batch in found for row in batch.to_pylist()]
 

@@ -16,7 +16,8 @@ import pytest
 
 from singer_arrow.compression.codecs import archive_of, strip_suffix
 from singer_arrow.errors import DataError, EmptyObjectError
-from singer_arrow.formats import FORMATS, ReadOptions, detect_format
+from singer_arrow.formats import FORMATS, detect_format
+from singer_arrow.read_options import ReadOptions
 
 IDS = pa.schema([("id", pa.int64()), ("t", pa.string())])
 TWO = {"a.csv": b"id,t\n1,x\n", "folder/b.csv": b"t,id\ny,2\n"}

@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from singer_arrow.errors import DataError, EmptyObjectError
-from singer_arrow.formats import FORMATS, ReadOptions
+from singer_arrow.formats import FORMATS
 from singer_arrow.formats.zip_archive import _members
+from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading.object_reader import ObjectReader
 
 IDS = pa.schema([("id", pa.int64()), ("t", pa.string())])

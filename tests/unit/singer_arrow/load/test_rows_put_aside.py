@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from remembering_target import Column, Plain
 
 from singer_arrow.batch.reader import read_file
-from singer_arrow.enforcement.row_json import line_text, row_text
+from singer_arrow.enforcement.row_json import line_to_json, row_to_json
 from singer_arrow.errors import DataError
 from singer_arrow.load.dead_letters import Rejects, TooManyRejectedError
 from singer_arrow.records.message import record_text, shown_record
@@ -142,7 +142,7 @@ def test_rows_as_text_tell_what_json_lacks() -> None:
         "list": pa.array([[1, None]]),
         "words": pa.array(["é"]).dictionary_encode(),
     }
-    found = json.loads(row_text(pa.record_batch(columns), 0))
+    found = json.loads(row_to_json(pa.record_batch(columns), 0))
     assert "10000" in found.pop("late")
     assert found == {
         "nan": "NaN",
@@ -162,6 +162,6 @@ def test_records_as_text_tell_what_json_lacks() -> None:
 
 
 def test_lines_as_text() -> None:
-    assert line_text(b' {"a": 1}\r') == '{"a": 1}'
-    assert json.loads(line_text(b"{a\xff")) == {"_raw": "{a\\xff"}
-    assert json.loads(line_text(b'{"a": NaN}')) == {"_raw": '{"a": NaN}'}
+    assert line_to_json(b' {"a": 1}\r') == '{"a": 1}'
+    assert json.loads(line_to_json(b"{a\xff")) == {"_raw": "{a\\xff"}
+    assert json.loads(line_to_json(b'{"a": NaN}')) == {"_raw": '{"a": NaN}'}

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError
-from singer_arrow.formats import RESCUED, ReadOptions
+from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.schema.arrow_schema import json_field
 from singer_arrow.storage.urls import Url
 from tap_s3_files.catalog import METADATA

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from singer_arrow.errors import DataError, SupersededError
-from singer_arrow.formats import ResumePoint
+from singer_arrow.read_progress import ResumePoint
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.plan.cuts import Cut, Cuts

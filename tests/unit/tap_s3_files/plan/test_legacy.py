@@ -16,7 +16,7 @@ from plan_runs import folder_of, info, log_in, names, run, segment
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError
-from singer_arrow.formats import ReadOptions
+from singer_arrow.read_options import ReadOptions
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
 from tap_s3_files.plan import compaction

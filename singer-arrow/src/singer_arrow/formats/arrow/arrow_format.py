@@ -16,7 +16,7 @@ import pyarrow as pa
 from singer_arrow.casting.extension_types import register
 from singer_arrow.casting.utf8 import as_bytes
 from singer_arrow.compression.codecs import decompress, detect
-from singer_arrow.enforcement.projection import wanted
+from singer_arrow.enforcement.projection import columns_to_read
 from singer_arrow.errors import DataError
 from singer_arrow.formats.arrow.messages import checked
 from singer_arrow.formats.columnar import FilePart, read_part
@@ -50,25 +50,25 @@ class Arrow:
             raise _broken(error, reader.url) from None
 
     def read(
-        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: ReadProgress | None = None
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`; a record batch of more than 1 GiB is refused, and those before the place are passed by."""
-        course = course or ReadProgress()
-        begin, number = course.place or ResumePoint(), -1
+        progress = progress or ReadProgress()
+        begin, number = progress.resume_point or ResumePoint(), -1
         try:
             file, is_stream = _schema(reader, options)
-            names = set(wanted(file, schema, options, reader.url))
+            names = set(columns_to_read(file, schema, options, reader.url))
             read = pa.ipc.IpcReadOptions(
                 included_fields=[i for i, n in enumerate(file.names) if n in names] or ([0] if file.names else [])
             )
             batches = _in_order(reader, options, read) if is_stream else _by_footer(reader, read)
             for number, batch in enumerate(batches):
-                if course.end is not None and number >= course.end.at + bool(course.end.lines):
+                if progress.end is not None and number >= progress.end.at + bool(progress.end.lines):
                     return
                 if number >= begin.at:
                     _check_layout(batch)
                     part = FilePart(number, number + 1, batch.num_rows, reader.url)
-                    yield from read_part(part, _slices(batch, options.batch_rows), schema, options, course)
+                    yield from read_part(part, _slices(batch, options.batch_rows), schema, options, progress)
         except (pa.ArrowException, OSError, EOFError) as error:
             raise _broken(error, reader.url) from None
         if (begin.at, begin.lines) > (number + 1, 0):

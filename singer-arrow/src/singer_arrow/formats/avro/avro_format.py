@@ -12,7 +12,7 @@ from pyarrow import types as pt
 
 from singer_arrow.casting.to_json import json_text
 from singer_arrow.compression.codecs import decompress, detect
-from singer_arrow.enforcement.projection import wanted
+from singer_arrow.enforcement.projection import columns_to_read
 from singer_arrow.errors import DataError
 from singer_arrow.formats.avro import writer as avro_write
 from singer_arrow.formats.avro.container import Header, read_blocks, read_header, repack
@@ -43,15 +43,15 @@ class Avro:
         return canonical(from_avro_schema(header.schema, reader.url))
 
     def read(
-        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: ReadProgress | None = None
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`; blocks before the place are not fetched, unless the file as a whole is compressed."""
-        course = course or ReadProgress()
-        begin = course.place or ResumePoint()
+        progress = progress or ReadProgress()
+        begin = progress.resume_point or ResumePoint()
         source = _source(reader, options)
         header = read_header(source, reader.url)
         ours = from_avro_schema(header.schema, reader.url)
-        names = wanted(ours, schema, options, reader.url)
+        names = columns_to_read(ours, schema, options, reader.url)
         decode = _decode_fast if _is_flat(header.schema) else _decode_slow
         if begin.at > source.position:
             source = _source(reader, options, begin.at)
@@ -65,9 +65,9 @@ class Avro:
                 msg = f"its rows are not as its header says ({' '.join(str(error).split())[:200]})"
                 raise DataError(msg, url=reader.url) from None
             part = FilePart(at, source.position, table.num_rows, reader.url)
-            yield from read_part(part, table.to_batches(options.batch_rows), schema, options, course)
+            yield from read_part(part, table.to_batches(options.batch_rows), schema, options, progress)
             at = source.position
-            if course.end is not None and at >= course.end.at + bool(course.end.lines):
+            if progress.end is not None and at >= progress.end.at + bool(progress.end.lines):
                 return
         if begin.lines and begin.at == at:
             raise no_such_resume_point(begin, reader.url)
@@ -146,7 +146,7 @@ def _is_flat(schema: dict[str, Any]) -> bool:
     return bool(fields) and all(len(given) <= 2 and len(own) == 1 and _physical(own[0]) for given, own in fields)
 
 
-def _decode_fast(header: Header, blocks: list[tuple[int, bytes]], ours: pa.Schema, wanted: list[str]) -> pa.Table:
+def _decode_fast(header: Header, blocks: list[tuple[int, bytes]], ours: pa.Schema, names: list[str]) -> pa.Table:
     """By polars, in the stored types; the logical types are put on afterwards, without a copy."""
     import polars as pl
 
@@ -160,15 +160,15 @@ def _decode_fast(header: Header, blocks: list[tuple[int, bytes]], ours: pa.Schem
         for given, own in [_branches(f["type"])]
     ]
     plain = repack(header, blocks, {"type": "record", "name": "row", "fields": stored})
-    columns = [f["name"] for f in fields if f["name"] in wanted] or [fields[0]["name"]]
+    columns = [f["name"] for f in fields if f["name"] in names] or [fields[0]["name"]]
     table = pl.read_avro(io.BytesIO(plain), columns=columns).to_arrow(compat_level=pl.CompatLevel.oldest())
     return table.cast(pa.schema([ours.field(n) for n in table.column_names]))
 
 
-def _decode_slow(header: Header, blocks: list[tuple[int, bytes]], ours: pa.Schema, wanted: list[str]) -> pa.Table:
+def _decode_slow(header: Header, blocks: list[tuple[int, bytes]], ours: pa.Schema, names: list[str]) -> pa.Table:
     import fastavro
 
-    fields = [f for f in ours if f.name in wanted] or [ours.field(0)]
+    fields = [f for f in ours if f.name in names] or [ours.field(0)]
     made = {f.name: _with_json(f) for f in fields}
     rows = [
         {name: make(row[name]) if make is not None else row[name] for name, make in made.items()}

@@ -67,17 +67,17 @@ class Csv:
         return join(readers, schema, options)
 
     def read(
-        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: ReadProgress | None = None
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`."""
-        course = course or ReadProgress()
-        begin = course.place or ResumePoint()
+        progress = progress or ReadProgress()
+        begin = progress.resume_point or ResumePoint()
         start, text = (look_for_start(reader, options), None) if begin.at else take_start(reader, options)
         if start is None:
             return
         at = ResumePoint(0, start.bytes, start.lines) if text is not None else begin
         rows = TextRows(start.names, schema, options, nulls_of(options))
-        settlement = Settlement(rows, course, reader.url, partial(self._types, reader, options))
+        settlement = Settlement(rows, progress, reader.url, partial(self._types, reader, options))
         parse = BlockParser(rows, start.dialect)
         text = _text(reader, options, at.at) if text is None else text
         try:
@@ -85,9 +85,9 @@ class Csv:
                 batch = settlement.settle(parsed.outcome, at.lines)
                 given = batch.num_rows if batch is not None else 0
                 at = ResumePoint(at.rows + given, at.at + parsed.bytes, at.lines + parsed.lines)
-                is_over = course.has_reached_end(at, reader.url)
+                is_over = progress.has_reached_end(at, reader.url)
                 if batch is not None:
-                    course.place = at
+                    progress.resume_point = at
                     yield batch
                 if is_over:
                     return

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from singer_arrow.enforcement.schema_drift import unknown
+from singer_arrow.enforcement.schema_drift import new_columns
 from singer_arrow.errors import SingerArrowError
 from singer_arrow.formats.csv.dialect import Dialect
 from singer_arrow.formats.csv.header import find_start
@@ -35,7 +35,7 @@ def join(readers: Sequence[ObjectReader], schema: pa.Schema, options: ReadOption
     if len(bodies) < len(readers):
         return None
     dialect, names = shapes.pop()
-    if options.on_drift != "ignore" and unknown(names, schema, options):
+    if options.on_drift != "ignore" and new_columns(names, schema, options):
         return None
     rows = TextRows(names, schema, options, nulls_of(options))
     return BlockParser(rows, dialect).together(bodies)

@@ -71,14 +71,14 @@ class Excel:
             return sheet.types()
 
     def read(
-        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: ReadProgress | None = None
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`."""
-        course = course or ReadProgress()
-        course.place = None
+        progress = progress or ReadProgress()
+        progress.resume_point = None
         with _sheet(reader, options) as sheet:
             rows = TextRows(sheet.names, schema, options, pa.array([""]))
-            settlement = Settlement(rows, course, reader.url, sheet.types)
+            settlement = Settlement(rows, progress, reader.url, sheet.types)
             used = {f.name for f in rows.wanted}.union(rows.rescued_columns)
             for numbers, columns in sheet.rows(used):
                 try:

@@ -14,7 +14,7 @@ from functools import cached_property
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.enforcement.schema_drift import named, wider, without
+from singer_arrow.enforcement.schema_drift import type_name, widened_field, without_excluded
 from singer_arrow.errors import DriftError
 from singer_arrow.formats.json.infer import infer_lines
 from singer_arrow.formats.json.parser import Parsed
@@ -72,17 +72,21 @@ class Drift:
         for name, raws in values.items():
             seen = _seen(name, raws)
             if name not in self._schema.names:
-                found[name] = (seen, f"the file has a new column: {name!r} ({named(seen)})")
+                found[name] = (seen, f"the file has a new column: {name!r} ({type_name(seen)})")
             else:
                 merged = merge_fields(self._schema.field(name), seen)
-                found[name] = (merged, f"the file has new members in it, with which it is {named(merged)}")
+                found[name] = (merged, f"the file has new members in it, with which it is {type_name(merged)}")
         return found
 
     def _other(self, parsed: Parsed) -> dict[str, tuple[pa.Field, str]]:
         """By name, what columns must become of which a value does not fit, and why."""
         values = defaultdict[str, list[bytes]](list)
         for fault in parsed.faults:
-            if fault.raw is not None and fault.column is not None and fault.column not in self._options.fixed:
+            if (
+                fault.raw is not None
+                and fault.column is not None
+                and fault.column not in self._options.declared_columns
+            ):
                 values[fault.column].append(fault.raw)
         found = {}
         for name, raws in values.items():
@@ -90,11 +94,11 @@ class Drift:
             if pt.is_null(field.type):
                 seen = _seen(name, raws)
             elif name in self._shown.names:
-                seen = without(self._shown.field(name), field, self._options.left_out)
+                seen = without_excluded(self._shown.field(name), field, self._options.excluded_members)
             else:
                 continue
-            if (merged := wider(field, seen)) is not None:
-                found[name] = (merged, f"the file has it as {named(seen)}, the schema as {named(field)}")
+            if (merged := widened_field(field, seen)) is not None:
+                found[name] = (merged, f"the file has it as {type_name(seen)}, the schema as {type_name(field)}")
         return found
 
 

@@ -25,8 +25,8 @@ from singer_arrow.casting.cut_digits import name_column
 from singer_arrow.casting.from_json import OBJECT, BadRowError, convert, parse
 from singer_arrow.casting.json_depth import nests_too_deeply
 from singer_arrow.enforcement.enforce import fit
-from singer_arrow.enforcement.excluded_members import cut_json
-from singer_arrow.enforcement.schema_drift import holders
+from singer_arrow.enforcement.excluded_members import exclude_from_json
+from singer_arrow.enforcement.schema_drift import paths_with_exclusions
 from singer_arrow.formats.json.line_ends import LineEnds
 from singer_arrow.formats.json.numbers import all_finite, all_integers, decimal_to_read, decimals, may_hold_tiny
 from singer_arrow.formats.json.unknown_keys import NO_FIELD, Keys
@@ -86,12 +86,12 @@ class ArrowLines:
     Args:
         schema: The columns that are wanted.
         keys: The keys that are known, where others are to be noticed.
-        left_out: As `ReadOptions.left_out`.
+        excluded: As `ReadOptions.excluded_members`.
         loose_text: Other kinds are taken as their JSON text where the schema says text.
     """
 
-    def __init__(self, schema: pa.Schema, keys: Keys | None, left_out: frozenset[str], *, loose_text: bool) -> None:
-        self._schema, self._keys, self._left_out, self._loose_text = schema, keys, left_out, loose_text
+    def __init__(self, schema: pa.Schema, keys: Keys | None, excluded: frozenset[str], *, loose_text: bool) -> None:
+        self._schema, self._keys, self._excluded, self._loose_text = schema, keys, excluded, loose_text
         self._made: dict[Way, _Columns] = {}
         self._decimals = any(True for f in schema for _ in decimals(f.type))
         self._integers = tuple(f.name for f in schema if pt.is_integer(f.type))
@@ -122,7 +122,7 @@ class ArrowLines:
             return True
         new = set(found.names).difference(self._keys.names)
         return all(pt.is_null(found.field(name).type) for name in new) and all(
-            _holds_no_more(found.field(f.name).type, f.type, self._left_out, f.name) for f in read
+            _holds_no_more(found.field(f.name).type, f.type, self._excluded, f.name) for f in read
         )
 
     def _columns(self, way: Way) -> _Columns:
@@ -164,8 +164,8 @@ class ArrowLines:
         for field, values in zip(fields, raws, strict=True):
             name_column(field.name)
             found: list[Any] = []
-            if field.name in holders(self._left_out):
-                values = [cut_json(bytes(raw), field, self._left_out, field.name) for raw in values]  # noqa: PLW2901
+            if field.name in paths_with_exclusions(self._excluded):
+                values = [exclude_from_json(bytes(raw), field, self._excluded, field.name) for raw in values]  # noqa: PLW2901
             for row, raw in enumerate(map(bytes, values)):
                 try:
                     found.append(from_raw(raw, field, loose_text=self._loose_text))
@@ -295,19 +295,19 @@ def _read_type(field: pa.Field, way: Way, *, nested: bool = False) -> pa.DataTyp
     return None if way.raw_text and pt.is_string(t) else pa.string()
 
 
-def _holds_no_more(found: pa.DataType, read: pa.DataType, left_out: frozenset[str], path: str) -> bool:
+def _holds_no_more(found: pa.DataType, read: pa.DataType, excluded: frozenset[str], path: str) -> bool:
     """Whether what Arrow's reader found of a value is what it was to read, and members that are left out."""
-    if found == read or path not in holders(left_out):
+    if found == read or path not in paths_with_exclusions(excluded):
         return bool(found == read)
     if pt.is_list(found) and pt.is_list(read):
-        return _holds_no_more(found.value_type, read.value_type, left_out, path)
+        return _holds_no_more(found.value_type, read.value_type, excluded, path)
     if not (pt.is_struct(found) and pt.is_struct(read)):
         return False
     own = {f.name: f.type for f in read}
     return all(
-        _holds_no_more(f.type, own[f.name], left_out, f"{path}.{f.name}")
+        _holds_no_more(f.type, own[f.name], excluded, f"{path}.{f.name}")
         if f.name in own
-        else pt.is_null(f.type) or f"{path}.{f.name}" in left_out
+        else pt.is_null(f.type) or f"{path}.{f.name}" in excluded
         for f in found
     )
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from singer_arrow.casting.cut_digits import warn_of_cuts
-from singer_arrow.enforcement.row_json import line_text
+from singer_arrow.enforcement.row_json import line_to_json
 from singer_arrow.errors import DataError
 from singer_arrow.formats.json.array_document import Elements, of_element, take_list
 from singer_arrow.formats.json.bad_rows import Fault
@@ -26,7 +26,7 @@ from singer_arrow.formats.json.small_files import join
 from singer_arrow.formats.json.source import Source
 from singer_arrow.formats.json.writer import JsonLinesWriting
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.read_progress import MOST_LOGGED, ReadProgress, ResumePoint, Skipped
+from singer_arrow.read_progress import MAX_LOGGED, ReadProgress, ResumePoint, Skipped
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.reading.ordered_map import ordered
 from singer_arrow.reading.text_blocks import LONGEST_RECORD, LongRecordError, sample
@@ -68,11 +68,11 @@ class JsonLines(JsonLinesWriting):
         return join(readers, schema, options)
 
     def read(
-        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: ReadProgress | None = None
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`; a reading can begin after each batch, also in a list."""
-        course = course or ReadProgress()
-        source, warned = Source(reader, options, course.place or ResumePoint()), set[str]()
+        progress = progress or ReadProgress()
+        source, warned = Source(reader, options, progress.resume_point or ResumePoint()), set[str]()
         lenient = replace(options, on_bad_row="skip")
         drift = Drift(schema, lambda: self.infer(reader, lenient, sample_bytes=_SHOWN), reader.url, options)
         try:
@@ -83,11 +83,11 @@ class JsonLines(JsonLinesWriting):
                 found = parsed.settled
                 if found.failed is not None:
                     raise source.error(found.failed)
-                _skip(course, found.skipped, source)
-                _tell(course.rescue, found.rescued, source)
+                _skip(progress, found.skipped, source)
+                _tell(progress.rescue, found.rescued, source)
                 source.passed(parsed)
-                course.place = source.place
-                is_over = course.has_reached_end(source.place, reader.url)
+                progress.resume_point = source.place
+                is_over = progress.has_reached_end(source.place, reader.url)
                 if found.batch is not None and found.batch.num_rows:
                     yield found.batch
                 if is_over:
@@ -96,20 +96,20 @@ class JsonLines(JsonLinesWriting):
             raise DataError(too_long(), url=reader.url, line=source.place.lines + 1) from None
 
 
-def _skip(course: ReadProgress, faults: Sequence[Fault], source: Source) -> None:
+def _skip(progress: ReadProgress, faults: Sequence[Fault], source: Source) -> None:
     """Count rows that are left out, and tell whoever wants them."""
-    if course.on_skip is None:
-        _tell(course.skip, faults, source)
+    if progress.on_skip is None:
+        _tell(progress.skip, faults, source)
         return
     for fault in faults:
         reason = source.error(fault).reason
-        course.on_skip(Skipped(source.line_of(fault.line), fault.column, reason, line_text(fault.text)))
-    course.skipped += len(faults)
+        progress.on_skip(Skipped(source.line_of(fault.line), fault.column, reason, line_to_json(fault.text)))
+    progress.skipped += len(faults)
 
 
 def _tell(count: Callable[[DataError, int], None], faults: Sequence[Fault], source: Source) -> None:
     """Count rows, one for each fault; no more of them are made errors than are told of."""
-    for fault in faults[:MOST_LOGGED]:
+    for fault in faults[:MAX_LOGGED]:
         count(source.error(fault), 1)
-    if rest := faults[MOST_LOGGED:]:
+    if rest := faults[MAX_LOGGED:]:
         count(source.error(rest[0]), len(rest))

@@ -61,11 +61,15 @@ class BlockParser:
     def __init__(self, schema: pa.Schema, options: ReadOptions) -> None:
         self._wanted, self._options = schema, options
         own = pa.schema([f for f in schema if not (options.rescues and f.name == RESCUED)])
-        known = options.known if options.on_drift != "ignore" else None
-        keys = None if known is None else Keys(own, known - {RESCUED} if options.rescues else known, options.left_out)
+        known = options.known_columns if options.on_drift != "ignore" else None
+        keys = (
+            None
+            if known is None
+            else Keys(own, known - {RESCUED} if options.rescues else known, options.excluded_members)
+        )
         ways = ways_for(own, loose_text=options.loose_text)
         self._own = own
-        self._read = ArrowLines(own, keys, options.left_out, loose_text=options.loose_text)
+        self._read = ArrowLines(own, keys, options.excluded_members, loose_text=options.loose_text)
         self._ways = ways if keys is None else _watched(ways)
         self._careful = CarefulReading(own, keys, self._read, ways, options)
         self._wary = False  # both are only about speed

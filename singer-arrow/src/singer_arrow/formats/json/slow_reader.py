@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.casting.from_json import BadRowError, raw_members, row
-from singer_arrow.enforcement.excluded_members import cut_json
-from singer_arrow.enforcement.schema_drift import holders
+from singer_arrow.enforcement.excluded_members import exclude_from_json
+from singer_arrow.enforcement.schema_drift import paths_with_exclusions
 from singer_arrow.formats.json.bad_rows import Fault, Rows
 from singer_arrow.formats.json.fast_reader import FAILED, ArrowLines, Way, batch_of, from_raw
 from singer_arrow.formats.json.line_ends import LineEnds
@@ -79,12 +79,14 @@ class CarefulReading:
         self, schema: pa.Schema, keys: Keys | None, read: ArrowLines, ways: Iterable[Way], options: ReadOptions
     ) -> None:
         self._schema, self._keys, self._read, self._ways = schema, keys, read, tuple(ways)
-        self._left_out, self._loose_text = options.left_out, options.loose_text
+        self._excluded, self._loose_text = options.excluded_members, options.loose_text
         self._raws = [(i, f) for i, f in enumerate(schema) if self._is_raw(f)]
 
     def _is_raw(self, field: pa.Field) -> bool:
         """Whether a column's values are made of their JSON as it stands there, as the fast way makes them."""
-        if field.name in holders(self._left_out):  # with JSON within, perhaps, of which members are left out
+        if field.name in paths_with_exclusions(
+            self._excluded
+        ):  # with JSON within, perhaps, of which members are left out
             return True
         return is_json(field) or (self._loose_text and pt.is_string(field.type))
 
@@ -171,7 +173,7 @@ class CarefulReading:
         return Rows(batch_of(columns, self._schema, len(rows)), numbers, faults)
 
     def _cut(self, raws: Mapping[str, bytes], name: str) -> bytes:
-        return cut_json(raws[name], self._schema.field(name), self._left_out, name)
+        return exclude_from_json(raws[name], self._schema.field(name), self._excluded, name)
 
 
 @dataclass(slots=True)

@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.casting.from_json import any_json, parse, raw_members
-from singer_arrow.enforcement.excluded_members import cut_json, cut_value
-from singer_arrow.enforcement.schema_drift import holders
+from singer_arrow.enforcement.excluded_members import exclude_from_json, exclude_members
+from singer_arrow.enforcement.schema_drift import paths_with_exclusions
 from singer_arrow.schema.arrow_schema import is_json
 
 NO_FIELD = '"\\' + "".join(map(chr, range(32)))
@@ -42,14 +42,14 @@ class Keys:
     Args:
         schema: The columns that are read.
         known: Columns that are not read and not new.
-        left_out: Members of objects that are not, by their paths.
+        excluded: Members of objects that are not, by their paths.
     """
 
-    def __init__(self, schema: pa.Schema, known: frozenset[str], left_out: frozenset[str]) -> None:
-        self.names, self._left_out = known.union(schema.names), left_out
+    def __init__(self, schema: pa.Schema, known: frozenset[str], excluded: frozenset[str]) -> None:
+        self.names, self._excluded = known.union(schema.names), excluded
         self._nested = {f.name: f.type for f in schema if not is_json(f) and _has_members(f.type)}
         types = dict.fromkeys(self.names, _RAW) | {f.name: f.type for f in schema if f.name in self._nested}
-        self._decoder = msgspec.json.Decoder(_object(types, left_out)) if _can_have(types) else None
+        self._decoder = msgspec.json.Decoder(_object(types, excluded)) if _can_have(types) else None
 
     def all_known(self, data: bytes) -> bool:
         """Whether lines hold no news, as far as a quick look tells: if they do not, it may be for other reasons."""
@@ -73,17 +73,17 @@ class Keys:
         found = {}
         for name, raw in raw_members(line).items():
             if name not in self.names:
-                kept = cut_json(raw, None, self._left_out, name)
+                kept = exclude_from_json(raw, None, self._excluded, name)
                 if kept != b"null" and (kept == raw or kept != b"{}"):
                     found[name] = kept
             elif name in self._nested:
-                extra = _extra(parse(raw), self._nested[name], self._left_out, name)
+                extra = _extra(parse(raw), self._nested[name], self._excluded, name)
                 if extra is not None:
                     found[name] = any_json(extra)
         return found
 
 
-def _extra(value: Any, t: pa.DataType, left_out: frozenset[str], path: str) -> Any:
+def _extra(value: Any, t: pa.DataType, excluded: frozenset[str], path: str) -> Any:
     """The members of a value that its type has no place for, where they stand; None if there are none.
 
     Of an array, each element's, or null; of a map, those of its items.
@@ -93,16 +93,16 @@ def _extra(value: Any, t: pa.DataType, left_out: frozenset[str], path: str) -> A
         for name, member in value.items():
             at = f"{path}.{name}"
             if name in known:
-                parts[name] = None if is_json(known[name]) else _extra(member, known[name].type, left_out, at)
-            elif at not in left_out:
-                kept = cut_value(member, None, left_out, at)
+                parts[name] = None if is_json(known[name]) else _extra(member, known[name].type, excluded, at)
+            elif at not in excluded:
+                kept = exclude_members(member, None, excluded, at)
                 parts[name] = kept if kept or not member else None
         return {name: part for name, part in parts.items() if part is not None} or None
     if pt.is_list(t) and isinstance(value, list):
-        items = [_extra(v, t.value_type, left_out, path) for v in value]
+        items = [_extra(v, t.value_type, excluded, path) for v in value]
         return items if any(item is not None for item in items) else None
     if pt.is_map(t) and isinstance(value, dict):
-        parts = {k: _extra(v, t.item_type, left_out, path) for k, v in value.items()}
+        parts = {k: _extra(v, t.item_type, excluded, path) for k, v in value.items()}
         return {k: part for k, part in parts.items() if part is not None} or None
     return None
 
@@ -125,24 +125,24 @@ def _members(t: pa.DataType) -> dict[str, pa.DataType]:
     return {f.name: _RAW if is_json(f) else f.type for f in t}
 
 
-def _object(types: dict[str, pa.DataType], left_out: frozenset[str], path: str | None = None) -> Any:
+def _object(types: dict[str, pa.DataType], excluded: frozenset[str], path: str | None = None) -> Any:
     """Objects of some members, and those of them that are left out, and no others."""
-    more = () if path is None else holders(left_out).get(path, ())
+    more = () if path is None else paths_with_exclusions(excluded).get(path, ())
     types = dict.fromkeys((name for name in more if not any(c in name for c in NO_FIELD)), _RAW) | types
     below = "" if path is None else f"{path}."
     fields = [
-        (f"f{i}", _shape(t, left_out, f"{below}{name}"), msgspec.Raw(b"null"))
+        (f"f{i}", _shape(t, excluded, f"{below}{name}"), msgspec.Raw(b"null"))
         for i, (name, t) in enumerate(types.items())
     ]
     rename = {f"f{i}": name for i, name in enumerate(types)}
     return msgspec.defstruct("Known", fields, rename=rename, gc=False, forbid_unknown_fields=True)
 
 
-def _shape(t: pa.DataType, left_out: frozenset[str], path: str) -> Any:
+def _shape(t: pa.DataType, excluded: frozenset[str], path: str) -> Any:
     """What of a value the quick look wants."""
     if not _has_members(t):
         return msgspec.Raw
     if pt.is_struct(t):
-        return _object(_members(t), left_out, path) | None
-    inner: Any = _shape(_members(t)[""], left_out, path)
+        return _object(_members(t), excluded, path) | None
+    inner: Any = _shape(_members(t)[""], excluded, path)
     return list[inner] | None if pt.is_list(t) else dict[str, inner] | None

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from singer_arrow.casting.extension_types import register
-from singer_arrow.enforcement.projection import wanted
+from singer_arrow.enforcement.projection import columns_to_read
 from singer_arrow.errors import DataError
 from singer_arrow.formats.columnar import FilePart, read_part
 from singer_arrow.formats.file_errors import too_large
@@ -64,12 +64,12 @@ class Parquet(ParquetWriting):
             return canonical(schema_of(_open(file, footer, [])))
 
     def read(
-        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: ReadProgress | None = None
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`; no batch spans two row groups, and those before the place are not fetched."""
         with random_access(reader) as file:
             footer = read_footer(file, reader.url)
-            yield from _rows(file, footer, schema, options, course or ReadProgress())
+            yield from _rows(file, footer, schema, options, progress or ReadProgress())
 
 
 def read_footer(reader: ObjectReader, url: object, *, fresh: bool = False) -> Footer:
@@ -149,16 +149,16 @@ def _open(
 
 
 def _rows(
-    reader: ObjectReader, footer: Footer, schema: pa.Schema, options: ReadOptions, course: ReadProgress
+    reader: ObjectReader, footer: Footer, schema: pa.Schema, options: ReadOptions, progress: ReadProgress
 ) -> Iterator[pa.RecordBatch]:
-    begin, url = course.place or ResumePoint(), footer.url
+    begin, url = progress.resume_point or ResumePoint(), footer.url
     groups = range(begin.at, footer.metadata.num_row_groups)
     if begin.at > groups.stop or (begin.at == groups.stop and begin.lines):
         raise no_such_resume_point(begin, url)
-    if (end := course.end) is not None:
+    if (end := progress.end) is not None:
         groups = range(begin.at, min(groups.stop, end.at + bool(end.lines)))
     told = schema_of(_open(reader, footer, []))
-    names = wanted(told, schema, options, url)
+    names = columns_to_read(told, schema, options, url)
     chunks = {group: _chunks(footer, group, names) for group in groups}
     spans = [_spans(footer, group, some) for group, some in chunks.items()]
     for group, some in chunks.items():
@@ -178,7 +178,7 @@ def _rows(
     for group in groups:
         part = FilePart(group, group + 1, footer.metadata.row_group(group).num_rows, url, row_group=group)
         try:
-            yield from read_part(part, next(found), schema, options, course)
+            yield from read_part(part, next(found), schema, options, progress)
         except (pa.ArrowException, OSError) as error:
             reason = f"its data is broken ({_line(error)})"
             raise DataError(reason, url=url, row_group=group, hint="Upload the file again") from None

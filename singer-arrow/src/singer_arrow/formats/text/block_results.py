@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.casting.cut_digits import warn_of_cuts
-from singer_arrow.enforcement.schema_drift import named, refuse_new, unknown, wider
+from singer_arrow.enforcement.schema_drift import new_columns, raise_new_columns, type_name, widened_field
 from singer_arrow.errors import DriftError
 from singer_arrow.formats.text.rows import Outcome, Tally, TextRows
 from singer_arrow.read_progress import ReadProgress
@@ -27,14 +27,14 @@ class Settlement:
 
     Attributes:
         rows: How its rows become batches.
-        course: Where they are counted.
+        progress: Where they are counted.
         url: The file.
         infer: The types of all its columns, told from its head.
         warned: Columns with a warning about digits that were cut off.
     """
 
     rows: TextRows
-    course: ReadProgress
+    progress: ReadProgress
     url: object
     infer: Callable[[], pa.Schema]
     warned: set[str] = field(default_factory=set)
@@ -51,8 +51,8 @@ class Settlement:
         warn_of_cuts(logger, self.url, outcome.cuts, self.warned)
         if outcome.failed is not None:
             raise outcome.failed.error(self.url, lines_before)
-        self._count(self.course.skip, outcome.skipped, lines_before)
-        self._count(self.course.rescue, outcome.rescued, lines_before)
+        self._count(self.progress.skip, outcome.skipped, lines_before)
+        self._count(self.progress.rescue, outcome.rescued, lines_before)
         return outcome.batch if outcome.batch is not None and outcome.batch.num_rows else None
 
     def _count(self, count: Callable[..., None], tally: Tally, lines_before: int) -> None:
@@ -65,18 +65,18 @@ class Settlement:
     def _refuse_drift(self, outcome: Outcome, lines_before: int) -> None:
         has_rows = outcome.failed is not None or (outcome.batch is not None and outcome.batch.num_rows > 0)
         if self._new and has_rows:
-            refuse_new([self._found(pa.field(name, pa.null())) for name in self._new], self.url)
+            raise_new_columns([self._found(pa.field(name, pa.null())) for name in self._new], self.url)
         drifted = [
             (problem, own, merged)
             for problem in outcome.misfits
-            if problem.column not in self.rows.options.fixed
+            if problem.column not in self.rows.options.declared_columns
             for own in [self.rows.schema.field(problem.column)]
-            if (merged := wider(own, self._found(own))) is not None
+            if (merged := widened_field(own, self._found(own))) is not None
         ]
         if drifted:
             told = "; ".join(
-                f"{problem.reason}, as the file has {own.name!r} as {named(self._found(own))}, "
-                f"the schema as {named(own)}"
+                f"{problem.reason}, as the file has {own.name!r} as {type_name(self._found(own))}, "
+                f"the schema as {type_name(own)}"
                 for problem, own, _ in drifted
             )
             first = drifted[0][0].error(self.url, lines_before)
@@ -91,7 +91,7 @@ class Settlement:
 
     @cached_property
     def _new(self) -> list[str]:
-        return unknown(self.rows.names, self.rows.schema, self.rows.options)
+        return new_columns(self.rows.names, self.rows.schema, self.rows.options)
 
     @cached_property
     def _types(self) -> pa.Schema:

@@ -55,7 +55,7 @@ class FixedWidth:
         )
 
     def read(
-        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: ReadProgress | None = None
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`."""
         columns = _columns(options)
@@ -63,7 +63,7 @@ class FixedWidth:
         needed = {*(f.name for f in rows.wanted), *rows.rescued_columns}
         find = partial(_rows, columns=[c for c in columns if c.name in needed], options=options)
         types = partial(self.infer, reader, replace(options, on_bad_row="skip"), sample_bytes=SAMPLE)
-        return read_rows(reader, rows, course or ReadProgress(), find, types)
+        return read_rows(reader, rows, progress or ReadProgress(), find, types)
 
 
 def _columns(options: ReadOptions) -> Sequence[FixedColumn]:

@@ -60,7 +60,7 @@ class LineRows:
 def read_rows(
     reader: ObjectReader,
     rows: TextRows,
-    course: ReadProgress,
+    progress: ReadProgress,
     find: Callable[[LineBlock], LineRows],
     infer: Callable[[], pa.Schema],
 ) -> Iterator[pa.RecordBatch]:
@@ -69,7 +69,7 @@ def read_rows(
     Args:
         reader: The object.
         rows: How its rows become batches.
-        course: Where the reading begins, and what it tells of itself.
+        progress: Where the reading begins, and what it tells of itself.
         find: The rows of a block.
         infer: The types of all columns, told from the object's head.
 
@@ -78,14 +78,14 @@ def read_rows(
         DataError: A line is longer than 64 MiB, or a row must not be as it is.
         DriftError: The schema must change before the next batch.
     """
-    at, settlement = course.place or ResumePoint(), Settlement(rows, course, reader.url, infer)
+    at, settlement = progress.resume_point or ResumePoint(), Settlement(rows, progress, reader.url, infer)
     for block in read_lines(reader, rows.options, at):
         batch = settlement.settle(_outcome(rows, find(block)), at.lines)
         given = batch.num_rows if batch is not None else 0
         at = ResumePoint(at.rows + given, at.at + block.bytes, at.lines + block.count)
-        is_over = course.has_reached_end(at, reader.url)
+        is_over = progress.has_reached_end(at, reader.url)
         if batch is not None:
-            course.place = at
+            progress.resume_point = at
             yield batch
         if is_over:
             return

@@ -31,12 +31,12 @@ class Lines:
         return pa.schema([(COLUMN, pa.string())])
 
     def read(
-        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, course: ReadProgress | None = None
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
         """See `Format.read`."""
         rows = TextRows([COLUMN], schema, options)
         return read_rows(
-            reader, rows, course or ReadProgress(), _rows, lambda: self.infer(reader, options, sample_bytes=1)
+            reader, rows, progress or ReadProgress(), _rows, lambda: self.infer(reader, options, sample_bytes=1)
         )
 
 

@@ -22,11 +22,11 @@ from singer_arrow.casting.cut_digits import name_column, noting_cuts
 from singer_arrow.casting.from_text import BadValueError, describe, from_text, shorten
 from singer_arrow.casting.spelling import Spelling
 from singer_arrow.casting.to_json import as_json
-from singer_arrow.enforcement.schema_drift import Rescue, unknown
-from singer_arrow.enforcement.text_mismatches import fit_text, readable
+from singer_arrow.enforcement.schema_drift import Rescue, new_columns
+from singer_arrow.enforcement.text_mismatches import fit_text, printable
 from singer_arrow.errors import DataError
 from singer_arrow.read_options import RESCUED, ReadOptions
-from singer_arrow.read_progress import MOST_LOGGED
+from singer_arrow.read_progress import MAX_LOGGED
 from singer_arrow.reading.ordered_map import ROW_BY_ROW
 from singer_arrow.schema.arrow_schema import is_json
 
@@ -128,7 +128,7 @@ class TextRows:
     @property
     def rescued_columns(self) -> list[str]:
         """The columns of the file that are news, and rescued whole."""
-        new = unknown(self.names, self.schema, self.options) if self.options.on_drift == "rescue" else []
+        new = new_columns(self.names, self.schema, self.options) if self.options.on_drift == "rescue" else []
         return [*new, *([RESCUED] if self.options.rescues and RESCUED in self.names else [])]
 
     def convert(self, columns: Mapping[str, pa.Array], rows: int) -> Outcome:
@@ -176,7 +176,7 @@ class TextRows:
                 for misfit in values:
                     saved.add(at[misfit.number], misfit.field.name, misfit.value, partial(_misfit, values[0], line))
             for u in unread if bad == "rescue" else ():
-                saved.add(at[u.number], "_raw", readable(u.raw), partial(_unread, u, line))
+                saved.add(at[u.number], "_raw", printable(u.raw), partial(_unread, u, line))
                 saved.add(at[u.number], "_error", u.reason, partial(_unread, u, line))
             if self.rescued_columns:
                 self._save_new(saved, columns, [at.get(number, -1) for number in numbers])
@@ -291,4 +291,4 @@ def _first_of_columns(misfits: Mapping[int, Sequence[_Misfit]]) -> list[_Misfit]
 def _tally(problems: Iterable[tuple[int, Callable[[], Problem]]]) -> Tally:
     """How many there are, and the first of them, by their numbers."""
     found = list(problems)
-    return Tally(len(found), [problem() for _, problem in nsmallest(MOST_LOGGED, found, key=itemgetter(0))])
+    return Tally(len(found), [problem() for _, problem in nsmallest(MAX_LOGGED, found, key=itemgetter(0))])

@@ -139,7 +139,7 @@ def test_a_dialect_that_cannot_be_is_refused(bad: dict[str, str]) -> None:
 
 
 def _options(**more: Any) -> Any:
-    from singer_arrow.formats import ReadOptions
+    from singer_arrow.read_options import ReadOptions
 
     return ReadOptions(**more)
 

@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError
-from singer_arrow.formats import FORMATS, RESCUED, ReadOptions, ReadProgress, ResumePoint
+from singer_arrow.formats import FORMATS
+from singer_arrow.read_options import RESCUED, ReadOptions
+from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
@@ -26,13 +28,15 @@ def steps(
     reader: Any, options: ReadOptions, begin: ResumePoint | None = None, schema: pa.Schema = SCHEMA
 ) -> tuple[list[Step], str]:
     """After each batch: the place, its rows, how many were skipped and rescued; and the error at last."""
-    course, found, error = ReadProgress(begin or ResumePoint()), list[Step](), ""
+    progress, found, error = ReadProgress(begin or ResumePoint()), list[Step](), ""
     skipped, rescued = 0, 0
     try:
-        for batch in FORMATS["csv"].read(reader, schema, options, course):
+        for batch in FORMATS["csv"].read(reader, schema, options, progress):
             batch.validate(full=True)
-            found.append((course.place, batch.to_pylist(), course.skipped - skipped, course.rescued - rescued))
-            skipped, rescued = course.skipped, course.rescued
+            found.append(
+                (progress.resume_point, batch.to_pylist(), progress.skipped - skipped, progress.rescued - rescued)
+            )
+            skipped, rescued = progress.skipped, progress.rescued
     except DataError as caught:
         error = str(caught)
     return found, error

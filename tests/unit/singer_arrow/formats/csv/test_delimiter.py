@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.formats import FORMATS, ReadOptions, ReadProgress
+from singer_arrow.formats import FORMATS
 from singer_arrow.formats.csv.delimiter import detect_delimiter
 from singer_arrow.formats.csv.dialect import Dialect
+from singer_arrow.read_options import ReadOptions
+from singer_arrow.read_progress import ReadProgress
 
 
 @pytest.mark.parametrize(
@@ -63,8 +65,8 @@ def test_a_file_of_quoted_fields_is_read_as_it_was_written(
     name, data = ("a.csv.gz", gzip.compress(data)) if packed else ("a.csv", data)
     assert objects.infer(data, name).names == ["x", "y", "z"]
     schema, options = pa.schema([(n, pa.string()) for n in "xyz"]), ReadOptions(block_bytes=block)
-    course, kind = ReadProgress(), FORMATS["csv"]
-    steps = [(course.place, b) for b in kind.read(objects.reader(data, name), schema, options, course)]
+    progress, kind = ReadProgress(), FORMATS["csv"]
+    steps = [(progress.resume_point, b) for b in kind.read(objects.reader(data, name), schema, options, progress)]
     assert [list(r.values()) for _, b in steps for r in b.to_pylist()] == rows
     for i, (place, _) in enumerate(steps):
         assert list(kind.read(objects.reader(data, name), schema, options, ReadProgress(place))) == [

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.errors import DataError
-from singer_arrow.formats import FORMATS, ReadOptions
+from singer_arrow.formats import FORMATS
+from singer_arrow.read_options import ReadOptions
 
 TEXT = "a,b\n1,é\n2,\U0001f600\n"
 ROWS = [{"a": 1, "b": "é"}, {"a": 2, "b": "\U0001f600"}]

@@ -13,8 +13,10 @@ import pytest
 from workbooks import Error, Serial, encrypted, ods, xls, xlsb, xlsx
 
 from singer_arrow.errors import ConfigError, DataError, DriftError, EmptyObjectError
-from singer_arrow.formats import FORMATS, RESCUED, ReadOptions, ReadProgress, detect_format
+from singer_arrow.formats import FORMATS, detect_format
 from singer_arrow.formats.excel import excel_format as excel
+from singer_arrow.read_options import RESCUED, ReadOptions
+from singer_arrow.read_progress import ReadProgress
 from singer_arrow.reading.object_reader import ObjectReader
 
 NAME = "a.excel.xlsx"
@@ -152,9 +154,9 @@ ERRORS = xlsx(
 
 
 def given(objects: Any, schema: pa.Schema, **options: Any) -> tuple[list[dict[str, Any]], ReadProgress]:
-    course = ReadProgress()
-    batches = list(FORMATS["excel"].read(objects.reader(ERRORS, NAME), schema, ReadOptions(**options), course))
-    return pa.Table.from_batches(batches, schema).to_pylist(), course
+    progress = ReadProgress()
+    batches = list(FORMATS["excel"].read(objects.reader(ERRORS, NAME), schema, ReadOptions(**options), progress))
+    return pa.Table.from_batches(batches, schema).to_pylist(), progress
 
 
 def test_errors_are_values_that_do_not_fit(objects: Any) -> None:
@@ -162,19 +164,19 @@ def test_errors_are_values_that_do_not_fit(objects: Any) -> None:
     assert schema.types == [pa.int64(), pa.string(), pa.date32()]
     with pytest.raises(DataError, match="line 3, column 'id': '#DIV/0!' is not an integer"):
         given(objects, schema)
-    rows, course = given(objects, schema, on_bad_row="skip")
+    rows, progress = given(objects, schema, on_bad_row="skip")
     assert [(r["id"], r["name"]) for r in rows] == [(1, "#NAME?"), (4, "d")]
-    assert (course.skipped, course.rescued) == (2, 0)
-    rows, course = given(objects, schema.append(pa.field(RESCUED, pa.string())), on_bad_row="rescue")
+    assert (progress.skipped, progress.rescued) == (2, 0)
+    rows, progress = given(objects, schema.append(pa.field(RESCUED, pa.string())), on_bad_row="rescue")
     assert [r["id"] for r in rows] == [1, None, 3, 4]
     assert [r[RESCUED] for r in rows] == [None, '{"id":"#DIV/0!"}', '{"day":"1000000000.0"}', None]
-    assert (course.skipped, course.rescued) == (0, 2)
+    assert (progress.skipped, progress.rescued) == (0, 2)
 
 
 def test_drift_is_told_by_the_types_of_the_columns(objects: Any) -> None:
     known = frozenset({"id"})
     with pytest.raises(DriftError) as told:
-        given(objects, pa.schema([("id", pa.int64())]), on_drift="raise", known=known)
+        given(objects, pa.schema([("id", pa.int64())]), on_drift="raise", known_columns=known)
     assert [(f.name, f.type) for f in told.value.fields] == [("name", pa.string()), ("day", pa.date32())]
     with pytest.raises(DriftError) as told:
         given(objects, pa.schema([("name", pa.int64())]), on_drift="raise")
@@ -182,7 +184,9 @@ def test_drift_is_told_by_the_types_of_the_columns(objects: Any) -> None:
     with pytest.raises(DataError) as error:  # the column has integers, and one error
         given(objects, pa.schema([("id", pa.int64())]), on_drift="raise")
     assert not isinstance(error.value, DriftError)
-    rows, _ = given(objects, pa.schema([("name", pa.string()), (RESCUED, pa.string())]), on_drift="rescue", known=known)
+    rows, _ = given(
+        objects, pa.schema([("name", pa.string()), (RESCUED, pa.string())]), on_drift="rescue", known_columns=known
+    )
     assert [r[RESCUED] for r in rows][3] is None
     assert rows[1][RESCUED] == '{"day":"2024-01-02"}'
 

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError
-from singer_arrow.formats import FORMATS, ReadOptions
+from singer_arrow.formats import FORMATS
 from singer_arrow.formats.json import array_document as module
 from singer_arrow.formats.json.array_document import Elements, take_list
+from singer_arrow.read_options import ReadOptions
 
 IDS = pa.schema([("id", pa.int64())])
 values = st.recursive(

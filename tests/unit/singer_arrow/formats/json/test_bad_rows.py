@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError, DriftError
-from singer_arrow.formats import FORMATS, RESCUED, ReadOptions, ReadProgress, ResumePoint
+from singer_arrow.formats import FORMATS
 from singer_arrow.formats.json import slow_reader as careful
-from singer_arrow.read_progress import MOST_LOGGED
+from singer_arrow.read_options import RESCUED, ReadOptions
+from singer_arrow.read_progress import MAX_LOGGED, ReadProgress, ResumePoint
 from singer_arrow.reading import text_blocks as text_module
 from singer_arrow.schema.arrow_schema import json_field
 
@@ -141,15 +142,15 @@ def _plain(batches: list[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
 
 
 def _read(
-    reader: Any, schema: pa.Schema, options: ReadOptions, course: ReadProgress
+    reader: Any, schema: pa.Schema, options: ReadOptions, progress: ReadProgress
 ) -> tuple[list[Any], DataError | None]:
     """The batches with the places after them, and what ended the reading."""
     found = []
     try:
-        for batch in JSONL.read(reader, schema, options, course):
+        for batch in JSONL.read(reader, schema, options, progress):
             assert batch.schema.equals(schema, check_metadata=True)
             assert batch.num_rows
-            found.append((batch, course.place))
+            found.append((batch, progress.resume_point))
     except DataError as error:
         return found, error
     return found, None
@@ -178,22 +179,22 @@ def test_rows_are_skipped_and_rescued_as_by_the_model(
     packed: bool,
     loose: bool,
 ) -> None:
-    options = ReadOptions(on_bad_row=bad, on_drift=drift, known=known, block_bytes=block, loose_text=loose)
+    options = ReadOptions(on_bad_row=bad, on_drift=drift, known_columns=known, block_bytes=block, loose_text=loose)
     told = [line.as_text() for line in found] if loose else found
     told = [Line(line.text, line.row, line.misfits) for line in told] if known is None else told
     rows, skipped, rescued, failed = _model(told, options)
     schema = WITH_RESCUED if options.rescues else COLUMNS
     text = b"\n" + b"".join(line.text + end for line in found)  # a document that begins with [ is a list
     data = gzip.compress(text) if packed else text
-    course = ReadProgress()
+    progress = ReadProgress()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(careful, "_FEW", few)
-        batches, error = _read(objects.reader(data, "a.jsonl"), schema, options, course)
+        batches, error = _read(objects.reader(data, "a.jsonl"), schema, options, progress)
     got = list(_plain([batch for batch, _ in batches]))
     if failed is None:
         assert error is None
         assert got == rows
-        assert (course.skipped, course.rescued) == (skipped, rescued)
+        assert (progress.skipped, progress.rescued) == (skipped, rescued)
     else:
         assert error is not None
         assert not isinstance(error, DriftError)
@@ -216,7 +217,7 @@ def _as_list(found: list[Line]) -> bytes:
 def test_a_reading_begins_at_any_place_of_another_one(
     objects: Any, found: list[Line], bad: str, drift: str, block: int, form: str, last: bool
 ) -> None:
-    options = ReadOptions(on_bad_row=bad, on_drift=drift, known=KNOWN, block_bytes=block)
+    options = ReadOptions(on_bad_row=bad, on_drift=drift, known_columns=KNOWN, block_bytes=block)
     schema = WITH_RESCUED if options.rescues else COLUMNS
     if "list" in form:
         text = _as_list([line for line in found if _is_json(line.text)])
@@ -231,8 +232,8 @@ def test_a_reading_begins_at_any_place_of_another_one(
             data = text.decode(errors="replace").encode("utf-16")
         case _:
             data = text
-    course = ReadProgress()
-    batches, error = _read(objects.reader(data, "a.jsonl"), schema, options, course)
+    progress = ReadProgress()
+    batches, error = _read(objects.reader(data, "a.jsonl"), schema, options, progress)
     for i, (_, place) in enumerate(batches):
         assert place is not None
         assert place.rows == sum(batch.num_rows for batch, _ in batches[: i + 1])
@@ -240,7 +241,7 @@ def test_a_reading_begins_at_any_place_of_another_one(
         again, problem = _read(objects.reader(data, "a.jsonl"), schema, options, resumed)
         assert again == batches[i + 1 :]
         assert (str(problem), type(problem)) == (str(error), type(error))
-        assert resumed.place == course.place
+        assert resumed.resume_point == progress.resume_point
 
 
 def _is_json(text: bytes) -> bool:
@@ -276,11 +277,11 @@ def test_a_list_goes_on_at_a_place(objects: Any) -> None:
 
 def test_only_the_first_bad_rows_are_logged(objects: Any, caplog: pytest.LogCaptureFixture) -> None:
     data = b'{"a":1}\n' * 500 + b'{"a":"x"}\n' * 300 + b"{\n" * 10
-    course = ReadProgress()
+    progress = ReadProgress()
     with caplog.at_level(logging.WARNING):
-        batches, _ = _read(objects.reader(data, "a.jsonl"), COLUMNS, ReadOptions(on_bad_row="skip"), course)
-    assert (sum(b.num_rows for b, _ in batches), course.skipped) == (500, 310)
-    assert len(caplog.messages) == MOST_LOGGED
+        batches, _ = _read(objects.reader(data, "a.jsonl"), COLUMNS, ReadOptions(on_bad_row="skip"), progress)
+    assert (sum(b.num_rows for b, _ in batches), progress.skipped) == (500, 310)
+    assert len(caplog.messages) == MAX_LOGGED
     assert "line 501, column 'a': expected an integer, found text 'x'" in caplog.messages[0]
     assert "counted only" in caplog.messages[-1]
 
@@ -296,12 +297,12 @@ def test_a_line_that_is_too_long_is_a_bad_row(objects: Any, monkeypatch: pytest.
         for bad in ("skip", "rescue"):
             options = ReadOptions(on_bad_row=bad, block_bytes=8)
             schema = WITH_RESCUED if options.rescues else COLUMNS
-            course = ReadProgress()
-            batches, error = _read(objects.reader(data, "a.jsonl"), schema, options, course)
+            progress = ReadProgress()
+            batches, error = _read(objects.reader(data, "a.jsonl"), schema, options, progress)
             assert error is None
             rows = [row for batch, _ in batches for row in batch.to_pylist()]
             assert [row["a"] for row in rows if row["a"]] == [1, 2, 3]
-            assert course.skipped + course.rescued == data.count(long)
+            assert progress.skipped + progress.rescued == data.count(long)
             for row in rows:
                 if row.get(RESCUED):
                     kept = json.loads(row[RESCUED])

@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.errors import DataError, DriftError
-from singer_arrow.formats import FORMATS, RESCUED, ReadOptions, ReadProgress
+from singer_arrow.formats import FORMATS
 from singer_arrow.formats.json import slow_reader as careful
+from singer_arrow.read_options import RESCUED, ReadOptions
+from singer_arrow.read_progress import ReadProgress
 from singer_arrow.schema.arrow_schema import is_json, json_field, merge_schemas
 
 JSONL = FORMATS["jsonl"]
@@ -23,23 +25,23 @@ def _lines(rows: list[Any]) -> bytes:
 
 
 def _watching(schema: pa.Schema, drift: str = "raise", **more: Any) -> ReadOptions:
-    return ReadOptions(on_drift=drift, known=frozenset(schema.names), **more)
+    return ReadOptions(on_drift=drift, known_columns=frozenset(schema.names), **more)
 
 
 def _evolved(
     objects: Any, data: bytes, schema: pa.Schema, options: ReadOptions
 ) -> tuple[list[dict[str, Any]], list[DriftError]]:
     """The rows, where the schema widens at each drift, and the reading goes on where it was."""
-    course, rows, found = ReadProgress(), list[dict[str, Any]](), list[DriftError]()
+    progress, rows, found = ReadProgress(), list[dict[str, Any]](), list[DriftError]()
     while True:
         reader = objects.reader(data, "a.jsonl")
         try:
-            for batch in JSONL.read(reader, schema, options, course):
+            for batch in JSONL.read(reader, schema, options, progress):
                 rows += batch.to_pylist()
         except DriftError as error:
             found.append(error)
-            assert course.place is not None
-            assert course.place.rows == len(rows)
+            assert progress.resume_point is not None
+            assert progress.resume_point.rows == len(rows)
             schema = pa.schema([f for f in schema if f.name not in {g.name for g in error.fields}])
             schema = merge_schemas(schema, pa.schema(error.fields))
         else:
@@ -83,13 +85,13 @@ def test_a_schema_that_evolves_reads_every_value(objects: Any, form: str) -> Non
 def test_what_is_known_is_no_news(objects: Any) -> None:
     data = _lines([{"a": 1, "left": [1], "out": {"deep": n}, "mixed": n if n % 2 else "t"} for n in range(200)])
     known = frozenset({"a", "left", "out", "mixed"})
-    for options in (ReadOptions(on_drift="raise", known=known, block_bytes=500), ReadOptions(on_drift="raise")):
+    for options in (ReadOptions(on_drift="raise", known_columns=known, block_bytes=500), ReadOptions(on_drift="raise")):
         batches = list(JSONL.read(objects.reader(data, "a.jsonl"), A, options))
         assert sum(b.num_rows for b in batches) == 200
     with pytest.raises(DriftError, match="new column: 'mixed'") as caught:
-        list(JSONL.read(objects.reader(data), A, ReadOptions(on_drift="raise", known=known - {"mixed"})))
+        list(JSONL.read(objects.reader(data), A, ReadOptions(on_drift="raise", known_columns=known - {"mixed"})))
     assert is_json(caught.value.fields[0])
-    ignoring = ReadOptions(on_drift="ignore", known=frozenset("a"))
+    ignoring = ReadOptions(on_drift="ignore", known_columns=frozenset("a"))
     assert sum(b.num_rows for b in JSONL.read(objects.reader(data), A, ignoring)) == 200
 
 
@@ -106,7 +108,7 @@ def test_one_new_key_in_many_lines_is_noticed(objects: Any, at: int, other: pa.F
                 del row["j" if other.name == "m" else "m"]
             if "left out" in known_here:
                 row["left out"] = row["a"] if row["a"] % 2 else "x"
-        options = ReadOptions(on_drift="raise", known=known_here)
+        options = ReadOptions(on_drift="raise", known_columns=known_here)
         assert sum(b.num_rows for b in JSONL.read(objects.reader(_lines(rows)), schema, options)) == 500
         rows[at]["n\u00e9w"] = 1
         with pytest.raises(DriftError) as caught:
@@ -122,9 +124,9 @@ def test_what_is_new_is_rescued_where_it_stands(objects: Any) -> None:
         {"a": "x", "l": [{"x": 1}, {"x": 2, "w": "t"}]},
         {"a": 3, RESCUED: "of its own"},
     ]
-    course = ReadProgress()
+    progress = ReadProgress()
     data = b"\n".join([*_lines(rows).splitlines(), b'{"a":4,"exact":1.10,"a\\u0062":1e400}'])
-    batches = list(JSONL.read(objects.reader(data), schema, _watching(schema, "rescue"), course))
+    batches = list(JSONL.read(objects.reader(data), schema, _watching(schema, "rescue"), progress))
     found = pa.Table.from_batches(batches)
     assert found["a"].to_pylist() == [1, 2, None, 3, 4]
     assert found["l"].to_pylist()[2] == [{"x": 1}, {"x": 2}]
@@ -135,7 +137,7 @@ def test_what_is_new_is_rescued_where_it_stands(objects: Any) -> None:
         '{"_sdc_rescued":"of its own"}',
         '{"exact":1.10,"ab":1e400}',
     ]
-    assert (course.rescued, course.skipped) == (4, 0)
+    assert (progress.rescued, progress.skipped) == (4, 0)
 
 
 def test_another_type_is_drift_where_the_beginning_of_the_file_shows_it(objects: Any) -> None:
@@ -174,23 +176,25 @@ def test_a_column_of_which_no_value_was_seen_takes_the_type_of_those_that_come(o
 
 def test_news_of_a_line_that_is_no_record_are_none(objects: Any) -> None:
     data = b'{"a":1,"a":2,"new":1}\n{"new":"\xff"}\n{"a":1,"s":{"x":"q","y":1}}\n'
-    options = ReadOptions(on_bad_row="skip", on_drift="raise", known=frozenset(S.names))
+    options = ReadOptions(on_bad_row="skip", on_drift="raise", known_columns=frozenset(S.names))
     with pytest.raises(DriftError) as caught:  # the struct of the last line alone
-        objects.read(data, "a.jsonl", S, **{f: getattr(options, f) for f in ("on_bad_row", "on_drift", "known")})
+        objects.read(
+            data, "a.jsonl", S, **{f: getattr(options, f) for f in ("on_bad_row", "on_drift", "known_columns")}
+        )
     assert [f.name for f in caught.value.fields] == ["s"]
 
 
 def test_skips_before_a_drift_are_counted_once(objects: Any) -> None:
     data = b"{\n" + b'{"a":1}\n' + b"{\n" * 3 + b'{"a":1,"new":1}\n'
-    course = ReadProgress()
+    progress = ReadProgress()
     options = _watching(A, block_bytes=2, on_bad_row="skip")
     with pytest.raises(DriftError):
-        list(JSONL.read(objects.reader(data), A, options, course))
-    assert course.skipped == 4
+        list(JSONL.read(objects.reader(data), A, options, progress))
+    assert progress.skipped == 4
     wider = A.append(pa.field("new", pa.int64()))
-    rest = list(JSONL.read(objects.reader(data), wider, options, course))
+    rest = list(JSONL.read(objects.reader(data), wider, options, progress))
     assert [b.to_pylist() for b in rest] == [[{"a": 1, "new": 1}]]
-    assert course.skipped == 4
+    assert progress.skipped == 4
 
 
 def test_bad_lines_cost_what_they_are(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,4 +217,4 @@ def test_bad_lines_cost_what_they_are(objects: Any, monkeypatch: pytest.MonkeyPa
 def test_new_keys_that_are_null_cost_nothing(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(careful.CarefulReading, "__call__", None)
     data = b'{"a":1,"b":null}\n{"a":2}\n' * 1000
-    assert objects.read(data, "a.jsonl", A, on_drift="raise", known=frozenset("a")).num_rows == 2000
+    assert objects.read(data, "a.jsonl", A, on_drift="raise", known_columns=frozenset("a")).num_rows == 2000

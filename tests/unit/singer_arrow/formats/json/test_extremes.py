@@ -10,7 +10,9 @@ import pytest
 
 from singer_arrow.casting.to_json import from_json_text, json_text
 from singer_arrow.errors import DataError
-from singer_arrow.formats import FORMATS, RESCUED, ReadOptions, ReadProgress
+from singer_arrow.formats import FORMATS
+from singer_arrow.read_options import RESCUED, ReadOptions
+from singer_arrow.read_progress import ReadProgress
 from singer_arrow.schema.arrow_schema import json_field
 
 HUGE = "1e99999999999999999999"
@@ -61,10 +63,10 @@ def _file(record: str | bytes, before: int, after: int = 3, *, as_list: bool = F
 
 
 def _read(objects: Any, data: bytes, schema: pa.Schema = COLUMNS, **options: Any) -> tuple[pa.Table, ReadProgress]:
-    course = ReadProgress()
+    progress = ReadProgress()
     reader = objects.reader(data, "object.jsonl")
-    batches = FORMATS["jsonl"].read(reader, schema, ReadOptions(**options), course)
-    return pa.Table.from_batches(batches, schema), course
+    batches = FORMATS["jsonl"].read(reader, schema, ReadOptions(**options), progress)
+    return pa.Table.from_batches(batches, schema), progress
 
 
 @pytest.mark.parametrize("as_list", [False, True], ids=["lines", "list"])
@@ -76,10 +78,10 @@ def test_a_number_out_of_all_bounds_is_a_value_that_does_not_fit(
     data = _file(f'{{"n":{BAD_VALUES[name]},"t":"y"}}', before, as_list=as_list)
     with pytest.raises(DataError, match=rf"object.jsonl, line {before + 1}, column .n.: the number .* is too large"):
         _read(objects, data)
-    table, course = _read(objects, data, on_bad_row="skip")
-    assert (table.num_rows, course.skipped) == (before + 3, 1)
-    table, course = _read(objects, data, COLUMNS.append(pa.field(RESCUED, pa.string())), on_bad_row="rescue")
-    assert (table.num_rows, course.rescued) == (before + 4, 1)
+    table, progress = _read(objects, data, on_bad_row="skip")
+    assert (table.num_rows, progress.skipped) == (before + 3, 1)
+    table, progress = _read(objects, data, COLUMNS.append(pa.field(RESCUED, pa.string())), on_bad_row="rescue")
+    assert (table.num_rows, progress.rescued) == (before + 4, 1)
     rescued = table.slice(before, 1).to_pylist()[0]
     assert (rescued["n"], rescued["t"]) == (None, "y")
     assert rescued[RESCUED] == f'{{"n":{BAD_VALUES[name]}}}'
@@ -98,11 +100,11 @@ def test_a_record_that_cannot_be_read_is_a_bad_row(
     data = _file(UNREADABLE[name], before, as_list=as_list)
     with pytest.raises(DataError, match=rf"object.jsonl, line {before + 1}[:,]"):
         _read(objects, data, schema, on_drift=drift)
-    table, course = _read(objects, data, schema, on_bad_row="skip", on_drift=drift)
-    assert (table.num_rows, course.skipped) == (before + 3, 1)
+    table, progress = _read(objects, data, schema, on_bad_row="skip", on_drift=drift)
+    assert (table.num_rows, progress.skipped) == (before + 3, 1)
     rescued = schema.append(pa.field(RESCUED, pa.string()))
-    table, course = _read(objects, data, rescued, on_bad_row="rescue", on_drift=drift)
-    assert (table.num_rows, course.rescued) == (before + 4, 1)
+    table, progress = _read(objects, data, rescued, on_bad_row="rescue", on_drift=drift)
+    assert (table.num_rows, progress.rescued) == (before + 4, 1)
     assert json.loads(table[RESCUED][before].as_py())["_error"]
 
 
@@ -136,8 +138,8 @@ def test_what_nests_deeply_is_json_text(objects: Any, levels: int, kind: str) ->
     schema = objects.infer(data, "object.jsonl")
     assert schema.equals(pa.schema([COLUMNS.field("n"), json_field("o")]), check_metadata=True)
     for more in (b"", b'{"n":"no number"}\n'):  # also where records are read one by one
-        table, course = _read(objects, data + more, schema, on_bad_row="skip")
-        assert (table["o"].to_pylist(), course.skipped) == ([text], len(more) > 0)
+        table, progress = _read(objects, data + more, schema, on_bad_row="skip")
+        assert (table["o"].to_pylist(), progress.skipped) == ([text], len(more) > 0)
 
 
 def test_a_few_levels_are_objects(objects: Any) -> None:
@@ -156,8 +158,8 @@ def test_an_element_that_is_no_json_is_a_bad_row(objects: Any) -> None:
     data = b'[{"n":1},\n{"n":tru},\n{"n":"a\nb"},{"n":2}]'
     with pytest.raises(DataError, match=r"object.jsonl, line 2: not JSON"):
         _read(objects, data)
-    table, course = _read(objects, data, on_bad_row="skip")
-    assert (table["n"].to_pylist(), course.skipped) == ([1.0, 2.0], 2)
+    table, progress = _read(objects, data, on_bad_row="skip")
+    assert (table["n"].to_pylist(), progress.skipped) == ([1.0, 2.0], 2)
 
 
 @pytest.mark.parametrize("digits", [HUGE, TINY, "-1.50E+99999999999999999999", "1.50"])

@@ -14,9 +14,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError, EmptyObjectError
-from singer_arrow.formats import WRITABLE, ReadOptions
+from singer_arrow.formats import WRITABLE
 from singer_arrow.formats.json.fast_reader import FAILED, read_lines
 from singer_arrow.formats.json.line_ends import LineEnds
+from singer_arrow.read_options import ReadOptions
 from singer_arrow.schema.arrow_schema import json_field
 
 JSONL = WRITABLE["jsonl"]

@@ -8,8 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from singer_arrow.formats import FORMATS, ReadOptions, ReadProgress, ResumePoint
+from singer_arrow.formats import FORMATS
 from singer_arrow.formats.parquet.batch_size import BATCH_BYTES, LARGE_BATCH_BYTES, TextSizes, rows_at_once
+from singer_arrow.read_options import ReadOptions
+from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
@@ -40,9 +42,9 @@ TABLES = {
 }
 
 
-def read(path: Path, course: ReadProgress | None = None) -> list[pa.RecordBatch]:
+def read(path: Path, progress: ReadProgress | None = None) -> list[pa.RecordBatch]:
     reader = ObjectReader(Storage(), Url.parse(str(path)))
-    return list(FORMATS["parquet"].read(reader, pq.read_schema(path), ReadOptions(), course))
+    return list(FORMATS["parquet"].read(reader, pq.read_schema(path), ReadOptions(), progress))
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from singer_arrow.casting.from_text import BadValueError, from_text
 from singer_arrow.enforcement.text_mismatches import fit_text
 from singer_arrow.errors import DataError
-from singer_arrow.formats import FORMATS, RESCUED, FixedColumn, ReadOptions, ReadProgress
+from singer_arrow.formats import FORMATS
+from singer_arrow.read_options import RESCUED, FixedColumn, ReadOptions
+from singer_arrow.read_progress import ReadProgress
 
 XY = pa.schema([("x", pa.string()), ("y", pa.int64()), (RESCUED, pa.string())])
 Row = tuple[Any, Any, Any]
@@ -23,12 +25,12 @@ Row = tuple[Any, Any, Any]
 def read(
     objects: Any, data: bytes, name: str = "a.csv", schema: pa.Schema = XY, **how: Any
 ) -> tuple[list[Row], ReadProgress]:
-    course, options = ReadProgress(), ReadOptions(**how)
-    batches = list(FORMATS[name.split(".")[1]].read(objects.reader(data, name), schema, options, course))
+    progress, options = ReadProgress(), ReadOptions(**how)
+    batches = list(FORMATS[name.split(".")[1]].read(objects.reader(data, name), schema, options, progress))
     for batch in batches:
         batch.validate(full=True)
     rows = [tuple(row.values()) for row in pa.Table.from_batches(batches, schema).to_pylist()]
-    return [(*row[:-1], row[-1] and json.loads(row[-1])) for row in rows], course  # type: ignore[misc]
+    return [(*row[:-1], row[-1] and json.loads(row[-1])) for row in rows], progress  # type: ignore[misc]
 
 
 kinds: Any = st.sampled_from(
@@ -77,15 +79,15 @@ def test_each_row_counts_for_itself(objects: Any, rows: Any, block: int, end: by
         with pytest.raises(DataError, match=r"line \d+: (row has|invalid UTF-8)"):
             read(objects, data, **how)
         return
-    found, course = read(objects, data, **how)
+    found, progress = read(objects, data, **how)
     assert repr(found).replace("\\r\\n", "\\n") == repr(due)
-    assert (course.skipped, course.rescued) == (skipped, rescued)
+    assert (progress.skipped, progress.rescued) == (skipped, rescued)
 
 
 @pytest.mark.parametrize("block", [1, 30, 4 << 20])
 def test_a_quote_that_is_never_closed_costs_its_line(objects: Any, block: int) -> None:
     data = b'x,y\na,1\n"b\n","2\nc,3\nd,""\n"",\nlast,5'
-    found, course = read(objects, data, on_bad_row="rescue", block_bytes=block)
+    found, progress = read(objects, data, on_bad_row="rescue", block_bytes=block)
     error = {"_raw": '"b\n","2', "_error": "a quote is opened in this row and never closed"}
     assert found == [
         ("a", 1, None),
@@ -95,7 +97,7 @@ def test_a_quote_that_is_never_closed_costs_its_line(objects: Any, block: int) -
         ("", None, None),
         ("last", 5, None),
     ]
-    assert course.rescued == 1
+    assert progress.rescued == 1
     assert read(objects, data, on_bad_row="skip", block_bytes=block)[0] == [r for r in found if r[2] is None]
     escaped = b"x,y\na,1\nb,2\\"
     how: Any = {"on_bad_row": "rescue", "block_bytes": block, "escape": "\\"}
@@ -113,10 +115,10 @@ def test_what_is_too_long_is_an_error_unless_a_quote_makes_it_so(objects: Any, m
     with pytest.raises(DataError, match=r"line [34]: a row is longer than"):
         read(objects, data, block_bytes=10)
     for block in (10, 300):
-        found, course = read(objects, data, on_bad_row="skip", block_bytes=block)
-        assert (len(found), course.skipped) == (5502, 2)
-    options, kind, course = ReadOptions(on_bad_row="rescue", block_bytes=300), FORMATS["csv"], ReadProgress()
-    steps = [(course.place, b) for b in kind.read(objects.reader(data, "a.csv"), XY, options, course)]
+        found, progress = read(objects, data, on_bad_row="skip", block_bytes=block)
+        assert (len(found), progress.skipped) == (5502, 2)
+    options, kind, progress = ReadOptions(on_bad_row="rescue", block_bytes=300), FORMATS["csv"], ReadProgress()
+    steps = [(progress.resume_point, b) for b in kind.read(objects.reader(data, "a.csv"), XY, options, progress)]
     for i in (0, 1, 2, 10, len(steps) - 10):
         again = kind.read(objects.reader(data, "a.csv"), XY, options, ReadProgress(steps[i][0]))
         assert list(again) == [b for _, b in steps[i + 1 :]]
@@ -129,8 +131,8 @@ def test_what_is_too_long_is_an_error_unless_a_quote_makes_it_so(objects: Any, m
 def test_bad_rows_are_told_by_line_the_first_one_by_one(objects: Any, caplog: pytest.LogCaptureFixture) -> None:
     data = b"x,y\n" + b'"a\nb",z\n' * 5000
     with caplog.at_level(logging.WARNING):
-        _, course = read(objects, data, on_bad_row="skip", block_bytes=1000)
-    assert course.skipped == 5000
+        _, progress = read(objects, data, on_bad_row="skip", block_bytes=1000)
+    assert progress.skipped == 5000
     assert len(caplog.messages) == 10
     assert "a.csv, line 20, column 'y': 'z' is not an integer; further ones" in caplog.messages[-1]
 
@@ -192,11 +194,15 @@ def test_lines_count_for_themselves(
     how |= {"fixed_width": (FixedColumn("line", 1, 5),), "comment": "#"} if fixed else {}
     if not lines:
         how["skip_rows"] = 1
-    found, course = read(objects, data, name, schema, **how)
+    found, progress = read(objects, data, name, schema, **how)
     assert found == due
-    assert course.rescued == sum(r[1] is not None for r in due)
+    assert progress.rescued == sum(r[1] is not None for r in due)
     options, kind, reader = ReadOptions(**how), FORMATS[name[2:]], objects.reader(data, name)
-    steps = [(course.place, b) for course in [ReadProgress()] for b in kind.read(reader, schema, options, course)]
+    steps = [
+        (progress.resume_point, b)
+        for progress in [ReadProgress()]
+        for b in kind.read(reader, schema, options, progress)
+    ]
     for i, (place, _) in enumerate(steps):
         assert place.rows == sum(b.num_rows for _, b in steps[: i + 1])
         assert list(kind.read(reader, schema, options, ReadProgress(place))) == [b for _, b in steps[i + 1 :]]

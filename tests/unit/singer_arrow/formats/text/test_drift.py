@@ -10,7 +10,9 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.errors import DataError, DriftError
-from singer_arrow.formats import FORMATS, RESCUED, FixedColumn, ReadOptions, ReadProgress
+from singer_arrow.formats import FORMATS
+from singer_arrow.read_options import RESCUED, FixedColumn, ReadOptions
+from singer_arrow.read_progress import ReadProgress
 
 A = pa.schema([("a", pa.int64())])
 RESCUING = A.append(pa.field(RESCUED, pa.string()))
@@ -18,9 +20,9 @@ NEW = b"a,b,c,d\n" + b"1,,2.5,\n" * 2000 + b"2,q,3,\n"
 
 
 def read(objects: Any, data: bytes, schema: pa.Schema = A, **how: Any) -> tuple[list[pa.RecordBatch], ReadProgress]:
-    course = ReadProgress()
+    progress = ReadProgress()
     kind, name = ("fixed_width", "a.fwf") if "fixed_width" in how else ("csv", "a.csv")
-    return list(FORMATS[kind].read(objects.reader(data, name), schema, ReadOptions(**how), course)), course
+    return list(FORMATS[kind].read(objects.reader(data, name), schema, ReadOptions(**how), progress)), progress
 
 
 def refused(objects: Any, data: bytes, schema: pa.Schema = A, **how: Any) -> DataError:
@@ -30,33 +32,37 @@ def refused(objects: Any, data: bytes, schema: pa.Schema = A, **how: Any) -> Dat
 
 
 def test_new_columns_are_told_with_their_types_before_any_row(objects: Any) -> None:
-    error = refused(objects, NEW, known=frozenset(), block_bytes=100)
+    error = refused(objects, NEW, known_columns=frozenset(), block_bytes=100)
     assert isinstance(error, DriftError)
     assert [(f.name, f.type) for f in error.fields] == [("b", pa.string()), ("c", pa.float64()), ("d", pa.string())]
     assert "the file has new columns: 'b' (string), 'c' (double)" in str(error)
-    error = refused(objects, NEW, known=frozenset("bd"))
+    error = refused(objects, NEW, known_columns=frozenset("bd"))
     assert isinstance(error, DriftError)
     assert [f.name for f in error.fields] == ["c"]
-    for how in ({"known": frozenset("bcd")}, {"known": None}, {"known": frozenset(), "on_drift": "ignore"}):
+    for how in (
+        {"known_columns": frozenset("bcd")},
+        {"known_columns": None},
+        {"known_columns": frozenset(), "on_drift": "ignore"},
+    ):
         batches, _ = read(objects, NEW, **{"on_drift": "raise", **how})
         assert sum(b.num_rows for b in batches) == 2001
-    assert read(objects, b"a,b\n", on_drift="raise", known=frozenset())[0] == []
+    assert read(objects, b"a,b\n", on_drift="raise", known_columns=frozenset())[0] == []
 
 
 def test_values_of_new_columns_are_rescued(objects: Any) -> None:
     how: Any = {"on_drift": "rescue", "block_bytes": 1000}
-    batches, course = read(objects, NEW, RESCUING, known=frozenset(), **how)
+    batches, progress = read(objects, NEW, RESCUING, known_columns=frozenset(), **how)
     rows = pa.Table.from_batches(batches).to_pylist()
     assert json.loads(rows[0][RESCUED]) == {"c": "2.5"}
     assert json.loads(rows[-1][RESCUED]) == {"b": "q", "c": "3"}
-    assert (course.rescued, len(rows)) == (2001, 2001)
-    batches, course = read(objects, NEW, RESCUING, known=frozenset("cd"), **how)
-    assert (course.rescued, sum(b.num_rows for b in batches)) == (1, 2001)
+    assert (progress.rescued, len(rows)) == (2001, 2001)
+    batches, progress = read(objects, NEW, RESCUING, known_columns=frozenset("cd"), **how)
+    assert (progress.rescued, sum(b.num_rows for b in batches)) == (1, 2001)
     both = b'a,b\n1,\nx,"q\n"\ny,\n\xff,1\n3,\xff\n4,z\n'
-    batches, course = read(objects, both, RESCUING, on_drift="rescue", on_bad_row="skip", known=frozenset())
+    batches, progress = read(objects, both, RESCUING, on_drift="rescue", on_bad_row="skip", known_columns=frozenset())
     found = [(r["a"], r[RESCUED] and json.loads(r[RESCUED])) for b in batches for r in b.to_pylist()]
     assert found == [(1, None), (None, {"a": "x", "b": "q\n"}), (None, {"a": "y"}), (4, {"b": "z"})]
-    assert (course.rescued, course.skipped) == (3, 2)
+    assert (progress.rescued, progress.skipped) == (3, 2)
 
 
 @pytest.mark.parametrize("on_bad_row", ["fail", "skip", "rescue"])
@@ -79,8 +85,8 @@ def test_a_value_that_does_not_fit_is_a_bad_row_where_the_files_head_does_not_sh
     error = refused(objects, late)
     assert not isinstance(error, DriftError)
     assert "line 600002, column 'a': 'x' is not an integer" in str(error)
-    batches, course = read(objects, late, on_drift="raise", on_bad_row="skip")
-    assert (sum(b.num_rows for b in batches), course.skipped) == (600_001, 1)
+    batches, progress = read(objects, late, on_drift="raise", on_bad_row="skip")
+    assert (sum(b.num_rows for b in batches), progress.skipped) == (600_001, 1)
     wide = pa.schema([("a", pa.string())])
     assert sum(b.num_rows for b in read(objects, late, wide, on_drift="raise")[0]) == 600_002
 
@@ -89,27 +95,27 @@ def test_drift_comes_at_the_place_where_it_is_met(objects: Any) -> None:
     """What stands before it is given, and the reading goes on there with another schema."""
     data = b"a\n" + b"1\n" * 500 + b"1.5\n" * 500
     options = ReadOptions(on_drift="raise", block_bytes=100)
-    course, kind = ReadProgress(), FORMATS["csv"]
-    batches = kind.read(objects.reader(data, "a.csv"), A, options, course)
+    progress, kind = ReadProgress(), FORMATS["csv"]
+    batches = kind.read(objects.reader(data, "a.csv"), A, options, progress)
     with pytest.raises(DriftError) as caught:
         deque(batches, 0)
-    assert course.place is not None
-    rows = course.place.rows
+    assert progress.resume_point is not None
+    rows = progress.resume_point.rows
     assert 400 < rows <= 500
-    rest = kind.read(objects.reader(data, "a.csv"), pa.schema(caught.value.fields), options, course)
+    rest = kind.read(objects.reader(data, "a.csv"), pa.schema(caught.value.fields), options, progress)
     assert sum(b.num_rows for b in rest) == 1000 - rows
-    assert course.place.rows == 1000
+    assert progress.resume_point.rows == 1000
 
 
 def test_fixed_width_drifts_too(objects: Any) -> None:
-    how: Any = {"fixed_width": (FixedColumn("a", 1, 3), FixedColumn("b", 4, 3)), "known": frozenset()}
+    how: Any = {"fixed_width": (FixedColumn("a", 1, 3), FixedColumn("b", 4, 3)), "known_columns": frozenset()}
     error = refused(objects, b"  1 5 \n", **how)
     assert isinstance(error, DriftError)
     assert error.fields == (pa.field("b", pa.int64()),)
-    (batch,), course = read(objects, b"  1 5 \n  x\n", RESCUING, on_drift="rescue", **how)
+    (batch,), progress = read(objects, b"  1 5 \n  x\n", RESCUING, on_drift="rescue", **how)
     assert batch.to_pylist() == [{"a": 1, RESCUED: '{"b":"5"}'}, {"a": None, RESCUED: '{"a":"x"}'}]
-    assert course.rescued == 2
-    error = refused(objects, b"  1\n1.5\n", **{**how, "known": frozenset("b")})
+    assert progress.rescued == 2
+    error = refused(objects, b"  1\n1.5\n", **{**how, "known_columns": frozenset("b")})
     assert isinstance(error, DriftError)
     assert error.fields == (pa.field("a", pa.float64()),)
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError
-from singer_arrow.formats import FixedColumn, detect_format
+from singer_arrow.formats import detect_format
+from singer_arrow.read_options import FixedColumn
 
 LINE = pa.schema([("line", pa.string())])
 COLUMNS = (FixedColumn("id", 1, 4), FixedColumn("name", 5, 6), FixedColumn("day", 12, 10))
