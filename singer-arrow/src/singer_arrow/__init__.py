@@ -1,4 +1,92 @@
 """Singer connectors that carry data as Arrow: storage, file formats, batch files, loads, and STATE after durability.
 
-Nothing is imported here: take what you need from the modules, as docs/add-a-format.md shows.
+The names of `__all__` are the public API; docs/api.md describes them. Each is imported when it is first used. Every
+other name may change in any version.
+
+batch         BATCH messages and their files
+casting       Exact conversions of values: from text, JSON and Arrow, and to JSON
+compression   Codecs of compressed objects
+enforcement   Rows of a file -> rows of exactly the stream's schema; bad rows, drift
+errors        The exception tree: fatal, retriable or skippable
+formats       A folder or file for each file format, and the list of them
+load          Loads of items into tables, each batch once; checkpoints, dead letters
+naming        Names with a meaning in every package, and short digests
+read_options  How a file is read
+read_progress  Where reading is, and what it leaves out
+reading       Objects read by ranges, in bounded memory
+records       RECORD lines <-> Arrow
+runtime       Threads, executors, temporary files, memory of the process
+schema        Arrow schema <-> JSON Schema
+sdk           The seam to singer-sdk; the only place that uses its private members
+storage       Object stores, URLs, credentials, retries
+warehouse     What warehouse targets share
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from singer_arrow import errors
+    from singer_arrow.batch.message import Batch
+    from singer_arrow.batch.writer import write_parts
+    from singer_arrow.formats import FORMATS, detect_format
+    from singer_arrow.read_options import ReadOptions
+    from singer_arrow.reading.object_reader import ObjectReader
+    from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
+    from singer_arrow.sdk.cli import run
+    from singer_arrow.sdk.tap import ArrowStream, ArrowTap
+    from singer_arrow.storage.storage import Storage
+    from singer_arrow.storage.urls import Url
+    from singer_arrow.warehouse.warehouse import WarehouseSink, WarehouseTarget
+
+__all__ = [
+    "FORMATS",
+    "ArrowStream",
+    "ArrowTap",
+    "Batch",
+    "ObjectReader",
+    "ReadOptions",
+    "Storage",
+    "Url",
+    "WarehouseSink",
+    "WarehouseTarget",
+    "detect_format",
+    "errors",
+    "from_json_schema",
+    "run",
+    "to_json_schema",
+    "write_parts",
+]
+
+_MODULES = {
+    "FORMATS": "formats",
+    "ArrowStream": "sdk.tap",
+    "ArrowTap": "sdk.tap",
+    "Batch": "batch.message",
+    "ObjectReader": "reading.object_reader",
+    "ReadOptions": "read_options",
+    "Storage": "storage.storage",
+    "Url": "storage.urls",
+    "WarehouseSink": "warehouse.warehouse",
+    "WarehouseTarget": "warehouse.warehouse",
+    "detect_format": "formats",
+    "from_json_schema": "schema.json_schema",
+    "run": "sdk.cli",
+    "to_json_schema": "schema.json_schema",
+    "write_parts": "batch.writer",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return import_module("singer_arrow.errors")
+    if name not in _MODULES:
+        msg = f"module 'singer_arrow' has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(f"singer_arrow.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
