@@ -1,11 +1,9 @@
-"""CSV, TSV and other delimited text.
+"""The format `csv`: CSV, TSV and other delimited text. The path of a file begins in `csv_format`.
 
-bad_rows     The rows of a block of CSV in which something is wrong
-csv_format   CSV files
-delimiter    Which character stands between the fields of a CSV file of which nobody said. Pure
-dialect      The syntax of CSV: where records and fields end. Pure
-header       Where the rows of a CSV file begin, and what its columns are called
-infer        Which types the columns of a CSV file have, told from a sample
-parser       One block of CSV -> one record batch, or what is wrong with it and on which line
-small_files  Small CSV files with the same header, parsed as one text
+csv_format      Read a file: header, blocks, parsed blocks, batches. Infer the types of a file; join small files
+header          Find the header of a file: the names of its columns, and where its rows begin
+delimiter       Detect the delimiter of a file. Pure
+dialect         Dialects: where records and fields end. Pure
+parser          Parse one block into the rows of a schema: typed, else as text by the policy for bad rows
+malformed_rows  Find the rows of a block that cannot be read. Pure
 """

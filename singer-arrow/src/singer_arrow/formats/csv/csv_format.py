@@ -1,139 +1,176 @@
-"""CSV files.
+"""The format `csv`: the path of one file.
 
-Fields without quotes that are empty are null, `""` is empty text (and null in columns of other types). A block is cut
-where a record probably ends; each block's parse tells whether that was so, and if not that block is cut by the exact
-rules of its dialect (and the guess is checked from there on). So blocks depend on where they begin alone.
+`read` finds the header (`header`), cuts the text into blocks (`_results`), parses the blocks in parallel (`parser`),
+and delivers the batches in order (`delivery`). A block is cut where a record probably ends. If its parse finds that
+wrong, the file is read again from that block on, cut by the exact rules. So where a block ends depends only on where it
+begins.
 
-With `on_bad_row` skip or rescue, a quote that is not closed, or not within 64 MiB, costs the line on which it is opened
-(and those before it of the same row), and what follows is read as rows again. A line that is longer than that is an
-error in any case. A row with too many or too few fields costs that row, however many lines its quoted fields span.
+Empty fields without quotes are null; `""` is empty text, and null in columns of other types. With `on_bad_row` skip or
+rescue, a quote that is not closed within 64 MiB makes unreadable the line on which it opens, and the lines of the same
+row before it; the next line begins a row again. A longer line is always an error.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
+from pyarrow import types as pt
 
-from singer_arrow.errors import DataError
+from singer_arrow.casting.spelling_hints import hint
+from singer_arrow.enforcement.schema_drift import new_columns
+from singer_arrow.errors import DataError, SingerArrowError
 from singer_arrow.formats.csv.dialect import Dialect
-from singer_arrow.formats.csv.header import FIRST_LOOK, endless_header, find_start, look_for_start, take_start
-from singer_arrow.formats.csv.infer import infer_columns
-from singer_arrow.formats.csv.parser import BlockParser, Parsed
-from singer_arrow.formats.csv.small_files import join
-from singer_arrow.formats.text.block_results import SAMPLE, Settlement
+from singer_arrow.formats.csv.header import HEAD_BYTES, Header, endless_header, parse_header, peek_header, take_header
+from singer_arrow.formats.csv.parser import BlockParser
+from singer_arrow.formats.delivery import FilePosition, deliver
+from singer_arrow.formats.row_policy import BlockResult
+from singer_arrow.formats.text.drift import SAMPLE, TextDrift
+from singer_arrow.formats.text.infer import infer_type, present
 from singer_arrow.formats.text.rows import TextRows, nulls_of
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.reading.ordered_map import ordered
-from singer_arrow.reading.text_blocks import LONGEST_RECORD, LongRecordError, blocks, decoded, sample
+from singer_arrow.reading.text_blocks import LONGEST_RECORD, LongRecordError, blocks, decoded, sample, whole_text
 
+logger = logging.getLogger(__name__)
 _LONGEST_SAMPLE = 64 << 20
 
 
 class Csv:
-    """See the module."""
+    """The format `csv`."""
 
     name = "csv"
     suffixes = (".csv", ".tsv", ".tab", ".psv")
 
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
-        """See `Format.infer`; the types are those of `csv_infer`."""
-        size = max(sample_bytes, FIRST_LOOK)
+        size = max(sample_bytes, HEAD_BYTES)
         while True:
             text, whole = sample(reader, size, compression=options.compression, encoding=options.encoding)
             if whole and text and not text.endswith((b"\n", b"\r")):
                 text += b"\n"
-            start = find_start(text, reader, options, final=whole) if whole or len(text) >= FIRST_LOOK else None
-            end = len(text) if whole else start.bytes + start.dialect.exact_cut(text[start.bytes :]) if start else 0
-            if whole or (start and end > start.bytes) or size >= _LONGEST_SAMPLE:
+            header = parse_header(text, reader, options, final=whole) if whole or len(text) >= HEAD_BYTES else None
+            end = len(text) if whole else header.bytes + header.dialect.exact_cut(text[header.bytes :]) if header else 0
+            if whole or (header and end > header.bytes) or size >= _LONGEST_SAMPLE:
                 break
             size *= 4
-        if start is None and not whole:
+        if header is None and not whole:
             raise endless_header(reader.url)
-        if start is None:
+        if header is None:
             return pa.schema([])
-        data = text[start.bytes : max(end, start.bytes)]
-        return infer_columns(data, start.names, start.dialect, options, url=reader.url, lines_before=start.lines)
+        return _infer_columns(text[header.bytes : max(end, header.bytes)], header, options, reader.url)
 
     def join(
         self, readers: Sequence[ObjectReader], schema: pa.Schema, options: ReadOptions
     ) -> list[pa.RecordBatch] | None:
-        """See `JoiningFormat`."""
-        return join(readers, schema, options)
+        bodies, headers = list[bytes](), set[tuple[Dialect, tuple[str, ...]]]()
+        try:
+            texts = whole_text(readers, options.compression, encoding=options.encoding)
+            for reader, text in zip(readers, texts, strict=False):
+                header = parse_header(text, reader, options, final=True)
+                if header is None:
+                    return None
+                headers.add((header.dialect, tuple(header.names)))
+                if len(headers) > 1:
+                    return None
+                bodies.append(text[header.bytes :])
+        except SingerArrowError:
+            return None
+        if len(bodies) < len(readers):
+            return None
+        dialect, names = headers.pop()
+        if options.on_drift != "ignore" and new_columns(names, schema, options):
+            return None
+        return BlockParser(TextRows(names, schema, options, nulls_of(options)), dialect).together(bodies)
 
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """See `Format.read`."""
         progress = progress or ReadProgress()
         begin = progress.resume_point or ResumePoint()
-        start, text = (look_for_start(reader, options), None) if begin.at else take_start(reader, options)
-        if start is None:
+        header, text = (peek_header(reader, options), None) if begin.at else take_header(reader, options)
+        if header is None:
             return
-        at = ResumePoint(0, start.bytes, start.lines) if text is not None else begin
-        rows = TextRows(start.names, schema, options, nulls_of(options))
-        settlement = Settlement(rows, progress, reader.url, partial(self._types, reader, options))
-        parse = BlockParser(rows, start.dialect)
-        text = _text(reader, options, at.at) if text is None else text
+        if text is None:
+            text = _text(reader, options, begin.at)
+        else:
+            begin = ResumePoint(0, header.bytes, header.lines)
+        position = FilePosition(reader.url, begin)
+        rows = TextRows(header.names, schema, options, nulls_of(options))
+        infer = partial(self.infer, reader, replace(options, on_bad_row="skip"), sample_bytes=SAMPLE)
+        drift = TextDrift(rows, infer).refuse if options.on_drift == "raise" else None
+        results = _results(reader, options, BlockParser(rows, header.dialect), text, begin.at)
         try:
-            for parsed in _parsed(reader, options, parse, text, at.at):
-                batch = settlement.settle(parsed.outcome, at.lines)
-                given = batch.num_rows if batch is not None else 0
-                at = ResumePoint(at.rows + given, at.at + parsed.bytes, at.lines + parsed.lines)
-                is_over = progress.has_reached_end(at, reader.url)
-                if batch is not None:
-                    progress.resume_point = at
-                    yield batch
-                if is_over:
-                    return
+            yield from deliver(results, position, progress, drift)
         except LongRecordError:
             reason = f"a row is longer than {LONGEST_RECORD >> 20} MiB, or a quote in it is never closed"
-            raise DataError(reason, url=reader.url, line=at.lines + 1) from None
-
-    def _types(self, reader: ObjectReader, options: ReadOptions) -> pa.Schema:
-        return self.infer(reader, replace(options, on_bad_row="skip"), sample_bytes=SAMPLE)
+            raise DataError(reason, url=reader.url, line=position.place.lines + 1) from None
 
 
-def _text(reader: ObjectReader, options: ReadOptions, start: int) -> Iterator[Any]:
-    return decoded(reader, compression=options.compression, encoding=options.encoding, start=start)
-
-
-def _parsed(
-    reader: ObjectReader, options: ReadOptions, parse: BlockParser, text: Iterator[Any], at: int
-) -> Iterator[Parsed]:
-    """The blocks of a text from the byte `at` on; where each ends depends on where it begins alone.
+def _infer_columns(data: bytes, header: Header, options: ReadOptions, url: object) -> pa.Schema:
+    """Return the types of the columns in a text of whole records.
 
     Raises:
-        LongRecordError: After the blocks before the record.
+        DataError: A row cannot be read, and `options.on_bad_row` is `fail`.
     """
-    dialect = parse.dialect
-    cut, work = dialect.likely_cut, cast("Callable[[memoryview], Parsed]", parse)
+    if not data:
+        return pa.schema([(name, pa.null()) for name in header.names])
+    rows = TextRows(header.names, pa.schema([(name, pa.string()) for name in header.names]), options)
+    result = BlockParser(rows, header.dialect)(memoryview(data), ends_exactly=True)
+    assert result is not None
+    if result.failed is not None:
+        raise FilePosition(url, ResumePoint(0, header.bytes, header.lines)).error(result.failed)
+    assert result.batch is not None
+    nulls, found = nulls_of(options), list[pa.Field]()
+    for name, column in zip(header.names, result.batch.columns, strict=True):
+        t = infer_type(column, nulls, options)
+        found.append(pa.field(name, t))
+        if pt.is_string(t) and (setting := hint(present(column, nulls))):
+            logger.info("%s, column %r is text; set %s to read it as more", url, name, setting)
+    return pa.schema(found)
+
+
+def _text(reader: ObjectReader, options: ReadOptions, begin: int) -> Iterator[Any]:
+    return decoded(reader, compression=options.compression, encoding=options.encoding, start=begin)
+
+
+def _results(
+    reader: ObjectReader, options: ReadOptions, parser: BlockParser, text: Iterator[Any], at: int
+) -> Iterator[BlockResult]:
+    """Yield the parsed blocks of a text that begins at the byte `at`.
+
+    Raises:
+        LongRecordError: A record is too long; raised after the blocks before it.
+    """
+    dialect = parser.dialect
+    cut = dialect.likely_cut
+    parse: Callable[[memoryview], BlockResult | None] = parser
     while True:
-        torn = False
         try:
-            for parsed in ordered(blocks(text, cut, size=options.block_bytes), work, reader.budget.decoded):
-                if torn := parsed.torn:
-                    break
-                at += parsed.bytes
-                yield parsed
-            if not torn:
+            for result in ordered(blocks(text, cut, size=options.block_bytes), parse, reader.budget.decoded):
+                if result is None:
+                    break  # the cut was wrong
+                at += result.bytes
+                yield result
+            else:
                 return
         except LongRecordError:
             if options.on_bad_row == "fail":
                 raise
-            parsed = parse(_unclosed(_text(reader, options, at), dialect), checked=True)
-            at += parsed.bytes
-            yield parsed
-        text, cut, work = _text(reader, options, at), dialect.checked_cut, partial(parse, checked=True)
+            result = parser(_up_to_open_quote(_text(reader, options, at), dialect), ends_exactly=True)
+            assert result is not None
+            at += result.bytes
+            yield result
+        text, cut, parse = _text(reader, options, at), dialect.checked_cut, partial(parser, ends_exactly=True)
 
 
-def _unclosed(text: Iterator[Any], dialect: Dialect) -> memoryview:
-    """The beginning of a text up to the end of the line on which a quote is opened that is not closed for too long.
+def _up_to_open_quote(text: Iterator[Any], dialect: Dialect) -> memoryview:
+    """Return the beginning of a text up to the end of the line on which a quote opens that is not closed.
 
     Raises:
         LongRecordError: That line is too long itself.

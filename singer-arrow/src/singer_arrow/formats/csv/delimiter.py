@@ -1,4 +1,4 @@
-"""Which character stands between the fields of a CSV file of which nobody said. Pure."""
+"""Detect the delimiter of a CSV file. Pure."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from singer_arrow.formats.csv.dialect import Dialect
 CANDIDATES = (",", ";", "\t", "|")
 _ROWS = 1000
 _LEAST_SHARE = 0.5
-"""Of the rows, how many must have as many fields as the first one."""
+"""Share of the rows that must have as many fields as the first one."""
 
 
 def detect_delimiter(text: bytes, dialect: Dialect) -> str:
-    """The delimiter of a text that begins with a record, told by its first 1000 rows.
+    """Return the delimiter of a text that begins with a record, from its first 1000 rows.
 
-    It is the candidate by which most rows have as many fields as the first one, which has at least two; of several the
-    one that makes more fields, then the first. If there is none, or if it does not fit more than half of the rows, it
-    is a comma.
+    It is the candidate that gives most rows as many fields as the first row, and the first row at least two; among
+    equals the one with more fields, then the first candidate. If none fits more than half of the rows, it is a comma.
 
     Args:
-        text: The file from its header or first row on, as far as it is looked at; a row that is cut off does not count.
-        dialect: Its other characters, which are no candidates.
+        text: Beginning of the file from its header or first row on; a row that is cut off does not count.
+        dialect: Dialect with the other characters, which are no candidates.
     """
     taken = (dialect.quote, dialect.escape, dialect.comment)
     tried = [replace(dialect, delimiter=c) for c in CANDIDATES if c not in taken]
@@ -36,7 +35,7 @@ def detect_delimiter(text: bytes, dialect: Dialect) -> str:
 
 
 def _fields(dialect: Dialect, text: bytes, rows: int) -> list[int]:
-    """How many fields each of the first rows has; if not even one is whole, as far as the text goes."""
+    """Return the number of fields of each of the first rows; of the text, if not even one row is whole."""
     found = [text[r.start : r.end] for r in islice(dialect.records(text), rows)]
     return [len(dialect.raw_fields(row)) for row in found or [text]]
 

@@ -1,8 +1,8 @@
-"""The syntax of CSV: where records and fields end. Pure.
+"""Dialects of CSV: where records and fields end. Pure.
 
 The rules are those of Arrow's parser: a field that begins with a quote is quoted up to the next quote that is not
-doubled; a quote elsewhere is a character like any other; an escape character makes the next one literal everywhere;
-records end with LF, CRLF or CR; empty lines are no records.
+doubled; a quote elsewhere is an ordinary character; an escape character makes the next one literal everywhere; records
+end with LF, CRLF or CR; empty lines are no records.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from singer_arrow.errors import ConfigError
-from singer_arrow.formats.text.byte_count import count
 from singer_arrow.read_options import ReadOptions
 
 _LINE_END = re.compile(rb"\r\n?|\n")
+_SHORT = 64 << 10  # bytes below which a call of Arrow costs more than it saves
 _DELIMITERS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
 
 
 class Record(NamedTuple):
-    """Bytes `start` to `end` of a text, its line break included, that begin on `line` (from 1)."""
+    """Range of bytes of a record in a text, its line break included; `line` is its first line, from 1."""
 
     start: int
     end: int
@@ -30,7 +33,7 @@ class Record(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """Where the rows of a text begin; and from where to where, by its number, one reaches whose quote is not closed."""
+    """First bytes of the rows of a text; and the byte range, by number, of each row with an open quote."""
 
     starts: Sequence[int]
     damage: Mapping[int, tuple[int, int]]
@@ -38,7 +41,7 @@ class Scan(NamedTuple):
 
 @dataclass(frozen=True)
 class Dialect:
-    """Characters with a meaning, each one ASCII character or None."""
+    """Special characters of a file, each one ASCII character or None."""
 
     delimiter: str = ","
     quote: str | None = '"'
@@ -47,10 +50,10 @@ class Dialect:
 
     @classmethod
     def of(cls, name: str, options: ReadOptions) -> Dialect:
-        """The dialect of a file called `name` (without the suffix of its compression).
+        """Return the dialect of a file by its name (without the suffix of its compression).
 
         Raises:
-            ConfigError: Something is not one ASCII character, or two are the same.
+            ConfigError: A value is not one ASCII character, or two values are equal.
         """
         found = {
             "delimiter": options.delimiter or _DELIMITERS.get(_suffix(name), ","),
@@ -69,7 +72,7 @@ class Dialect:
         return cls(**found)  # type: ignore[arg-type]  # the delimiter is never None
 
     def likely_cut(self, data: bytes) -> int:
-        """Where the last whole record probably ends; fast, and wrong only where quotes are irregular.
+        """Return where the last whole record probably ends; fast, and wrong only if quotes are irregular.
 
         A line break after an even number of quotes ends a record if no unquoted field holds a quote.
         """
@@ -84,7 +87,7 @@ class Dialect:
         return at + 1 if at >= 0 else self.exact_cut(data)
 
     def exact_cut(self, data: bytes) -> int:
-        """Where the last whole record ends; 0 if there is none."""
+        """Return where the last whole record ends; 0 if there is none."""
         end = 0
         for record in self.records(data):
             if record.end < len(data) or data[-1:] != b"\r":  # an LF may follow
@@ -92,15 +95,15 @@ class Dialect:
         return end
 
     def checked_cut(self, data: bytes) -> int:
-        """The likely cut if it is right, else the exact one: what `likely_cut` comes to once wrong ones are put right.
+        """Return the likely cut if it is right, else the exact one.
 
-        So where blocks end depends on where they begin alone, not on what was met before them.
+        So where a block ends depends only on where it begins.
         """
         likely = self.likely_cut(data)
         return likely if self.whole(data[:likely]) == likely else self.exact_cut(data)
 
     def records(self, data: bytes) -> Iterator[Record]:
-        """The whole records of a text that begins with one, empty lines and comments left out, torn ones too."""
+        """Yield the whole records of a text that begins with one, without empty lines and comments."""
         at, line, match = 0, 1, self._record.match
         while (found := match(data, at)) is not None:
             end = found.end()
@@ -111,14 +114,14 @@ class Dialect:
             at = end
 
     def whole(self, data: bytes) -> int:
-        """How many bytes of a text are whole records; after them a quote is opened and never closed."""
+        """Return the number of bytes of whole records; after them a quote opens and is never closed."""
         at, match = 0, self._record.match
         while at < len(data) and (found := match(data, at)) is not None:
             at = found.end()
         return at
 
     def scan(self, data: bytes) -> Scan:
-        """Where the rows of a text begin, torn ones too; comments must be empty lines."""
+        """Return where the rows of a text begin, rows with an open quote included; comments must be empty lines."""
         starts, damage, at, match = list[int](), dict[int, tuple[int, int]](), 0, self._record.match
         while at < len(data):
             if data[at] not in b"\r\n":
@@ -131,20 +134,20 @@ class Dialect:
         return Scan(starts, damage)
 
     def end(self, data: bytes, start: int) -> int:
-        """Where the whole record at `start` ends."""
+        """Return where the whole record at `start` ends."""
         found = self._record.match(data, start)
         assert found is not None
         return found.end()
 
     def damaged(self, data: bytes, start: int) -> int:
-        """Where the line ends on which the record at `start` opens the quote that it does not close."""
+        """Return where the line ends on which the record at `start` opens a quote that is not closed."""
         opened = self._whole_fields.match(data, start)
         assert opened is not None  # it also matches nothing
         line_end = _LINE_END.search(data, opened.end())
         return line_end.end() if line_end else len(data)
 
     def fields(self, record: bytes) -> list[str]:
-        """The values of one record.
+        """Return the values of one record.
 
         Raises:
             UnicodeDecodeError: It is not UTF-8.
@@ -152,7 +155,7 @@ class Dialect:
         return [value.decode() for value in self.raw_fields(record)]
 
     def raw_fields(self, record: bytes) -> list[bytes]:
-        """The values of one record, as bytes."""
+        """Return the values of one record as bytes."""
         values, at = list[bytes](), -1
         while at < 0 or record[at : at + 1] == self.delimiter.encode():
             found = self._field.match(record, at + 1)
@@ -166,7 +169,7 @@ class Dialect:
         return values
 
     def without_comments(self, data: bytes) -> bytes:
-        """The text with comments made empty lines, so that line numbers stay."""
+        """Return the text with comments replaced by empty lines, which keeps the line numbers."""
         if not self.comment or self.comment.encode() not in data:
             return data
         if self.quote is None or self.quote.encode() not in data:
@@ -213,9 +216,9 @@ class Dialect:
 
     @property
     def _parts(self) -> tuple[tuple[str, str], str]:
-        """Patterns: the quote and what stands between two of them; what stands in a field else.
+        """Return patterns for the quote, for the text between two quotes, and for other text of a field.
 
-        Nothing of them is given back: `(?>(?:...)*)` and not `(?:...)*+`, which Python before 3.11.5 matches wrongly.
+        They do not backtrack: `(?>(?:...)*)` and not `(?:...)*+`, which Python before 3.11.5 matches wrongly.
         """
         d, q, e = (re.escape(c) if c else "" for c in (self.delimiter, self.quote, self.escape))
         escaped = f"|{e}[\\s\\S]" if e else ""
@@ -223,8 +226,8 @@ class Dialect:
         return (q, inner), f"(?>(?:[^{d}\\r\\n{e}]++{escaped})*)"
 
 
-def is_delimiter_told(name: str, options: ReadOptions) -> bool:
-    """Whether the options or the name of a file tell its delimiter."""
+def has_known_delimiter(name: str, options: ReadOptions) -> bool:
+    """Return whether the options or the name of a file determine its delimiter."""
     return bool(options.delimiter) or _suffix(name) in _DELIMITERS
 
 
@@ -233,5 +236,14 @@ def _suffix(name: str) -> str:
 
 
 def count_lines(data: bytes) -> int:
-    """Line breaks in a text: LF, CRLF, or CR if there is none of those."""
+    """Return the number of line breaks in a text: LF, CRLF, or CR if there is none of those."""
     return data.count(b"\n") or data.count(b"\r")
+
+
+def count(text: bytes, character: bytes, start: int = 0, end: int | None = None) -> int:
+    """Return how often a byte occurs in `text[start:end]`; releases the GIL for a long text."""
+    size = (len(text) if end is None else end) - start
+    if size < _SHORT:
+        return text.count(character, start, start + max(0, size))
+    found = pa.Array.from_buffers(pa.uint8(), size, [None, pa.py_buffer(text)], offset=start)
+    return int(pc.equal(found, pa.scalar(character[0], pa.uint8())).true_count)

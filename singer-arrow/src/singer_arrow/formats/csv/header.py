@@ -1,8 +1,8 @@
-"""Where the rows of a CSV file begin, and what its columns are called."""
+"""Find the header of a CSV file: the names of its columns, and where its rows begin."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -13,19 +13,28 @@ from pyarrow import types as pt
 from singer_arrow.compression.codecs import strip_suffix
 from singer_arrow.errors import DataError
 from singer_arrow.formats.csv.delimiter import detect_delimiter
-from singer_arrow.formats.csv.dialect import Dialect, count_lines, is_delimiter_told
-from singer_arrow.formats.csv.infer import infer_type
+from singer_arrow.formats.csv.dialect import Dialect, count_lines, has_known_delimiter
+from singer_arrow.formats.text.column_names import distinct, numbered
+from singer_arrow.formats.text.infer import infer_type
 from singer_arrow.formats.text.rows import nulls_of
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.reading.text_blocks import LONGEST_RECORD, decoded, sample
 
-FIRST_LOOK = 64 << 10
+HEAD_BYTES = 64 << 10
+"""Bytes at the beginning of a file in which the header is searched first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """What stands before the rows of a file: so many bytes and lines; the names of its columns; how it is written."""
+class Header:
+    """Header of a file.
+
+    Attributes:
+        names: Names of the columns.
+        bytes: Bytes before the first row.
+        lines: Lines before the first row.
+        dialect: Dialect of the file.
+    """
 
     names: list[str]
     bytes: int
@@ -33,42 +42,45 @@ class Start:
     dialect: Dialect
 
 
-def take_start(reader: ObjectReader, options: ReadOptions) -> tuple[Start | None, Iterator[Any]]:
-    """The start of a file, None if it holds no record at all; and the text after it.
+def take_header(reader: ObjectReader, options: ReadOptions) -> tuple[Header | None, Iterator[Any]]:
+    """Return the header of a file and the text after it; no header if the file holds no record.
 
     Raises:
         DataError: The header cannot be read.
     """
     chunks = decoded(reader, compression=options.compression, encoding=options.encoding)
-    held, want, done = b"", FIRST_LOOK, False
+    held, size, done = b"", HEAD_BYTES, False
     while True:
-        while len(held) < want and not done:
+        while len(held) < size and not done:
             chunk = next(chunks, None)
             done = chunk is None
             held += bytes(chunk) if chunk is not None else b""
-        final = done and want >= len(held)
-        start = find_start(held[:want], reader, options, final=final)
-        if start is not None or final:
-            return start, chain([memoryview(held)[start.bytes if start else len(held) :]], chunks)
-        want = _more(want, reader)
+        final = done and size >= len(held)
+        header = parse_header(held[:size], reader, options, final=final)
+        if header is not None or final:
+            return header, chain([memoryview(held)[header.bytes if header else len(held) :]], chunks)
+        size = _more(size, reader)
 
 
-def look_for_start(reader: ObjectReader, options: ReadOptions) -> Start | None:
-    """The start of a file, of which no more is fetched than its head; the same as that of `take_start`."""
-    want = FIRST_LOOK
+def peek_header(reader: ObjectReader, options: ReadOptions) -> Header | None:
+    """Return the header as `take_header` does, fetching only the beginning of the file."""
+    size = HEAD_BYTES
     while True:
-        text, whole = sample(reader, want, compression=options.compression, encoding=options.encoding)
-        start = find_start(text, reader, options, final=whole) if whole or len(text) >= FIRST_LOOK else None
-        if start is not None or whole:
-            return start
-        want = _more(want, reader)
+        text, whole = sample(reader, size, compression=options.compression, encoding=options.encoding)
+        header = parse_header(text, reader, options, final=whole) if whole or len(text) >= HEAD_BYTES else None
+        if header is not None or whole:
+            return header
+        size = _more(size, reader)
 
 
-def find_start(text: bytes, reader: ObjectReader, options: ReadOptions, *, final: bool) -> Start | None:
-    """The start of a text that is at least `FIRST_LOOK` bytes long, or `final`: all there is.
+def parse_header(text: bytes, reader: ObjectReader, options: ReadOptions, *, final: bool) -> Header | None:
+    """Return the header of a text; None if it lies beyond the end, or if the text holds no record.
 
-    Returns:
-        None if it lies beyond the text's end, or if the text holds no record at all.
+    Args:
+        text: Beginning of the file; at least `HEAD_BYTES` bytes unless `final`.
+        reader: The file.
+        options: Options of the reading.
+        final: Whether the text is the whole file.
 
     Raises:
         DataError: The header cannot be read.
@@ -82,8 +94,8 @@ def find_start(text: bytes, reader: ObjectReader, options: ReadOptions, *, final
         if at == 0:
             return None
     skipped = count_lines(text[:at])
-    if not is_delimiter_told(name, options):
-        dialect = replace(dialect, delimiter=detect_delimiter(text[at:FIRST_LOOK], dialect))
+    if not has_known_delimiter(name, options):
+        dialect = replace(dialect, delimiter=detect_delimiter(text[at:HEAD_BYTES], dialect))
     record = next(dialect.records(text[at:]), None)
     if record is None:
         whole = dialect.whole(text[at:])
@@ -97,9 +109,9 @@ def find_start(text: bytes, reader: ObjectReader, options: ReadOptions, *, final
     raw = text[at + record.start : at + record.end]
     values = _values(dialect, raw, line, reader.url)
     if not (_names_columns(values, options) if options.header == "auto" else options.header):
-        return Start(numbered([""] * len(values)), at, skipped, dialect)
+        return Header(numbered([""] * len(values)), at, skipped, dialect)
     names = distinct(numbered(values))
-    return Start(names, at + record.end, skipped + record.line - 1 + count_lines(raw), dialect)
+    return Header(names, at + record.end, skipped + record.line - 1 + count_lines(raw), dialect)
 
 
 def _values(dialect: Dialect, record: bytes, line: int, url: object) -> list[str]:
@@ -112,36 +124,19 @@ def _values(dialect: Dialect, record: bytes, line: int, url: object) -> list[str
 
 
 def _names_columns(values: Iterable[str], options: ReadOptions) -> bool:
-    """Whether no value of the first row is a number, a date or a boolean."""
+    """Return whether no value of the first row is a number, a date or a boolean."""
     types = (infer_type(pa.array([value], pa.string()), nulls_of(options), options) for value in values)
     return all(pt.is_string(t) or pt.is_null(t) for t in types)
 
 
-def distinct(names: Sequence[str]) -> list[str]:
-    """The names, with a number behind those that were there before: `a`, `a_2`, `a_3`."""
-    found = list[str]()
-    for name in names:
-        own, number = name, 1
-        while own in found or (number > 1 and own in names):
-            number += 1
-            own = f"{name}_{number}"
-        found.append(own)
-    return found
-
-
-def numbered(names: Iterable[str | None]) -> list[str]:
-    """The names; `column_1`, `column_2` and so on where there is none."""
-    return [name or f"column_{i}" for i, name in enumerate(names, 1)]
-
-
 def _more(size: int, reader: ObjectReader) -> int:
-    """The size of the next look for the start, if one of `size` bytes was too small."""
+    """Return the next number of bytes to search for the header, if `size` bytes were too few."""
     if size >= LONGEST_RECORD:
         raise endless_header(reader.url)
     return size * 4
 
 
 def endless_header(url: object) -> DataError:
-    """The error of a file whose first record does not end."""
+    """Return the error for a file whose first record does not end."""
     reason = f"the header is longer than {LONGEST_RECORD >> 20} MiB, or a quote in it is never closed"
     return DataError(reason, url=url, line=1)

@@ -1,4 +1,8 @@
-"""One block of CSV -> one record batch, or what is wrong with it and on which line."""
+"""Parse one block of CSV into the rows of a schema.
+
+Two passes. The first parses the block with the types of the schema, by Arrow's CSV reader. If that fails, the second
+finds the rows that cannot be read, parses the others as text, and applies the policy for bad rows.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import re
 import secrets
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import pairwise
 from math import isfinite
 from typing import Any
@@ -18,133 +22,122 @@ from pyarrow import types as pt
 
 from singer_arrow.casting.from_text import BadValueError, supported
 from singer_arrow.errors import SchemaError
-from singer_arrow.formats.csv.bad_rows import FoundRows, find_rows
-from singer_arrow.formats.csv.dialect import Dialect
-from singer_arrow.formats.text.byte_count import count
-from singer_arrow.formats.text.rows import MisfitError, Outcome, Problem, TextRows
+from singer_arrow.formats.csv.dialect import Dialect, count
+from singer_arrow.formats.csv.malformed_rows import find_rows
+from singer_arrow.formats.row_policy import BlockResult, RowError
+from singer_arrow.formats.text.rows import MismatchError, TextRows
 from singer_arrow.reading.ordered_map import ROW_BY_ROW
 
 _TRUE, _FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
 _ZONED = re.compile(rb"\d\d:\d\d(?::\d\d)?(?:[.]\d+)? ?(?:[Zz]|UTC|[+-]\d\d)")
-_FIRST_BYTES = 4096  # in which a moment with a zone is looked for, to spare a parse that would fail
+_FIRST_BYTES = 4096  # searched for a timestamp with a zone, to spare a parse that would fail
 _ERROR_COLUMN = re.compile(r"In CSV column #(\d+):")
 
 
-_NOTHING = Outcome()
-
-
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """What became of a block of so many bytes and lines.
-
-    `torn` says that the block does not end where a record ends: it was cut at the wrong place.
-    """
-
-    bytes: int
-    lines: int
-    outcome: Outcome = _NOTHING
-    torn: bool = False
-
-
 class BlockParser:
-    """Parses the blocks of one file; may be called from several threads at once.
+    """Parser of the blocks of one file; safe to call from several threads at once.
 
     Args:
-        rows: How its rows become batches.
-        dialect: The file's syntax.
+        rows: Conversion of the rows.
+        dialect: Dialect of the file.
 
     Raises:
-        SchemaError: A column's type cannot stand in CSV.
+        SchemaError: CSV cannot hold the type of a column.
     """
 
     def __init__(self, rows: TextRows, dialect: Dialect) -> None:
         self._rows, self.dialect = rows, dialect
-        self._names, self._wanted = list(rows.names), rows.wanted
-        for field in self._wanted:
+        self._names, self._selected = list(rows.names), rows.selected
+        for field in self._selected:
             if not supported(field.type):
                 msg = f"Column {field.name!r} is to be {field.type}, which CSV cannot hold; make it json or string"
                 raise SchemaError(msg)
         self._texts = rows.rescued_columns
         spelling = rows.spelling
-        as_text = (f.name for f in self._wanted if not _direct(f.type) or spelling.concerns(f.type))
+        as_text = (f.name for f in self._selected if not _direct(f.type) or spelling.concerns(f.type))
         self._as_text = {*self._texts, *as_text}
-        self._moments, self._looked = {f.name for f in self._wanted if pt.is_timestamp(f.type)}, False
-        token = f"end of block {secrets.token_hex(8)}"  # a row that no file holds, and of one field too many
+        self._timestamps, self._is_searched = {f.name for f in self._selected if pt.is_timestamp(f.type)}, False
+        token = f"end of block {secrets.token_hex(8)}"  # a row that no file holds, with one field too many
         self._end = token + dialect.delimiter * len(self._names)
 
-    def __call__(self, block: memoryview, *, checked: bool = False) -> Parsed:
-        """Parse a block of whole records.
+    def __call__(self, block: memoryview, *, ends_exactly: bool = False) -> BlockResult | None:
+        """Return the rows of a block; None if it does not end where a record ends.
 
         Args:
-            block: The text.
-            checked: That it was cut at the right place is known: what is torn in it is torn in the file.
+            block: Text that begins with a record.
+            ends_exactly: Whether the block is known to end with a record, so that an open quote is an error of a row.
         """
         line_end = b"" if bytes(block[-1:]) in (b"\n", b"\r") else b"\n"
         text = self.dialect.without_comments(b"".join((block, line_end, self._end.encode(), b"\n")))
         lines = count(text, b"\n") - 1 or text.count(b"\r")
-        why: Exception | None = None
-        if valid := _is_utf8(text):
-            found = _Rows(self._end)
+        cause: Exception | None = None
+        if is_utf8 := _is_utf8(text):
+            invalid = _InvalidRows(self._end)
             try:
-                table = self._parse(text, found, self._types)
-                if found.whole and not found.wrong:
-                    return Parsed(len(block), lines, self._rows.convert(_columns(table), table.num_rows))
+                table = self._parse(text, invalid, self._types)
+                if invalid.ends and not invalid.fields:
+                    result = self._rows.convert(_columns(table), table.num_rows)
+                    return replace(result, bytes=len(block), lines=lines)
             except (pa.ArrowException, BadValueError) as error:
-                why = error
+                cause = error
         data = text[: -len(self._end) - 1]
         del text
         with ROW_BY_ROW:
-            scan = self.dialect.scan(data)
-            if scan.damage and not checked:
-                return Parsed(len(block), lines, torn=True)
-            names = [*(f.name for f in self._wanted), *self._texts]
-            rows = find_rows(data, scan, self.dialect, self._names, names, valid=valid)
-            return Parsed(len(block), lines, self._sort_out(rows, names, why))
+            examined = self._examine(data, cause, is_utf8=is_utf8, ends_exactly=ends_exactly)
+            return examined and replace(examined, bytes=len(block), lines=lines)
+
+    def _examine(
+        self, data: bytes, cause: Exception | None, *, is_utf8: bool, ends_exactly: bool
+    ) -> BlockResult | None:
+        """Return the rows of a block that the first pass could not parse."""
+        scan = self.dialect.scan(data)
+        if scan.damage and not ends_exactly:
+            return None
+        names = [*(f.name for f in self._selected), *self._texts]
+        found = find_rows(data, scan, self.dialect, self._names, names, is_utf8=is_utf8)
+        invalid = _InvalidRows(self._end)
+        try:
+            text = b"".join((found.text, self._end.encode(), b"\n"))
+            table = self._parse(text, invalid, lambda: dict.fromkeys(names, pa.binary()))
+        except pa.ArrowException as error:
+            return BlockResult(failed=RowError(0, " ".join(str(error).split()), line=1))
+        numbers, unread = found.without(invalid.fields, self.dialect, len(self._names))
+        if not invalid.ends or table.num_rows != len(numbers):
+            return BlockResult(failed=RowError(0, f"the block cannot be parsed ({cause})", line=1))
+        columns = _columns(table)
+        texts = {name: columns[name].cast(pa.string()) for name in names}
+        return self._rows.examine(texts, numbers, unread, found.line)
 
     def together(self, texts: Sequence[bytes]) -> list[pa.RecordBatch] | None:
-        """The rows of each of some texts of whole records, if they are all as they should be.
+        """Return the rows of each of several texts of whole records; None unless all rows are good.
 
-        Behind each stands a row that is none of theirs, so a quote that is not closed in one does not go unnoticed.
+        A row of its own ends each text, so that a quote that is open at the end of one does not reach into the next.
         """
         mark = self._end.encode() + b"\n"
         parts = (part for text in texts for part in (text, b"" if text.endswith((b"\n", b"\r")) else b"\n", mark))
-        joined, found = self.dialect.without_comments(b"".join(parts)), _Rows(self._end)
+        joined, invalid = self.dialect.without_comments(b"".join(parts)), _InvalidRows(self._end)
         if not _is_utf8(joined):
             return None
         try:
-            table = self._parse(joined, found, self._types)
-            if found.wrong or len(found.ends) != len(texts):
+            table = self._parse(joined, invalid, self._types)
+            if invalid.fields or len(invalid.ends) != len(texts):
                 return None
-            outcome = self._rows.convert(_columns(table), table.num_rows)
-        except (pa.ArrowException, BadValueError, MisfitError):
+            result = self._rows.convert(_columns(table), table.num_rows)
+        except (pa.ArrowException, BadValueError, MismatchError):
             return None
-        batch = outcome.batch
-        ends = [end - i for i, end in enumerate(found.ends)]
-        if outcome.cuts or batch is None or batch.num_rows != ends[-1] or outcome.skipped.rows or outcome.rescued.rows:
+        batch, rejected = result.batch, result.skipped.count + result.rescued.count
+        ends = [end - i for i, end in enumerate(invalid.ends)]
+        if result.cuts or batch is None or batch.num_rows != ends[-1] or rejected:
             return None
         return [batch.slice(a, b - a) for a, b in pairwise([0, *ends])]
 
     def _types(self) -> dict[str, pa.DataType]:
-        """Each column as its type, and those that do not fit Arrow's own syntax as text."""
-        types = {f.name: pa.string() if f.name in self._as_text else _read_type(f.type) for f in self._wanted}
+        """Return each column's type for Arrow; text for columns whose values are not in Arrow's syntax."""
+        types = {f.name: pa.string() if f.name in self._as_text else _read_type(f.type) for f in self._selected}
         return types | dict.fromkeys(self._texts, pa.string())
 
-    def _sort_out(self, found: FoundRows, names: Sequence[str], why: Exception | None) -> Outcome:
-        """Read the rows that can be read, whatever the others are."""
-        told = _Rows(self._end)
-        try:
-            text = b"".join((found.text, self._end.encode(), b"\n"))
-            table = self._parse(text, told, lambda: dict.fromkeys(names, pa.binary()))
-        except pa.ArrowException as error:
-            return Outcome(failed=Problem(1, " ".join(str(error).split())))
-        rows, unread = found.without(told.wrong, self.dialect, len(self._names))
-        if not told.whole or table.num_rows != len(rows):
-            return Outcome(failed=Problem(1, f"the block cannot be parsed ({why})"))
-        columns = _columns(table)
-        texts = {name: columns[name].cast(pa.string()) for name in names}
-        return self._rows.sort_out(texts, rows, unread, found.line)
-
-    def _parse(self, text: bytes, rows: _Rows, types: Callable[[], dict[str, pa.DataType]]) -> pa.Table:
+    def _parse(self, text: bytes, invalid: _InvalidRows, types: Callable[[], dict[str, pa.DataType]]) -> pa.Table:
+        """Parse a text by Arrow; columns that Arrow refuses are read as text from this block on."""
         read = pc_csv.ReadOptions(column_names=self._names, use_threads=False, block_size=len(text) + 1)
         syntax = pc_csv.ParseOptions(
             delimiter=self.dialect.delimiter,
@@ -152,17 +145,17 @@ class BlockParser:
             double_quote=True,
             escape_char=self.dialect.escape or False,
             newlines_in_values=True,
-            invalid_row_handler=rows,
+            invalid_row_handler=invalid,
         )
-        if not self._looked and _ZONED.search(text, 0, _FIRST_BYTES):
-            self._as_text = self._as_text | self._moments
-        self._looked = True
+        if not self._is_searched and _ZONED.search(text, 0, _FIRST_BYTES):
+            self._as_text = self._as_text | self._timestamps
+        self._is_searched = True
         while True:
-            wanted = types() or {self._names[0]: pa.binary()}  # rows are counted by it
+            columns = types() or {self._names[0]: pa.binary()}  # rows are counted by it
             convert = pc_csv.ConvertOptions(
-                check_utf8=False,  # it was checked
-                column_types=wanted,
-                include_columns=list(wanted),
+                check_utf8=False,  # `_is_utf8` did
+                column_types=columns,
+                include_columns=list(columns),
                 null_values=self._rows.options.null_values,
                 true_values=_TRUE,
                 false_values=_FALSE,
@@ -173,25 +166,23 @@ class BlockParser:
                 table = pc_csv.read_csv(pa.BufferReader(text), read, syntax, convert)
                 if not (infinite := _infinite(table)):
                     return table
-                self._as_text = self._as_text | infinite  # where numbers are too large, Arrow makes them infinite
-                rows.reset()
+                self._as_text = self._as_text | infinite  # Arrow makes infinities of numbers that are too large
             except pa.ArrowInvalid as error:
                 found = _ERROR_COLUMN.search(str(error))
                 name = self._names[int(found[1])] if found else None
-                if name is None or wanted.get(name) in (None, pa.string(), pa.binary()):
+                if name is None or columns.get(name) in (None, pa.string(), pa.binary()):
                     raise
-                alike = self._moments if name in self._moments else {name}
-                self._as_text = self._as_text | alike  # for this block and those after it
-                rows.reset()
+                alike = self._timestamps if name in self._timestamps else {name}
+                self._as_text = self._as_text | alike
+            invalid.reset()
 
 
-class _Rows:
-    """Told by Arrow's parser of rows with a wrong number of fields; the one at the end is ours.
+class _InvalidRows:
+    """Callback of Arrow's parser for rows with a wrong number of fields: real ones, and the marks of the parser.
 
     Attributes:
-        whole: That the end was found.
-        ends: How many rows stand before each end that was found, earlier ends among them.
-        wrong: How many fields each of the others has, by its number from 0, empty lines not counted.
+        ends: Number of rows before each mark, earlier marks included.
+        fields: Number of fields of each real one, by the number of the row from 0, without empty lines.
     """
 
     def __init__(self, end: str) -> None:
@@ -199,19 +190,18 @@ class _Rows:
         self.reset()
 
     def reset(self) -> None:
-        self.whole, self.wrong, self.ends = False, dict[int, int](), list[int]()
+        self.fields, self.ends = dict[int, int](), list[int]()
 
     def __call__(self, row: Any) -> str:
         if row.text == self._end:
-            self.whole = True
             self.ends.append(row.number - 1)
         else:
-            self.wrong[row.number - 1] = row.actual_columns
-        return "skip"
+            self.fields[row.number - 1] = row.actual_columns
+        return "skip"  # Arrow parses on; the rows are examined afterwards
 
 
 def _infinite(table: pa.Table) -> frozenset[str]:
-    """Columns of floats that hold an infinity."""
+    """Return the columns of floats that hold an infinity."""
     floats = [f.name for f in table.schema if pt.is_floating(f.type)]
     return frozenset(
         name
@@ -238,12 +228,12 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _read_type(t: pa.DataType) -> pa.DataType:
-    """What Arrow's CSV reader is to make of a type that is `_direct`; with a zone it would want one in every value."""
+    """Return the type that Arrow's CSV reader makes; without a zone, which it would require in every value."""
     return pa.timestamp(t.unit) if pt.is_timestamp(t) else t
 
 
 def _direct(t: pa.DataType) -> bool:
-    """Whether Arrow's CSV reader converts to the type by the rules of `values`, as far as it takes a text at all."""
+    """Return whether Arrow's CSV reader converts to the type as `from_text` does, as far as it takes a text."""
     return bool(
         pt.is_string(t)
         or pt.is_timestamp(t)

@@ -1,17 +1,17 @@
-"""A program: the cells of one sheet of a workbook, as text in an Arrow file. `excel` runs it as a process of its own.
+"""Write the cells of one sheet of a workbook, as text, to an Arrow file. Run as a program by `excel_format`.
 
-The library makes room for every cell between the first and the last one, so a file of 2 kB can ask for 500 GB, and it
-ends its process when there is no more memory. Here that ends this process alone, at a limit that it is given.
+The library allocates every cell between the first and the last one, so a file of 2 kB can need 500 GB, and it aborts
+its process when memory is exhausted. In a process of its own, with a limit of memory, the abort is harmless.
 
 Arguments: the workbook; the Arrow file to write; and as JSON `sheet` (name, number from 1, or null), `skip` (rows),
-`header` (whether a row names the columns), `nulls` (texts that mean null), `iso` (whether dates are texts in the file),
+`header` (whether a row names the columns), `nulls` (texts that mean null), `iso` (whether the file has dates as text),
 `batch_rows`, `batch_cells`, `memory` (bytes) and `seconds`.
 
-It prints JSON: `header`, `first` (how many rows of the sheet stand before the rows), and `kinds` (which of number,
-boolean, text, date and elapsed are in each column; empty cells and errors are none); or `error`.
+Prints JSON: `header`, `first` (number of rows of the sheet before the first row of data), and `kinds` (of each column,
+those of number, boolean, text, date and elapsed that occur; empty cells and errors have no kind); or `error`.
 
-The library gives a sheet in one type, null where a cell is not of it or cannot become it. So it is asked several times;
-what it gives tells each cell's own type. Its text of numbers has nine digits, so numbers are printed here.
+The library returns a sheet in one type, with null for cells of other types. So the sheet is loaded in several types,
+which together show the type of each cell. The library's text of a number has nine digits, so numbers are printed here.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MOST_WHOLE = 1e15
 
 
 def main(source: str, target: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Write the cells of a sheet; see the module."""
+    """Write the cells of a sheet; returns what the program prints."""
     _limit(options["memory"], options["seconds"])
     try:
         return _convert(fastexcel.read_excel(source), target, options)
@@ -66,7 +66,7 @@ def _limit(memory: int, seconds: int) -> None:
 
 @dataclass(frozen=True)
 class _Column:
-    """The cells of a column in each type that the library was asked for, and the errors among them."""
+    """Cells of a column in each type in which the sheet was loaded, and the errors among them, by row."""
 
     text: pa.Array
     number: pa.Array
@@ -75,18 +75,18 @@ class _Column:
     errors: dict[int, str]
 
     def kinds(self, nulls: list[str]) -> dict[str, pa.Array]:
-        """For each kind, which cells are of it."""
-        plain = self.boolean.is_valid()  # numbers and booleans, and nothing else
-        boolean = pc.and_(plain, self._is_one_of(["true", "false"]))
-        date = self.elapsed.is_valid()  # or elapsed, which is told from dates later
-        text = pc.and_not(pc.and_not(self.text.is_valid(), pc.or_(plain, date)), self._is_one_of(nulls))
-        return {"number": pc.and_not(plain, boolean), "boolean": boolean, "date": date, "text": text}
+        """Return for each kind which cells are of it."""
+        scalar = self.boolean.is_valid()  # numbers and booleans
+        boolean = pc.and_(scalar, self._is_one_of(["true", "false"]))
+        date = self.elapsed.is_valid()  # or elapsed: `_separate_dates` separates them
+        text = pc.and_not(pc.and_not(self.text.is_valid(), pc.or_(scalar, date)), self._is_one_of(nulls))
+        return {"number": pc.and_not(scalar, boolean), "boolean": boolean, "date": date, "text": text}
 
     def _is_one_of(self, texts: list[str]) -> pa.Array:
         return pc.is_in(self.text, value_set=pa.array(texts, pa.string()))
 
     def printed(self, numbers: pa.Array) -> pa.Array:
-        """All cells as text."""
+        """Return all cells as text."""
         whole = pc.and_(pc.equal(self.number, pc.floor(self.number)), pc.less(pc.abs(self.number), _MOST_WHOLE))
         integers = pc.if_else(whole, self.number, None).cast(pa.int64()).cast(pa.string())
         found = pc.if_else(numbers, pc.coalesce(integers, self.number.cast(pa.string())), self.text)
@@ -94,8 +94,8 @@ class _Column:
 
 
 def _convert(reader: fastexcel.ExcelReader, target: str, options: dict[str, Any]) -> dict[str, Any]:
-    sheets, wanted = reader.sheet_names, options["sheet"]
-    name = sheets[(wanted or 1) - 1] if not isinstance(wanted, str) and (wanted or 1) <= len(sheets) else wanted
+    sheets, sheet = reader.sheet_names, options["sheet"]
+    name = sheets[(sheet or 1) - 1] if not isinstance(sheet, str) and (sheet or 1) <= len(sheets) else sheet
     if name not in sheets:
         return {"error": "sheet", "sheets": sheets}
     columns = _columns(reader, name)
@@ -106,7 +106,7 @@ def _convert(reader: fastexcel.ExcelReader, target: str, options: dict[str, Any]
     first = top + options["header"]
     header = [text[top].as_py() for text in texts] if options["header"] and top < rows else []
     kinds = [sorted(name for name, cells in k.items() if pc.any(cells.slice(first)).as_py()) for k in found]
-    _tell_dates(reader, name, first, kinds, {"date", "text"} if options["iso"] else {"date"})
+    _separate_dates(reader, name, first, kinds, {"date", "text"} if options["iso"] else {"date"})
     for i, kind in enumerate(kinds):
         if "elapsed" in kind:
             clocks = pa.array(map(_clock, columns[i].elapsed.cast(pa.int64()).to_pylist()), pa.string())
@@ -123,11 +123,11 @@ def _as(reader: fastexcel.ExcelReader, sheet: str, kind: Any) -> pa.RecordBatch:
 
 
 def _columns(reader: fastexcel.ExcelReader, sheet: str) -> list[_Column]:
-    text, told = reader.load_sheet(sheet, header_row=None, skip_rows=0, dtypes="string").to_arrow_with_errors()
+    text, failed = reader.load_sheet(sheet, header_row=None, skip_rows=0, dtypes="string").to_arrow_with_errors()
     errors: dict[int, dict[int, str]] = {}
-    for error in told.errors if told else ():
+    for error in failed.errors if failed else ():
         row, column = error.offset_position
-        errors.setdefault(column, {})[row] = _said(error.detail)
+        errors.setdefault(column, {})[row] = _error_text(error.detail)
     others = [_as(reader, sheet, kind).columns for kind in ("float", "boolean", "duration")]
     return [
         _Column(t.cast(pa.string()), number, boolean, elapsed, errors.get(i, {}))
@@ -135,10 +135,10 @@ def _columns(reader: fastexcel.ExcelReader, sheet: str) -> list[_Column]:
     ]
 
 
-def _said(detail: str) -> str:
-    """A cell that the library has no text for: an error, a day or more, a number that is shown as a date and is none.
+def _error_text(detail: str) -> str:
+    """Return the text of a cell from the library's error message, where the library has no text for the cell.
 
-    Its words for it are all that it gives.
+    Such a cell is an error, an elapsed time of a day or more, or a number in the format of a date that is no date.
     """
     if error := _ERROR.search(detail):
         return _ERRORS.get(error[1], f"#{error[1]}")
@@ -157,22 +157,22 @@ def _put(column: pa.Array, values: dict[int, str]) -> pa.Array:
 
 
 def _first(column: pa.Array) -> int:
-    """The first row that has a cell."""
+    """Return the first row that has a cell."""
     at: int = pc.index(column.is_valid(), pa.scalar(value=True)).as_py()
     return at if at >= 0 else len(column)
 
 
-def _tell_dates(
+def _separate_dates(
     reader: fastexcel.ExcelReader, sheet: str, first: int, kinds: list[list[str]], unclear: set[str]
 ) -> None:
-    """Tell elapsed times from dates, and dates that are written as text (in .ods) from text.
+    """Change `kinds` where a column has elapsed times, not dates, or dates written as text (in .ods), not text.
 
-    What it gives does not tell them, but what it says of a column's types does.
+    The values do not show it; the types that the library reports for a column do.
     """
     known = {i for i, kind in enumerate(kinds) if not unclear & set(kind)}
     while len(known) < len(kinds):
         try:
-            said = reader.load_sheet(
+            loaded = reader.load_sheet(
                 sheet,
                 header_row=None,
                 skip_rows=first,
@@ -185,7 +185,7 @@ def _tell_dates(
             if mixed := _MIXED.search(str(error)):
                 column, types = int(mixed[2]), mixed[1].split(", ")
             elif failed := _FAILED.search(str(error)):
-                column, types = int(failed[1]), ["Duration", "DateTime"]  # it stops at some errors: either may be there
+                column, types = int(failed[1]), ["Duration", "DateTime"]  # it stops at some errors: both may occur
             else:
                 raise
             if column in known:
@@ -195,13 +195,13 @@ def _tell_dates(
             known.add(column)
         else:
             for i in set(range(len(kinds))) - known:
-                if said[i].dtype in ("duration", "date", "datetime"):
-                    kinds[i] = ["elapsed" if said[i].dtype == "duration" else "date"]
+                if loaded[i].dtype in ("duration", "date", "datetime"):
+                    kinds[i] = ["elapsed" if loaded[i].dtype == "duration" else "date"]
             return
 
 
 def _clock(milliseconds: int | None) -> str | None:
-    """Hours, minutes and seconds, as many hours as there are."""
+    """Return hours, minutes and seconds, with any number of hours."""
     if milliseconds is None:
         return None
     seconds, rest = divmod(abs(milliseconds), 1000)

@@ -1,9 +1,10 @@
-"""What formats of lines share, and the formats without a folder of their own: `lines`, `fixed_width`.
+"""Rows of text, shared by `csv`, `excel` and the formats of lines in this folder: `lines`, `fixed_width`.
 
-block_results  What the outcomes of a file's blocks come to: rows to count, errors to raise, batches to give
-byte_count     How often a character stands in a text of bytes. Pure
-fixed_width    Text in which each column has its place on the line, as the option `fixed_width` says
-line_reader    Formats in which each row is a line
-lines_format   Text without a format: each line is a row, with one column of text, `line`
-rows           Rows of text -> record batches; and where something does not fit, what becomes of each row
+lines_format  The format `lines`: each line is a row with one column of text
+fixed_width   The format `fixed_width`: each column has a fixed range of characters
+line_reader   Read an object of text in which each row is a line
+rows          Convert columns of text to batches of a schema; find the values that do not fit
+infer         Infer the type of a column of text from its values. Pure
+drift         Detect drift in a file of text: new columns, and columns of another type
+column_names  Names of the columns of a file whose header has gaps or repetitions. Pure
 """

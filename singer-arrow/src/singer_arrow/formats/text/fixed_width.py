@@ -1,9 +1,9 @@
-"""Text in which each column has its place on the line, as the option `fixed_width` says.
+"""Text in which each column has a fixed range of characters, set by the option `fixed_width`.
 
-Places are characters, from 1. Blanks around a value do not count; a value of nothing but blanks is null, and so is one
-of `null_values`. A line that is too short has null in what it lacks. Empty lines and those that begin with `comment`
-are no rows. Of the options of CSV, `encoding`, `skip_rows`, `null_values` and `comment` count. Types are told as those
-of CSV.
+Positions are characters, from 1. Blanks around a value are removed; a blank value is null, and so is one of
+`null_values`. A line that is too short has nulls at its end. Empty lines and lines that begin with `comment` are no
+rows. The options `csv.encoding`, `csv.skip_rows`, `csv.null_values` and `csv.comment` apply. Types are inferred as for
+CSV.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from singer_arrow.errors import ConfigError, DataError
-from singer_arrow.formats.csv.infer import infer_type
-from singer_arrow.formats.text.block_results import SAMPLE
+from singer_arrow.formats.text.drift import SAMPLE
+from singer_arrow.formats.text.infer import infer_type
 from singer_arrow.formats.text.line_reader import LineBlock, LineRows, read_lines, read_rows
 from singer_arrow.formats.text.rows import TextRows
 from singer_arrow.read_options import FixedColumn, ReadOptions
@@ -29,22 +29,20 @@ _SAMPLE_BLOCK = 256 << 10
 
 
 class FixedWidth:
-    """See the module."""
+    """The format `fixed_width`."""
 
     name = "fixed_width"
     suffixes = (".fwf",)
 
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
-        """See `Format.infer`; the types are those of `csv_infer`."""
         columns = _columns(options)
         few = replace(options, block_bytes=min(_SAMPLE_BLOCK, sample_bytes))
-        wanted = max(1, sample_bytes // few.block_bytes)
         found, lines = list[pa.RecordBatch](), 0
-        for block in islice(read_lines(reader, few, ResumePoint()), wanted):
+        for block in islice(read_lines(reader, few, ResumePoint()), max(1, sample_bytes // few.block_bytes)):
             rows = _rows(block, columns, options)
             if rows.unread and options.on_bad_row == "fail":
                 bad = rows.unread[0]
-                raise DataError(bad.reason, url=reader.url, line=lines + bad.number, hint=bad.hint)
+                raise DataError(bad.reason, url=reader.url, line=lines + bad.row, hint=bad.hint)
             found.append(pa.RecordBatch.from_pydict(rows.columns))
             lines += block.count
         if not found:
@@ -57,13 +55,12 @@ class FixedWidth:
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """See `Format.read`."""
         columns = _columns(options)
         rows = TextRows([c.name for c in columns], schema, options)
-        needed = {*(f.name for f in rows.wanted), *rows.rescued_columns}
+        needed = {*(f.name for f in rows.selected), *rows.rescued_columns}
         find = partial(_rows, columns=[c for c in columns if c.name in needed], options=options)
         types = partial(self.infer, reader, replace(options, on_bad_row="skip"), sample_bytes=SAMPLE)
-        return read_rows(reader, rows, progress or ReadProgress(), find, types)
+        return read_rows(reader, rows, progress, find, types)
 
 
 def _columns(options: ReadOptions) -> Sequence[FixedColumn]:
@@ -82,11 +79,11 @@ def _columns(options: ReadOptions) -> Sequence[FixedColumn]:
 
 
 def _rows(block: LineBlock, columns: Sequence[FixedColumn], options: ReadOptions) -> LineRows:
-    """The columns of the lines that are rows."""
-    wanted = pc.not_equal(pc.utf8_trim_whitespace(block.lines), "")
+    """Return the columns of the lines that are rows."""
+    are_rows = pc.not_equal(pc.utf8_trim_whitespace(block.lines), "")
     if options.comment:
-        wanted = pc.and_not(wanted, pc.starts_with(block.lines, options.comment))
-    at = pc.indices_nonzero(wanted)
+        are_rows = pc.and_not(are_rows, pc.starts_with(block.lines, options.comment))
+    at = pc.indices_nonzero(are_rows)
     rows = block.lines.take(at)
     nulls = pa.array(sorted({*options.null_values, ""}), pa.string())
     cut = dict[str, pa.Array]()
@@ -95,5 +92,5 @@ def _rows(block: LineBlock, columns: Sequence[FixedColumn], options: ReadOptions
         value = pc.utf8_trim_whitespace(pc.utf8_slice_codeunits(rows, start, start + column.width))
         cut[column.name] = pc.if_else(pc.is_in(value, nulls), pa.scalar(None, pa.string()), value)
     comment = options.comment.encode() if options.comment else None
-    bad = [u for u in block.bad if comment is None or not u.raw.startswith(comment)]
+    bad = [e for e in block.bad if comment is None or not e.text.startswith(comment)]
     return LineRows(cut, len(rows), lambda: [block.numbers[i] for i in at.to_pylist()], bad)

@@ -1,16 +1,18 @@
-"""Formats in which each row is a line: the lines of an object, in blocks, and their way into batches."""
+"""Read an object of text in which each row is a line."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from singer_arrow.enforcement.text_mismatches import first_invalid
 from singer_arrow.errors import DataError
-from singer_arrow.formats.text.block_results import Settlement
-from singer_arrow.formats.text.rows import MisfitError, Outcome, TextRows, Unread
+from singer_arrow.formats.delivery import FilePosition, deliver
+from singer_arrow.formats.row_policy import BlockResult, RowError
+from singer_arrow.formats.text.drift import TextDrift
+from singer_arrow.formats.text.rows import TextRows
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.object_reader import ObjectReader
@@ -22,86 +24,77 @@ _ENCODING_HINT = "Set csv.encoding to the file's encoding, for instance latin-1"
 
 @dataclass(frozen=True, slots=True)
 class LineBlock:
-    """Some lines.
+    """Lines of a block.
 
     Attributes:
-        lines: Those that are UTF-8.
+        lines: Lines that are UTF-8.
         numbers: Their numbers, from 1.
-        bad: The others.
-        bytes: Of the block.
-        count: Of all lines of the block, also those left out by `skip_rows`.
+        bad: Errors of the other lines.
+        bytes: Size of the block.
+        count: Number of all lines of the block, those that `skip_rows` leaves out included.
     """
 
     lines: pa.Array
     numbers: Sequence[int]
-    bad: Sequence[Unread]
+    bad: Sequence[RowError]
     bytes: int
     count: int
 
     def after(self, skip: int) -> LineBlock:
-        """The block without its first lines."""
+        """Return the block without its first lines."""
         if not skip:
             return self
         first = next((i for i, number in enumerate(self.numbers) if number > skip), len(self.numbers))
-        bad = [u for u in self.bad if u.number > skip]
-        return LineBlock(self.lines.slice(first), self.numbers[first:], bad, self.bytes, self.count)
+        bad = [error for error in self.bad if error.row > skip]
+        return replace(self, lines=self.lines.slice(first), numbers=self.numbers[first:], bad=bad)
 
 
 @dataclass(frozen=True, slots=True)
 class LineRows:
-    """The rows of a block: columns, how many there are, the numbers of their lines; and those that are no text."""
+    """Rows of a block: columns, number of rows, numbers of their lines; and errors of lines that cannot be read."""
 
     columns: Mapping[str, pa.Array]
     rows: int
     numbers: Callable[[], Sequence[int]]
-    unread: Sequence[Unread]
+    unread: Sequence[RowError]
 
 
 def read_rows(
     reader: ObjectReader,
     rows: TextRows,
-    progress: ReadProgress,
-    find: Callable[[LineBlock], LineRows],
+    progress: ReadProgress | None,
+    split: Callable[[LineBlock], LineRows],
     infer: Callable[[], pa.Schema],
 ) -> Iterator[pa.RecordBatch]:
-    """The batches of an object of lines; see `Format.read`.
+    """Yield the batches of an object of lines; as `Format.read`.
 
     Args:
         reader: The object.
-        rows: How its rows become batches.
-        progress: Where the reading begins, and what it tells of itself.
-        find: The rows of a block.
-        infer: The types of all columns, told from the object's head.
+        rows: Conversion of its rows.
+        progress: Where the reading begins; kept up to date.
+        split: Returns the columns of a block.
+        infer: Returns the types of all columns, inferred from the beginning of the object.
 
     Raises:
         EmptyObjectError: The object holds no byte.
-        DataError: A line is longer than 64 MiB, or a row must not be as it is.
+        DataError: A line is longer than 64 MiB, or a row is bad and the policy is to fail.
         DriftError: The schema must change before the next batch.
     """
-    at, settlement = progress.resume_point or ResumePoint(), Settlement(rows, progress, reader.url, infer)
-    for block in read_lines(reader, rows.options, at):
-        batch = settlement.settle(_outcome(rows, find(block)), at.lines)
-        given = batch.num_rows if batch is not None else 0
-        at = ResumePoint(at.rows + given, at.at + block.bytes, at.lines + block.count)
-        is_over = progress.has_reached_end(at, reader.url)
-        if batch is not None:
-            progress.resume_point = at
-            yield batch
-        if is_over:
-            return
+    progress = progress or ReadProgress()
+    position = FilePosition(reader.url, progress.resume_point or ResumePoint())
 
+    def results() -> Iterator[BlockResult]:
+        for block in read_lines(reader, rows.options, position.place):
+            found = split(block)
+            result = rows.read(found.columns, found.rows, found.numbers, found.unread)
+            yield replace(result, bytes=block.bytes, lines=block.count)
 
-def _outcome(rows: TextRows, found: LineRows) -> Outcome:
-    if not found.unread:
-        try:
-            return rows.convert(found.columns, found.rows)
-        except MisfitError:
-            pass  # they are sorted out below
-    return rows.sort_out(found.columns, found.numbers(), found.unread, int)
+    drift = TextDrift(rows, infer).refuse if rows.options.on_drift == "raise" else None
+    return deliver(results(), position, progress, drift)
 
 
 def read_lines(reader: ObjectReader, options: ReadOptions, begin: ResumePoint) -> Iterator[LineBlock]:
-    """The lines of an object from a place on, without those that `skip_rows` leaves out.
+    """Yield the lines of an object from a point on, without those that `skip_rows` leaves out.
 
     Raises:
         EmptyObjectError: The object holds no byte.
@@ -128,6 +121,6 @@ def _split(block: memoryview) -> LineBlock:
         return LineBlock(pa.array(lines, pa.binary()).cast(pa.string()), numbers, (), len(block), len(lines))
     except pa.ArrowInvalid:
         wrong = {n for n, line in zip(numbers, lines, strict=True) if first_invalid(line) is not None}
-    bad = [Unread(n, "it is not UTF-8", lines[n - 1], _ENCODING_HINT) for n in sorted(wrong)]
+    bad = [RowError(n, "it is not UTF-8", hint=_ENCODING_HINT, text=lines[n - 1]) for n in sorted(wrong)]
     good = [n for n in numbers if n not in wrong]
     return LineBlock(pa.array([lines[n - 1] for n in good], pa.string()), good, bad, len(block), len(lines))

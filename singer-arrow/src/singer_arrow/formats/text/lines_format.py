@@ -1,12 +1,13 @@
-"""Text without a format: each line is a row, with one column of text, `line`.
+"""Text without a format: each line is a row with one column of text, `line`.
 
-Lines end with LF or CRLF. An empty line is a row too; what follows the last line break is one if it is not empty.
-Of the options of CSV, `encoding` and `skip_rows` count.
+Lines end with LF or CRLF. An empty line is a row too; text after the last line break is a row if it is not empty.
+The options `csv.encoding` and `csv.skip_rows` apply.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pyarrow as pa
 
@@ -20,24 +21,21 @@ COLUMN = "line"
 
 
 class Lines:
-    """See the module."""
+    """The format `lines`."""
 
     name = "lines"
     suffixes = (".log",)
 
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
-        """Always the one column."""
+        """Return the one column."""
         reader.head_bytes(1)  # an empty object has no schema
         return pa.schema([(COLUMN, pa.string())])
 
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """See `Format.read`."""
-        rows = TextRows([COLUMN], schema, options)
-        return read_rows(
-            reader, rows, progress or ReadProgress(), _rows, lambda: self.infer(reader, options, sample_bytes=1)
-        )
+        infer = partial(self.infer, reader, options, sample_bytes=1)
+        return read_rows(reader, TextRows([COLUMN], schema, options), progress, _rows, infer)
 
 
 def _rows(block: LineBlock) -> LineRows:

@@ -1,19 +1,16 @@
-"""Rows of text -> record batches; and where something does not fit, what becomes of each row.
+"""Convert columns of text to batches of a schema; find the values that do not fit.
 
-Where all fits, columns are converted as they are. Only else are rows looked at one by one: those that cannot be read
-and those with a value that does not fit are left out, or kept with what does not fit in `RESCUED`, or the first of them
-is the error to raise.
+Two passes. `convert` takes whole columns and succeeds if all values fit. `examine` finds each value that does not fit,
+and applies the policy for bad rows. `read` tries the first and falls back to the second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
-from heapq import nsmallest
-from operator import itemgetter
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
@@ -22,70 +19,23 @@ from singer_arrow.casting.cut_digits import name_column, noting_cuts
 from singer_arrow.casting.from_text import BadValueError, describe, from_text, shorten
 from singer_arrow.casting.spelling import Spelling
 from singer_arrow.casting.to_json import as_json
-from singer_arrow.enforcement.schema_drift import Rescue, new_columns
-from singer_arrow.enforcement.text_mismatches import fit_text, printable
-from singer_arrow.errors import DataError
+from singer_arrow.enforcement.schema_drift import new_columns
+from singer_arrow.enforcement.text_mismatches import fit_text
+from singer_arrow.formats.row_policy import (
+    BlockResult,
+    ParsedRows,
+    RowError,
+    UnknownKeys,
+    apply_row_policy,
+    batch_of,
+    without_rescued,
+)
 from singer_arrow.read_options import RESCUED, ReadOptions
-from singer_arrow.read_progress import MAX_LOGGED
 from singer_arrow.reading.ordered_map import ROW_BY_ROW
 from singer_arrow.schema.arrow_schema import is_json
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What is wrong with a row; `line` counts from 1 within the block, and is None where nobody counted."""
-
-    line: int | None
-    reason: str
-    column: str | None = None
-    hint: str | None = None
-
-    def error(self, url: object, lines_before: int) -> DataError:
-        """The error to raise, given how many lines of the file stand before the block."""
-        line = None if self.line is None else lines_before + self.line
-        return DataError(self.reason, url=url, line=line, column=self.column, hint=self.hint)
-
-
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """A row that cannot be read: its number in the block, why, its text, and what the user can do."""
-
-    number: int
-    reason: str
-    raw: bytes
-    hint: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """So many rows, and what was wrong with the first of them."""
-
-    rows: int = 0
-    first: Sequence[Problem] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a block's rows.
-
-    Attributes:
-        batch: The rows that are given.
-        skipped: Rows that were left out.
-        rescued: Rows of which something is in `RESCUED`.
-        misfits: The first value of each column that does not fit it.
-        failed: The first row that must not be, if any: then there is no batch.
-        cuts: By column, the first value of which digits were cut off.
-    """
-
-    batch: pa.RecordBatch | None = None
-    skipped: Tally = Tally()
-    rescued: Tally = Tally()
-    misfits: Sequence[Problem] = ()
-    failed: Problem | None = None
-    cuts: Mapping[str, str] = field(default_factory=dict)
-
-
-class MisfitError(BadValueError):
+class MismatchError(BadValueError):
     """A value does not fit its column."""
 
     def __init__(self, error: BadValueError, column: pa.Field) -> None:
@@ -94,18 +44,18 @@ class MisfitError(BadValueError):
 
 
 def nulls_of(options: ReadOptions) -> pa.Array:
-    """The texts that mean null in columns other than text: those of the options, and empty ones."""
+    """Return the texts that mean null in columns other than text: those of the options, and empty ones."""
     return pa.array(sorted({*options.null_values, ""}), pa.string())
 
 
 @dataclass(frozen=True)
 class TextRows:
-    """How the rows of one file become batches.
+    """Conversion of the rows of one file.
 
     Attributes:
-        names: The file's columns.
-        schema: What is wanted of it.
-        options: How it is read.
+        names: Columns of the file.
+        schema: Schema of the batches.
+        options: Options of the reading.
         nulls: Texts that mean null in columns other than text.
     """
 
@@ -116,87 +66,113 @@ class TextRows:
 
     @cached_property
     def spelling(self) -> Spelling:
-        """How the file writes its values."""
+        """Spelling of dates, numbers and booleans in the file."""
         return Spelling.of(self.options)
 
-    @property
-    def wanted(self) -> list[pa.Field]:
-        """The columns of the schema that are read from the file."""
-        names = set(self.names) - ({RESCUED} if self.options.rescues else set())
-        return [f for f in self.schema if f.name in names]
+    @cached_property
+    def selected(self) -> list[pa.Field]:
+        """Columns of the schema that are read from the file."""
+        names = set(self.names)
+        return [f for f in self._own if f.name in names]
 
-    @property
+    @cached_property
     def rescued_columns(self) -> list[str]:
-        """The columns of the file that are news, and rescued whole."""
+        """Columns of the file that are rescued whole, as the schema lacks them."""
         new = new_columns(self.names, self.schema, self.options) if self.options.on_drift == "rescue" else []
         return [*new, *([RESCUED] if self.options.rescues and RESCUED in self.names else [])]
 
-    def convert(self, columns: Mapping[str, pa.Array], rows: int) -> Outcome:
-        """The batch of columns that are of their types already, or of text.
+    @cached_property
+    def _own(self) -> pa.Schema:
+        return without_rescued(self.schema, self.options)
+
+    def read(
+        self,
+        columns: Mapping[str, pa.Array],
+        rows: int,
+        numbers: Callable[[], Sequence[int]],
+        unread: Sequence[RowError] = (),
+    ) -> BlockResult:
+        """Return the rows of a block in which each row is one line.
+
+        Args:
+            columns: Text of the rows that can be read.
+            rows: Number of these rows.
+            numbers: Returns the numbers of their lines, ascending.
+            unread: Errors of the other rows, ascending.
+        """
+        if not unread:
+            try:
+                return self.convert(columns, rows)
+            except MismatchError:
+                pass  # `examine` finds all values that do not fit
+        return self.examine(columns, numbers(), unread, int)
+
+    def convert(self, columns: Mapping[str, pa.Array], rows: int) -> BlockResult:
+        """Return the rows of columns that are of their types already, or of text.
 
         Raises:
-            MisfitError: A value does not fit; the first one of a column.
+            MismatchError: A value does not fit; names the first one of a column.
         """
         with noting_cuts() as cuts:
-            made = {f.name: self._typed(columns[f.name], f) for f in self.wanted}
-        saved = _Saved()
-        if self.rescued_columns:
-            self._save_new(saved, columns, range(rows))
-        return Outcome(self._batch(made, saved, rows), rescued=saved.tally(), cuts=cuts)
+            made = {f.name: self._typed(columns[f.name], f) for f in self.selected}
+        found = ParsedRows(self._batch(made, rows), range(rows), unknown=self._unknown(columns, range(rows)))
+        return replace(self._apply_policy(found, lambda _: None), cuts=cuts)
 
-    def sort_out(
+    def examine(
         self,
         columns: Mapping[str, pa.Array],
         numbers: Sequence[int],
-        unread: Sequence[Unread],
+        unread: Sequence[RowError],
         line: Callable[[int], int],
-    ) -> Outcome:
-        """What becomes of rows of which some cannot be read, or hold what does not fit.
+    ) -> BlockResult:
+        """Return the rows of a block in which some rows cannot be read or some values do not fit.
 
         Args:
-            columns: Of text, of the rows that could be read.
-            numbers: The numbers of these rows in the block, ascending.
-            unread: The other rows, ascending too.
-            line: The line on which the row of a number begins, from 1.
+            columns: Text of the rows that can be read.
+            numbers: Numbers of these rows in the block, ascending.
+            unread: Errors of the other rows, ascending.
+            line: Returns the line on which the row of a number begins, from 1.
         """
         with ROW_BY_ROW:
             with noting_cuts() as cuts:
-                made, misfits = self._fitted(columns, numbers)
-            bad, keeps = self.options.on_bad_row, "rescue" in (self.options.on_drift, self.options.on_bad_row)
-            firsts = [_misfit(misfit, line) for misfit in _first_of_columns(misfits)]
-            failed = [*(_unread(u, line) for u in unread[:1]), *([] if keeps else firsts[:1])]
-            if bad == "fail" and failed:
-                return Outcome(misfits=firsts, failed=min(failed, key=lambda p: p.line or 0))
-            order = [(number, row) for row, number in enumerate(numbers) if keeps or row not in misfits]
-            if bad == "rescue" and unread:
-                order = sorted([*order, *((u.number, -1) for u in unread)])
-            at = {number: i for i, (number, _) in enumerate(order)}
-            saved = _Saved()
-            for values in misfits.values() if keeps else ():
-                for misfit in values:
-                    saved.add(at[misfit.number], misfit.field.name, misfit.value, partial(_misfit, values[0], line))
-            for u in unread if bad == "rescue" else ():
-                saved.add(at[u.number], "_raw", printable(u.raw), partial(_unread, u, line))
-                saved.add(at[u.number], "_error", u.reason, partial(_unread, u, line))
-            if self.rescued_columns:
-                self._save_new(saved, columns, [at.get(number, -1) for number in numbers])
-            taken = pa.array([row if row >= 0 else None for _, row in order], pa.int64())
-            batch = self._batch({name: c.take(taken) for name, c in made.items()}, saved, len(order))
-            skipped = [(v[0].number, partial(_misfit, v[0], line)) for v in misfits.values() if not keeps]
-            skipped += [(u.number, partial(_unread, u, line)) for u in unread if bad != "rescue"]
-            return Outcome(batch, _tally(skipped), saved.tally(), firsts, cuts=cuts)
+                made, mismatches = self._fit(columns, numbers)
+            errors = sorted([*mismatches, *unread], key=_row) if unread else mismatches
+            batch = self._batch(made, len(numbers))
+            result = self._apply_policy(ParsedRows(batch, numbers, errors, self._unknown(columns, numbers)), line)
+            firsts = dict[str | None, RowError]()
+            for error in mismatches if self.options.on_drift == "raise" else ():
+                firsts.setdefault(error.column, error)
+            return replace(result, mismatches=[self._locate(error, line) for error in firsts.values()], cuts=cuts)
 
-    def _fitted(
+    def _apply_policy(self, rows: ParsedRows, line: Callable[[int], int | None]) -> BlockResult:
+        return apply_row_policy(rows, self.schema, self.options, lambda error: self._locate(error, line))
+
+    def _fit(
         self, columns: Mapping[str, pa.Array], numbers: Sequence[int]
-    ) -> tuple[dict[str, pa.Array], dict[int, list[_Misfit]]]:
-        """The wanted columns, null where a value does not fit; and these values by row, ascending."""
-        made, misfits = dict[str, pa.Array](), dict[int, list[_Misfit]]()
-        for f in self.wanted:
+    ) -> tuple[dict[str, pa.Array], list[RowError]]:
+        """Return the selected columns, null where a value does not fit, and these values, by row."""
+        made, mismatches = dict[str, pa.Array](), list[RowError]()
+        for f in self.selected:
             name_column(f.name)
-            made[f.name], bad = fit_text(self._plain(columns[f.name], f), f)
+            made[f.name], bad = fit_text(self._normalized(columns[f.name], f), f)
             for row, value in zip(bad.to_pylist(), columns[f.name].take(bad).to_pylist(), strict=True):
-                misfits.setdefault(row, []).append(_Misfit(numbers[row], f, value))
-        return made, dict(sorted(misfits.items()))
+                mismatches.append(RowError(numbers[row], "", f.name, raw=msgspec.json.encode(value)))
+        mismatches.sort(key=_row)
+        return made, mismatches
+
+    def _locate(self, error: RowError, line: Callable[[int], int | None]) -> RowError:
+        if error.column in self.rescued_columns:
+            return error._replace(reason="the schema lacks the column")
+        found = error._replace(line=line(error.row))
+        return found if error.raw is None else found._replace(reason=self._mismatch_reason(error))
+
+    def _mismatch_reason(self, error: RowError) -> str:
+        value, t = msgspec.json.decode(error.raw or b""), self.schema.field(error.column).type
+        try:
+            from_text(pa.array([value], pa.string()), t)
+        except BadValueError as exact:
+            return str(exact)
+        return f"{shorten(value)} is not {describe(t)}"
 
     def _typed(self, column: pa.Array, f: pa.Field) -> pa.Array:
         name_column(f.name)
@@ -209,86 +185,32 @@ class TextRows:
         if pt.is_timestamp(column.type):
             return column.cast(pa.timestamp(column.type.unit, "UTC")).cast(f.type)
         try:
-            return from_text(self._plain(column, f), f.type)
+            return from_text(self._normalized(column, f), f.type)
         except BadValueError as error:
-            raise MisfitError(error, f) from None
+            raise MismatchError(error, f) from None
 
-    def _plain(self, column: pa.Array, f: pa.Field) -> pa.Array:
-        """The values as `from_text` takes them."""
-        present = self._without_nulls(column, f)
-        return present if is_json(f) else self.spelling.plain(present, f.type)
-
-    def _without_nulls(self, column: pa.Array, f: pa.Field) -> pa.Array:
-        if not len(self.nulls) or is_json(f) or pt.is_string(f.type) or pt.is_large_string(f.type):
+    def _normalized(self, column: pa.Array, f: pa.Field) -> pa.Array:
+        """Return the values in the spelling of `from_text`, null where they mean null."""
+        if is_json(f):
             return column
-        return pc.if_else(pc.is_in(column, self.nulls), None, column)
+        if len(self.nulls) and not (pt.is_string(f.type) or pt.is_large_string(f.type)):
+            column = pc.if_else(pc.is_in(column, self.nulls), None, column)
+        return self.spelling.plain(column, f.type)
 
-    def _save_new(self, saved: _Saved, columns: Mapping[str, pa.Array], rows: Sequence[int]) -> None:
-        """Rescue the values of columns that are news; `rows` says where in the batch a row stands, -1: nowhere."""
+    def _unknown(self, columns: Mapping[str, pa.Array], numbers: Sequence[int]) -> Sequence[UnknownKeys]:
+        """Return the values of the columns that are rescued whole, by row."""
+        found = dict[int, dict[str, bytes]]()
         for name in self.rescued_columns:
-            problem = partial(Problem, None, "the schema lacks the column", name)
-            for row, value in enumerate(columns[name].to_pylist()):
-                if value is not None and rows[row] >= 0:
-                    saved.add(rows[row], name, value, problem)
+            for number, value in zip(numbers, columns[name].to_pylist(), strict=True):
+                if value is not None:
+                    found.setdefault(number, {})[name] = msgspec.json.encode(value)
+        return [UnknownKeys(number, found[number]) for number in sorted(found)]
 
-    def _batch(self, columns: Mapping[str, pa.Array], saved: _Saved, rows: int) -> pa.RecordBatch:
-        made = []
-        for f in self.schema:
-            if f.name == RESCUED and self.options.rescues:
-                made.append(saved.rescue.array(rows).cast(f.type) if saved.rescue else pa.nulls(rows, f.type))
-            else:
-                made.append(columns[f.name] if f.name in columns else pa.nulls(rows, f.type))
-        if made:
-            return pa.RecordBatch.from_arrays(made, schema=self.schema)
-        rows_only = pa.StructArray.from_buffers(pa.struct([]), rows, [None])
-        return pa.RecordBatch.from_struct_array(rows_only).replace_schema_metadata(self.schema.metadata)
+    def _batch(self, columns: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
+        """Return the columns as a batch, with nulls in those that the file lacks."""
+        made = [columns[f.name] if f.name in columns else pa.nulls(rows, f.type) for f in self._own]
+        return batch_of(made, self._own, rows)
 
 
-class _Misfit(NamedTuple):
-    """A text that does not fit its column, and the number of its row."""
-
-    number: int
-    field: pa.Field
-    value: str
-
-
-class _Saved:
-    """What is rescued of a batch, and the first problem of each of its rows."""
-
-    def __init__(self) -> None:
-        self.rescue = Rescue()
-        self._problems = dict[int, Callable[[], Problem]]()
-
-    def add(self, row: int, column: str, text: str, problem: Callable[[], Problem]) -> None:
-        self.rescue.add_text(row, {column: text})
-        self._problems.setdefault(row, problem)
-
-    def tally(self) -> Tally:
-        return _tally(self._problems.items())
-
-
-def _misfit(misfit: _Misfit, line: Callable[[int], int]) -> Problem:
-    reason, f = f"{shorten(misfit.value)} is not {describe(misfit.field.type)}", misfit.field
-    try:
-        from_text(pa.array([misfit.value], pa.string()), f.type)
-    except BadValueError as error:  # knows best
-        reason = str(error)
-    return Problem(line(misfit.number), reason, f.name)
-
-
-def _unread(row: Unread, line: Callable[[int], int]) -> Problem:
-    return Problem(line(row.number), row.reason, hint=row.hint)
-
-
-def _first_of_columns(misfits: Mapping[int, Sequence[_Misfit]]) -> list[_Misfit]:
-    firsts = dict[str, _Misfit]()
-    for values in misfits.values():
-        for misfit in values:
-            firsts.setdefault(misfit.field.name, misfit)
-    return list(firsts.values())
-
-
-def _tally(problems: Iterable[tuple[int, Callable[[], Problem]]]) -> Tally:
-    """How many there are, and the first of them, by their numbers."""
-    found = list(problems)
-    return Tally(len(found), [problem() for _, problem in nsmallest(MAX_LOGGED, found, key=itemgetter(0))])
+def _row(error: RowError) -> int:
+    return error.row

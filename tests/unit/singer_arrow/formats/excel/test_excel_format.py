@@ -193,10 +193,10 @@ def test_drift_is_told_by_the_types_of_the_columns(objects: Any) -> None:
 
 def test_elapsed_times_beside_others_are_refused(objects: Any) -> None:
     data = xlsx({"S": [["a", "b"], [timedelta(hours=5), 1], [date(2024, 1, 1), 2]]})
-    with pytest.raises(DataError, match=r"column 'a': it has elapsed times .* beside dates"):
+    with pytest.raises(DataError, match=r"column 'a': it has elapsed times .* and dates"):
         objects.infer(data, NAME)
     assert objects.read(data, NAME, pa.schema([("b", pa.int64())])).to_pydict() == {"b": [1, 2]}
-    with pytest.raises(DataError, match="column 'column_1': it has .* an error beside which they cannot be told apart"):
+    with pytest.raises(DataError, match="column 'column_1': it has .* an error that hides which of them it has"):
         objects.infer(xlsx({"S": [[DAY], [Error("#NAME?")]]}), NAME, header=False)
 
 
@@ -236,7 +236,7 @@ def far(cell: str) -> bytes:
 
 
 def test_what_would_take_too_much_memory_is_refused(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = "it needs more than 1024 MiB of memory .* delete cells that stand far from the others"
+    words = "it needs more than 1024 MiB of memory .* delete cells that are far from the others"
     with pytest.raises(DataError, match=words):
         objects.infer(far("XFD1048576"), NAME)
     assert objects.read(far("D90000"), NAME, pa.schema([("a", pa.int64())])).num_rows == 2
@@ -248,11 +248,11 @@ def test_what_would_take_too_much_memory_is_refused(objects: Any, monkeypatch: p
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"a,b\n1,2\n", "not a workbook, or it is broken .it begins like none"),
+        (b"a,b\n1,2\n", "not a workbook, or it is broken .its first bytes are those of no workbook"),
         (b"PK\x03\x04 and no more", "not a workbook, or it is broken .*EOCD"),
         (xlsx({"S": [["a"]]})[:-100], "not a workbook, or it is broken"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "not a workbook, or it is broken .*Xls error"),
-        (bytes(100), "it begins like none"),
+        (bytes(100), "its first bytes are those of no workbook"),
         (encrypted(), "it is encrypted, which cannot be read. Save it without a password"),
     ],
 )

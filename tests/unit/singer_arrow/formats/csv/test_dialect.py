@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from singer_arrow.formats.text.byte_count import count
+from singer_arrow.formats.csv.dialect import count
 
 _TEXT = random.Random(7).randbytes(200_001)
 

@@ -1,0 +1,111 @@
+"""Find the rows of a block of CSV that cannot be read. Pure.
+
+A quote that is never closed makes unreadable the line on which it opens, and the lines of the same row before it. The
+next line begins a row again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from singer_arrow.enforcement.text_mismatches import first_invalid
+from singer_arrow.formats.csv.dialect import Dialect, Scan, count_lines
+from singer_arrow.formats.row_policy import RowError
+
+_UNCLOSED = "a quote is opened in this row and never closed"
+_QUOTE_HINT = "Check csv.quote and csv.escape"
+_INVALID = "invalid UTF-8"
+_ENCODING_HINT = "Set csv.encoding to the file's encoding, for instance latin-1 or cp1252"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRows:
+    """Rows of a block, numbered from 0.
+
+    Attributes:
+        block: Text of the block.
+        scan: Where its rows begin.
+        unread: Errors of rows that cannot be read, whatever the number of their fields.
+        text: Text of the other rows.
+    """
+
+    block: bytes
+    scan: Scan
+    unread: Mapping[int, RowError]
+    text: bytes
+
+    def line(self, row: int) -> int:
+        """Return the line of the block on which a row begins, from 1."""
+        return count_lines(self.block[: self.scan.starts[row]]) + 1
+
+    def without(self, fields: Mapping[int, int], dialect: Dialect, due: int) -> tuple[Sequence[int], list[RowError]]:
+        """Return the numbers of the rows with the right number of fields, and the errors of all others.
+
+        Args:
+            fields: Number of fields of rows with a wrong number of them, by the row's number in `text`.
+            dialect: Dialect of the block.
+            due: Right number of fields.
+        """
+        rows: Sequence[int] = range(len(self.scan.starts))
+        if self.unread:
+            rows = [row for row in rows if row not in self.unread]
+        if not fields:
+            return rows, list(self.unread.values())
+        wrong = {rows[i]: n for i, n in fields.items()}
+        errors = dict(self.unread)
+        for row, n in wrong.items():
+            start = self.scan.starts[row]
+            errors[row] = RowError(row, _wrong_fields(n, due), text=self.block[start : dialect.end(self.block, start)])
+        return [row for row in rows if row not in wrong], [errors[row] for row in sorted(errors)]
+
+
+def find_rows(
+    block: bytes, scan: Scan, dialect: Dialect, names: Sequence[str], selected: Container[str], *, is_utf8: bool
+) -> FoundRows:
+    """Return the rows of a block, and the errors of those with an open quote or with invalid UTF-8.
+
+    Args:
+        block: Text that begins with a record; comments are empty lines.
+        scan: Where its rows begin.
+        dialect: Dialect of the block.
+        names: Columns of the file.
+        selected: Columns that must be UTF-8.
+        is_utf8: Whether all of the block is UTF-8.
+    """
+    unread, removed = dict[int, RowError](), list(scan.damage.values())
+    for row, (start, end) in scan.damage.items():
+        unread[row] = RowError(row, _UNCLOSED, hint=_QUOTE_HINT, text=block[start:end])
+    if not is_utf8:
+        required = [name in selected for name in names]
+        for row, (start, following) in enumerate(pairwise([*scan.starts, len(block)])):
+            if row in unread or first_invalid(block[start:following]) is None:
+                continue
+            end = dialect.end(block, start)
+            raw = block[start:end]
+            if (reason := _invalid(raw, dialect, required)) is not None:
+                hint = _ENCODING_HINT if reason.startswith(_INVALID) else None
+                unread[row] = RowError(row, reason, hint=hint, text=raw)
+                removed.append((start, end))
+        unread = dict(sorted(unread.items()))
+    pieces, at = list[bytes](), 0
+    for start, end in sorted(removed):
+        pieces.append(block[at:start])
+        at = end
+    return FoundRows(block, scan, unread, b"".join((*pieces, block[at:])) if pieces else block)
+
+
+def _wrong_fields(fields: int, due: int) -> str:
+    return f"row has {fields} {'field' if fields == 1 else 'fields'}, header has {due}"
+
+
+def _invalid(raw: bytes, dialect: Dialect, required: Sequence[bool]) -> str | None:
+    """Return the error of a row that is not UTF-8; None if its invalid bytes are in columns that are not read."""
+    fields = dialect.raw_fields(raw)
+    if len(fields) != len(required):
+        return _wrong_fields(len(fields), len(required))
+    for field, is_required in zip(fields, required, strict=True):
+        if is_required and (at := first_invalid(field)) is not None:
+            return f"{_INVALID} (byte 0x{field[at]:02x})"
+    return None

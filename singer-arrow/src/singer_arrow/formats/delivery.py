@@ -1,0 +1,102 @@
+"""Deliver the blocks of a file as batches: report bad rows, raise errors, keep the position."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+
+from singer_arrow.casting.cut_digits import warn_of_cuts
+from singer_arrow.enforcement.row_json import line_to_json
+from singer_arrow.errors import DataError
+from singer_arrow.formats.row_policy import BlockResult, RejectedRows, RowError
+from singer_arrow.read_progress import MAX_LOGGED, ReadProgress, ResumePoint, Skipped
+
+logger = logging.getLogger(__name__)
+
+
+class FilePosition:
+    """Position of the block that is delivered next in a file of text.
+
+    Args:
+        url: The file.
+        place: Point at which the block begins.
+    """
+
+    def __init__(self, url: object, place: ResumePoint) -> None:
+        self.url, self.place = url, place
+
+    def line_of(self, line: int) -> int:
+        """Return the line of the file for a line of the block, both from 1."""
+        return self.place.lines + line
+
+    def error(self, error: RowError) -> DataError:
+        """Return the error to raise or log, with file, line and column."""
+        line = None if error.line is None else self.line_of(error.line)
+        return DataError(error.reason, url=self.url, line=line, column=error.column, hint=error.hint)
+
+    def advance(self, block: BlockResult) -> None:
+        """Move behind a block."""
+        rows = self.place.rows + (0 if block.batch is None else block.batch.num_rows)
+        self.place = ResumePoint(rows, self.place.at + block.bytes, self.place.lines + block.lines)
+
+
+def deliver(
+    blocks: Iterable[BlockResult],
+    position: FilePosition,
+    progress: ReadProgress,
+    refuse_drift: Callable[[BlockResult, FilePosition], None] | None,
+    *,
+    with_records: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a file's blocks, up to `progress.end`.
+
+    Args:
+        blocks: Blocks, in order, from `position` on.
+        position: Position of the first block; moves with the blocks.
+        progress: Counts of bad rows and the place after each batch.
+        refuse_drift: Raises DriftError if the schema must change before a block is delivered; None to accept drift.
+        with_records: Whether each skipped row has an error with its text, for `progress.on_skip`.
+
+    Raises:
+        DataError: A row is bad, and the policy is to fail.
+        DriftError: The schema must change before the next batch.
+    """
+    warned = set[str]()
+    for block in blocks:
+        if refuse_drift is not None:
+            refuse_drift(block, position)
+        warn_of_cuts(logger, position.url, block.cuts, warned)
+        if block.failed is not None:
+            raise position.error(block.failed)
+        if with_records and progress.on_skip is not None:
+            _report_records(progress, progress.on_skip, block.skipped, position)
+        else:
+            _count(progress.skip, block.skipped, position)
+        _count(progress.rescue, block.rescued, position)
+        position.advance(block)
+        progress.resume_point = position.place
+        is_over = progress.has_reached_end(position.place, position.url)
+        if block.batch is not None and block.batch.num_rows:
+            yield block.batch
+        if is_over:
+            return
+
+
+def _report_records(
+    progress: ReadProgress, on_skip: Callable[[Skipped], None], rejected: RejectedRows, position: FilePosition
+) -> None:
+    for error in rejected.errors:
+        found = position.error(error)
+        on_skip(Skipped(found.line or 0, error.column, found.reason, line_to_json(error.text)))
+    progress.skipped += rejected.count
+
+
+def _count(count: Callable[[DataError, int], None], rejected: RejectedRows, position: FilePosition) -> None:
+    """Count rows one by one as long as they are logged, the rest at once."""
+    errors = [position.error(error) for error in rejected.errors[:MAX_LOGGED]]
+    for error in errors[:-1]:
+        count(error, 1)
+    if errors:
+        count(errors[-1], rejected.count - len(errors) + 1)
