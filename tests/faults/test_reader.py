@@ -28,7 +28,7 @@ from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.storage import retry as pace
 from singer_arrow.storage import store_factory as stores
-from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 

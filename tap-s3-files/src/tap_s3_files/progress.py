@@ -130,12 +130,12 @@ class CountedStorage(Storage):
 
     def __init__(self, storage: Storage, progress: Progress, stop: threading.Event) -> None:
         super().__init__()
-        self._storage, self._progress, self.given_up = storage, progress, stop
-        self.kept = storage.kept
+        self._storage, self._progress, self.cancelled = storage, progress, stop
+        self.cache = storage.cache
 
-    def get(self, url: Url, *, wanted: Callable[[], bool] = always, **options: Any) -> Fetched:
+    def get(self, url: Url, *, is_needed: Callable[[], bool] = always, **options: Any) -> Fetched:
         """See Storage."""
-        fetched = self._storage.get(url, wanted=lambda: wanted() and not self.given_up.is_set(), **options)
+        fetched = self._storage.get(url, is_needed=lambda: is_needed() and not self.cancelled.is_set(), **options)
         self._progress.add(Counts(bytes=len(fetched.data)))
         return fetched
 

@@ -13,7 +13,7 @@ from singer_arrow.errors import ConfigError
 from singer_arrow.formats.base import HELD_BYTES
 from singer_arrow.read_options import FixedColumn, ReadOptions
 from singer_arrow.runtime.executors import default_workers
-from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.urls import Url
 from tap_s3_files.config_schema import BATCH_COMPRESSIONS
 from tap_s3_files.paths.date_paths import check, check_moment, dated, has_date

@@ -173,7 +173,7 @@ class TapS3Files(ArrowTap):
                 for s, inferred, partitions in self._inferred()
             ]
         except BaseException:
-            self.storage.given_up.set()  # else the process would wait for samples that are asked for again
+            self.storage.cancelled.set()  # else the process would wait for samples that are asked for again
             raise
 
     def _inferred(self) -> Iterator[tuple[StreamSettings, dict[Url, pa.Schema], list[pa.Field]]]:

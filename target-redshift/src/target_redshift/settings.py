@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.urls import Url
 from singer_arrow.warehouse.settings import (
     AWS,

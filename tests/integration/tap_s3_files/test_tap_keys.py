@@ -14,7 +14,7 @@ from small_aws import BUCKET, SmallAws
 
 from local_cloud import Cloud
 from local_cloud.programs import Programs, Ran
-from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.listing.parallel import list_objects
@@ -94,7 +94,7 @@ def test_each_key_is_read_from_events(source: Source, sqs: Any) -> None:
     )
     sqs.delete_queue(QueueUrl=queue)
     assert rows(ran) == {key: n for n, key in enumerate(KEYS)}
-    assert "no key of S3 is empty or longer than 1,024 bytes" in ran.stderr
+    assert "S3 allows keys of 1 to 1,024 bytes" in ran.stderr
     assert "1 are gone" in ran.stderr
     assert "1 could not be read and were left to the dead-letter queue" in ran.stderr
 

@@ -19,7 +19,7 @@ from waiting import wait_until
 
 from singer_arrow.errors import ConfigError, CredentialsError, ServiceError
 from singer_arrow.storage import aws
-from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.replication.sqs_queue import Queue

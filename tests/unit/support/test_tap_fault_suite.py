@@ -20,7 +20,7 @@ from fault_suite.source import Stand
 from fault_suite.tap_catalogue import SETUPS, Break, Run, Scenario
 
 from singer_arrow.errors import NotFoundError, ServiceError
-from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 

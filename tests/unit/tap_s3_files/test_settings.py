@@ -11,7 +11,7 @@ from singer_sdk.exceptions import ConfigValidationError
 from singer_arrow.errors import ConfigError
 from singer_arrow.formats import FORMATS
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.urls import Url
 from tap_s3_files import config_schema as declared
 from tap_s3_files.config_schema import CONFIG_JSONSCHEMA

@@ -15,7 +15,7 @@ from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.reading.range_planner import LEAST_PART, MIB, SMALL_OBJECT, Span, growing, part_size
 from singer_arrow.runtime.interrupts import Threads
 from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.retry import AT_ONCE, always
+from singer_arrow.storage.retry import MAX_REQUESTS, always
 from singer_arrow.storage.storage import SCHEMES, Storage
 from singer_arrow.storage.urls import Url
 
@@ -33,7 +33,7 @@ Part = tuple[int, Any]
 
 @lru_cache(maxsize=1)
 def _pool() -> Threads:
-    return Threads(AT_ONCE, "fetch")
+    return Threads(MAX_REQUESTS, "fetch")
 
 
 class ObjectReader:
@@ -253,8 +253,8 @@ class ObjectReader:
         return [_pool().submit(self._get, span, over) for span in spans]
 
     def _get(self, span: Span, over: threading.Event | None = None) -> Part:
-        wanted = always if over is None else lambda: not over.is_set()
-        fetched = self.storage.get(self.url, start=span[0], end=span[1], version_of=self._info, wanted=wanted)
+        is_needed = always if over is None else lambda: not over.is_set()
+        fetched = self.storage.get(self.url, start=span[0], end=span[1], version_of=self._info, is_needed=is_needed)
         if (fetched.start, len(fetched.data)) != (span[0], span[1] - span[0]):
             msg = f"{self.url}: {len(fetched.data)} bytes came where {span[1] - span[0]} were asked for; try again"
             raise ServiceError(msg)

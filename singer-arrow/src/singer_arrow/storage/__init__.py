@@ -1,13 +1,14 @@
 """Objects on S3, Google Cloud Storage, Azure and local disk.
 
-aws            How AWS is reached
-aws_env        How AWS is reached where settings and environment variables alone tell it
-cache          What was read of objects and may be wanted again within a run
-errors         What object stores answer when something is wrong, as our errors. Both obstore's words and botocore's e
-object_info    What is known of an object in a storage
-retry          How a process asks stores
-s3_client      S3 by botocore, for what obstore cannot do
-storage        Object storage by URL
-store_factory  Opens obstore's stores: where a bucket is, how it is reached, and with which credentials
-urls           What a URL names: scheme, bucket and key; joining and globbing. Pure text, no I/O
+storage        `Storage`: list, read, write and delete objects by URL
+urls           `Url`: parse, join and glob URLs. Pure
+object_info    Metadata and fetched bytes of objects. Pure
+store_factory  Open obstore's stores: region, endpoint and credentials of a bucket
+s3_client      S3 by botocore, for keys and listings that obstore does not support
+aws_options    `AwsOptions`: the setting `aws`
+aws_env        Access to AWS from settings and environment alone, without botocore
+aws            AWS credentials, endpoint and region by botocore
+retry          Retries and the limit of concurrent requests
+cache          Cache for data derived from object versions
+errors         Translate errors of obstore and botocore to ours; the only place that does
 """

@@ -1,7 +1,7 @@
-"""How AWS is reached where settings and environment variables alone tell it: botocore, which takes 0.2 s of a
-processor, would find the same.
+"""Access to AWS from settings and environment variables alone, without loading botocore (0.2 s of CPU time).
 
-That is so where no profile, no role and no file of `~/.aws` has a say, and the keys are there and do not expire.
+The result equals what botocore would find. It exists only without a profile, a role, files in `~/.aws` and expiring
+keys.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.aws_options import AwsOptions
 
-_HAVE_A_SAY = (
+_NEED_BOTOCORE = (
     "AWS_PROFILE",
     "AWS_DEFAULT_PROFILE",
     "AWS_SECURITY_TOKEN",
@@ -26,19 +25,19 @@ _FILES = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "~/
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
-    """What needs no botocore: where S3 is, if that is said, and the keys, in the form that obstore asks for."""
+class StaticAccess:
+    """Region and endpoint of S3, if set, and a provider of keys in obstore's form; None for anonymous access."""
 
     region: str | None
     endpoint: str | None
     credentials: Callable[[], dict[str, Any]] | None
 
 
-def plain(options: AwsOptions, environ: Mapping[str, str] = os.environ) -> Plain | None:
-    """How AWS is reached; None where botocore must be asked. With `anonymous` there are no credentials."""
-    if options.profile or options.role_arn or any(name in environ for name in _HAVE_A_SAY):
+def static_access(options: AwsOptions, environ: Mapping[str, str] = os.environ) -> StaticAccess | None:
+    """Return the access to AWS; None if botocore is needed to find it."""
+    if options.profile or options.role_arn or any(name in environ for name in _NEED_BOTOCORE):
         return None
-    if any(_holds_something(environ.get(name) or default) for name, default in _FILES.items()):
+    if any(_may_hold_settings(environ.get(name) or default) for name, default in _FILES.items()):
         return None
     endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or None  # empty: not set
     region = options.region or environ.get("AWS_DEFAULT_REGION") or None
@@ -48,15 +47,15 @@ def plain(options: AwsOptions, environ: Mapping[str, str] = os.environ) -> Plain
         else tuple(environ.get(f"AWS_{name}") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN"))
     )
     if options.anonymous and bool(keys[0]) == bool(keys[1]):
-        return Plain(region, options.endpoint_url or endpoint, None)
+        return StaticAccess(region, options.endpoint_url or endpoint, None)
     if not (keys[0] and keys[1]):
         return None
     known = {"access_key_id": keys[0], "secret_access_key": keys[1], "token": keys[2] or None, "expires_at": None}
-    return Plain(region, options.endpoint_url or endpoint, lambda: dict(known))
+    return StaticAccess(region, options.endpoint_url or endpoint, lambda: dict(known))
 
 
-def _holds_something(path: str) -> bool:
-    """Whether botocore would find settings in a file; what is no plain file may hold anything."""
+def _may_hold_settings(path: str) -> bool:
+    """Return whether a configuration file may hold settings; anything but a regular file may."""
     file = Path(path).expanduser()
     if path == os.devnull or not file.exists():
         return False

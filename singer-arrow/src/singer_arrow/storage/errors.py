@@ -1,4 +1,4 @@
-"""What object stores answer when something is wrong, as our errors. Both obstore's words and botocore's end here."""
+"""Translation of obstore's and botocore's errors to ours; the only place that does it."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _MESSAGE = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
 _NO_TOKEN = re.compile(r"credential provider: CredentialsError: (.*)", re.DOTALL)
 _EXISTS_ON_AZURE = "BlobAlreadyExists"
 _SHORTEST = 5
-"""Characters of the shortest words that are looked for in answers."""
+"""Minimum number of characters of a key that is removed from error texts."""
 
 
 @contextmanager
-def mapped(url: Url, *, pinned: bool = False) -> Iterator[None]:
-    """Turn errors of obstore and botocore into ours; `pinned` says that a missing object was there before."""
+def translate_errors(url: Url, *, pinned: bool = False) -> Iterator[None]:
+    """Permit errors of obstore and botocore into ours; `pinned` says that a missing object was there before."""
     from obstore import exceptions as oe
 
     try:
@@ -55,13 +55,13 @@ def mapped(url: Url, *, pinned: bool = False) -> Iterator[None]:
     except SingerArrowError:
         raise
     except FileNotFoundError as error:
-        told = _told(url, str(error))
-        if "NoSuchBucket" in told or "BucketNotFound" in told:
+        text = _status_text(url, str(error))
+        if "NoSuchBucket" in text or "BucketNotFound" in text:
             raise _no_bucket(url) from None
         raise _missing(url, pinned=pinned) from None
     except oe.PreconditionError:
-        raise changed(url) from None
-    except PermissionError as error:  # local disks, and obstore's own of the same base
+        raise object_changed(url) from None
+    except PermissionError as error:  # of local disks, and obstore's error of the same base
         raise _other(url, str(error), pinned=pinned, denied=True) from None
     except (oe.BaseError, OSError, ParseError) as error:
         if is_of_disk(error):
@@ -78,37 +78,60 @@ def mapped(url: Url, *, pinned: bool = False) -> Iterator[None]:
         raise ours from None
 
 
+@contextmanager
+def translate_credential_errors() -> Iterator[None]:
+    """Translate botocore's errors in looking up credentials to CredentialsError."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        msg = f"AWS credentials could not be had: {' '.join(str(error).split())}"
+        raise CredentialsError(msg) from None
+
+
+def no_credentials() -> CredentialsError:
+    """Return the error for missing AWS credentials."""
+    return CredentialsError(
+        "No AWS credentials were found in the settings, the environment, ~/.aws or the machine's role; "
+        "set aws.profile or aws.access_key_id, or aws.anonymous for a public bucket"
+    )
+
+
 def is_not_encrypted(error: Exception) -> bool:
-    """Whether S3 refused the customer's key because the object was written without; a HEAD is not told why."""
+    """Return whether S3 refused the customer's key because the object was written without one.
+
+    The answer to a HEAD has no body, so any refused HEAD counts.
+    """
     text = str(error)
     return _NOT_ENCRYPTED.search(text) is not None or _NO_BODY.search(text) is not None
 
 
-def conflict_of(url: Url, error: Exception, *, may_exist: bool) -> ConflictError | None:
-    """The conflict that a service reports when obstore reports that an object exists; None: it does exist.
+def conflict_error(url: Url, error: Exception, *, may_exist: bool) -> ConflictError | None:
+    """Return the error for a concurrent write; None if the object exists.
 
-    obstore takes every 409 for that. S3 and Google answer 409 if another write is under way (an existing object is a
-    412 there), Azure also if the object exists.
+    obstore reports every 409 as an existing object. S3 and Google answer 409 while another write is under way (and 412
+    for an existing object); Azure answers 409 in both cases.
 
     Args:
-        url: Of the object.
-        error: obstore's.
-        may_exist: Whether the write is one that an existing object refuses.
+        url: URL of the object.
+        error: obstore's error.
+        may_exist: Whether the write fails if the object exists.
     """
-    text = _told(url, str(error))
+    text = _status_text(url, str(error))
     if may_exist and (not text.startswith("status code: 409") or _EXISTS_ON_AZURE in text):
         return None
-    why = f"{url} cannot be written while something else writes it ({line(error)}); try again"
+    why = f"{url} cannot be written while something else writes it ({summary(error)}); try again"
     return ConflictError(why)
 
 
-def changed(url: Url) -> ObjectChangedError:
-    """The error that an object is not the version that was wanted."""
+def object_changed(url: Url) -> ObjectChangedError:
+    """Return the error for an object that is not the requested version."""
     return ObjectChangedError(f"{url} was replaced or deleted while it was being read")
 
 
-def line(error: Exception | str) -> str:
-    """A vendor's message in one short line: S3's own code and text where there are any."""
+def summary(error: Exception | str) -> str:
+    """Return a library's message in one line of at most 300 characters: code and text of S3 if present."""
     text = str(error)
     code, message = _CODE.search(text), _MESSAGE.search(text)
     if code:
@@ -122,26 +145,26 @@ def _of_botocore(url: Url, error: Exception, *, pinned: bool) -> Exception | Non
     if isinstance(error, be.ClientError):
         return _of_client(url, error, pinned=pinned)
     if isinstance(error, be.NoCredentialsError | be.CredentialRetrievalError | be.SSOError | be.TokenRetrievalError):
-        return CredentialsError(f"AWS credentials could not be had: {line(error)}")
+        return CredentialsError(f"AWS credentials could not be had: {summary(error)}")
     return _other(url, str(error), pinned=pinned) if isinstance(error, be.BotoCoreError) else None
 
 
 def _of_client(url: Url, error: ClientError, *, pinned: bool) -> Exception:
-    code, said = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
+    code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
     if code in ("NoSuchKey", "404", "NotFound"):
         return _missing(url, pinned=pinned)
     if code in ("PreconditionFailed", "412"):
-        return changed(url)
-    return _other(url, f"{code}: {said}" if said else str(error), pinned=pinned)
+        return object_changed(url)
+    return _other(url, f"{code}: {message}" if message else str(error), pinned=pinned)
 
 
-def _told(url: Url, text: str) -> str:
-    """What an answer tells, without the names that stand around it and may sound like another answer.
+def _status_text(url: Url, text: str) -> str:
+    """Return status, code and message of an answer; without an answer, the error text without the object's key.
 
-    That is its status, with the code and the message of its body; where there was no answer, all but the key.
+    Keys are removed because they may look like a code.
     """
     text, key = text.partition("Debug source")[0], url.key
-    for named in (f"at location {key} ", f"for path {key}: "):  # elsewhere obstore codes the key
+    for named in (f"at location {key} ", f"for path {key}: "):  # elsewhere obstore percent-encodes the key
         text = text.partition(named)[2] or text
     if status := _STATUS.search(text):
         code, message = _CODE.search(text, status.end()), _MESSAGE.search(text, status.end())
@@ -152,11 +175,11 @@ def _told(url: Url, text: str) -> str:
 
 
 def _other(url: Url, answer: str, *, pinned: bool, denied: bool = False) -> Exception:
-    text = _told(url, answer)
-    if pinned and "412 Precondition Failed" in text:  # obstore met it while it resumed a broken body
-        return changed(url)
-    if found := _NO_TOKEN.search(answer):  # what gives credentials said so itself, before any request
-        return CredentialsError(f"{url}: {line(found[1])}")
+    text = _status_text(url, answer)
+    if pinned and "412 Precondition Failed" in text:  # reported when obstore resumes a broken body
+        return object_changed(url)
+    if found := _NO_TOKEN.search(answer):  # raised by the credential provider, before any request
+        return CredentialsError(f"{url}: {summary(found[1])}")
     if _NO_RANGE.search(text):
         return EmptyObjectError(f"{url} holds no byte where some were asked for; it is empty or was cut")
     if "NoSuchBucket" in text:
@@ -165,27 +188,27 @@ def _other(url: Url, answer: str, *, pinned: bool, denied: bool = False) -> Exce
         return _no_path(found[1])
     if "InvalidObjectState" in text:
         how = "restore it from its storage class, or set the stream's 'archived' to skip"
-        return ArchivedError(f"{url} is archived ({line(answer)}); {how}")
+        return ArchivedError(f"{url} is archived ({summary(answer)}); {how}")
     if _EXPIRED.search(text):
-        return CredentialsError(f"{url}: the credentials have expired ({line(answer)}); renew them and run again")
+        return CredentialsError(f"{url}: the credentials have expired ({summary(answer)}); renew them and run again")
     if _ENCRYPTED.search(text):
-        why = f"{url} is encrypted with a key of yours ({line(answer)}); set aws.sse_customer_key to that key"
+        why = f"{url} is encrypted with a key of yours ({summary(answer)}); set aws.sse_customer_key to that key"
         return CredentialsError(why)
     if _NO_BODY.search(answer):
         why = "the credentials may have expired, or the object is encrypted with a key that aws.sse_customer_key lacks"
-        return CredentialsError(f"{url}: S3 refuses to tell of it, and a HEAD is not told why; {why}")
+        return CredentialsError(f"{url}: S3 refuses a HEAD of it and gives no reason; {why}")
     if _ELSEWHERE.search(text):
-        why = (
-            f"{url}: the bucket is in another region ({line(answer)}); leave aws.region out, or set it to the bucket's"
-        )
+        why = f"{url}: the bucket is in another region ({summary(answer)}); omit aws.region, or set it to the bucket's"
         return CredentialsError(why)
     if denied or _DENIED.search(text):
-        return CredentialsError(f"{url}: access is denied ({line(answer)}); check the credentials and what they allow")
-    return ServiceError(f"{url}: the storage did not answer as it should ({line(answer)}); try again")
+        return CredentialsError(
+            f"{url}: access is denied ({summary(answer)}); check the credentials and what they allow"
+        )
+    return ServiceError(f"{url}: the storage did not answer as it should ({summary(answer)}); try again")
 
 
 def _missing(url: Url, *, pinned: bool) -> Exception:
-    return changed(url) if pinned else NotFoundError(f"{url} does not exist")
+    return object_changed(url) if pinned else NotFoundError(f"{url} does not exist")
 
 
 def _no_bucket(url: Url) -> NotFoundError:

@@ -1,4 +1,4 @@
-"""What is known of an object in a storage: which version of it, how long it is kept, and bytes of it. Pure."""
+"""Metadata and fetched bytes of objects: `ObjectInfo`, `Lifetime`, `Fetched`. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from singer_arrow.storage.urls import Url
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """What a listing or an answer tells of an object: size in bytes, ETag, time of its last change in UTC."""
+    """Metadata of an object version: size in bytes, ETag, and time of its last modification in UTC."""
 
     url: Url
     size: int
@@ -19,7 +19,7 @@ class ObjectInfo:
     modified: datetime
 
     def same_version(self, other: ObjectInfo) -> bool:
-        """Whether both are of one version of the object."""
+        """Return whether both describe the same version of the object."""
         if self.etag and other.etag:
             return self.etag == other.etag
         return self.size == other.size and self.modified == other.modified
@@ -27,9 +27,9 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """How long an object is worth keeping, in words that rules of buckets understand: it removes nothing itself.
+    """Days to keep an object, recorded for the lifecycle rules of its bucket, which remove it.
 
-    On S3 the object gets the tag `sdc-expires` with the days (`3d`); on Google Cloud Storage the day of its writing as
+    On S3 the object gets the tag `sdc-expires` with the days (`3d`); on Google Cloud Storage the day of its writing is
     its custom time, from which rules count.
     """
 
@@ -37,7 +37,7 @@ class Lifetime:
 
     @property
     def tags(self) -> dict[str, str]:
-        """The tag of S3."""
+        """S3 tags."""
         return {"sdc-expires": f"{self.days}d"}
 
 

@@ -1,4 +1,4 @@
-"""How a process asks stores: as many requests at once as they take, and what fails in passing is asked again."""
+"""Retries of requests to object stores, and an adaptive limit of concurrent requests."""
 
 from __future__ import annotations
 
@@ -14,154 +14,150 @@ from typing import TypeVar
 from singer_arrow.errors import ServiceError, SingerArrowError
 
 logger = logging.getLogger(__name__)
-AT_ONCE = 128
-"""Requests of a process under way at once, at most."""
-TRIES = 10
-"""How often a request is asked whose connection breaks; one that is told to slow down may be asked more often."""
+MAX_REQUESTS = 128
+"""Maximum number of concurrent requests of a process."""
+MAX_TRIES = 10
+"""Maximum number of tries if connections break; a request that is throttled may be tried more often."""
 DEADLINE = 300.0
-"""Seconds since it was first asked in which a request is asked again."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
-_LOOK = 0.2  # seconds after which one who waits looks whether the answer is still wanted
+"""Seconds after the first try in which a request is retried."""
+_FIRST_PAUSE, _MAX_PAUSE = 0.1, 10.0
+_POLL_SECONDS = 0.2  # interval at which a waiting request checks whether its answer is still needed
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
-_SLOW = {"429", "503", "SlowDown", "TooManyRequests"}
-_PASSING = {"408", "425", "429", "500", "502", "503", "504", "509"}
+_THROTTLED = {"429", "503", "SlowDown", "TooManyRequests"}
+_TRANSIENT = {"408", "425", "429", "500", "502", "503", "504", "509"}
+_NOT_NEEDED = "the request was cancelled, because its answer is not needed any more"
 T = TypeVar("T")
 
 
 def always() -> bool:
-    """It is wanted."""
+    """Return True: the default of `is_needed`."""
     return True
 
 
-class Pace:
-    """How many requests may be under way, shared by all who ask.
+class AdaptiveLimiter:
+    """Limits concurrent requests; all threads of a process share one.
 
-    It begins at the most. An answer that says to slow down halves what is under way, once for all requests that were
-    begun before it; each other answer makes room again, for one more request after as many answers as are allowed at
-    once.
+    The limit starts at its maximum. A throttled request halves the number of requests under way, once for all requests
+    that started before it; each other answer raises the limit by 1 / limit.
 
     Attributes:
-        limit: Requests that may be under way now, of which the fraction does not count yet.
+        limit: Number of requests that may be under way, rounded down.
     """
 
-    def __init__(self, most: int = AT_ONCE) -> None:
-        self.limit = float(most)
-        self._most, self._busy, self._age = most, 0, 0
+    def __init__(self, maximum: int = MAX_REQUESTS) -> None:
+        self.limit = float(maximum)
+        self._maximum, self._busy, self._generation = maximum, 0, 0
         self._changed = threading.Condition()
 
     @contextmanager
-    def turn(self, wanted: Callable[[], bool] = always) -> Iterator[Turn]:
-        """Wait for room, and ask within the block.
+    def permit(self, is_needed: Callable[[], bool] = always) -> Iterator[Permit]:
+        """Wait for a free slot and hold it within the block.
 
         Raises:
-            ServiceError: It is not `wanted` any more, and there is no room.
+            ServiceError: `is_needed` returned False while no slot was free.
         """
         with self._changed:
             while self._busy >= max(1, int(self.limit)):
-                if not wanted():
-                    raise ServiceError(_UNWANTED)
-                self._changed.wait(_LOOK)
+                if not is_needed():
+                    raise ServiceError(_NOT_NEEDED)
+                self._changed.wait(_POLL_SECONDS)
             self._busy += 1
-            turn = Turn(self, self._age)
+            permit = Permit(self, self._generation)
         try:
-            yield turn
+            yield permit
         finally:
             with self._changed:
                 self._busy -= 1
                 self._changed.notify()
 
-    def answered(self) -> None:
-        """A request was answered as it should be."""
-        if self.limit < self._most:
+    def succeeded(self) -> None:
+        """Raise the limit after a successful request."""
+        if self.limit < self._maximum:
             with self._changed:
-                self.limit = min(float(self._most), self.limit + 1 / self.limit)
+                self.limit = min(float(self._maximum), self.limit + 1 / self.limit)
                 self._changed.notify()
 
-    def slow_down(self, age: int) -> None:
-        """A request that was begun at some age was answered that there are too many."""
+    def throttled(self, generation: int) -> None:
+        """Halve the limit, unless it was halved after the request of `generation` started."""
         with self._changed:
-            if age == self._age:
-                self.limit, self._age = max(1.0, min(self.limit, self._busy) / 2), age + 1
+            if generation == self._generation:
+                self.limit, self._generation = max(1.0, min(self.limit, self._busy) / 2), generation + 1
 
 
-class Turn:
-    """One request's place among those under way."""
+class Permit:
+    """One of the slots of an `AdaptiveLimiter`, held during a request."""
 
-    def __init__(self, pace: Pace, age: int) -> None:
-        self._pace, self._age = pace, age
+    def __init__(self, limiter: AdaptiveLimiter, generation: int) -> None:
+        self._limiter, self._generation = limiter, generation
 
-    def slow_down(self) -> None:
-        """The answer was that there are too many requests."""
-        self._pace.slow_down(self._age)
-
-
-PACE = Pace()
-"""Of all requests for the bytes of objects."""
+    def throttled(self) -> None:
+        """Report that the service throttled the request."""
+        self._limiter.throttled(self._generation)
 
 
-_UNWANTED = "nobody waits for the answer any more"
+LIMITER = AdaptiveLimiter()
+"""Limiter of all requests that read objects."""
 
 
-def persist(
-    ask: Callable[[], T],
+def with_retries(
+    request: Callable[[], T],
     name: object,
     *,
-    pace: Pace = PACE,
-    wanted: Callable[[], bool] = always,
-    passing: Callable[[Exception], tuple[bool, bool]] | None = None,
+    limiter: AdaptiveLimiter = LIMITER,
+    is_needed: Callable[[], bool] = always,
+    classify: Callable[[Exception], tuple[bool, bool]] | None = None,
 ) -> T:
-    """What a request gives that reads and changes nothing; one that fails in passing is asked again after a pause.
+    """Return the result of an idempotent request, retried after transient errors.
 
-    Pauses are random, below a bound that doubles from 0.1 s to 10 s. No try begins later than `DEADLINE` after the
-    first, but for what it waits for its turn, so the whole takes at most that and what a single try may take (600 s:
-    see `stores`).
+    Pauses are random, below a bound that doubles from 0.1 s to 10 s. No try starts later than `DEADLINE` after the
+    first, apart from waiting for a permit; a single try may take 600 s (see `store_factory`).
 
     Args:
-        ask: The whole of it, to the last byte of its body. Its errors are obstore's, or a ServiceError.
-        name: What is asked for, in a log.
-        pace: What it waits for.
-        wanted: Whether anybody waits for the answer. Looked at several times a second while it waits itself; once
-            nobody does, it is not asked again.
-        passing: Returns whether another try may help after an error, and whether the service asks to slow down;
-            by default its status decides, or that the connection broke.
+        request: Sends the request and reads the whole body. Raises obstore's errors or a ServiceError.
+        name: Name of the request in logs.
+        limiter: Limits concurrent requests.
+        is_needed: Whether the answer is still needed, checked every 0.2 s while waiting; if not, no further try starts.
+        classify: Returns whether an error is transient, and whether the service throttled the request. Default: by
+            HTTP status, and broken connections are transient.
 
     Raises:
-        Exception: That of the last try, or the first that another try would not mend.
+        Exception: The error of the last try.
     """
     ends, broken, bound = 0.0, 0, _FIRST_PAUSE
     while True:
-        with pace.turn(wanted) as turn:
+        with limiter.permit(is_needed) as permit:
             ends = ends or time.monotonic() + DEADLINE
             try:
-                answer = ask()
+                answer = request()
             except Exception as error:
-                passes, is_slow = (passing or _told_by)(error)
-                if is_slow:
-                    turn.slow_down()
-                broken += not is_slow
-                if not passes or broken >= TRIES or time.monotonic() >= ends or not wanted():
+                is_transient, is_throttled = (classify or _classify)(error)
+                if is_throttled:
+                    permit.throttled()
+                broken += not is_throttled
+                if not is_transient or broken >= MAX_TRIES or time.monotonic() >= ends or not is_needed():
                     raise
-                logger.debug("%s is asked for again: %s", name, str(error).partition("\n")[0][:200])
+                logger.debug("%s is requested again: %s", name, str(error).partition("\n")[0][:200])
             else:
-                pace.answered()
+                limiter.succeeded()
                 return answer
-        _pause(random.uniform(0, bound), wanted)  # noqa: S311 - so that not all ask again at once
-        bound = min(2 * bound, _LONGEST_PAUSE)
+        _pause(random.uniform(0, bound), is_needed)  # noqa: S311 - jitter, so that not all retry at once
+        bound = min(2 * bound, _MAX_PAUSE)
 
 
-def _pause(seconds: float, wanted: Callable[[], bool]) -> None:
+def _pause(seconds: float, is_needed: Callable[[], bool]) -> None:
     ends = time.monotonic() + seconds
     while (left := ends - time.monotonic()) > 0:
-        if not wanted():
-            raise ServiceError(_UNWANTED)
-        time.sleep(min(left, _LOOK))
+        if not is_needed():
+            raise ServiceError(_NOT_NEEDED)
+        time.sleep(min(left, _POLL_SECONDS))
 
 
-def _told_by(error: Exception) -> tuple[bool, bool]:
-    """Whether another try may help, and whether there were too many requests: a status tells, or a connection.
+def _classify(error: Exception) -> tuple[bool, bool]:
+    """Return whether an error is transient, and whether it is throttling.
 
-    Texts hold the key too, which may be called `SlowDown`; where they hold a status, obstore has coded the key.
+    The text of an error also contains the key, which may look like a code; where it contains a status, obstore has
+    percent-encoded the key.
     """
     from obstore import exceptions as oe
 
@@ -169,11 +165,11 @@ def _told_by(error: Exception) -> tuple[bool, bool]:
         return isinstance(error, ServiceError), False
     if isinstance(error, FileNotFoundError | PermissionError | oe.BaseError) and not isinstance(error, oe.GenericError):
         return False, False
-    told = str(error)
-    if not (status := _STATUS.search(told)):
-        return "HTTP error:" in told, False
-    code = found[1] if (found := _CODE.search(told)) else ""
-    if status[1] == "400":  # that a body came too slowly
+    text = str(error)
+    if not (status := _STATUS.search(text)):
+        return "HTTP error:" in text, False
+    code = found[1] if (found := _CODE.search(text)) else ""
+    if status[1] == "400":  # the request body arrived too slowly
         return code == "RequestTimeout", False
-    passes = status[1] in _PASSING
-    return passes, passes and not _SLOW.isdisjoint((status[1], code))
+    is_transient = status[1] in _TRANSIENT
+    return is_transient, is_transient and not _THROTTLED.isdisjoint((status[1], code))

@@ -1,6 +1,6 @@
 """Object storage by URL: S3, Google Cloud Storage, Azure and local disk over obstore; other schemes over smart_open.
 
-The one place where vendors' errors become ours. All methods may be called from several threads at once.
+All methods are thread-safe and raise the errors of `singer_arrow.errors`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,18 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 from singer_arrow.errors import ConfigError, ConflictError, DataError, NotFoundError, ServiceError
 from singer_arrow.storage import s3_client as s3
-from singer_arrow.storage.aws import AwsOptions
-from singer_arrow.storage.cache import Kept
-from singer_arrow.storage.errors import changed, conflict_of, is_not_encrypted, line, mapped
+from singer_arrow.storage.aws_options import AwsOptions
+from singer_arrow.storage.cache import VersionCache
+from singer_arrow.storage.errors import (
+    conflict_error,
+    is_not_encrypted,
+    object_changed,
+    summary,
+    translate_errors,
+)
 from singer_arrow.storage.object_info import Fetched, Lifetime, ObjectInfo
-from singer_arrow.storage.retry import Pace, always, persist
-from singer_arrow.storage.store_factory import GoogleToken, Place, Reach, open_store
+from singer_arrow.storage.retry import AdaptiveLimiter, always, with_retries
+from singer_arrow.storage.store_factory import BucketLocation, GoogleToken, S3Connections, open_store
 from singer_arrow.storage.urls import Url
 
 if TYPE_CHECKING:
@@ -32,18 +38,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 SCHEMES = ("s3", "gs", "az", "file")
-_PAGE = 1000  # objects that a service tells of in one answer
+_PAGE = 1000  # objects per answer
 _PART = 16 << 20  # bytes of one part of a multipart upload
-_PARTS = 12  # that are sent at once
+_PARTS = 12  # parts sent at once
 _Answer = TypeVar("_Answer")
 
 
 class Storage:
-    """All object stores of one run, opened on first use and kept.
+    """Access to all object stores of a run, opened on first use.
 
     Args:
-        options: How S3 is reached.
-        google: Credentials for Google Cloud Storage; None: those of the environment.
+        options: Access to S3.
+        google: Credentials for Google Cloud Storage. Default: those of the environment.
     """
 
     def __init__(self, options: AwsOptions | None = None, google: GoogleToken | None = None) -> None:
@@ -51,49 +57,49 @@ class Storage:
         self._google = google
         self._stores: dict[tuple[str, str, bool, bool, date | None], ObjectStore] = {}
         self._buckets: dict[str, s3.Bucket] = {}
-        self._places: dict[str, Place] = {}
-        self._reach = Reach(self._aws)
+        self._locations: dict[str, BucketLocation] = {}
+        self._connections = S3Connections(self._aws)
         self._lock = threading.Lock()
-        self.kept = Kept()
-        """What was read through it and may be wanted again."""
-        self.given_up = threading.Event()
-        """Set: the run is over, and nothing that is read is asked for again."""
+        self.cache = VersionCache()
+        """Cache for data derived from objects, such as Parquet footers."""
+        self.cancelled = threading.Event()
+        """Set at the end of the run: requests are not retried any more."""
 
     def list(self, prefix: Url, *, after: str = "") -> Iterator[ObjectInfo]:
-        """Every object whose key begins with the prefix, in no promised order; folder markers are left out.
+        """Yield all objects whose keys begin with the prefix, in any order, without folder markers.
 
-        A listing that breaks off is an error, also where the service answers `200` with something else than a page of
-        a listing. On Google Cloud Storage such an answer counts as the end only if the next one names no object either.
+        An incomplete listing is an error, even if the service answers `200` with something else than a page. On Google
+        Cloud Storage such an answer counts as the end only if the next one contains no object either.
 
         Args:
-            prefix: What keys begin with.
-            after: Only objects with keys after this one, in the order of their bytes. Where the service lists in that
-                order (see `lists_in_order`), it is not asked for others.
+            prefix: Bucket and beginning of keys.
+            after: Yield only objects whose keys follow this one in byte order. If the service lists in that order (see
+                `lists_in_order`), the others are not requested.
 
         Raises:
             NotFoundError: The bucket does not exist.
-            ServiceError: The service did not answer with a whole listing.
+            ServiceError: The service did not return a complete listing.
         """
         lists = {"s3": self._list_s3, "gs": self._list_twice}
-        with mapped(prefix):
+        with translate_errors(prefix):
             yield from lists.get(prefix.scheme, self._list)(prefix, after)
 
     def _list_s3(self, prefix: Url, after: str) -> Iterator[ObjectInfo]:
         ordered = lists_in_order(prefix)
-        asked = prefix.key if ordered else prefix.key[: prefix.key.rfind("/") + 1]  # directory buckets list folders
-        for told in self._bucket(prefix).list(asked, after if ordered else ""):
-            url = Url(prefix.scheme, prefix.bucket, told.key)
-            if told.key.endswith("/"):
-                if told.size:
-                    logger.warning("%s holds %d bytes, but its key is that of a folder; it is left out", url, told.size)
-            elif ordered or (told.key > after and told.key.startswith(prefix.key)):
-                yield _told(url, told)
+        listed = prefix.key if ordered else prefix.key[: prefix.key.rfind("/") + 1]  # directory buckets list folders
+        for found in self._bucket(prefix).list(listed, after if ordered else ""):
+            url = Url(prefix.scheme, prefix.bucket, found.key)
+            if found.key.endswith("/"):
+                if found.size:
+                    logger.warning("%s holds %d bytes, but its key is that of a folder; it is skipped", url, found.size)
+            elif ordered or (found.key > after and found.key.startswith(prefix.key)):
+                yield _info_of_s3(url, found)
 
     def _list_twice(self, prefix: Url, after: str) -> Iterator[ObjectInfo]:
-        """List until a request behind the last key gives no object, and make two requests at least.
+        """List until a request after the last key returns no object; sends at least two requests.
 
-        obstore takes a page that is no listing, or that is cut and lacks the token of the next one, for the last page
-        of S3 and of Google; Azure's must have the element `Blobs`.
+        On S3 and Google, obstore takes an answer that is not a listing, or is truncated without a continuation token,
+        for the last page; for Azure it checks the element `Blobs`.
         """
         for count in itertools.count():
             last = ""
@@ -118,18 +124,18 @@ class Storage:
                     return
 
     def head(self, url: Url) -> ObjectInfo:
-        """Size, ETag and time of an object.
+        """Return the metadata of an object.
 
         Raises:
-            NotFoundError: There is no such object.
+            NotFoundError: The object does not exist.
         """
-        with mapped(url):
-            if _is_odd(url):
-                return _told(url, self._ask_s3(url, lambda bucket, keyed: bucket.head(url.key, keyed=keyed)))
-            return _info(url, self._ask(url, lambda store: store.head(url.key)))
+        with translate_errors(url):
+            if _is_unsupported(url):
+                return _info_of_s3(url, self._request_s3(url, lambda bucket, keyed: bucket.head(url.key, keyed=keyed)))
+            return _info(url, self._request(url, lambda store: store.head(url.key)))
 
     def exists(self, url: Url) -> bool:
-        """Whether there is such an object."""
+        """Return whether the object exists."""
         try:
             self.head(url)
         except NotFoundError:
@@ -144,19 +150,19 @@ class Storage:
         end: int | None = None,
         suffix: int | None = None,
         version_of: ObjectInfo | None = None,
-        wanted: Callable[[], bool] = always,
+        is_needed: Callable[[], bool] = always,
     ) -> Fetched:
-        """Bytes `start` to `end` (exclusive), the last `suffix` bytes, or the whole object, in one request.
+        """Return bytes `start` to `end` (exclusive), the last `suffix` bytes, or the whole object, in one request.
 
-        With `version_of` the bytes are of that very version: the request carries If-Match, and the answer is
-        compared too, for servers that ignore it. Once it is not `wanted` any more it is not asked for again.
+        With `version_of` the bytes are of that version: the request carries If-Match, and the answer is compared, for
+        servers that ignore it. The request is not retried once `is_needed` returns False.
 
         Raises:
             ObjectChangedError: The object is no longer that version, or is gone.
-            EmptyObjectError: A range was asked of an object without a byte.
-            ArchivedError: S3 gives its bytes only once it is restored.
-            NotFoundError: There is no such object.
-            ServiceError: There was no whole answer, also after further tries (see `pace.persist`).
+            EmptyObjectError: A range of an empty object was requested.
+            ArchivedError: The object must be restored first.
+            NotFoundError: The object does not exist.
+            ServiceError: All tries failed (see `retry.with_retries`).
         """
         options: dict[str, Any] = {}
         if suffix is not None:
@@ -167,18 +173,20 @@ class Storage:
             options["range"] = {"offset": start}
         if version_of is not None and version_of.etag:
             options["if_match"] = version_of.etag
-        with mapped(url, pinned=version_of is not None):
-            if _is_odd(url):
-                return self._get_odd(url, options, version_of)
-            return persist(
-                lambda: self._get(url, options, version_of), url, wanted=lambda: wanted() and not self.given_up.is_set()
+        with translate_errors(url, pinned=version_of is not None):
+            if _is_unsupported(url):
+                return self._get_by_botocore(url, options, version_of)
+            return with_retries(
+                lambda: self._get(url, options, version_of),
+                url,
+                is_needed=lambda: is_needed() and not self.cancelled.is_set(),
             )
 
     def _get(self, url: Url, options: Mapping[str, Any], version_of: ObjectInfo | None) -> Fetched:
-        result = self._ask(url, lambda store: store.get(url.key, options=cast("Any", options)), persistent=False)
+        result = self._request(url, lambda store: store.get(url.key, options=cast("Any", options)), persistent=False)
         info = _info(url, result.meta)
         if version_of is not None and not info.same_version(version_of):
-            raise changed(url)
+            raise object_changed(url)
         first, last = result.range
         data = result.bytes()
         if len(data) != last - first:
@@ -186,12 +194,12 @@ class Storage:
             raise ServiceError(msg)
         return Fetched(data, first, info)
 
-    def _get_odd(self, url: Url, options: Mapping[str, Any], version_of: ObjectInfo | None) -> Fetched:
-        told = self._ask_s3(url, lambda bucket, keyed: bucket.get(url.key, options, keyed=keyed))
-        info = _told(url, told)
+    def _get_by_botocore(self, url: Url, options: Mapping[str, Any], version_of: ObjectInfo | None) -> Fetched:
+        found = self._request_s3(url, lambda bucket, keyed: bucket.get(url.key, options, keyed=keyed))
+        info = _info_of_s3(url, found)
         if version_of is not None and not info.same_version(version_of):
-            raise changed(url)
-        return Fetched(told.data, told.start, info)
+            raise object_changed(url)
+        return Fetched(found.data, found.start, info)
 
     def put(
         self,
@@ -202,35 +210,35 @@ class Storage:
         lifetime: Lifetime | None = None,
         parts: int = _PARTS,
     ) -> bool:
-        """Write an object at once, of bytes or of a local file, which stays: no reader ever sees a part of it.
+        """Write bytes or a local file, which is kept, to an object atomically.
 
-        A write that is refused because of another one under way (409) is repeated, as S3 asks for.
+        A write that conflicts with another one (409) is retried, as S3 demands.
 
         Args:
-            url: Which object.
-            data: What is in it.
-            if_absent: Only if there is none.
-            lifetime: After which a rule of the bucket may remove it.
-            parts: How many parts of a large file are sent at once; each is 16 MiB of memory.
+            url: URL of the object.
+            data: Content.
+            if_absent: Write only if the object does not exist.
+            lifetime: Time after which a lifecycle rule may remove the object.
+            parts: Number of parts of a large file sent at once; each takes 16 MiB of memory.
 
         Returns:
-            Whether it was written. False only with `if_absent`: the object exists. It may be an earlier try of this
-            very call that wrote it, if the answer to that was lost; who wrote it shows only in its content.
+            Whether the object was written. False only with `if_absent`: the object exists. An earlier try of this call
+            whose answer was lost may have written it; compare the content.
 
         Raises:
-            ServiceError: There was no answer, or always another write under way, also after further tries.
+            ServiceError: All tries failed or conflicted with other writes.
         """
         self._make_folder(url)
         day = datetime.now(UTC).date() if lifetime and url.scheme == "gs" else None
         options: dict[str, Any] = {"tags": lifetime.tags if lifetime and url.scheme == "s3" else None}
         options |= {"mode": "create" if if_absent else "overwrite", "chunk_size": _PART, "max_concurrency": parts}
-        with mapped(url):
-            return persist(
+        with translate_errors(url):
+            return with_retries(
                 lambda: self._put(url, data, day, options),
                 url,
-                pace=Pace(1),  # its own: uploads take long, and would take the places of reads
-                wanted=lambda: not self.given_up.is_set(),
-                passing=lambda error: (isinstance(error, ConflictError), False),  # obstore itself repeats the rest
+                limiter=AdaptiveLimiter(1),  # uploads take long and must not block reads
+                is_needed=lambda: not self.cancelled.is_set(),
+                classify=lambda error: (isinstance(error, ConflictError), False),  # obstore retries other errors
             )
 
     def _put(self, url: Url, data: bytes | Path, day: date | None, options: Mapping[str, Any]) -> bool:
@@ -239,16 +247,16 @@ class Storage:
         try:
             self._store(url, day=day).put(url.key, data, **options)
         except AlreadyExistsError as error:
-            if found := conflict_of(url, error, may_exist=options["mode"] == "create"):
-                raise found from None
+            if conflict := conflict_error(url, error, may_exist=options["mode"] == "create"):
+                raise conflict from None
             return False
         return True
 
     def put_file(self, url: Url, path: Path) -> int:
-        """Move a local file to the URL, atomically: nobody ever sees a part of it.
+        """Move a local file to the URL atomically.
 
         Returns:
-            Its size in bytes.
+            Size in bytes.
         """
         size = path.stat().st_size
         if url.scheme == "file":
@@ -260,15 +268,15 @@ class Storage:
         return size
 
     def delete(self, urls: Iterable[Url]) -> None:
-        """Delete objects; those already gone are no error."""
+        """Delete objects; missing ones are ignored."""
         ordered = sorted(urls)
         for _, group in groupby(ordered, key=lambda u: (u.scheme, u.bucket)):
             some = list(group)
-            with mapped(some[0]):
+            with translate_errors(some[0]):
                 try:
                     self._store(some[0]).delete([u.key for u in some])
                 except FileNotFoundError as error:
-                    if some[0].scheme == "s3" or "NoSuchBucket" in line(error):
+                    if some[0].scheme == "s3" or "NoSuchBucket" in summary(error):
                         raise  # S3 reports no missing object, so it is the bucket
                     for url in some:
                         with contextlib.suppress(FileNotFoundError):
@@ -278,29 +286,29 @@ class Storage:
         """Copy an object to a local file.
 
         Returns:
-            Its size in bytes.
+            Size in bytes.
         """
         with path.open("wb") as out:
             if url.scheme not in SCHEMES:
                 with self.open(url) as source:
                     shutil.copyfileobj(source, out, 1 << 20)
                 return out.tell()
-            if _is_odd(url):
+            if _is_unsupported(url):
                 out.write(self.get(url).data)
                 return out.tell()
-            with mapped(url):
-                for chunk in self._ask(url, lambda store: store.get(url.key)).stream(min_chunk_size=1 << 20):
+            with translate_errors(url):
+                for chunk in self._request(url, lambda store: store.get(url.key)).stream(min_chunk_size=1 << 20):
                     out.write(chunk)
             return out.tell()
 
     def open(self, url: Url) -> BinaryIO:
-        """Read an object in order, by smart_open: for the schemes that obstore lacks (http, ftp, sftp, hdfs)."""
+        """Open an object of a scheme that obstore lacks (http, ftp, sftp, hdfs) to read it in order, by smart_open."""
         import smart_open
 
         try:
             return smart_open.open(str(url), "rb", compression="disable")
         except (OSError, ValueError, NotImplementedError, ImportError) as error:
-            msg = f"{url} cannot be opened: {line(error)}"
+            msg = f"{url} cannot be opened: {summary(error)}"
             raise NotFoundError(msg) from None
 
     def _make_folder(self, url: Url) -> None:
@@ -312,62 +320,62 @@ class Storage:
                 msg = f"{url} cannot be written: folder {folder}: {error.strerror}; name another place, or allow it"
                 raise ConfigError(msg) from None
 
-    def _ask(self, url: Url, act: Callable[[ObjectStore], _Answer], *, persistent: bool = True) -> _Answer:
-        """What is answered of an object: of one that is not encrypted with the customer's key, without that key.
+    def _request(self, url: Url, send: Callable[[ObjectStore], _Answer], *, persistent: bool = True) -> _Answer:
+        """Send a request with the customer's key, if set, and without it if the object is not encrypted with it.
 
-        `persistent`: obstore itself asks again for what fails in passing.
+        `persistent`: obstore retries transient errors.
         """
         from obstore.exceptions import BaseError
 
         if url.scheme == "s3" and self._aws.sse_customer_key:
             try:
-                return act(self._store(url, keyed=True, persistent=persistent))
+                return send(self._store(url, keyed=True, persistent=persistent))
             except (BaseError, OSError) as error:
                 if not is_not_encrypted(error):
                     raise
-        return act(self._store(url, persistent=persistent))
+        return send(self._store(url, persistent=persistent))
 
-    def _ask_s3(self, url: Url, act: Callable[[s3.Bucket, bool], s3.Told]) -> s3.Told:
-        """As `_ask`, of an object that obstore cannot name."""
+    def _request_s3(self, url: Url, send: Callable[[s3.Bucket, bool], s3.S3Object]) -> s3.S3Object:
+        """Send a request as `_request` does, by botocore."""
         from botocore.exceptions import ClientError
 
-        if not s3.is_key(url.key):
-            reason = "no key of S3 is empty or longer than 1,024 bytes"
-            raise DataError(reason, url=url, hint="Correct what names it")
+        if not s3.is_valid_key(url.key):
+            reason = "S3 allows keys of 1 to 1,024 bytes"
+            raise DataError(reason, url=url, hint="Correct the key")
         bucket = self._bucket(url)
         if self._aws.sse_customer_key:
             try:
-                return act(bucket, True)
+                return send(bucket, True)
             except ClientError as error:
                 if not is_not_encrypted(error):
                     raise
-        return act(bucket, False)
+        return send(bucket, False)
 
     def _store(self, url: Url, *, keyed: bool = False, persistent: bool = True, day: date | None = None) -> ObjectStore:
-        place = self._place(url) if url.scheme == "s3" else None
+        location = self._location(url) if url.scheme == "s3" else None
         key = (url.scheme, url.bucket, keyed, persistent, day)
         with self._lock:
             if key not in self._stores:
                 options: dict[str, Any] = {"keyed": keyed, "persistent": persistent}
-                self._stores[key] = open_store(url, self._aws, place, **options, google=self._google, day=day)
+                self._stores[key] = open_store(url, self._aws, location, **options, google=self._google, day=day)
             return self._stores[key]
 
     def _bucket(self, url: Url) -> s3.Bucket:
-        place = self._place(url)
+        location = self._location(url)
         with self._lock:
             if url.bucket not in self._buckets:
-                self._buckets[url.bucket] = s3.Bucket(url.bucket, self._reach.client(place), self._aws)
+                self._buckets[url.bucket] = s3.Bucket(url.bucket, self._connections.client(location), self._aws)
             return self._buckets[url.bucket]
 
-    def _place(self, url: Url) -> Place:
+    def _location(self, url: Url) -> BucketLocation:
         with self._lock:
-            if url.bucket not in self._places:
-                self._places[url.bucket] = self._reach.place(url.bucket)
-            return self._places[url.bucket]
+            if url.bucket not in self._locations:
+                self._locations[url.bucket] = self._connections.location(url.bucket)
+            return self._locations[url.bucket]
 
 
 def lists_in_order(url: Url) -> bool:
-    """Whether a service lists keys in the order of their bytes: all do, but S3's directory buckets."""
+    """Return whether a service lists keys in byte order: all do, except S3's directory buckets."""
     return url.scheme in ("s3", "gs", "az") and not url.bucket.endswith("--x-s3")
 
 
@@ -375,12 +383,12 @@ def _info(url: Url, meta: Any) -> ObjectInfo:
     return ObjectInfo(url, meta["size"], meta["e_tag"], meta["last_modified"])
 
 
-def _told(url: Url, told: s3.Told) -> ObjectInfo:
-    return ObjectInfo(url, told.size, told.etag, told.modified)
+def _info_of_s3(url: Url, found: s3.S3Object) -> ObjectInfo:
+    return ObjectInfo(url, found.size, found.etag, found.modified)
 
 
-def _is_odd(url: Url) -> bool:
-    return url.scheme == "s3" and s3.is_odd(url.key)
+def _is_unsupported(url: Url) -> bool:
+    return url.scheme == "s3" and s3.is_unsupported_key(url.key)
 
 
 def _replace(path: Path, target: Path) -> None:

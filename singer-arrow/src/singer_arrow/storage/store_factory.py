@@ -1,4 +1,4 @@
-"""Opens obstore's stores: where a bucket is, how it is reached, and with which credentials."""
+"""Opening of obstore's stores: region, endpoint and credentials of a bucket."""
 
 from __future__ import annotations
 
@@ -13,60 +13,62 @@ from typing import TYPE_CHECKING, Any, cast
 from singer_arrow.errors import ConfigError
 from singer_arrow.storage import aws
 from singer_arrow.storage import s3_client as s3
-from singer_arrow.storage.aws import AwsOptions
-from singer_arrow.storage.aws_env import Plain, plain
+from singer_arrow.storage.aws_env import StaticAccess, static_access
+from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.urls import Url
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-# `read_timeout` ends a stalled body; `timeout` bounds a whole one, so obstore's default of 30 s would end slow ones.
+# `read_timeout` ends a stalled body. `timeout` bounds the whole body, so obstore's default of 30 s is too short.
 _CLIENT = {"connect_timeout": "10s", "read_timeout": "20s", "timeout": "600s"}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a bucket of S3 is; no `credentials` for one that is read anonymously."""
+class BucketLocation:
+    """Region, endpoint and credentials of an S3 bucket; `credentials` is None for anonymous access."""
 
     region: str
     endpoint: str | None
     credentials: Callable[[], dict[str, Any]] | None
 
 
-class Reach:
-    """How the buckets of one run are reached; not for several threads at once.
+class S3Connections:
+    """Locations and botocore clients of the S3 buckets of a run. Not thread-safe.
 
-    botocore is loaded where it is needed: for what settings and environment do not tell, and for its own clients.
+    Loads botocore only if settings and environment do not suffice, or for `client`.
     """
 
     def __init__(self, options: AwsOptions) -> None:
         self._options = options
         self._clients: dict[tuple[str, str | None], Any] = {}
 
-    def place(self, bucket: str) -> Place:
-        """Find out where a bucket is, and credentials for it.
+    def location(self, bucket: str) -> BucketLocation:
+        """Find the region, endpoint and credentials of a bucket.
 
         Raises:
-            ConfigError: The profile does not exist, or a file of certificate authorities.
-            CredentialsError: There are none.
+            ConfigError: The profile or the file of certificate authorities does not exist.
+            CredentialsError: There are no credentials.
         """
         options, endpoint = self._options, self._endpoint
         region = options.region or (self._usual_region if endpoint else None)
         if region is None:
             anonymous = options.anonymous
             region = aws.DEFAULT_REGION if endpoint else aws.bucket_region(self._boto, bucket, anonymous=anonymous)
-        return Place(region, endpoint, self._credentials)
+        return BucketLocation(region, endpoint, self._credentials)
 
-    def client(self, place: Place) -> Any:
-        """botocore's client of S3 for the buckets of a place."""
-        key = (place.region, place.endpoint)
+    def client(self, location: BucketLocation) -> Any:
+        """Return botocore's S3 client for a location."""
+        key = (location.region, location.endpoint)
         if key not in self._clients:
-            self._clients[key] = s3.client(self._boto, self._options, region=place.region, endpoint=place.endpoint)
+            self._clients[key] = s3.client(
+                self._boto, self._options, region=location.region, endpoint=location.endpoint
+            )
         return self._clients[key]
 
     @cached_property
-    def _plain(self) -> Plain | None:
-        return plain(self._options)
+    def _static(self) -> StaticAccess | None:
+        return static_access(self._options)
 
     @cached_property
     def _boto(self) -> aws.Session:
@@ -74,55 +76,55 @@ class Reach:
 
     @cached_property
     def _endpoint(self) -> str | None:
-        if self._options.endpoint_url or self._plain:
-            return self._options.endpoint_url or (self._plain.endpoint if self._plain else None)
+        if self._options.endpoint_url or self._static:
+            return self._options.endpoint_url or (self._static.endpoint if self._static else None)
         return aws.s3_endpoint(self._boto)
 
     @cached_property
     def _usual_region(self) -> str | None:
-        return self._plain.region if self._plain else self._boto.region_name or None
+        return self._static.region if self._static else self._boto.region_name or None
 
     @cached_property
     def _credentials(self) -> Callable[[], dict[str, Any]] | None:
         if self._options.anonymous:
             return None
-        return self._plain.credentials if self._plain else aws.credential_provider(self._boto)
+        return self._static.credentials if self._static else aws.credential_provider(self._boto)
 
 
 GoogleToken = Callable[[], dict[str, Any]]
-"""Gives `token` and `expires_at`, as obstore asks for them."""
+"""Returns `token` and `expires_at` in obstore's form."""
 EMULATOR = "STORAGE_EMULATOR_HOST"
-"""Where Google's own libraries look for another Google Cloud Storage than Google's."""
+"""Environment variable with the endpoint of an emulator, also read by Google's libraries."""
 
 
 def open_store(
     url: Url,
     options: AwsOptions,
-    place: Place | None,
+    location: BucketLocation | None,
     *,
     keyed: bool,
     persistent: bool = True,
     google: GoogleToken | None = None,
     day: date | None = None,
 ) -> ObjectStore:
-    """A store for what is at the URL's scheme and bucket.
+    """Return a store for the bucket of a URL.
 
     Args:
-        url: Of any object in it.
-        options: How S3 is reached.
-        place: Where a bucket of S3 is.
-        keyed: Whether objects are decrypted with the customer's key.
-        persistent: Whether it asks again itself for what fails in passing.
-        google: Credentials for Google Cloud Storage; None: those of the environment.
-        day: What is written to Google Cloud Storage gets it as its custom time.
+        url: URL of any object in the bucket.
+        options: Access to S3.
+        location: Location of an S3 bucket.
+        keyed: Whether to decrypt objects with the customer's key.
+        persistent: Whether obstore retries transient errors.
+        google: Credentials for Google Cloud Storage. Default: those of the environment.
+        day: Custom time of objects written to Google Cloud Storage.
 
     Raises:
-        ConfigError: There is none for the scheme.
+        ConfigError: The scheme is not supported.
     """
     from obstore import store
 
-    if place is not None:
-        return _open_s3(url.bucket, options, place, keyed=keyed, persistent=persistent)
+    if location is not None:
+        return _open_s3(url.bucket, options, location, keyed=keyed, persistent=persistent)
     if url.scheme == "file":
         return store.LocalStore()
     if url.scheme == "gs":
@@ -133,23 +135,25 @@ def open_store(
     raise ConfigError(msg)
 
 
-def _open_s3(bucket: str, options: AwsOptions, place: Place, *, keyed: bool, persistent: bool) -> ObjectStore:
+def _open_s3(
+    bucket: str, options: AwsOptions, location: BucketLocation, *, keyed: bool, persistent: bool
+) -> ObjectStore:
     from obstore.store import S3Store
 
-    # No certificate is for a name with a dot in it below Amazon's.
-    virtual = place.endpoint is None and "." not in bucket
-    config: dict[str, Any] = {"region": place.region, "virtual_hosted_style_request": virtual}
-    if place.endpoint:
-        config["endpoint"] = place.endpoint
+    # Amazon's certificates do not cover bucket names with a dot.
+    virtual = location.endpoint is None and "." not in bucket
+    config: dict[str, Any] = {"region": location.region, "virtual_hosted_style_request": virtual}
+    if location.endpoint:
+        config["endpoint"] = location.endpoint
     if options.requester_pays:
         config["request_payer"] = True
     if keyed:
         config |= {"server_side_encryption": "sse-c", "sse_customer_key_base64": options.sse_customer_key}
-    client = _client(allow_http=bool(place.endpoint and place.endpoint.startswith("http://")))
+    client = _client(allow_http=bool(location.endpoint and location.endpoint.startswith("http://")))
     more = {"client_options": client, **_tries(persistent=persistent)}
-    if place.credentials is None:
+    if location.credentials is None:
         return S3Store(bucket, config=cast("Any", {**config, "skip_signature": True}), **more)
-    return S3Store(bucket, config=cast("Any", config), credential_provider=cast("Any", place.credentials), **more)
+    return S3Store(bucket, config=cast("Any", config), credential_provider=cast("Any", location.credentials), **more)
 
 
 def _open_gcs(bucket: str, google: GoogleToken | None, day: date | None, *, persistent: bool) -> ObjectStore:
@@ -171,7 +175,7 @@ def _open_gcs(bucket: str, google: GoogleToken | None, day: date | None, *, pers
 
 
 def _no_token() -> dict[str, Any]:
-    """An emulator takes any token; without one obstore would look for credentials."""
+    """Return a token for an emulator; without one obstore would look for credentials."""
     return {"token": "none", "expires_at": None}
 
 
@@ -180,7 +184,7 @@ def _tries(*, persistent: bool) -> dict[str, Any]:
 
 
 def _client(**more: Any) -> Any:
-    """Options of obstore's client, which follows the proxies and SSL_CERT_FILE of the environment by itself."""
+    """Return obstore's client options; it reads proxies and SSL_CERT_FILE from the environment itself."""
     bundle = aws.ca_bundle()
     if bundle and bundle != os.environ.get("SSL_CERT_FILE"):
         more["root_certificate"] = Path(bundle).read_bytes()

@@ -1,4 +1,4 @@
-"""What a URL names: scheme, bucket and key; joining and globbing. Pure text, no I/O."""
+"""URLs of objects: parsing, joining and globbing. Pure."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from urllib.parse import unquote
 from singer_arrow.errors import ConfigError
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-"""Characters that some programs leave out of URLs."""
+"""Control characters, which some programs drop from URLs."""
 _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 _GLOB = re.compile(r"[*?\[{]")
 _QUERY = re.compile(r"[?#]")
 _USER = re.compile(r"[^/]*@|[^/:]*:(?!\d*(?:/|$)).*@", re.DOTALL)
-"""User and password; also a password with a slash in it, where what follows the colon is no port."""
+"""User and password, also a password that contains a slash (the text after the colon is not a port)."""
 _MOST_SHOWN = 200
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "az", "abfss": "az", "local": "file"}
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Url:
-    """An object, or a prefix of objects.
+    """URL of an object, or of a prefix of objects.
 
-    `Url.parse(str(url))` is the URL again. A local file has no bucket, and its key is the absolute path without the
-    leading slash: `Url("file", "", "data/a.csv")` is `file:///data/a.csv`. Keys are kept as they are, never
-    percent-decoded, except in `file://` URLs, which are: there `str` writes `%25` for `%`.
+    `Url.parse(str(url))` equals the URL. A local file has no bucket, and its key is the absolute path without the
+    leading slash: `Url("file", "", "data/a.csv")` is `file:///data/a.csv`. Keys are never
+    percent-decoded, except in `file://` URLs: there `str` writes `%25` for `%`.
     """
 
     scheme: str
@@ -36,20 +36,20 @@ class Url:
 
     @classmethod
     def parse(cls, text: str) -> Url:
-        """Read `s3://bucket/key`, `gs://`, `az://`, `https://`, `file:///path`, or a local path.
+        """Parse `s3://bucket/key`, `gs://`, `az://`, `https://`, `file:///path`, or a local path.
 
         Raises:
-            ConfigError: There is no bucket, or nothing at all.
+            ConfigError: The text is empty or names no bucket.
         """
         if not text.strip():
-            msg = "A path or URL is empty; leave the setting out, or name a place"
+            msg = "A path or URL is empty; omit the setting, or set a location"
             raise ConfigError(msg)
         match = _SCHEME.match(text)
         if match is None:
             return cls("file", "", Path(text.removeprefix("file:")).expanduser().absolute().as_posix().lstrip("/"))
         scheme = _ALIASES.get(match[1].lower(), match[1].lower())
         rest = text[match.end() :]
-        if scheme == "file":  # file://relative/path is not a URL by the book, but Meltano's own examples write it
+        if scheme == "file":  # file://relative/path is not standard, but used in Meltano's examples
             path = unquote(rest)
             path = path if path.startswith("/") else Path(path).absolute().as_posix()
             return cls("file", "", path.lstrip("/"))
@@ -65,16 +65,16 @@ class Url:
 
     @property
     def name(self) -> str:
-        """The last part of the key."""
+        """Last part of the key."""
         return self.key.rstrip("/").rpartition("/")[2]
 
     def join(self, *parts: str) -> Url:
-        """The URL with parts added, one slash between each."""
+        """Return the URL with parts appended, separated by one slash."""
         pieces = [p.strip("/") for p in (self.key, *parts)]
         return Url(self.scheme, self.bucket, "/".join(p for p in pieces if p))
 
     def local_path(self) -> Path:
-        """The path of a local file.
+        """Return the path of a local file.
 
         Raises:
             ValueError: The URL is not local.
@@ -86,44 +86,44 @@ class Url:
 
 
 def shown(text: str) -> str:
-    """A URL as messages show it: without user, password, query and fragment, unless it is local; 200 characters."""
+    """Return a URL for messages: at most 200 characters, without user, password, query and fragment unless local."""
     scheme, mark, rest = text.partition("://")
     if not mark or scheme.lower() in ("file", "local"):
         return text[:_MOST_SHOWN]
     user = _USER.match(rest)
-    place = _QUERY.split(rest[user.end() if user else 0 :], maxsplit=1)[0]
-    return f"{scheme}://{place}"[:_MOST_SHOWN]
+    rest = _QUERY.split(rest[user.end() if user else 0 :], maxsplit=1)[0]
+    return f"{scheme}://{rest}"[:_MOST_SHOWN]
 
 
 def has_glob(pattern: str) -> bool:
-    """Whether a key holds a wildcard."""
+    """Return whether a key contains a wildcard."""
     return _GLOB.search(pattern) is not None
 
 
 def glob_prefix(pattern: str) -> str:
-    """The longest text with which every key that the pattern matches begins."""
+    """Return the longest prefix that all matching keys share."""
     match = _GLOB.search(pattern)
     return pattern if match is None else pattern[: match.start()]
 
 
 def glob_match(pattern: str, key: str) -> bool:
-    """Whether the pattern matches the whole key.
+    """Return whether the pattern matches the whole key.
 
     `*` and `?` stay within one folder, `**` crosses folders (`a/**/b` also matches `a/b`), `[abc]` is a set of
     characters (`[!abc]`: all others), none of which is `/`, and `{a,b}` are alternatives.
 
     Raises:
-        ConfigError: It is no pattern.
+        ConfigError: The pattern is invalid.
     """
     return glob_regex(pattern).fullmatch(key) is not None
 
 
 @lru_cache(maxsize=1024)
 def glob_regex(pattern: str) -> re.Pattern[str]:
-    """A regular expression that matches what `glob_match` does; other characters stand in it escaped.
+    """Return the regular expression of a glob pattern (see `glob_match`).
 
     Raises:
-        ConfigError: It is no pattern.
+        ConfigError: The pattern is invalid.
     """
     out, i, depth = [], 0, 0
     while i < len(pattern):
@@ -155,5 +155,5 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile("".join(out), re.DOTALL)
     except re.error as error:
-        msg = f"{pattern!r} is no pattern ({error.msg}); check its brackets and braces"
+        msg = f"{pattern!r} is not a valid pattern ({error.msg}); check its brackets and braces"
         raise ConfigError(msg) from None

@@ -9,7 +9,7 @@ from typing import Any
 
 from singer_arrow.errors import ConfigError
 from singer_arrow.naming import Rules, distinct_table_name, table_name
-from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.warehouse.manifest_roots import Roots
 from singer_arrow.warehouse.variant_columns import CHOICES, EVOLVE
 

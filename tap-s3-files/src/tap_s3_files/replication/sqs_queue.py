@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from singer_arrow.errors import CredentialsError, NotFoundError, ServiceError
 from singer_arrow.runtime.threads import every
 from singer_arrow.storage import aws
-from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.aws_options import AwsOptions
 
 logger = logging.getLogger("tap-s3-files")
 MOST_AT_ONCE = 10

@@ -186,9 +186,9 @@ def test_what_is_given_up_is_not_asked_for_again(by: str, objects: Any, monkeypa
 
     monkeypatch.setattr(pace, "_FIRST_PAUSE", 1e6)
     monkeypatch.setattr(objects.storage, "_get", slow)
-    monkeypatch.setattr(objects.storage, "given_up", threading.Event())  # others read through this storage too
+    monkeypatch.setattr(objects.storage, "cancelled", threading.Event())  # others read through this storage too
     reader.begin()
     assert asked.wait(60)
-    (reader.give_up if by == "reader" else objects.storage.given_up.set)()
+    (reader.give_up if by == "reader" else objects.storage.cancelled.set)()
     with pytest.raises(ServiceError):
         reader.head_bytes(1)

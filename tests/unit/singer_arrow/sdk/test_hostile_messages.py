@@ -21,7 +21,7 @@ from small_aws import BUCKET, SmallAws
 from singer_arrow.batch.message import Batch
 from singer_arrow.batch.reader import read_file
 from singer_arrow.errors import DataError, SingerArrowError
-from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.storage import Storage
 
 COLUMNS = {"id": {"type": "integer"}, "at": {"type": ["string", "null"], "format": "date-time"}}

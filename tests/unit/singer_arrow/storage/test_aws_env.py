@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import CredentialsError
 from singer_arrow.storage import aws
-from singer_arrow.storage.aws import AwsOptions
-from singer_arrow.storage.aws_env import plain
+from singer_arrow.storage.aws_env import static_access
+from singer_arrow.storage.aws_options import AwsOptions
 
 VARIABLES = {
     "AWS_ACCESS_KEY_ID": ["env", ""],
@@ -71,7 +71,7 @@ def test_it_is_what_boto3_finds(
     options = AwsOptions(access_key_id=key, secret_access_key=secret, session_token=token, **given_options)
     with pytest.MonkeyPatch.context() as patch:
         environment(tmp_path, variables, config=config, monkeypatch=patch)
-        found = plain(options)
+        found = static_access(options)
         if config or options.profile or "AWS_PROFILE" in variables:
             assert found is None
         if found is None:
@@ -91,18 +91,18 @@ def test_it_is_what_boto3_finds(
 def test_usual_surroundings_need_no_boto3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "eu-west-1"}
     environment(tmp_path, own, config=False, monkeypatch=monkeypatch)
-    found = plain(AwsOptions())
+    found = static_access(AwsOptions())
     assert found is not None
     assert found.region == "eu-west-1"
-    empty = plain(AwsOptions(), own | {"AWS_ENDPOINT_URL": "", "AWS_DEFAULT_REGION": ""})
+    empty = static_access(AwsOptions(), own | {"AWS_ENDPOINT_URL": "", "AWS_DEFAULT_REGION": ""})
     assert empty is not None
     assert (empty.endpoint, empty.region) == (None, None)
-    assert plain(AwsOptions(role_arn="arn:aws:iam::123456789012:role/r")) is None
+    assert static_access(AwsOptions(role_arn="arn:aws:iam::123456789012:role/r")) is None
 
 
 def test_files_that_cannot_be_looked_into_are_left_to_boto3(tmp_path: Path) -> None:
     own = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
     os.mkfifo(tmp_path / "pipe")
-    assert plain(AwsOptions(), own | {"AWS_CONFIG_FILE": os.devnull}) is not None
-    assert plain(AwsOptions(), own | {"AWS_CONFIG_FILE": str(tmp_path / "gone")}) is not None
-    assert plain(AwsOptions(), own | {"AWS_CONFIG_FILE": str(tmp_path / "pipe")}) is None
+    assert static_access(AwsOptions(), own | {"AWS_CONFIG_FILE": os.devnull}) is not None
+    assert static_access(AwsOptions(), own | {"AWS_CONFIG_FILE": str(tmp_path / "gone")}) is not None
+    assert static_access(AwsOptions(), own | {"AWS_CONFIG_FILE": str(tmp_path / "pipe")}) is None

@@ -11,7 +11,7 @@ from singer_arrow.errors import (
     ObjectChangedError,
     ServiceError,
 )
-from singer_arrow.storage.errors import mapped
+from singer_arrow.storage.errors import translate_errors
 from singer_arrow.storage.urls import Url
 
 MISLEADING = (
@@ -45,7 +45,7 @@ def test_the_answer_decides_and_not_the_key(
 ) -> None:
     answers, store = answering
     answers.append((status, f"<Error><Code>{code}</Code><Message>No.</Message><Key>{MISLEADING[0]}</Key></Error>"))
-    with pytest.raises(error, match=says) as raised, mapped(Url("s3", "bucket", key)):
+    with pytest.raises(error, match=says) as raised, translate_errors(Url("s3", "bucket", key)):
         store.get(key)
     assert type(raised.value) is error
 
@@ -57,6 +57,6 @@ def test_a_connection_that_fails_tells_nothing_of_the_object() -> None:
         client_options={"allow_http": True},
         retry_config={"max_retries": 0},
     )
-    with pytest.raises(ServiceError) as raised, mapped(Url("s3", "bucket", MISLEADING[0])):
+    with pytest.raises(ServiceError) as raised, translate_errors(Url("s3", "bucket", MISLEADING[0])):
         store.get(MISLEADING[0])
     assert type(raised.value) is ServiceError

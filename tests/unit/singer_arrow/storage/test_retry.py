@@ -11,8 +11,8 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from singer_arrow.errors import ObjectChangedError, ServiceError
-from singer_arrow.storage import retry as pace_module
-from singer_arrow.storage.retry import Pace, persist
+from singer_arrow.storage import retry
+from singer_arrow.storage.retry import AdaptiveLimiter, with_retries
 
 SLOW = "Generic S3 error: ... Server returned non-2xx status code: 503 Service Unavailable: <Code>SlowDown</Code>"
 BROKEN = "Generic S3 error: HTTP error: request or response body error"
@@ -20,7 +20,7 @@ BROKEN = "Generic S3 error: HTTP error: request or response body error"
 
 @pytest.fixture(autouse=True)
 def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace_module, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(retry, "_FIRST_PAUSE", 0.0)
 
 
 def _failing(*errors: Exception) -> tuple[Callable[[], str], list[Exception]]:
@@ -39,7 +39,7 @@ def _failing(*errors: Exception) -> tuple[Callable[[], str], list[Exception]]:
 )
 def test_what_fails_in_passing_is_asked_again(error: Exception) -> None:
     ask, left = _failing(*[error] * 5)
-    assert persist(ask, "x", pace=Pace()) == "answer"
+    assert with_retries(ask, "x", limiter=AdaptiveLimiter()) == "answer"
     assert not left
 
 
@@ -50,7 +50,7 @@ def test_what_fails_in_passing_is_asked_again(error: Exception) -> None:
 def test_what_another_try_would_not_mend_is_raised_at_once(error: Exception) -> None:
     ask, left = _failing(error, error)
     with pytest.raises(type(error)):
-        persist(ask, "x", pace=Pace())
+        with_retries(ask, "x", limiter=AdaptiveLimiter())
     assert len(left) == 1
 
 
@@ -78,35 +78,35 @@ def test_the_answer_decides_and_not_the_key(
 ) -> None:
     answers, store = answering
     answers += [(status, f"<Error><Code>{code}</Code><Key>RequestTimeout SlowDown</Key></Error>"), (200, "here")]
-    pace = Pace()
+    limiter = AdaptiveLimiter()
     if passes:
-        assert persist(lambda: store.get(KEY).bytes().to_bytes(), KEY, pace=pace) == b"here"
+        assert with_retries(lambda: store.get(KEY).bytes().to_bytes(), KEY, limiter=limiter) == b"here"
     else:
         with pytest.raises((OSError, BaseError)):
-            persist(lambda: store.get(KEY), KEY, pace=pace)
+            with_retries(lambda: store.get(KEY), KEY, limiter=limiter)
     assert len(answers) == (not passes)
-    assert (pace.limit < pace_module.AT_ONCE) is slows
+    assert (limiter.limit < retry.MAX_REQUESTS) is slows
 
 
 def test_what_nobody_waits_for_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace_module, "_FIRST_PAUSE", 1e6)
-    asked, over, pace = threading.Semaphore(0), threading.Event(), Pace(1)
+    monkeypatch.setattr(retry, "_FIRST_PAUSE", 1e6)
+    asked, over, limiter = threading.Semaphore(0), threading.Event(), AdaptiveLimiter(1)
 
     def ask() -> None:
         asked.release()
         raise OSError(SLOW)
 
-    def wanted() -> bool:
+    def is_needed() -> bool:
         return not over.is_set()
 
     with ThreadPoolExecutor(2) as pool:
-        pausing = pool.submit(persist, ask, "x", pace=pace, wanted=wanted)
+        pausing = pool.submit(with_retries, ask, "x", limiter=limiter, is_needed=is_needed)
         assert asked.acquire(timeout=60)
-        with pace.turn():
-            waiting = pool.submit(persist, ask, "y", pace=pace, wanted=wanted)
+        with limiter.permit():
+            waiting = pool.submit(with_retries, ask, "y", limiter=limiter, is_needed=is_needed)
             over.set()
             for future in (pausing, waiting):
-                with pytest.raises((ServiceError, OSError), match="nobody waits|SlowDown"):
+                with pytest.raises((ServiceError, OSError), match="not needed|SlowDown"):
                     future.result(60)
     assert not asked.acquire(blocking=False)
 
@@ -114,17 +114,17 @@ def test_what_nobody_waits_for_is_not_asked_again(monkeypatch: pytest.MonkeyPatc
 def test_a_broken_connection_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     ask, left = _failing(*[OSError(BROKEN)] * 50)
     with pytest.raises(OSError, match="body error"):
-        persist(ask, "x", pace=Pace())
-    assert len(left) == 50 - pace_module.TRIES
-    monkeypatch.setattr(pace_module, "DEADLINE", 0.0)
+        with_retries(ask, "x", limiter=AdaptiveLimiter())
+    assert len(left) == 50 - retry.MAX_TRIES
+    monkeypatch.setattr(retry, "DEADLINE", 0.0)
     ask, left = _failing(*[OSError(SLOW)] * 50)
     with pytest.raises(OSError, match="SlowDown"):
-        persist(ask, "x", pace=Pace())
+        with_retries(ask, "x", limiter=AdaptiveLimiter())
     assert len(left) == 49
 
 
 def test_to_slow_down_is_told_once_for_requests_that_were_under_way() -> None:
-    pace = Pace(64)
+    limiter = AdaptiveLimiter(64)
     together = threading.Barrier(32)
     asked = list[int]()
 
@@ -136,13 +136,13 @@ def test_to_slow_down_is_told_once_for_requests_that_were_under_way() -> None:
         asked.append(1)
 
     with ThreadPoolExecutor(32) as pool:
-        list(pool.map(lambda _: persist(lambda first=[]: ask(first), "x", pace=pace), range(32)))  # type: ignore[misc]
+        list(pool.map(lambda _: with_retries(lambda first=[]: ask(first), "x", limiter=limiter), range(32)))  # type: ignore[misc]
     assert len(asked) == 32
-    assert 16 <= pace.limit < 20, "half of 32, and a little for each answer since"
+    assert 16 <= limiter.limit < 20, "half of 32, and a little for each answer since"
 
 
 def test_no_more_are_under_way_than_may_be() -> None:
-    pace, lock, under_way, most = Pace(8), threading.Lock(), 0, 0
+    limiter, lock, under_way, most = AdaptiveLimiter(8), threading.Lock(), 0, 0
     calls = 0
 
     def ask() -> None:
@@ -160,6 +160,6 @@ def test_no_more_are_under_way_than_may_be() -> None:
                 under_way -= 1
 
     with ThreadPoolExecutor(24) as pool:
-        list(pool.map(lambda _: persist(ask, "x", pace=pace), range(500)))
+        list(pool.map(lambda _: with_retries(ask, "x", limiter=limiter), range(500)))
     assert most <= 8
-    assert 1 <= pace.limit <= 8
+    assert 1 <= limiter.limit <= 8

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
 from singer_arrow.errors import ServiceError
-from singer_arrow.storage.aws import AwsOptions
-from singer_arrow.storage.s3_client import Bucket, is_key, is_odd
+from singer_arrow.storage.aws_options import AwsOptions
+from singer_arrow.storage.s3_client import Bucket, is_unsupported_key, is_valid_key
 
 
 @given(st.text(st.sampled_from("a./\\%+ ~*ä\n\t\x7f\x1f\x80"), max_size=8))
@@ -23,15 +23,15 @@ def test_what_is_not_odd_is_named_as_it_is(key: str) -> None:
         kept = [meta["path"] for page in obstore.list(store) for meta in page] == [key]
     except (ValueError, obstore.exceptions.BaseError):
         kept = False
-    assert kept is not is_odd(key)
+    assert kept is not is_unsupported_key(key)
 
 
 @pytest.mark.parametrize(
     ("key", "expected"), [("", False), ("k" * 1024, True), ("k" * 1025, False), ("ä" * 513, False)]
 )
 def test_how_long_a_key_may_be(key: str, expected: bool) -> None:
-    assert is_key(key) is expected
-    assert is_odd(key) is not expected
+    assert is_valid_key(key) is expected
+    assert is_unsupported_key(key) is not expected
 
 
 class Client:
@@ -70,12 +70,12 @@ def test_an_answer_that_is_no_listing_is_not_taken_for_an_empty_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("token", "said"),
-    [("", "nowhere"), ("<NextContinuationToken>t</NextContinuationToken>", "where it was asked from already")],
+    ("token", "problem"),
+    [("", "has no"), ("<NextContinuationToken>t</NextContinuationToken>", "repeats its")],
 )
-def test_a_cut_listing_that_does_not_go_on_is_an_error(token: str, said: str) -> None:
+def test_a_truncated_listing_that_cannot_be_completed_is_an_error(token: str, problem: str) -> None:
     page = f"<ListBucketResult><IsTruncated>true</IsTruncated>{token}{ENTRY.format('a')}</ListBucketResult>"
     client = Client(*[page] * 5)
-    with pytest.raises(ServiceError, match=f"listing of 'p' is cut and goes on {said}"):
+    with pytest.raises(ServiceError, match=f"listing of 'p' is truncated and {problem} continuation token"):
         list(Bucket("b", client, AwsOptions()).list("p", ""))
     assert len(client.asked) == (2 if token else 1)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from plan_runs import log_in
 
 from singer_arrow.errors import SupersededError
-from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url

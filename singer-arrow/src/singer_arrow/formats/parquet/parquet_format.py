@@ -83,11 +83,11 @@ def read_footer(reader: ObjectReader, url: object, *, fresh: bool = False) -> Fo
         DataError: It is not a Parquet file.
     """
     key = _version(reader)
-    if not fresh and key is not None and isinstance(known := reader.storage.kept.get(key), Footer):
+    if not fresh and key is not None and isinstance(known := reader.storage.cache.get(key), Footer):
         return replace(known, url=url)
     footer = _read_footer(reader, url)
     if (key := _version(reader)) is not None:
-        reader.storage.kept.put(key, footer, len(footer.tail[1]) + _IN_MEMORY * footer.metadata.serialized_size)
+        reader.storage.cache.put(key, footer, len(footer.tail[1]) + _IN_MEMORY * footer.metadata.serialized_size)
     return footer
 
 
