@@ -1,0 +1,261 @@
+"""A target for SQLite: BATCH files and RECORD messages into tables, each batch exactly once.
+
+docs/add-a-target.md explains it. Run it with `python target_sqlite.py --config config.json`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from singer_arrow import Storage, WarehouseSink, WarehouseTarget, run
+from singer_arrow.batch.reader import read_file
+from singer_arrow.casting.to_json import json_texts, moments
+from singer_arrow.errors import LoadError, SchemaError
+from singer_arrow.load import conversion
+from singer_arrow.load.item import Item
+from singer_arrow.load.load_method import Lane, Way
+from singer_arrow.warehouse.settings import LOADS, LoadSettings, choice, given_settings, storage_options, text
+
+SETTINGS: dict[str, Any] = {
+    "path": text("The database file."),
+    "load_method": choice("How rows get into tables.", "append-only", "append-only", "upsert"),
+    **{name: LOADS[name] for name in ("max_batch_age_seconds", "max_batch_mb", "replay", "manifest_roots")},
+}
+LEDGER = (
+    "CREATE TABLE IF NOT EXISTS _sdc_batches "
+    "(stream TEXT, batch_id TEXT, loaded_at TEXT, PRIMARY KEY (stream, batch_id))"
+)
+
+
+# The connection, where errors of SQLite become errors of singer_arrow
+
+
+@contextmanager
+def transaction(path: str) -> Iterator[sqlite3.Connection]:
+    """Run a block in one transaction, which is committed at its end unless it fails.
+
+    Raises:
+        LoadError: SQLite refuses a statement.
+    """
+    try:
+        with closing(sqlite3.connect(path, timeout=60, isolation_level=None)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            yield database
+            database.execute("COMMIT")
+    except (sqlite3.Error, OverflowError) as error:
+        msg = f"SQLite refuses to change {path}: {error}"
+        raise LoadError(msg) from None
+
+
+def quoted(name: str) -> str:
+    """Return an identifier as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+# Types: Arrow -> SQLite
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table; `source` is the property that fills it, `arrow` the type of the values that are bound."""
+
+    name: str
+    source: str
+    arrow: pa.DataType
+    sql_type: str
+
+
+def column_of(field: pa.Field) -> Column:
+    """Return the column of a property; what SQLite has no type for is text."""
+    t = field.type
+    if pt.is_boolean(t) or pt.is_signed_integer(t):
+        return Column(field.name, field.name, t, "INTEGER")
+    if pt.is_floating(t):
+        return Column(field.name, field.name, t, "REAL")
+    if pt.is_binary(t) or pt.is_large_binary(t):
+        return Column(field.name, field.name, t, "BLOB")
+    return Column(field.name, field.name, pa.string(), "TEXT")
+
+
+class Conversion(conversion.Conversion[Column]):
+    """Batches as they are read -> batches of the columns' types."""
+
+    __slots__ = ()
+
+    def read_field(self, column: Column) -> pa.Field:
+        return self.given.field(column.source)
+
+    def array(self, array: pa.Array, column: Column) -> pa.Array:
+        if array.type == column.arrow:
+            return array
+        if pt.is_temporal(array.type):
+            return moments(array)
+        return pc.if_else(array.is_valid(), json_texts(array, self.given.field(column.source)), None)
+
+
+# Load methods
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context(Way):
+    """A stream, its table and where both are."""
+
+    storage: Storage
+    path: str
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An item whose rows are read and converted; `rows` is how many its files have, `bytes` its weight in a group."""
+
+    item: Item[Conversion]
+    batches: tuple[pa.RecordBatch, ...] = ()
+    rows: int = 0
+    bytes: int = 1
+
+
+class Append(Lane[Context, Prepared]):
+    """append-only: rows are added; batches that the ledger has are left out."""
+
+    keeps_ledger = True
+    insert = "INSERT"
+
+    def make_ready(self, item: Item[Conversion]) -> Prepared:
+        schema = item.conversion.read_schema
+        files = ((url, read_file(self.way.storage, url, format=item.file_format, schema=schema)) for url in item.urls)
+        batches = tuple(item.conversion.all_batches(files))
+        if item.is_temporary:
+            item.remove_files()
+        return Prepared(item, batches, sum(b.num_rows for b in batches), sum(b.nbytes for b in batches))
+
+    def nothing(self, item: Item[Conversion]) -> Prepared:
+        return Prepared(item)
+
+    def rows_found(self, part: Prepared) -> int:
+        return part.rows
+
+    def stage(self, parts: Sequence[Prepared]) -> Sequence[Prepared]:
+        return parts  # nothing is prepared in the database: `publish` does all in one transaction
+
+    def publish(self, staged: Sequence[Prepared]) -> None:
+        names = ", ".join(quoted(c.name) for c in self.way.columns)
+        marks = ", ".join("?" * len(self.way.columns))
+        statement = f"{self.insert} INTO {quoted(self.way.stream)} ({names}) VALUES ({marks})"
+        with transaction(self.way.path) as database:
+            for part in self.fresh(staged):
+                for batch in part.batches:
+                    database.executemany(statement, zip(*(c.to_pylist() for c in batch.columns), strict=True))
+                if part.item.batch_id:
+                    entry = (self.way.stream, part.item.batch_id, datetime.now(UTC).isoformat())
+                    database.execute("INSERT OR REPLACE INTO _sdc_batches VALUES (?, ?, ?)", entry)
+
+    def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:
+        marks = ", ".join("?" * len(batch_ids))
+        query = f"SELECT batch_id, loaded_at FROM _sdc_batches WHERE stream = ? AND batch_id IN ({marks})"  # noqa: S608
+        with closing(sqlite3.connect(self.way.path, timeout=60)) as database:
+            found = database.execute(query, (self.way.stream, *batch_ids)).fetchall()
+        return {batch_id: datetime.fromisoformat(loaded_at) for batch_id, loaded_at in found}
+
+
+class Upsert(Append):
+    """upsert: a row replaces the one with the same key; groups are published in the order of the messages."""
+
+    ordered = True
+    merges = True
+    insert = "INSERT OR REPLACE"
+
+
+METHODS: dict[str, type[Append]] = {"append-only": Append, "upsert": Upsert}
+
+
+# The sink of a stream, and the target
+
+
+class SqliteSink(WarehouseSink):
+    """A stream, while its SCHEMA stays the same: its table, and the load method that fills it."""
+
+    target: TargetSqlite
+
+    def prepare_table(self) -> Sequence[Column]:
+        columns = tuple(column_of(field) for field in self.given)
+        if len({c.name.lower() for c in columns}) < len(columns):
+            msg = f"Stream {self.stream_name!r} has properties that differ in case only; leave one of them out"
+            raise SchemaError(msg)
+        table = quoted(self.stream_name)
+        with transaction(self.target.path) as database:
+            known = {row[1].lower() for row in database.execute(f"PRAGMA table_info({table})")}
+            if not known:
+                defined = ", ".join(f"{quoted(c.name)} {c.sql_type}" for c in columns)
+                database.execute(f"CREATE TABLE {table} ({defined})")
+            for column in columns if known else ():
+                if column.name.lower() not in known:
+                    database.execute(f"ALTER TABLE {table} ADD COLUMN {quoted(column.name)} {column.sql_type}")
+            database.execute(LEDGER)
+            if not database.execute(f"SELECT EXISTS (SELECT 1 FROM {table})").fetchone()[0]:  # noqa: S608 - quoted
+                database.execute("DELETE FROM _sdc_batches WHERE stream = ?", (self.stream_name,))
+        return columns
+
+    def make_lane(self, load_method: str, keys: tuple[str, ...]) -> Append:
+        if load_method == "upsert":
+            names = ", ".join(map(quoted, keys))
+            index = quoted(f"{self.stream_name} by key")
+            with transaction(self.target.path) as database:
+                database.execute(f"CREATE UNIQUE INDEX IF NOT EXISTS {index} ON {quoted(self.stream_name)} ({names})")
+        context = Context(
+            stream=self.stream_name,
+            tally=self.tally,
+            logger=self.target.logger,
+            replay_loads=self.target.settings.replay_loads,
+            keys=keys,
+            storage=self.target.storage,
+            path=self.target.path,
+            columns=tuple(column_of(field) for field in self.given),
+        )
+        return METHODS[load_method](context)
+
+    def conversion(self, constants: Mapping[str, Any], *, keys: tuple[str, ...], place: int | None) -> Conversion:  # noqa: ARG002
+        columns = tuple(column_of(field) for field in self.given)
+        return Conversion(columns, self.given, constants, keys)  # place: rows are inserted in order
+
+    def remove_versions(self, version: int, *, version_column: str, deleted_column: str | None) -> int:
+        table, older = quoted(self.stream_name), f"WHERE {quoted(version_column)} < ?"
+        if deleted_column:
+            now, column = datetime.now(UTC).isoformat(), quoted(deleted_column)
+            statement, values = f"UPDATE {table} SET {column} = ? {older} AND {column} IS NULL", [now, version]  # noqa: S608
+        else:
+            statement, values = f"DELETE FROM {table} {older}", [version]  # noqa: S608 - quoted
+        with transaction(self.target.path) as database:
+            return database.execute(statement, values).rowcount
+
+
+class TargetSqlite(WarehouseTarget):
+    """A Singer target that loads BATCH files and records into SQLite."""
+
+    name = "target-sqlite"
+    config_jsonschema: ClassVar[dict[str, Any]] = {"type": "object", "properties": SETTINGS, "required": ["path"]}
+    default_sink_class = SqliteSink
+
+    @cached_property
+    def settings(self) -> LoadSettings:
+        given = given_settings(self.config)
+        arguments = LoadSettings.load_arguments(given) | {"max_parallel_loads": 1}  # SQLite has one writer
+        return LoadSettings(aws=storage_options(given.get("batch_config")), **arguments)
+
+    @property
+    def path(self) -> str:
+        return str(self.config["path"])
+
+
+if __name__ == "__main__":
+    run(TargetSqlite.name, lambda: TargetSqlite.cli)
