@@ -11,12 +11,13 @@ from typing import Any
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
+from tap_s3_files.bookmark import Bookmark, Watermark
 from tap_s3_files.listing.listing import Listing
-from tap_s3_files.plan.bookmark import Bookmark, Watermark
 from tap_s3_files.plan.build import listed_segments, plan_of
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.model import Segment, Task, after_task, make_tasks, position, unsent
 from tap_s3_files.plan.stream_plan import StreamPlan
+from tap_s3_files.run import TapRun
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 OVERLAP = timedelta(minutes=10)
@@ -49,27 +50,26 @@ def segment(number: int, *objects: ObjectInfo, before: Watermark | None = None, 
     return Segment(number, "orders", TARGET_BYTES, before, after, tuple(make_tasks(objects)), **options)
 
 
-def tap_of(objects: Iterable[ObjectInfo], state: Bookmark | None, began: datetime | None, **settings: Any) -> Any:
-    """What planning asks of a tap."""
-
-    def listing(_: Any, *, begin: Url | None = None) -> Listing:
-        found = Listing(o for o in objects if begin is None or o.url > begin)
-        found.began = began or datetime.now(UTC)
-        return found
-
+def run_of(objects: Iterable[ObjectInfo], state: Bookmark | None, began: datetime | None, **settings: Any) -> TapRun:
+    """A run that lists these objects."""
     own = {"start": None, "end": None, "sqs": None, "overlap": OVERLAP, "keys_ascend": False, **settings}
     window = (own["start"], own["end"])
-    return SimpleNamespace(
-        settings=SimpleNamespace(**own, window=lambda _: window, is_backfill=lambda _: True),
-        given_state=lambda _: state.to_state() if state else {},
-        own_roots=(),
-        listing=listing,
+    shared: Any = SimpleNamespace(
+        **own, window=lambda _: window, is_backfill=lambda _: True, plan_root=None, batch=None, manifest=None
     )
 
+    class Listed(TapRun):
+        def listing(self, stream: Any, *, begin: Url | None = None) -> Listing:
+            found = Listing(o for o in objects if begin is None or o.url > begin)
+            found.began = began or datetime.now(UTC)
+            return found
 
-def plan_for(tap: Any, log: PlanLog | None, identity: str = "") -> StreamPlan:
+    return Listed(shared, lambda _: state.to_state() if state else {})
+
+
+def plan_for(tap_run: TapRun, log: PlanLog | None, identity: str = "") -> StreamPlan:
     """The plan of the stream in a run."""
-    return plan_of(tap, stream(), log, TARGET_BYTES, settings=identity)
+    return plan_of(tap_run, stream(), log, TARGET_BYTES, settings=identity)
 
 
 def stream() -> Any:
@@ -87,10 +87,10 @@ def run(
     **settings: Any,
 ) -> Iterator[tuple[Task, Bookmark]]:
     """A run of the tap: each task as it is sent, with the STATE after it."""
-    tap = tap_of(objects, state, began, **settings)
-    plan = plan_for(tap, log, identity)
+    tap_run = run_of(objects, state, began, **settings)
+    plan = plan_for(tap_run, log, identity)
     at = plan.bookmark
-    for todo in unsent(at, listed_segments(tap, stream(), plan), plan.wanted):
+    for todo in unsent(at, listed_segments(tap_run, stream(), plan), plan.wanted):
         at = after_task(at, todo, durable=log is not None)
         if todo.task.objects:
             yield todo.task, at

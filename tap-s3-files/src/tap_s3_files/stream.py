@@ -17,7 +17,7 @@ from singer_arrow.errors import ConfigError, DataError, ObjectChangedError
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.runtime.executors import ordered_streams
 from singer_arrow.schema.json_schema import from_json_schema
-from singer_arrow.sdk.tap import ArrowStream, Encode, Encoded
+from singer_arrow.sdk.tap import ArrowStream, ArrowTap, Encode, Encoded
 from tap_s3_files.catalog import METADATA, parse_type, set_columns
 from tap_s3_files.plan.build import TARGET_BYTES, listed_segments, plan_of
 from tap_s3_files.plan.cuts import Cuts
@@ -26,13 +26,14 @@ from tap_s3_files.plan.model import Position, Segment, Todo, after_rows, after_t
 from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.read_task import NEW_VERSION, Job, Piece, Worker, read
+from tap_s3_files.run import TapRun
 from tap_s3_files.schema_evolution import SchemaEvolution, excluded
 from tap_s3_files.settings import BatchSettings, StreamSettings, rows_identity
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tap_s3_files.tap import TapS3Files
+    from tap_s3_files.replication.sqs_events import Intake
     from tap_s3_files.write_batches import Step
 
 logger = logging.getLogger("tap-s3-files")
@@ -50,9 +51,27 @@ def read_options(settings: StreamSettings) -> ReadOptions:
 class FileStream(ArrowStream):
     """One entry of the setting `streams`."""
 
-    def __init__(self, tap: TapS3Files, settings: StreamSettings, schema: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        tap: ArrowTap,
+        run: TapRun,
+        settings: StreamSettings,
+        schema: Mapping[str, Any],
+        *,
+        events: Callable[[], Intake],
+    ) -> None:
+        """Make the stream of these settings.
+
+        Args:
+            tap: The tap, for the SDK.
+            run: What the streams of the run share.
+            settings: The settings of the stream.
+            schema: Its JSON Schema.
+            events: Returns the reader of the queue of new objects, where the settings have a queue.
+        """
         self.settings = settings
-        self.tap = tap
+        self.run = run
+        self._events = events
         super().__init__(tap, schema=dict(schema), name=settings.name)
         self.primary_keys = list(settings.key_properties)
         self.forced_replication_method = "INCREMENTAL"
@@ -65,16 +84,16 @@ class FileStream(ArrowStream):
 
     @property
     def _has_metadata(self) -> bool:
-        return self.tap.settings.metadata_columns
+        return self.run.settings.metadata_columns
 
     def wanted_encoding(self) -> tuple[str, str, str] | None:
         """See ArrowStream."""
-        batch = self.tap.settings.batch
+        batch = self.run.settings.batch
         return (batch.format, batch.compression, str(batch.root)) if batch else None
 
     def batches(self) -> Generator[Batch | Mapping[str, Any]]:
         """See ArrowStream: the batches of a task, then the STATE after it, in the order of the plan."""
-        batch = self.tap.settings.batch
+        batch = self.run.settings.batch
         assert batch is not None
         if self.is_mapped_away:
             return
@@ -124,7 +143,7 @@ class FileStream(ArrowStream):
 
         while True:
             problem: DataError | None = None
-            with closing(ordered_streams(self.tap.pool, tasks(todos), 2 * self.tap.settings.max_workers)) as streams:
+            with closing(ordered_streams(self.run.pool, tasks(todos), 2 * self.run.settings.max_workers)) as streams:
                 for steps in streams:
                     try:
                         for step in steps:
@@ -190,7 +209,7 @@ class FileStream(ArrowStream):
         """Whether STATE may pass a task: its objects' new versions are planned, and no task before it is held back."""
         assert self._plan is not None
         if self.progress.has_changed and self._plan.log is not None:
-            self._plan.replan(self.tap.storage, self.progress.take_changed())
+            self._plan.replan(self.run.storage, self.progress.take_changed())
         self._waits_for_end = self._waits_for_end or self.progress.has_changed
         self._is_held = self._is_held or not todo.passes
         return not self._is_held
@@ -201,8 +220,8 @@ class FileStream(ArrowStream):
 
     def _job(self) -> Job:
         settings, schema = self.settings, from_json_schema(self._evolution.schema)
-        batch = self.tap.settings.batch
-        passes = batch and self.tap.settings.passthrough and (batch.format, batch.compression) != ("jsonl", "none")
+        batch = self.run.settings.batch
+        passes = batch and self.run.settings.passthrough and (batch.format, batch.compression) != ("jsonl", "none")
         options = replace(
             read_options(settings),
             on_bad_row=settings.on_bad_row,
@@ -226,13 +245,13 @@ class FileStream(ArrowStream):
         )
 
     def _worker(self, stop: threading.Event) -> Worker:
-        return Worker(self.tap.storage, self.tap.budget, self.progress, stop, self.tap.settings.held_bytes)
+        return Worker(self.run.storage, self.run.budget, self.progress, stop, self.run.settings.held_bytes)
 
     @property
     def is_told(self) -> bool:
         """Whether a queue tells of the stream's objects in this run."""
         whole = self.is_whole_run and self.replication_method != "FULL_TABLE"
-        return whole and self.tap.settings.sqs is not None and self.selected and not self.is_mapped_away
+        return whole and self.run.settings.sqs is not None and self.selected and not self.is_mapped_away
 
     @cached_property
     def _deselected(self) -> frozenset[str]:
@@ -270,18 +289,18 @@ class FileStream(ArrowStream):
 
     def plan_log(self) -> PlanLog | None:
         """Return the stream's plan log, if plans are kept."""
-        root = self.tap.settings.plan_root
-        return PlanLog(self.tap.storage, root, self.name) if root and self.is_whole_run else None
+        root = self.run.settings.plan_root
+        return PlanLog(self.run.storage, root, self.name) if root and self.is_whole_run else None
 
     def plan(self, log: PlanLog | None, target_bytes: int) -> StreamPlan:
         """Return the stream's plan in this run."""
         full = self.replication_method == "FULL_TABLE"
-        return plan_of(self.tap, self.settings, log, target_bytes, settings=self._rows_identity, full_table=full)
+        return plan_of(self.run, self.settings, log, target_bytes, settings=self._rows_identity, full_table=full)
 
     def _start(self, target_bytes: int) -> StreamPlan:
         self.check_rescued()
         if self.is_told:
-            self._plan = self.tap.intake.plans[self.name]
+            self._plan = self._events().plans[self.name]
         else:
             self._plan = self.plan(self.plan_log(), target_bytes)
         return self._plan
@@ -292,12 +311,12 @@ class FileStream(ArrowStream):
         At the end come those of objects that have changed during the run.
         """
         if self.is_told:
-            yield from self.tap.intake.waves(self.name)
+            yield from self._events().waves(self.name)
         else:
-            yield listed_segments(self.tap, self.settings, plan)
+            yield listed_segments(self.run, self.settings, plan)
         while self.progress.has_changed or plan.is_waiting:
             if self.progress.has_changed:
-                plan.replan(self.tap.storage, self.progress.take_changed())
+                plan.replan(self.run.storage, self.progress.take_changed())
             yield plan.waiting()
 
 

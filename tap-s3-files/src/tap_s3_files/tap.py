@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import islice
 from typing import Any, ClassVar
@@ -13,27 +12,23 @@ import pyarrow as pa
 
 from singer_arrow.errors import ArchivedError, EmptyObjectError, ObjectChangedError
 from singer_arrow.formats import FORMATS
-from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.runtime.executors import ordered_results, threads
+from singer_arrow.runtime.executors import ordered_results
 from singer_arrow.sdk.tap import ArrowTap
 from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.catalog import catalog_schema, refuse_reserved, sample, source_schema
 from tap_s3_files.config_schema import CONFIG_JSONSCHEMA
 from tap_s3_files.listing.listing import Listing
-from tap_s3_files.listing.parallel import list_objects
 from tap_s3_files.listing.path_match import find
-from tap_s3_files.plan.bookmark import Bookmark
-from tap_s3_files.plan.build import TARGET_BYTES, claim_of, listed_segments, no_match, plan_of
+from tap_s3_files.plan.build import TARGET_BYTES, listed_segments, no_match, plan_of
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.model import unsent
 from tap_s3_files.preview import Row, table
 from tap_s3_files.read_task import format_of
-from tap_s3_files.replication.inventory import read_inventory
 from tap_s3_files.replication.sqs_events import Intake
 from tap_s3_files.replication.sqs_queue import Queue
+from tap_s3_files.run import TapRun
 from tap_s3_files.settings import Settings, StreamSettings
 from tap_s3_files.stream import FileStream, read_options
 
@@ -73,18 +68,18 @@ class TapS3Files(ArrowTap):
         """What a run would read of each stream."""
         batch, root = self.settings.batch, self.settings.plan_root
         for stream in self.settings.streams:
-            log = PlanLog(self.storage, root, stream.name, read_only=True) if root else None
-            plan = plan_of(self, stream, log, batch.target_bytes if batch else TARGET_BYTES)
-            segments = plan.followed() if self.settings.sqs else listed_segments(self, stream, plan)
+            log = PlanLog(self.shared.storage, root, stream.name, read_only=True) if root else None
+            plan = plan_of(self.shared, stream, log, batch.target_bytes if batch else TARGET_BYTES)
+            segments = plan.followed() if self.settings.sqs else listed_segments(self.shared, stream, plan)
             yield Row.of(stream.name, unsent(plan.bookmark, segments, plan.wanted), batches=batch is not None)
         if self.settings.sqs:
             waiting = self.queue.approximate_size()
             self.logger.info("Besides, about %d messages wait in %s", waiting, self.queue.url)
 
     @cached_property
-    def storage(self) -> Storage:
-        """Where objects are read and batch files are written."""
-        return Storage(self.settings.aws)
+    def shared(self) -> TapRun:
+        """What the streams of this run share."""
+        return TapRun(self.settings, self.given_state)
 
     @cached_property
     def queue(self) -> Queue:
@@ -101,54 +96,8 @@ class TapS3Files(ArrowTap):
         size = batch.target_bytes if batch else TARGET_BYTES
         streams = [s for s in self.streams.values() if isinstance(s, FileStream) and s.is_told]
         plans = {s.name: s.plan(s.plan_log(), size) for s in streams}
-        others = [claim_of(self, s) for s in self.settings.streams if s.name not in plans]
-        return Intake(self.queue, plans, others, self.storage, sqs)
-
-    @cached_property
-    def own_roots(self) -> list[Url]:
-        """Below which this tap writes."""
-        root, batch = self.settings.plan_root, self.settings.batch
-        return [*([root] if root else []), *([batch.root] if batch and batch.root != root else [])]
-
-    @cached_property
-    def pool(self) -> ThreadPoolExecutor:
-        """Where tasks run."""
-        return threads(self.settings.max_workers)
-
-    @cached_property
-    def budget(self) -> Budget:
-        """Half of the memory is for what is read; the rows that are being written need the rest."""
-        return Budget(fetched=self.settings.memory_bytes // 4, decoded=self.settings.memory_bytes // 4)
-
-    @cached_property
-    def _listings(self) -> dict[str, Listing]:
-        return {}
-
-    @cached_property
-    def _inventory(self) -> Listing:
-        """What the inventory tells of that may be a stream's; it is read once for all of them."""
-        assert self.settings.manifest is not None
-        claims = [claim_of(self, s) for s in self.settings.streams]
-        told = read_inventory(self.storage, self.settings.manifest, self.budget)
-        return Listing(o for o in told if any(claim.holds(o.url) for claim in claims))
-
-    def listing(self, stream: StreamSettings, *, begin: Url | None = None) -> Listing:
-        """All objects of a stream; listed once for discovery and for the run that follows it.
-
-        Args:
-            stream: Which.
-            begin: Where the listing may begin, see `list_objects`.
-
-        Raises:
-            NotFoundError: The bucket does not exist.
-        """
-        known = self._listings.pop(stream.name, None)
-        if known is not None:
-            return known
-        if self.settings.manifest:
-            claim = claim_of(self, stream)
-            return Listing(o for o in self._inventory if claim.holds(o.url))
-        return list_objects(self.storage, self.settings.paths(stream, begin=begin), own=self.own_roots, begin=begin)
+        others = [self.shared.claim(s) for s in self.settings.streams if s.name not in plans]
+        return Intake(self.queue, plans, others, self.shared.storage, sqs)
 
     def discover_streams(self) -> Sequence[FileStream]:
         """The streams of the settings; those that a given catalog holds have its schemas, and no object is read."""
@@ -158,11 +107,10 @@ class TapS3Files(ArrowTap):
                 self.logger.warning("The catalog's stream %r is not in the setting 'streams'; it is left out", name)
             known = {name: entry.schema.to_dict() for name, entry in catalog.items()}
             nothing: Mapping[str, Any] = {"type": "object", "properties": {}}
-            return [FileStream(self, s, known.get(s.name, nothing)) for s in self.settings.streams]
+            return [self._stream(s, known.get(s.name, nothing)) for s in self.settings.streams]
         try:
             return [
-                FileStream(
-                    self,
+                self._stream(
                     s,
                     catalog_schema(
                         source_schema(list(inferred.values()), s, partitions, sampled=list(inferred)),
@@ -173,8 +121,11 @@ class TapS3Files(ArrowTap):
                 for s, inferred, partitions in self._inferred()
             ]
         except BaseException:
-            self.storage.cancelled.set()  # else the process would wait for samples that are asked for again
+            self.shared.storage.cancelled.set()  # else the process would wait for samples that are asked for again
             raise
+
+    def _stream(self, settings: StreamSettings, schema: Mapping[str, Any]) -> FileStream:
+        return FileStream(self, self.shared, settings, schema, events=lambda: self.intake)
 
     def _inferred(self) -> Iterator[tuple[StreamSettings, dict[Url, pa.Schema], list[pa.Field]]]:
         """Each stream that has objects, with the schemas of its samples, and its partition columns."""
@@ -184,15 +135,17 @@ class TapS3Files(ArrowTap):
         for stream in settings.streams:
             if settings.sqs:  # a bucket that is too large to be listed has a queue
                 listed = Listing(
-                    islice(find(self.storage, self.settings.paths(stream), own=self.own_roots), MOST_LISTED)
+                    islice(
+                        find(self.shared.storage, self.settings.paths(stream), own=self.shared.own_roots), MOST_LISTED
+                    )
                 )
             else:
-                listed = self._listings[stream.name] = self.listing(stream)
+                listed = self.shared.list_for_discovery(stream)
             samples[stream.name] = sample(listed, settings.sample_files, *settings.window(stream))
             folders[stream.name] = stream.partitions.infer(o.url for o in listed)
             self._check_found(stream, listed, samples[stream.name])
         tasks = (partial(self._infer, s, info) for s in settings.streams for info in samples[s.name])
-        results = ordered_results(self.pool, tasks, 2 * settings.max_workers)
+        results = ordered_results(self.shared.pool, tasks, 2 * settings.max_workers)
         for stream in settings.streams:
             found = [(info.url, next(results)) for info in samples[stream.name]]
             schemas = {url: schema for url, schema in found if isinstance(schema, pa.Schema)}
@@ -202,7 +155,7 @@ class TapS3Files(ArrowTap):
                 yield stream, schemas, folders[stream.name]
 
     def _check_found(self, stream: StreamSettings, listed: Listing, filled: list[ObjectInfo]) -> None:
-        bookmark = Bookmark.from_state(self.given_state(stream.name), stream.name)
+        bookmark = self.shared.bookmark(stream.name)
         may_be_empty = self.settings.sqs or self.settings.is_backfill(stream)
         if not listed and not may_be_empty and not (bookmark and bookmark.watermark):
             raise no_match(stream)
@@ -220,7 +173,7 @@ class TapS3Files(ArrowTap):
             self.logger.warning("Stream %r is left out of this run: %s; give them in 'schema'", stream.name, why)
 
     def _infer(self, stream: StreamSettings, info: ObjectInfo) -> pa.Schema | ArchivedError | None:
-        reader = ObjectReader(self.storage, info.url, info=info, budget=self.budget)
+        reader = ObjectReader(self.shared.storage, info.url, info=info, budget=self.shared.budget)
         kind = FORMATS[format_of(stream.format, info.url)]
         try:
             schema = kind.infer(reader, read_options(stream), sample_bytes=self.settings.sample_bytes)

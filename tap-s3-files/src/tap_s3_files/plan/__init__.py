@@ -1,6 +1,5 @@
 """Which objects a run reads, in which batches, written to a log before they are sent.
 
-bookmark        What the STATE of a stream holds, and how it moves. Pure
 build           The plan of a stream whose objects are listed: what earlier runs planned, then what is new
 compaction      Which files of a plan log become one checkpoint, so that a log of any age has few files. Pure
 cuts            Where a large object was cut into batch files

@@ -5,35 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from singer_arrow.errors import NotFoundError
 from singer_arrow.storage.object_info import ObjectInfo
 from tap_s3_files.listing.listing import Listing
-from tap_s3_files.listing.path_match import Claim
-from tap_s3_files.plan.bookmark import Bookmark
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.model import Segment, in_window
 from tap_s3_files.plan.stream_plan import StreamPlan
+from tap_s3_files.run import TapRun
 from tap_s3_files.settings import StreamSettings
-
-if TYPE_CHECKING:
-    from tap_s3_files.tap import TapS3Files
 
 logger = logging.getLogger("tap-s3-files")
 TARGET_BYTES = 128 << 20
 """For segments that are planned without batch files."""
 
 
-def claim_of(tap: TapS3Files, stream: StreamSettings) -> Claim:
-    """Return which objects are a stream's, where they are not listed."""
-    settings = tap.settings
-    dates = (settings.start, settings.end)
-    return Claim(stream.name, stream.paths, tuple(tap.own_roots), dates, settings.window(stream))
-
-
 def plan_of(
-    tap: TapS3Files,
+    run: TapRun,
     stream: StreamSettings,
     log: PlanLog | None,
     target_bytes: int,
@@ -44,28 +32,27 @@ def plan_of(
     """Return the plan of a stream, from its STATE on.
 
     Args:
-        tap: Whose settings and STATE apply.
-        stream: Which.
+        run: The run of the tap.
+        stream: The stream.
         log: Where its plan is kept, if it is.
         target_bytes: Size of the batch files of new segments.
         settings: Identifies the settings of rows.
         full_table: Send all objects that there are.
     """
     if full_table:  # every run sends every object, under ids of its own
-        return StreamPlan(None, None, claim_of(tap, stream), target_bytes)
-    state = Bookmark.from_state(tap.given_state(stream.name), stream.name)
+        return StreamPlan(None, None, run.claim(stream), target_bytes)
     return StreamPlan(
         log,
-        state,
-        claim_of(tap, stream),
+        run.bookmark(stream.name),
+        run.claim(stream),
         target_bytes,
         settings=settings,
-        overlap=tap.settings.overlap,
-        from_queue=tap.settings.sqs is not None,
+        overlap=run.settings.overlap,
+        from_queue=run.settings.sqs is not None,
     )
 
 
-def listed_segments(tap: TapS3Files, stream: StreamSettings, plan: StreamPlan) -> Iterator[Segment]:
+def listed_segments(run: TapRun, stream: StreamSettings, plan: StreamPlan) -> Iterator[Segment]:
     """Yield the segments of a stream whose objects are listed: those of earlier runs, then new ones.
 
     Raises:
@@ -73,9 +60,9 @@ def listed_segments(tap: TapS3Files, stream: StreamSettings, plan: StreamPlan) -
     """
     yield from plan.followed()
     since = plan.since
-    begin = plan.last_key if tap.settings.keys_ascend else None
-    found = tap.listing(stream, begin=begin)
-    if not found and since is None and not plan.is_begun and not tap.settings.is_backfill(stream):
+    begin = plan.last_key if run.settings.keys_ascend else None
+    found = run.listing(stream, begin=begin)
+    if not found and since is None and not plan.is_begun and not run.settings.is_backfill(stream):
         raise no_match(stream)
     for segment in plan.plan(_new_objects(found, plan, since), listed=found.began):
         yield from plan.waiting(before=segment.number)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
-from tap_s3_files.plan.bookmark import Watermark
+from tap_s3_files.bookmark import Watermark
 from tap_s3_files.plan.legacy import mark
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.log_files import Group

@@ -20,7 +20,7 @@ from singer_arrow.read_progress import ResumePoint
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
-from tap_s3_files.plan.bookmark import Watermark
+from tap_s3_files.bookmark import Watermark
 from tap_s3_files.plan.cuts import Cut
 from tap_s3_files.plan.model import Position, Segment, Task, Version
 

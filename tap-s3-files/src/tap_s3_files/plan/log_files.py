@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
-from tap_s3_files.plan.bookmark import Watermark
+from tap_s3_files.bookmark import Watermark
 from tap_s3_files.plan.model import Segment, Task
 
 VERSION = 2

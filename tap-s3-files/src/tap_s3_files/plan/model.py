@@ -9,7 +9,7 @@ from typing import Any
 
 from singer_arrow.read_progress import ResumePoint
 from singer_arrow.storage.object_info import ObjectInfo
-from tap_s3_files.plan.bookmark import Bookmark, Watermark, latest
+from tap_s3_files.bookmark import Bookmark, Watermark, latest
 
 SMALL_OBJECT = 8 << 20  # bytes: a larger object is a task of its own
 BUNDLE_BYTES = 32 << 20

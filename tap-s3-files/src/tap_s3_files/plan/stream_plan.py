@@ -13,8 +13,8 @@ from singer_arrow.errors import NotFoundError, ObjectChangedError
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
+from tap_s3_files.bookmark import Bookmark, Watermark, latest
 from tap_s3_files.listing.path_match import Claim
-from tap_s3_files.plan.bookmark import Bookmark, Watermark, latest
 from tap_s3_files.plan.known_versions import KnownVersions
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.model import (

@@ -84,15 +84,15 @@ class Source:
             **({"plan_root": root} if self.mode == "record with a plan" else {}),
         }
         made = TapS3Files(config=config, state=state)
-        made.budget = Budget(1 << 20)  # so that little is read ahead
+        made.shared.budget = Budget(1 << 20)  # so that little is read ahead
         return made
 
     def changing(self, times: int = 1, **replication: Any) -> TapS3Files:
         """The tap, while `a` changes so often; the last time it becomes small."""
         made = self.tap(**replication)
         assert made.streams
-        made.storage = Restless(lambda: self.change(ROWS if storage.times else 5), times)
-        storage = made.storage
+        made.shared.storage = Restless(lambda: self.change(ROWS if storage.times else 5), times)
+        storage = made.shared.storage
         return made
 
 

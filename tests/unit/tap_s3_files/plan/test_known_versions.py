@@ -15,8 +15,8 @@ from plan_runs import START, info, log_in, segment
 from singer_arrow.storage.object_info import Fetched, ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
+from tap_s3_files.bookmark import Watermark
 from tap_s3_files.plan import compaction, log_files
-from tap_s3_files.plan.bookmark import Watermark
 from tap_s3_files.plan.known_versions import KnownVersions
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.model import position

@@ -19,8 +19,8 @@ from singer_arrow.errors import DataError
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
+from tap_s3_files.bookmark import Bookmark, Watermark
 from tap_s3_files.plan import compaction
-from tap_s3_files.plan.bookmark import Bookmark, Watermark
 from tap_s3_files.plan.legacy import mark
 from tap_s3_files.plan.log import PlanLog, task_name
 from tap_s3_files.plan.model import Position, position, version_of

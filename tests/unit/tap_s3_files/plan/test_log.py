@@ -18,8 +18,8 @@ from singer_arrow.errors import DataError, NotFoundError, SupersededError
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
+from tap_s3_files.bookmark import Watermark
 from tap_s3_files.plan import compaction, log_files
-from tap_s3_files.plan.bookmark import Watermark
 from tap_s3_files.plan.log import PlanLog, safe_name
 from tap_s3_files.plan.model import Segment, Task
 

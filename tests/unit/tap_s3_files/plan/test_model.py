@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
+from tap_s3_files.bookmark import Watermark
 from tap_s3_files.plan import model as plan
-from tap_s3_files.plan.bookmark import Watermark
 from tap_s3_files.plan.model import Segment, in_order, in_window, make_segments, make_tasks, position, watermark_after
 
 START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -12,12 +12,12 @@ import plan_runs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plan_runs import START, folder_of, info, log_in, names, plan_for, run, segment, tap_of
+from plan_runs import START, folder_of, info, log_in, names, plan_for, run, run_of, segment
 
 from singer_arrow.storage.object_info import ObjectInfo
+from tap_s3_files.bookmark import Bookmark, Watermark
 from tap_s3_files.plan import compaction, log_files
 from tap_s3_files.plan import model as plan
-from tap_s3_files.plan.bookmark import Bookmark, Watermark
 from tap_s3_files.plan.log import task_name
 from tap_s3_files.plan.model import Task, position
 
@@ -167,7 +167,7 @@ def test_what_came_while_the_listing_was_made_is_looked_for_by_the_next_run(tmp_
 def test_where_keys_ascend_listings_begin_at_a_key_of_the_log(tmp_path: Path) -> None:
     objects = [info(f"{n:03}", 60 * n) for n in range(100)]
     state = list(run(log_in(tmp_path), objects, None, keys_ascend=True))[-1][1]
-    plan = plan_for(tap_of(objects, state, None, keys_ascend=True), log_in(tmp_path))
+    plan = plan_for(run_of(objects, state, None, keys_ascend=True), log_in(tmp_path))
     key = plan.last_key
     assert key is not None
     assert key.name == "088"
@@ -266,7 +266,7 @@ def test_changed_objects_are_planned_in_their_new_version_once(
     path = tmp_path / "a.csv"
     path.write_text("1")
     first = storage.head(plan_runs.Url.parse(str(path)))
-    plan = plan_for(tap_of([], None, None), log_in(tmp_path))
+    plan = plan_for(run_of([], None, None), log_in(tmp_path))
     plan.queue([first])
     assert [list(s.objects) for s in plan.waiting()] == [[first]]
     path.write_text("22")
@@ -298,7 +298,7 @@ def test_a_new_version_does_not_carry_the_watermark_past_what_was_not_listed(tmp
     path.write_text("1")
     first = storage.head(plan_runs.Url.parse(str(path)))
     began = first.modified + timedelta(seconds=1)
-    plan = plan_for(tap_of([], None, None), log_in(tmp_path))
+    plan = plan_for(run_of([], None, None), log_in(tmp_path))
     (made,) = plan.plan([first], listed=began)
     assert made.after == position(first)
     path.write_text("22")

@@ -18,10 +18,10 @@ from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
+from tap_s3_files.bookmark import Bookmark
 from tap_s3_files.listing.path_match import Claim
 from tap_s3_files.plan import compaction
 from tap_s3_files.plan import model as plan
-from tap_s3_files.plan.bookmark import Bookmark
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.model import Task, after_task, unsent
 from tap_s3_files.plan.stream_plan import StreamPlan
