@@ -207,7 +207,7 @@ class Examples:
         yield _call("delete_matching", names.schema, names.table, self.merged, self.keys)
         gone = {"bounds": bounds, "deleted": at}
         yield _call("delete_matching", names.schema, names.table, self.merged, [*self.keys, at], **gone)
-        yield _call("delete_said", self.merged, at)
+        yield _call("delete_marked_rows", self.merged, at)
         yield _call("insert_all", self.table, self.merged, self.columns)
         yield _call("delete_all", self.table)
         yield _call("create_rejected", self.rejected)

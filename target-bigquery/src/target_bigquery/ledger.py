@@ -35,8 +35,8 @@ from singer_arrow.load.ledger_lookup import PAGE, BatchLookup
 from singer_arrow.naming import LEDGER
 from target_bigquery import sql
 from target_bigquery.connection.client import BigQuery
-from target_bigquery.connection.resources import Answer, Job, MissingError, Table
-from target_bigquery.storage_write.error_kinds import Kind, WriteError
+from target_bigquery.connection.resources import Job, MissingError, QueryResult, Table
+from target_bigquery.storage_write.error_kinds import WriteError, WriteErrorKind
 from target_bigquery.tables import migrate
 from target_bigquery.tables.naming import job_prefix
 
@@ -105,7 +105,7 @@ class StreamLedger:
         self._settled: list[Entry] = []
         self.exists = False
 
-    def look(self) -> None:
+    def void_if_emptied(self) -> None:
         """Void the entries of a table that was emptied, which rows would hide; once, before this run adds some."""
         self._open(create=False)
 
@@ -244,7 +244,7 @@ class StreamLedger:
         text = sql.has_ledger_entries(self.client.quoted(LEDGER))
         return bool(self._query(text, parameters, "Reading").rows)
 
-    def _query(self, text: str, parameters: Mapping[str, Any], verb: str) -> Answer:
+    def _query(self, text: str, parameters: Mapping[str, Any], verb: str) -> QueryResult:
         """Run a query of the ledger.
 
         Raises:
@@ -332,7 +332,7 @@ class StreamLedger:
                 logger.info("A write stream of an interrupted run holds all of its rows; it is committed now")
                 when = writes.commit(write_stream) or writes.committed(write_stream)
         except WriteError as error:
-            if error.kind not in (Kind.GONE, Kind.ANEW):
+            if error.kind not in (WriteErrorKind.UNKNOWN_STREAM, WriteErrorKind.NEW_STREAM):
                 raise
             return self._forgotten(entry)
         ended = when or datetime.now(UTC)

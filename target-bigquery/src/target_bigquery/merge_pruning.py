@@ -9,15 +9,12 @@ and only where the user says so.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from singer_arrow.load.key_ranges import Extent, Grid, Span
+from target_bigquery.connection.resources import Partitions, Table
+from target_bigquery.sql import Bound
 from target_bigquery.tables.types import Column
-
-if TYPE_CHECKING:
-    from target_bigquery.connection.resources import Table
 
 MOST_SPANS = 12
 """In the text of a MERGE."""
@@ -27,34 +24,6 @@ _DAY, _HOUR = 86_400_000_000, 3_600_000_000
 _FIRST_DAY, _AFTER_LAST_DAY = -719_162, 2_932_897
 """0001-01-01 and 10000-01-01, as days since 1970."""
 _EPOCH_DAY, _EPOCH = date(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Partitions:
-    """How a table is partitioned by a column.
-
-    Args:
-        column: Its name.
-        unit: HOUR, DAY, MONTH or YEAR, by a time.
-        cells: Of ranges of integers: the first value, the first one beyond, and how many values each has.
-    """
-
-    column: str
-    unit: str | None = None
-    cells: tuple[int, int, int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """Where the values of a column lie that a MERGE looks for.
-
-    Args:
-        column: Its name.
-        spans: Literals of SQL, the least and the greatest of each.
-    """
-
-    column: str
-    spans: tuple[tuple[str, str], ...]
 
 
 def watched(

@@ -6,10 +6,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from singer_arrow.load.conversion import ORDER
-from target_bigquery.merge_pruning import Bound
 from target_bigquery.tables.types import Column
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The ranges of a column that hold all values which a MERGE looks for.
+
+    Args:
+        column: Name of the column.
+        spans: The least and the greatest value of each range, as SQL literals.
+    """
+
+    column: str
+    spans: tuple[tuple[str, str], ...]
 
 
 def quoted(*parts: str) -> str:

@@ -16,7 +16,7 @@ from target_redshift import long_texts
 from target_redshift import nul_characters as nuls
 from target_redshift.nul_characters import FAIL
 from target_redshift.tables.types import MAX_VARBYTE, MAX_VARCHAR, Column, read_schema, upload_schema
-from target_redshift.value_report import Found
+from target_redshift.value_report import ValueReport
 
 
 class Conversion(conversion.Conversion[Column]):
@@ -62,7 +62,7 @@ class LongTextError(DataError):
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
+class UnloadableValue:
     """A value that Redshift cannot hold: its row among those that were looked at, from 0, and what is wrong."""
 
     row: int
@@ -101,13 +101,13 @@ class Check:
     varchar_max: int = MAX_VARCHAR
     upload_format: str = "parquet"
     nul_text: str = FAIL
-    found: Found = field(default_factory=Found)
-    rescued: Found = field(default_factory=Found)
+    found: ValueReport = field(default_factory=ValueReport)
+    rescued: ValueReport = field(default_factory=ValueReport)
 
     @property
     def silent(self) -> Check:
         """The same, which tells of nothing that it did."""
-        return replace(self, found=Found(), rescued=Found())
+        return replace(self, found=ValueReport(), rescued=ValueReport())
 
     def __call__(self, batch: pa.RecordBatch, url: str, before: int) -> pa.RecordBatch:
         """A batch that Redshift takes.
@@ -122,19 +122,19 @@ class Check:
         """
         rescues = any(c.holds_long_texts for c in self.columns)
         wanted = {c.source: (c, most) for c in self.columns if (most := limit(c, self.varchar_max, self.upload_format))}
-        fit, long, notes = batch, dict[Column, pa.Array](), list[tuple[Found, int, str]]()
+        fit, long, notes = batch, dict[Column, pa.Array](), list[tuple[ValueReport, int, str]]()
         for index, (name, array) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
             if name not in wanted:
                 continue
             column, most = wanted[name]
             is_json = holds_json(column)
-            bad = misfit(array, most, is_json=is_json)
+            bad = first_unloadable(array, most, is_json=is_json)
             if bad and bad.kind is NulError and self.nul_text != FAIL:
                 count = nuls.count(array, is_json=is_json)
                 notes.append((self.found, count, bad.place(name, before, self.file_format)))
                 without = nuls.replaced(array, self.nul_text, is_json=is_json)
                 fit = fit.set_column(index, batch.schema.field(index), without)
-                bad = misfit(without, most, is_json=is_json)
+                bad = first_unloadable(without, most, is_json=is_json)
             if bad and bad.kind is LongTextError and column.is_rescued:
                 short, long[column] = long_texts.parted(fit.column(index), most)
                 fit = fit.set_column(index, fit.schema.field(index), short)
@@ -154,18 +154,20 @@ class Check:
         return fit
 
 
-def _explained(bad: Misfit, column: Column, *, rescues: bool) -> Misfit:
+def _explained(bad: UnloadableValue, column: Column, *, rescues: bool) -> UnloadableValue:
     """What is wrong, with a hint that says why a long text was not rescued where others are."""
     if not rescues or bad.kind is not LongTextError or column.kind != "VARCHAR":
         return bad
     return replace(bad, hint="A key, or a column that must not be null, is not rescued; shorten it in the tap")
 
 
-def _too_long_a_row(batch: pa.RecordBatch, texts: pa.Array) -> Misfit | None:
+def _too_long_a_row(batch: pa.RecordBatch, texts: pa.Array) -> UnloadableValue | None:
     """The first row that, with its long texts, is more than COPY takes of JSON Lines."""
     for row in pc.indices_nonzero(texts.is_valid()).to_pylist():
         if (size := long_texts.json_bytes(batch, row, texts[row].as_py())) > MAX_JSON:
-            return Misfit(row, f"the row has {size:,} bytes with its long texts, and COPY takes {MAX_JSON:,}", _SHORTEN)
+            return UnloadableValue(
+                row, f"the row has {size:,} bytes with its long texts, and COPY takes {MAX_JSON:,}", _SHORTEN
+            )
     return None
 
 
@@ -196,22 +198,22 @@ def has_long_json(batch: pa.RecordBatch) -> bool:
     return any((pc.max(pc.binary_length(a)).as_py() or 0) > MAX_VARCHAR for a in texts)
 
 
-def misfit(array: pa.Array, most: int, *, is_json: bool = False) -> Misfit | None:
+def first_unloadable(array: pa.Array, most: int, *, is_json: bool = False) -> UnloadableValue | None:
     """The first value of text or bytes that is longer than `most` bytes, or text that is no UTF-8 or holds a NUL."""
     is_text = pa.types.is_string(array.type)
     if is_text and (row := _not_utf8(array)) is not None:
-        return Misfit(row, "the text is no UTF-8", "Mend it in the tap, or read the column as binary")
+        return UnloadableValue(row, "the text is no UTF-8", "Mend it in the tap, or read the column as binary")
     if is_text and (row := nuls.first_row(array, is_json=is_json)) is not None:
-        return Misfit(row, "the text holds a NUL character, which Redshift does not take", _NUL_HINT, NulError)
+        return UnloadableValue(row, "the text holds a NUL character, which Redshift does not take", _NUL_HINT, NulError)
     lengths = pc.binary_length(array)
     if (pc.max(lengths).as_py() or 0) > most:
         row = pc.index(pc.greater(lengths, most), True).as_py()
         reason = f"has {lengths[row].as_py():,} bytes, and Redshift's column takes {most:,}"
         if not is_text:
-            return Misfit(row, f"the value {reason}", _SHORTEN)
+            return UnloadableValue(row, f"the value {reason}", _SHORTEN)
         other = "set long_text: rescue" if most >= MAX_VARCHAR else "raise varchar_max"
         hint = _SHORTEN if is_json or most > MAX_VARCHAR else f"{_SHORTEN}, or {other}"
-        return Misfit(row, f"the text {reason}", hint, LongTextError)
+        return UnloadableValue(row, f"the text {reason}", hint, LongTextError)
     return None
 
 

@@ -57,7 +57,7 @@ class StreamLedger:
         self._quoted = client.quoted(LEDGER)
         self._lock = threading.Lock()
         self._lookup = BatchLookup(self._find, self._following)
-        self._is_tidy = False
+        self._is_checked = False
 
     def expect(self, batch_id: str) -> None:
         """Look this batch up with the next one; see `BatchLookup.expect`."""
@@ -68,20 +68,20 @@ class StreamLedger:
 
         None if it was not, or if `loaded_of` is to find that out for its whole group; see `BatchLookup.early`.
         """
-        self.tidy()
+        self.void_if_emptied()
         return self._lookup.early(batch_id)
 
     def loaded_of(self, batches: Collection[str]) -> dict[str, datetime]:
         """Return those of the batches that were loaded into the table as it is now, and when, in UTC."""
-        self.tidy()
+        self.void_if_emptied()
         return self._lookup.of(batches)
 
-    def tidy(self) -> None:
+    def void_if_emptied(self) -> None:
         """Remove entries that count no more, once a run, and before it adds rows."""
         with self._lock:
-            if not self._is_tidy:
-                self.client.retried(self._tidy)
-                self._is_tidy = True
+            if not self._is_checked:
+                self.client.retried(self._void_if_emptied)
+                self._is_checked = True
 
     def lock(self, session: Session) -> None:
         """Wait for whoever is publishing in this schema; the first statement of a transaction that publishes.
@@ -143,7 +143,7 @@ class StreamLedger:
         what = f"Clearing {self.client.path(LEDGER)} of stream {self.stream!r}"
         session.execute(sql.clear_ledger(self._quoted), [self.stream], what=what)
 
-    def _tidy(self) -> None:
+    def _void_if_emptied(self) -> None:
         """Remove void entries, under the lock, so that no other run publishes meanwhile."""
         what = f"Reading {self.client.path(LEDGER)}"
         with self._present():

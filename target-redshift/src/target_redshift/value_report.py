@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Found:
+class ValueReport:
     """What something was done about: how many there were, and the file, row and column of the first."""
 
     count: int = 0

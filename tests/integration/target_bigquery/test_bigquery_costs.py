@@ -16,8 +16,7 @@ from singer_lines import Batches, activate, load, rows, schema, state
 from local_cloud.faults.client import FaultProxy
 from singer_arrow.errors import LoadError, ServiceError
 from singer_arrow.load.backoff import pauses
-from target_bigquery.connection import jobs
-from target_bigquery.connection import load_job_quota as budget
+from target_bigquery.connection import jobs, load_job_quota
 from target_bigquery.connection.client import BigQuery
 from target_bigquery.load import load_job
 from target_bigquery.settings import Settings
@@ -146,7 +145,7 @@ def test_load_jobs_are_counted_over_runs_and_announced(
     fail_jobs: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(budget, "DAILY_LOADS", 5)
+    monkeypatch.setattr(load_job_quota, "DAILY_LOADS", 5)
     lines = [schema(), batch(rows(0, 1)), state(1)]
     for _ in range(3):
         load(lines, config)
@@ -163,12 +162,12 @@ def test_load_jobs_are_counted_over_runs_and_announced(
 def test_a_list_of_everybodys_jobs_that_is_denied(
     config: Config, batch: Batches, dataset: str, bq_faults: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget, "DAILY_LOADS", 1)
+    monkeypatch.setattr(load_job_quota, "DAILY_LOADS", 1)
     load([schema(), batch(rows(0, 1))], config)
     bq_faults.set({"match": "^GET .*allUsers=true", "action": "error", "status": 403, "code": "accessDenied"})
     client = BigQuery(Settings.from_config(config | {"api_endpoint": bq_faults.url}))
     try:
-        found = client.destinations(datetime.now(UTC) - budget.DAY, datetime.now(UTC))
+        found = client.destinations(datetime.now(UTC) - load_job_quota.DAY, datetime.now(UTC))
     finally:
         client.close()
     assert found.count(f"local.{dataset}.rows") == 1

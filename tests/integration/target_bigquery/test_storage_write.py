@@ -105,7 +105,7 @@ def test_what_the_api_has_no_type_for_goes_by_load_jobs(
 def test_rows_that_are_too_large_go_by_a_load_job(
     config: Config, batch: Batches, table: Any, bq: Any, dataset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrow_rows.in_requests, "__defaults__", (20_000,))
+    monkeypatch.setattr(arrow_rows.split_requests, "__defaults__", (20_000,))
     large = batch([{"id": 0, "name": "x" * 30_000}, {"id": 1, "name": "y"}], batch_id="large")
     counts = load([schema(), large, batch(rows(2, 1000), batch_id="small")], config).tally("rows").counts()
     assert [len(r["name"]) for r in table()][:2] == [30_000, 1]
@@ -217,7 +217,7 @@ def test_what_passes_is_met_with_another_try(
     monkeypatch: pytest.MonkeyPatch,
     quick: None,
 ) -> None:
-    monkeypatch.setattr(arrow_rows.in_requests, "__defaults__", (1_000,))  # many requests
+    monkeypatch.setattr(arrow_rows.split_requests, "__defaults__", (1_000,))  # many requests
     fail_writes(*({"match": dataset, **fault} for fault in faults))
     load([*some_batches(batch, 3), batch(rows(6, 200), batch_id="large"), record(id=206, name="x")], config)
     assert [r["id"] for r in table()] == list(range(207))

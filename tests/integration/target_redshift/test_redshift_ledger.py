@@ -16,7 +16,7 @@ from singer_arrow.naming import LEDGER
 from target_redshift import sql
 from target_redshift.connection.client import Redshift
 from target_redshift.connection.connection import Session
-from target_redshift.connection.resources import Answer
+from target_redshift.connection.resources import QueryResult
 from target_redshift.ledger import MARK, StreamLedger
 from target_redshift.tables import migrate
 
@@ -55,7 +55,7 @@ class TestLedger:
         read: list[int] = []
         execute = Session.execute
 
-        def counted(session: Session, text: str, *args: Any, **options: Any) -> Answer:
+        def counted(session: Session, text: str, *args: Any, **options: Any) -> QueryResult:
             answer = execute(session, text, *args, **options)
             if LEDGER in text:
                 read.append(len(answer.rows))

@@ -23,7 +23,7 @@ from singer_arrow.warehouse.variant_columns import mark
 from target_redshift import sql
 from target_redshift.connection.client import Redshift
 from target_redshift.connection.connection import Session
-from target_redshift.connection.resources import Answer
+from target_redshift.connection.resources import QueryResult
 from target_redshift.settings import Settings
 from target_redshift.sql import NULL_TEXT
 from target_redshift.tables.staging_columns import StagingColumn, upload_columns
@@ -60,14 +60,14 @@ class Scenario:
         self.all = [e for chapter in self.examples.chapters() for e in chapter.examples]
         self.ran: set[str] = set()
 
-    def run(self, name: str, number: int = 0, *, params: tuple[Any, ...] = ()) -> Answer:
+    def run(self, name: str, number: int = 0, *, params: tuple[Any, ...] = ()) -> QueryResult:
         """Run an example; of several under a name, the one of that number."""
         example = [e for e in self.all if e.name == name][number]
         assert example.text.count("%s") >= len(params)
         self.ran.add(name)
         return self.session.execute(example.text, params, what=name)
 
-    def do(self, text: str) -> Answer:
+    def do(self, text: str) -> QueryResult:
         """Run a text of the test's own."""
         return self.session.execute(text, what="test")
 

@@ -117,7 +117,7 @@ def test_labels_that_a_table_did_not_have_go_again(warehouse: BigQuery, bq: Any)
         table = bq.get_table(f"{warehouse.schema}.rows")
         table.labels, table.description = {"team": "x", "more": "y"}, "others"
         bq.update_table(table, ["labels", "description"])
-        client.make_alike("rows", before, KEPT)
+        client.copy_properties("rows", before, KEPT)
         now = bq.get_table(f"{warehouse.schema}.rows")
         assert (now.labels, now.description) == ({"team": "data"}, "all rows")
     finally:

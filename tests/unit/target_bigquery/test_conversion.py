@@ -12,7 +12,7 @@ from singer_arrow.errors import DataError
 from singer_arrow.load.conversion import ORDER_BITS
 from target_bigquery.conversion import Conversion, check_values, loads_as_it_is
 from target_bigquery.tables.column_evolution import columns_of
-from target_bigquery.tables.types import Existing
+from target_bigquery.tables.types import TableColumn
 
 NESTED = pa.struct(
     [pa.field("a:b", pa.int64()), pa.field("l", pa.list_(pa.struct([("x y", pa.timestamp("ns", "UTC"))])))]
@@ -56,7 +56,7 @@ def test_integers_become_floats_only_where_those_hold_them() -> None:
     """Also where they come as JSON, whose readers would round them."""
     item = pa.struct([("x y", pa.int64()), ("z", pa.string())])
     schema = pa.schema([("a", pa.int32()), ("r", pa.list_(item))])
-    table = [Existing("a", "FLOAT"), Existing("r", "RECORD", "REPEATED", (Existing("x_y", "FLOAT"),))]
+    table = [TableColumn("a", "FLOAT"), TableColumn("r", "RECORD", "REPEATED", (TableColumn("x_y", "FLOAT"),))]
     made = Conversion(columns_of(schema, existing=table), schema)
     assert made.read_schema == schema
     lists: list[Any] = [[{"x y": 2**53, "z": "s"}, {"x y": None, "z": "t"}], None, [], [{"x y": -1, "z": None}], None]

@@ -16,9 +16,9 @@ import pytest
 from singer_arrow.errors import LoadError
 from singer_arrow.load.ledger_lookup import PAGE
 from target_bigquery import ledger as ledger_module
-from target_bigquery.connection.resources import Answer, Job, Table
+from target_bigquery.connection.resources import Job, QueryResult, Table
 from target_bigquery.ledger import FORGOTTEN, SETTLED, StreamLedger
-from target_bigquery.storage_write.error_kinds import Kind, WriteError
+from target_bigquery.storage_write.error_kinds import WriteError, WriteErrorKind
 
 START = datetime.now(UTC)
 
@@ -116,18 +116,18 @@ class Client:
     def table(self, name: str) -> object:
         return name
 
-    def query(self, text: str, parameters: Mapping[str, Any] | None = None, *, what: str) -> Answer:
+    def query(self, text: str, parameters: Mapping[str, Any] | None = None, *, what: str) -> QueryResult:
         self.step()
         given = dict(parameters or {})
         with self._server.lock:
             now = self._server.now()
             if text.startswith("SELECT COUNT"):
-                return Answer([{"rows": self._server.rows.total()}], now)
+                return QueryResult([{"rows": self._server.rows.total()}], now)
             if text.startswith("SELECT"):
                 rows = [e for e in self._server.entries if found(e, given)]
                 rows = rows[: int(text.rpartition("LIMIT ")[2])] if "LIMIT" in text else rows
                 self._server.asked.append(len(rows))
-                return Answer(rows, now)
+                return QueryResult(rows, now)
         self.step()  # an entry's time is that of its statement's begin; it can be read only after its end
         if "''" in text:
             self.write("", given["job"], given["at"])
@@ -138,7 +138,7 @@ class Client:
                 number = name.rpartition("_")[2]
                 self.write(batch, given[f"settled_job_{number}"], given[f"settled_at_{number}"])
         self.step()
-        return Answer([], now)
+        return QueryResult([], now)
 
     def write(self, batch: str, job: str, at: datetime) -> None:
         with self._server.lock:
@@ -171,7 +171,7 @@ class Client:
     def committed(self, name: str) -> datetime | None:
         self.step()
         if name not in self._server.streams:
-            raise WriteError("forgotten", Kind.GONE)
+            raise WriteError("forgotten", WriteErrorKind.UNKNOWN_STREAM)
         return self._server.streams[name].committed
 
     def commit(self, name: str) -> datetime | None:
@@ -391,7 +391,7 @@ def large() -> Server:
 
 def test_a_run_of_new_batches_reads_its_own_entries_alone(large: Server) -> None:
     ledger = opened(large)
-    ledger.look()
+    ledger.void_if_emptied()
     for group in range(10):
         batches = [f"new-{group}-{n}" for n in range(30)]
         for batch in batches:
@@ -424,7 +424,7 @@ def test_batches_that_were_announced_are_looked_up_together(large: Server) -> No
     ledger = opened(large)
     for n in range(0, 20_000, 4_000):
         ledger.expect(f"old-{n}")
-    ledger.look()
+    ledger.void_if_emptied()
     asked = len(large.asked)
     assert all(ledger.loaded(f"old-{n}") for n in range(0, 20_000, 4_000))
     assert len(large.asked) == asked == 2
@@ -444,7 +444,7 @@ def test_all_entries_of_a_committed_write_stream_are_written_down(server: Server
 
 def test_a_run_waits_for_a_job_whose_entry_appeared_after_it_began(server: Server) -> None:
     ledger = opened(server)
-    ledger.look()
+    ledger.void_if_emptied()
     job = f"{ledger.prefix}2"
     entered(server, "b", job)
     inserted = threading.Timer(0.05, server.insert, (job, "load", ["b"]))

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from singer_arrow.load.key_ranges import Extent, Grid, integers
 from target_bigquery import sql
-from target_bigquery.connection import resources as answers
-from target_bigquery.connection.resources import Table
-from target_bigquery.merge_pruning import Bound, Partitions, bounds, literal, watched
+from target_bigquery.connection import resources
+from target_bigquery.connection.resources import Partitions, Table
+from target_bigquery.merge_pruning import bounds, literal, watched
+from target_bigquery.sql import Bound
 from target_bigquery.tables.column_evolution import columns_of
-from target_bigquery.tables.types import Column, Existing
+from target_bigquery.tables.types import Column, TableColumn
 
 SCHEMA = pa.schema(
     [
@@ -57,7 +58,9 @@ def test_another_column_is_bounded_only_where_it_never_changes() -> None:
     assert list(watched(by_day, COLUMNS, ("id",), keys_stay=True)) == ["day"]
     without = tuple(c for c in COLUMNS if c.name != "day")
     assert watched(by_day, without, ("id",), keys_stay=True) == {}  # nobody knows where the rows are
-    drifted = replace(by_day, columns=(Existing("day", "DATE"), Existing("day__string", "STRING", variant_of="day")))
+    drifted = replace(
+        by_day, columns=(TableColumn("day", "DATE"), TableColumn("day__string", "STRING", variant_of="day"))
+    )
     assert watched(drifted, COLUMNS, ("id",), keys_stay=True) == {}  # rows whose day is text are in that of null
     assert list(watched(drifted, COLUMNS, ("id", "day"), keys_stay=True)) == ["day"]
 
@@ -84,17 +87,17 @@ def test_cells_are_those_of_the_partitions(partitions: Partitions, width: int | 
 def test_how_a_table_is_partitioned() -> None:
     made = bigquery.Table("p.d.t", schema=[])
     made._properties["creationTime"] = "0"
-    assert answers.table("t", made).partitions is None
+    assert resources.table("t", made).partitions is None
     made.time_partitioning = bigquery.TimePartitioning(type_="HOUR", field="at")
-    assert answers.table("t", made).partitions == Partitions("at", "HOUR")
+    assert resources.table("t", made).partitions == Partitions("at", "HOUR")
     made.time_partitioning = bigquery.TimePartitioning(type_="DAY")
-    assert answers.table("t", made).partitions is None
-    assert answers.table("t", made).filtered_by is None
+    assert resources.table("t", made).partitions is None
+    assert resources.table("t", made).filtered_by is None
     made.require_partition_filter = True
-    assert answers.table("t", made).filtered_by == "_PARTITIONTIME"
+    assert resources.table("t", made).filtered_by == "_PARTITIONTIME"
     made.time_partitioning = None
     made.range_partitioning = bigquery.RangePartitioning(bigquery.PartitionRange(0, 100, 10), "id")
-    found = answers.table("t", made)
+    found = resources.table("t", made)
     assert (found.partitions, found.partitioned_by) == (Partitions("id", cells=(0, 100, 10)), "id")
     assert found.filtered_by == "id"
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from target_bigquery import sql
-from target_bigquery.merge_pruning import Bound
+from target_bigquery.sql import Bound
 from target_bigquery.tables.column_evolution import columns_of
 
 

@@ -16,7 +16,7 @@ from singer_arrow.schema.arrow_schema import is_json, json_field
 from target_redshift.conversion import Conversion, limit
 from target_redshift.tables.column_evolution import columns_of
 from target_redshift.tables.types import Column, existing
-from target_redshift.value_report import Found
+from target_redshift.value_report import ValueReport
 
 TEXT = pa.schema([("id", pa.int64()), ("s", pa.string())])
 
@@ -136,7 +136,7 @@ def test_nuls_are_replaced_or_removed_and_noted(choice: str, symbol: str) -> Non
         batch(TEXT, {"id": 1, "s": "fits"}, {"id": 2, "s": None}),
         batch(TEXT, {"id": 3, "s": None}, {"id": 4, "s": "a\0\0"}, {"id": 5, "s": "\0"}),
     ]
-    found = Found()
+    found = ValueReport()
     looked = list(checked(iter(batches), columns, "s3://b/x", varchar_max=7, nul_text=choice, found=found))
     assert looked[0] is batches[0]
     assert looked[1].column("s").to_pylist() == [None, f"a{symbol * 2}", symbol]

@@ -14,7 +14,7 @@ from target_redshift.long_texts import COLUMN, json_bytes, objects, parted
 from target_redshift.tables.column_evolution import columns_of
 from target_redshift.tables.staging_columns import upload_columns
 from target_redshift.tables.types import existing, new_columns
-from target_redshift.value_report import Found
+from target_redshift.value_report import ValueReport
 
 SCHEMA = pa.schema([("id", pa.string()), ("s", pa.string()), ("T", pa.string()), ("n", pa.int64())])
 
@@ -71,7 +71,7 @@ def test_a_property_of_that_name_is_refused(name: str) -> None:
 def test_long_texts_are_taken_out_of_their_columns() -> None:
     columns = columns_of(SCHEMA, varchar_max=5, rescued_texts={"s", "T"})
     rows = [{"id": "a", "s": "short", "n": 1}, {"id": "b", "s": "longer", "T": "\0" * 3, "n": 2}]
-    conversion, noted, nuls = Conversion(columns, SCHEMA), Found(), Found()
+    conversion, noted, nuls = Conversion(columns, SCHEMA), ValueReport(), ValueReport()
     assert COLUMN not in conversion.read_schema.names
     read = [pa.RecordBatch.from_pylist(rows, schema=conversion.read_schema)]
     looked = checked(read, columns, "u", varchar_max=5, nul_text="replace", found=nuls, rescued=noted)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from target_redshift.nul_characters import REMOVE, REPLACE, count, first_row, replaced
-from target_redshift.value_report import Found
+from target_redshift.value_report import ValueReport
 
 TEXTS = ["plain", None, "a\0b\0", "", "\0"]
 
@@ -62,7 +62,7 @@ def test_json(value: object, choice: str, symbol: str) -> None:
 
 
 def test_nuls_keep_the_first_place() -> None:
-    nuls = Found()
+    nuls = ValueReport()
     nuls.note(2, "a.parquet", "row 1")
     nuls.note(1, "b.parquet", "row 7")
     assert (nuls.count, nuls.url, nuls.place) == (3, "a.parquet", "row 1")

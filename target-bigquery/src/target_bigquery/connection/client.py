@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from singer_arrow.errors import CredentialsError, LoadError, NotFoundError
-from target_bigquery.connection import resources as answers
+from target_bigquery.connection import resources
 from target_bigquery.connection.connection import ONCE, REQUEST_SECONDS
 from target_bigquery.connection.jobs import Fields, Jobs
 from target_bigquery.connection.resources import AlreadyExistsError, ChangedError, Table
@@ -69,7 +69,7 @@ class BigQuery(Jobs):
             )
         except NotFoundError:
             return None
-        return answers.table(name, found)
+        return resources.table(name, found)
 
     def create_table(
         self,
@@ -115,7 +115,7 @@ class BigQuery(Jobs):
         if self.settings.kms_key:
             made.encryption_configuration = bigquery.EncryptionConfiguration(self.settings.kms_key)
         where = f"Creating table {self.path(name)}"
-        return answers.table(name, self.call(where, lambda: self.client.create_table(made, **ONCE)))
+        return resources.table(name, self.call(where, lambda: self.client.create_table(made, **ONCE)))
 
     def set_fields(self, table: Table, fields: Fields, *, description: str | None = None) -> Table:
         """Give a table other columns, and maybe a description, if nobody changed it since it was read.
@@ -131,7 +131,7 @@ class BigQuery(Jobs):
             changed.description = description
             what.append("description")
         where = f"Changing the columns of table {self.path(table.name)}"
-        return answers.table(table.name, self.call(where, lambda: self.client.update_table(changed, what, **ONCE)))
+        return resources.table(table.name, self.call(where, lambda: self.client.update_table(changed, what, **ONCE)))
 
     def grant(self, name: str, grants: Mapping[str, Sequence[str]]) -> None:
         """Give members roles on a table that they do not have, besides those that anybody has on it."""
@@ -157,7 +157,7 @@ class BigQuery(Jobs):
         msg = f"{what}: others change its policy all the time; grant them by hand"
         raise LoadError(msg)
 
-    def make_alike(self, name: str, like: Table, facts: Sequence[str]) -> None:
+    def copy_properties(self, name: str, like: Table, facts: Sequence[str]) -> None:
         """Give a table some facts of another one, or those that it had itself before.
 
         Args:

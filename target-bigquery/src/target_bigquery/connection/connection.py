@@ -21,7 +21,7 @@ from singer_arrow.errors import ConfigError, CredentialsError, ServiceError, Sin
 from singer_arrow.load.backoff import Waiting, pauses
 from singer_arrow.sdk.config_errors import json_file
 from target_bigquery import sql
-from target_bigquery.connection import resources as answers
+from target_bigquery.connection import resources
 from target_bigquery.settings import Settings
 
 T = TypeVar("T")
@@ -126,7 +126,7 @@ def storage_token(settings: Settings) -> Callable[[], dict[str, Any]] | None:
                 try:
                     credentials.refresh(requests.Request())
                 except Exception as error:  # noqa: BLE001 - all of the vendor's errors pass this boundary
-                    raise answers.mapped(error, "Getting a token for Google Cloud Storage") from None
+                    raise resources.translate_error(error, "Getting a token for Google Cloud Storage") from None
             expiry = credentials.expiry
             return {"token": credentials.token, "expires_at": expiry.replace(tzinfo=UTC) if expiry else None}
 
@@ -226,7 +226,7 @@ class Connection:
                 return self.call_once(what, function)
             except ServiceError as error:
                 if pause is None:
-                    raise answers.in_vain(error) from None
+                    raise resources.retries_exhausted(error) from None
                 waiting.before_again(pause, error)
         raise AssertionError
 
@@ -237,4 +237,4 @@ class Connection:
         except SingerArrowError:
             raise
         except Exception as error:  # noqa: BLE001 - all of the vendor's errors pass this boundary
-            raise answers.mapped(error, what) from None
+            raise resources.translate_error(error, what) from None

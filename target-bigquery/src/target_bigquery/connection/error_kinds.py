@@ -32,7 +32,7 @@ _TRANSIENT_TEXTS = (
 )
 
 
-class Kind(Enum):
+class ErrorKind(Enum):
     """What an error calls for."""
 
     RETRY = "another try may succeed"
@@ -46,7 +46,7 @@ class Kind(Enum):
     OTHER = "what was sent is wrong"
 
 
-def classify(code: int | None, reason: str | None, message: str) -> Kind:
+def classify(code: int | None, reason: str | None, message: str) -> ErrorKind:
     """Tell what an answer of the API, or the error of a job, calls for.
 
     Args:
@@ -55,19 +55,19 @@ def classify(code: int | None, reason: str | None, message: str) -> Kind:
         message: Its text.
     """
     if any(text in message for text in _TRANSIENT_TEXTS) or reason in _TRANSIENT_REASONS:
-        return Kind.RETRY
+        return ErrorKind.RETRY
     if reason in _LIMIT_REASONS:
-        return Kind.LIMIT
+        return ErrorKind.LIMIT
     if reason in _QUOTA_REASONS:
-        return Kind.RETRY if _SHORT_QUOTAS.search(_NAMES.sub("", message)) else Kind.QUOTA
+        return ErrorKind.RETRY if _SHORT_QUOTAS.search(_NAMES.sub("", message)) else ErrorKind.QUOTA
     if reason in _DENIED_REASONS or code in (401, 403):
-        return Kind.DENIED
+        return ErrorKind.DENIED
     if code in _TRANSIENT_CODES:
-        return Kind.RETRY
-    return _BY_CODE.get(code or 0, _BY_REASON.get(reason or "", Kind.OTHER))
+        return ErrorKind.RETRY
+    return _BY_CODE.get(code or 0, _BY_REASON.get(reason or "", ErrorKind.OTHER))
 
 
-_BY_CODE = {404: Kind.MISSING, 409: Kind.EXISTS, 412: Kind.CHANGED}
-_BY_REASON = {"notFound": Kind.MISSING, "duplicate": Kind.EXISTS, "conditionNotMet": Kind.CHANGED} | {
-    "invalidQuery": Kind.REFUSED
+_BY_CODE = {404: ErrorKind.MISSING, 409: ErrorKind.EXISTS, 412: ErrorKind.CHANGED}
+_BY_REASON = {"notFound": ErrorKind.MISSING, "duplicate": ErrorKind.EXISTS, "conditionNotMet": ErrorKind.CHANGED} | {
+    "invalidQuery": ErrorKind.REFUSED
 }

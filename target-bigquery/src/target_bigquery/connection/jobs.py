@@ -13,12 +13,11 @@ from typing import Any
 from singer_arrow.errors import CredentialsError, LoadError, NotFoundError
 from singer_arrow.load.backoff import Waiting, pauses
 from target_bigquery import sql
-from target_bigquery.connection import connection
-from target_bigquery.connection import resources as answers
+from target_bigquery.connection import connection, resources
 from target_bigquery.connection.connection import ONCE, REQUEST_SECONDS, Connection, logger
-from target_bigquery.connection.error_kinds import Kind
-from target_bigquery.connection.load_job_quota import LIST_SECONDS, MOST_LISTED, Budget
-from target_bigquery.connection.resources import AlreadyExistsError, Answer, Job
+from target_bigquery.connection.error_kinds import ErrorKind
+from target_bigquery.connection.load_job_quota import LIST_SECONDS, MOST_LISTED, LoadJobQuota
+from target_bigquery.connection.resources import AlreadyExistsError, Job, QueryResult
 from target_bigquery.settings import Settings
 
 Fields = Sequence[Mapping[str, Any]]
@@ -35,12 +34,12 @@ class Jobs(Connection):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self.budget = Budget(self.destinations)
+        self.load_quota = LoadJobQuota(self.destinations)
         """How many load jobs each table had."""
 
     def close(self) -> None:
         """See the base."""
-        self.budget.close()
+        self.load_quota.close()
         super().close()
 
     def destinations(self, since: datetime, until: datetime) -> list[str]:
@@ -62,7 +61,7 @@ class Jobs(Connection):
                     timeout=LIST_SECONDS,
                 )
                 in_time = itertools.takewhile(lambda _: time.monotonic() < end, jobs)
-                return [table for job in in_time if (table := answers.destination(job))]
+                return [table for job in in_time if (table := resources.destination(job))]
 
             return self.call_once("Listing jobs", read)
 
@@ -71,7 +70,7 @@ class Jobs(Connection):
         except CredentialsError:  # it takes bigquery.jobs.listAll, which loading does not
             return listed(all_users=False)
 
-    def query(self, text: str, parameters: Mapping[str, Any] | None = None, *, what: str) -> Answer:
+    def query(self, text: str, parameters: Mapping[str, Any] | None = None, *, what: str) -> QueryResult:
         """Run a query to its end; again, if BigQuery was too busy for it.
 
         Args:
@@ -90,7 +89,7 @@ class Jobs(Connection):
         job = self._run(what, insert)
         affected = job.resource.num_dml_affected_rows
         rows = self.call(what, lambda: _rows(job.resource)) if is_select else []
-        return Answer(rows, job.started or job.created, affected or 0)
+        return QueryResult(rows, job.started or job.created, affected or 0)
 
     def estimate(self, text: str, *, what: str) -> int:
         """How many bytes a query would process, by a dry run, which costs nothing; asked for once.
@@ -118,7 +117,7 @@ class Jobs(Connection):
         from google.cloud import bigquery
 
         config = bigquery.QueryJobConfig(
-            query_parameters=[answers.parameter(name, value) for name, value in (parameters or {}).items()],
+            query_parameters=[resources.parameter(name, value) for name, value in (parameters or {}).items()],
             labels=dict(self.settings.labels),
             use_legacy_sql=False,
         )
@@ -267,7 +266,7 @@ class Jobs(Connection):
                     return None
                 time.sleep(pause)
             else:
-                return answers.job(found)
+                return resources.job(found)
         return None
 
     def wait(self, job_id: str, what: str) -> Job:
@@ -294,15 +293,15 @@ class Jobs(Connection):
             job = self._insert(what, insert, f"target_bigquery_{uuid.uuid4().hex}")
             if job.error is None:
                 return job
-            if job.error_kind is not Kind.RETRY or pause is None:
-                raise answers.failed(what, job)
-            waiting.before_again(pause, answers.failed(what, job))
+            if job.error_kind is not ErrorKind.RETRY or pause is None:
+                raise resources.failed(what, job)
+            waiting.before_again(pause, resources.failed(what, job))
         raise AssertionError
 
     def _insert(self, what: str, insert: Callable[[str], Any], job_id: str) -> Job:
         """Insert a job under an id, and wait for it; if the id is taken, an earlier try of ours has mostly done it."""
         try:
-            job = answers.job(self.call(f"{what} (job {job_id})", lambda: insert(job_id)))
+            job = resources.job(self.call(f"{what} (job {job_id})", lambda: insert(job_id)))
         except AlreadyExistsError:
             return self.wait(job_id, what)
         return job if job.is_done else self.wait(job_id, what)

@@ -27,7 +27,7 @@ LIST_SECONDS = 5.0
 NAME = "target-bigquery-budget"
 
 
-class Budget:
+class LoadJobQuota:
     """Counts load jobs by table (`project.dataset.table`); safe to use from any thread.
 
     Args:
@@ -42,7 +42,7 @@ class Budget:
         self._warned: set[str] = set()
         self._listing: threading.Thread | None = None
 
-    def spend(self, table: str) -> None:
+    def add(self, table: str) -> None:
         """Count a load job that is about to be inserted; warn once of each table that comes near the quota."""
         with self._lock:
             if self._listing is None:

@@ -10,9 +10,8 @@ from typing import Any
 from singer_arrow.errors import CredentialsError, LoadError, NotFoundError, ServiceError, SingerArrowError
 from singer_arrow.warehouse.variant_columns import marked
 from target_bigquery import sql
-from target_bigquery.connection.error_kinds import Kind, classify
-from target_bigquery.merge_pruning import Partitions
-from target_bigquery.tables.types import Existing, kind_of
+from target_bigquery.connection.error_kinds import ErrorKind, classify
+from target_bigquery.tables.types import TableColumn, kind_of
 
 
 class AlreadyExistsError(SingerArrowError):
@@ -54,7 +53,7 @@ class Job:
     started: datetime | None = None
     ended: datetime | None = None
     error: str | None = None
-    error_kind: Kind | None = None
+    error_kind: ErrorKind | None = None
     rows: int = 0
     table: str | None = None
     claims: str | None = None
@@ -67,6 +66,21 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class Partitions:
+    """The column that a table is partitioned by, and how.
+
+    Args:
+        column: Name of the column.
+        unit: HOUR, DAY, MONTH or YEAR, for partitions by time.
+        cells: For partitions by integers: the first value, the end (exclusive), and the values per partition.
+    """
+
+    column: str
+    unit: str | None = None
+    cells: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """A table as BigQuery knows it; `fields` are its columns as the API writes them.
 
@@ -74,7 +88,7 @@ class Table:
     """
 
     name: str
-    columns: tuple[Existing, ...]
+    columns: tuple[TableColumn, ...]
     fields: tuple[Mapping[str, Any], ...]
     created: datetime
     labels: Mapping[str, str]
@@ -90,7 +104,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryResult:
     """The rows of a query, how many rows it changed, and when the server began with it."""
 
     rows: list[Mapping[str, Any]]
@@ -132,10 +146,10 @@ def _partitions(found: Any) -> Partitions | None:
     return None
 
 
-def _existing(field: Mapping[str, Any]) -> Existing:
+def _existing(field: Mapping[str, Any]) -> TableColumn:
     fields = tuple(_existing(f) for f in field.get("fields") or ())
     mode, variant_of = (field.get("mode") or "NULLABLE").upper(), marked(field.get("description"))
-    return Existing(field["name"], kind_of(field["type"]), mode, fields, variant_of)
+    return TableColumn(field["name"], kind_of(field["type"]), mode, fields, variant_of)
 
 
 def job(found: Any) -> Job:
@@ -173,15 +187,15 @@ def _reasons(result: Mapping[str, Any], errors: list[Mapping[str, Any]]) -> str:
 
 def failed(what: str, found: Job) -> LoadError:
     """The error for a job that failed."""
-    if found.error_kind is Kind.QUOTA:
+    if found.error_kind is ErrorKind.QUOTA:
         return QuotaError(f"{what}: {found.error}. {_QUOTA_HINT}")
-    if found.error_kind is Kind.LIMIT:
+    if found.error_kind is ErrorKind.LIMIT:
         return LoadError(f"{what}: {found.error} (job {found.id}). {_LIMIT_HINT}")
-    if found.error_kind is Kind.REFUSED:
+    if found.error_kind is ErrorKind.REFUSED:
         return RefusedError(f"{what}: {found.error} (job {found.id})")
-    if found.error_kind is Kind.MISSING:
+    if found.error_kind is ErrorKind.MISSING:
         return MissingError(f"{what}: {found.error} (job {found.id})")
-    if found.error_kind is Kind.OTHER and found.kind == "load":
+    if found.error_kind is ErrorKind.OTHER and found.kind == "load":
         return RefusedDataError(f"{what}: {found.error} (job {found.id})")
     return LoadError(f"{what}: {found.error} (job {found.id})")
 
@@ -196,7 +210,7 @@ _LIMIT_HINT = (
 _DENIED_HINT = "check the credentials and the roles they have (BigQuery Job User and BigQuery Data Editor)"
 
 
-def mapped(error: Exception, what: str) -> SingerArrowError:
+def translate_error(error: Exception, what: str) -> SingerArrowError:
     """Our error for one of Google's libraries or of the network; `ServiceError` if another try may succeed."""
     import requests
     from google.api_core import exceptions as api
@@ -206,15 +220,15 @@ def mapped(error: Exception, what: str) -> SingerArrowError:
     if isinstance(error, InvalidResponse):
         error = api.from_http_response(error.response)  # type: ignore[no-untyped-call]  # the library lacks it
     if isinstance(error, api.GoogleAPICallError):
-        return _of_call(error, what)
+        return _call_error(error, what)
     if isinstance(error, auth.TransportError):
         return ServiceError(f"{what}: {_line(error)}; check the network")
     if isinstance(error, auth.InvalidOperation):  # nobody can renew credentials that were never given
         hint = "set credentials_path or credentials_json"
         return CredentialsError(f"{what}: the server wants credentials, and none are set for this api_endpoint; {hint}")
     if isinstance(error, auth.GoogleAuthError):
-        said = error.args[0] if error.args else error  # what follows is the whole answer, which may hold tokens
-        return CredentialsError(f"{what}: the Google credentials were refused ({_line(said)}); renew them")
+        message = error.args[0] if error.args else error  # what follows is the whole answer, which may hold tokens
+        return CredentialsError(f"{what}: the Google credentials were refused ({_line(message)}); renew them")
     if isinstance(error, requests.exceptions.SSLError):
         return LoadError(f"{what}: {_line(error)}; check the certificates and the api_endpoint")
     if isinstance(error, requests.RequestException | ConnectionError | TimeoutError | DataCorruption | api.RetryError):
@@ -222,34 +236,34 @@ def mapped(error: Exception, what: str) -> SingerArrowError:
     return LoadError(f"{what}: {type(error).__name__}: {_line(error)}")
 
 
-def in_vain(error: ServiceError) -> ServiceError:
+def retries_exhausted(error: ServiceError) -> ServiceError:
     """The error after the last try."""
     return ServiceError(f"{error}; it was tried again in vain, run again later")
 
 
-def _of_call(error: Any, what: str) -> SingerArrowError:
+def _call_error(error: Any, what: str) -> SingerArrowError:
     details = [e for e in (error.errors or []) if isinstance(e, Mapping)]
     reason = details[0].get("reason") if details else None
     text = " ".join(((details[0].get("message") if details else None) or error.message or "").split())
-    said = f"{what}: {reason}: {text}" if reason else f"{what}: {text}"
+    message = f"{what}: {reason}: {text}" if reason else f"{what}: {text}"
     match classify(error.code, reason, text):
-        case Kind.RETRY:
-            return ServiceError(said)
-        case Kind.QUOTA:
-            return QuotaError(f"{said}. {_QUOTA_HINT}")
-        case Kind.LIMIT:
-            return LoadError(f"{said}. {_LIMIT_HINT}")
-        case Kind.DENIED:
-            return CredentialsError(f"{said}; {_DENIED_HINT}")
-        case Kind.MISSING:
-            return NotFoundError(said)
-        case Kind.EXISTS:
-            return AlreadyExistsError(said)
-        case Kind.CHANGED:
-            return ChangedError(said)
-        case Kind.REFUSED:
-            return RefusedError(said)
-    return LoadError(said)
+        case ErrorKind.RETRY:
+            return ServiceError(message)
+        case ErrorKind.QUOTA:
+            return QuotaError(f"{message}. {_QUOTA_HINT}")
+        case ErrorKind.LIMIT:
+            return LoadError(f"{message}. {_LIMIT_HINT}")
+        case ErrorKind.DENIED:
+            return CredentialsError(f"{message}; {_DENIED_HINT}")
+        case ErrorKind.MISSING:
+            return NotFoundError(message)
+        case ErrorKind.EXISTS:
+            return AlreadyExistsError(message)
+        case ErrorKind.CHANGED:
+            return ChangedError(message)
+        case ErrorKind.REFUSED:
+            return RefusedError(message)
+    return LoadError(message)
 
 
 def _line(error: object) -> str:

@@ -20,7 +20,7 @@ class AppendOnly(Lane):
 
     def look(self) -> None:
         """See the base."""
-        self.way.ledger.look()
+        self.way.ledger.void_if_emptied()
 
     def expect(self, batch_id: str) -> None:
         """See the base."""
@@ -54,7 +54,7 @@ class AppendOnly(Lane):
                     self._load([p for p in parts if p.item.batch_id not in theirs])
                     return
                 table, client = self.way.destination, self.way.client
-                client.budget.spend(client.path(table.name))
+                client.load_quota.add(client.path(table.name))
                 try:
                     load_job.run(client, upload, table.name, table.load_fields, job_id)
                 except load_job.BusyError as error:

@@ -24,7 +24,7 @@ from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from target_bigquery.conversion import loads_as_it_is, needs_list_check
 from target_bigquery.load.avro_processes import Processes
-from target_bigquery.load.parquet_dates import tells_bad_dates
+from target_bigquery.load.parquet_dates import has_bad_dates
 from target_bigquery.load.uploads import TAKEN_CODECS, Files, Item, Part, Upload
 
 MOST_URIS = 10_000
@@ -112,7 +112,7 @@ class StagedFiles(Files):
             except (NotFoundError, EmptyObjectError):
                 return None  # whoever fetches it says what is wrong
             fits = loads_as_it_is(metadata.schema.to_arrow_schema(), conversion.columns)
-            fits = fits and not tells_bad_dates(metadata)  # then it is fetched, which says what is wrong
+            fits = fits and not has_bad_dates(metadata)  # then it is fetched, which says what is wrong
             if not fits or not codecs_of(metadata) <= TAKEN_CODECS or reader.info is None:
                 return None
             infos.append(reader.info)

@@ -6,12 +6,10 @@ import uuid
 
 from singer_arrow.errors import LoadError
 from singer_arrow.load.backoff import Waiting, pauses
-from target_bigquery.connection import connection
-from target_bigquery.connection import load_job_quota as budget
-from target_bigquery.connection import resources as answers
+from target_bigquery.connection import connection, load_job_quota, resources
 from target_bigquery.connection.client import BigQuery
 from target_bigquery.connection.connection import logger
-from target_bigquery.connection.error_kinds import Kind
+from target_bigquery.connection.error_kinds import ErrorKind
 from target_bigquery.connection.jobs import Fields
 from target_bigquery.connection.resources import Job, QuotaError
 from target_bigquery.load.uploads import Upload
@@ -34,22 +32,22 @@ def run(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, job_id: 
         source = upload.path or upload.uris
         job = bigquery.load(source, table, file_format=upload.file_format, fields=fields, job_id=job_id)
     except QuotaError as error:
-        raise _of_quota(bigquery, table, error) from None
+        raise _quota_error(bigquery, table, error) from None
     if job.kind != "load":
         msg = f"{what}: somebody else took the id of the job {job_id}"
         raise BusyError(msg)
-    if job.error_kind is Kind.RETRY:
-        raise BusyError(str(answers.failed(what, job)))
-    if job.error_kind is Kind.QUOTA:
-        raise _of_quota(bigquery, table, answers.failed(what, job))
+    if job.error_kind is ErrorKind.RETRY:
+        raise BusyError(str(resources.failed(what, job)))
+    if job.error_kind is ErrorKind.QUOTA:
+        raise _quota_error(bigquery, table, resources.failed(what, job))
     if job.error is not None:
         if "has changed type" in job.error or "has changed mode" in job.error:
-            msg = f"{answers.failed(what, job)}; the table was changed during this run: run again"
+            msg = f"{resources.failed(what, job)}; the table was changed during this run: run again"
             raise LoadError(msg)
         if "different locations" in job.error:
-            msg = f"{answers.failed(what, job)}; gcs_stage and the batch storage must be where the dataset is"
+            msg = f"{resources.failed(what, job)}; gcs_stage and the batch storage must be where the dataset is"
             raise LoadError(msg)
-        raise answers.failed(what, job)
+        raise resources.failed(what, job)
     if job.rows != upload.rows:
         msg = f"{what}: BigQuery took {job.rows} of {upload.rows} rows (job {job.id}); check the table, then run again"
         raise LoadError(msg)
@@ -80,12 +78,12 @@ def _run_until_done(bigquery: BigQuery, upload: Upload, table: str, fields: Fiel
     raise AssertionError
 
 
-def _of_quota(bigquery: BigQuery, table: str, error: LoadError) -> LoadError:
+def _quota_error(bigquery: BigQuery, table: str, error: LoadError) -> LoadError:
     """The error of a quota, with what the table used of that of load jobs, where that may be it."""
-    used = bigquery.budget.used(bigquery.path(table))
+    used = bigquery.load_quota.used(bigquery.path(table))
     return (
-        LoadError(f"{error}. The table had {budget.advice(used)}")
-        if used >= budget.WARN_SHARE * budget.DAILY_LOADS
+        LoadError(f"{error}. The table had {load_job_quota.advice(used)}")
+        if used >= load_job_quota.WARN_SHARE * load_job_quota.DAILY_LOADS
         else error
     )
 

@@ -62,9 +62,9 @@ class Replacement:
         """Replace the table by a copy of the staging table, which costs nothing."""
         assert self._name
         client = self._client
-        client.make_alike(self._name, table, ("expires",))  # of a copy that nobody looks after any more, too
+        client.copy_properties(self._name, table, ("expires",))  # of a copy that nobody looks after any more, too
         job = client.copy(self._name, table.name, what=f"Replacing table {client.path(table.name)}")
-        client.make_alike(table.name, table, KEPT)
+        client.copy_properties(table.name, table, KEPT)
         return job.created
 
     def _replace_rows(self, table: Table) -> datetime | None:

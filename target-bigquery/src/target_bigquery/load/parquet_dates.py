@@ -25,7 +25,7 @@ def columns_to_read(footer: Any, columns: Sequence[Column]) -> list[Column]:
     return [c for c in columns if told.get(c.source) is not False]
 
 
-def tells_bad_dates(footer: Any) -> bool:
+def has_bad_dates(footer: Any) -> bool:
     """Whether there is a column of dates one of which is, by its statistics, of another year."""
     return bool(footer.num_rows) and any(bad for _, bad in _dates(footer))
 

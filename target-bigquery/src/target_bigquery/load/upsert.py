@@ -16,7 +16,8 @@ from target_bigquery.connection.resources import RefusedDataError
 from target_bigquery.load import load_job
 from target_bigquery.load.base import Lane, Way
 from target_bigquery.load.uploads import Item, Part, Upload
-from target_bigquery.merge_pruning import Bound, bounds
+from target_bigquery.merge_pruning import bounds
+from target_bigquery.sql import Bound
 from target_bigquery.tables import migrate
 
 _UNFIT = ("RECORD", "JSON")

@@ -14,10 +14,9 @@ from typing import Any, Protocol, TypeVar
 
 from singer_arrow.errors import CredentialsError, LoadError, SingerArrowError
 from singer_arrow.load.backoff import Waiting, pauses
-from target_bigquery.connection import connection
-from target_bigquery.connection import resources as answers
+from target_bigquery.connection import connection, resources
 from target_bigquery.connection.connection import REQUEST_SECONDS, Connection, logger
-from target_bigquery.storage_write.error_kinds import Kind, WriteError, classify
+from target_bigquery.storage_write.error_kinds import WriteError, WriteErrorKind, classify_write_error
 
 T = TypeVar("T")
 CONNECTION_SECONDS = 600.0
@@ -91,7 +90,7 @@ class WriteApi:
             requests: The rows, from the write stream's first on.
 
         Raises:
-            WriteError: It cannot be done; with `ANEW` or `GONE`, another write stream may take them.
+            WriteError: It cannot be done; with `NEW_STREAM` or `UNKNOWN_STREAM`, another write stream may take them.
         """
         what, done, tries = f"Writing to {_short(name)}", 0, _Tries()
         while done < len(requests):
@@ -100,7 +99,7 @@ class WriteApi:
                 for _ in self._acknowledged(what, name, schema, requests[done:]):
                     done += 1
             except WriteError as error:
-                if error.kind is Kind.THERE:
+                if error.kind is WriteErrorKind.ALREADY_DONE:
                     done += 1
                     continue
                 if done > before:
@@ -122,7 +121,7 @@ class WriteApi:
             When; None if that was done before.
 
         Raises:
-            WriteError: With `GONE`, nobody knows whether it was done.
+            WriteError: With `UNKNOWN_STREAM`, nobody knows whether it was done.
         """
         what = f"Committing {_short(name)}"
 
@@ -139,7 +138,7 @@ class WriteApi:
         try:
             return self._call(what, commit)
         except WriteError as error:
-            if error.kind is Kind.THERE:
+            if error.kind is WriteErrorKind.ALREADY_DONE:
                 return None
             raise
 
@@ -147,7 +146,7 @@ class WriteApi:
         """When a write stream was committed; None if it was not.
 
         Raises:
-            WriteError: With `GONE`, BigQuery does not know it any more.
+            WriteError: With `UNKNOWN_STREAM`, BigQuery does not know it any more.
         """
 
         def read() -> Any:
@@ -172,9 +171,9 @@ class WriteApi:
                 answer = _mapped(what, lambda: next(answered, None))
                 if answer is None:
                     msg = f"{what}: BigQuery closed the connection"
-                    raise WriteError(msg, Kind.RETRY)
+                    raise WriteError(msg, WriteErrorKind.RETRY)
                 if answer.error.code:
-                    raise _of_answer(what, answer)
+                    raise _row_error(what, answer)
                 yield
         finally:
             if call is not None:
@@ -204,10 +203,10 @@ class _Tries:
         Raises:
             CredentialsError, LoadError: Another one is of no use.
         """
-        if error.kind not in (Kind.RETRY, Kind.QUOTA, Kind.HIDDEN):
+        if error.kind not in (WriteErrorKind.RETRY, WriteErrorKind.QUOTA, WriteErrorKind.POSSIBLY_MISSING):
             raise error
-        pause = next(self._hidden if error.kind is Kind.HIDDEN else self._pauses)
-        if pause is None and error.kind is Kind.HIDDEN:
+        pause = next(self._hidden if error.kind is WriteErrorKind.POSSIBLY_MISSING else self._pauses)
+        if pause is None and error.kind is WriteErrorKind.POSSIBLY_MISSING:
             raise CredentialsError(str(error)) from None
         if pause is None:
             msg = f"{error}; it was tried again in vain, run again later"
@@ -278,14 +277,14 @@ def _mapped(what: str, function: Callable[[], T]) -> T:
         raise
     except GoogleAPICallError as error:
         if (status := error.grpc_status_code) is None:
-            raise answers.mapped(error, what) from None
+            raise resources.translate_error(error, what) from None
         codes = [code for detail in error.details if (code := _storage_code(detail))]
         raise _refused(what, status.name, error.message or "", codes[0] if codes else None) from None
     except Exception as error:  # noqa: BLE001 - all of the vendor's errors pass this boundary
-        raise answers.mapped(error, what) from None
+        raise resources.translate_error(error, what) from None
 
 
-def _of_answer(what: str, answer: Any) -> SingerArrowError:
+def _row_error(what: str, answer: Any) -> SingerArrowError:
     """The error of rows that were not appended."""
     import grpc
 
@@ -306,14 +305,16 @@ def _storage_code(detail: Any) -> str | None:
     return str(types.StorageError.deserialize(detail.value).code.name)
 
 
-def _refused(what: str, status: str, message: str, storage_code: str | None) -> SingerArrowError:
-    text = " ".join(message.split())[:1000]
-    said = f"{what}: {storage_code or status}: {text}"
-    kind = classify(status, storage_code, text)
-    if kind is Kind.DENIED:
-        return CredentialsError(f"{said}; {_DENIED_HINT}")
-    hint = {Kind.QUOTA: f"; {_QUOTA_HINT}", Kind.HIDDEN: f"; {_DENIED_HINT}"}.get(kind, "")
-    return WriteError(f"{said}{hint}", kind)
+def _refused(what: str, status: str, text: str, storage_code: str | None) -> SingerArrowError:
+    text = " ".join(text.split())[:1000]
+    message = f"{what}: {storage_code or status}: {text}"
+    kind = classify_write_error(status, storage_code, text)
+    if kind is WriteErrorKind.DENIED:
+        return CredentialsError(f"{message}; {_DENIED_HINT}")
+    hint = {WriteErrorKind.QUOTA: f"; {_QUOTA_HINT}", WriteErrorKind.POSSIBLY_MISSING: f"; {_DENIED_HINT}"}.get(
+        kind, ""
+    )
+    return WriteError(f"{message}{hint}", kind)
 
 
 def _short(name: str) -> str:

@@ -7,15 +7,15 @@ from enum import Enum
 from singer_arrow.errors import LoadError
 
 
-class Kind(Enum):
+class WriteErrorKind(Enum):
     """What an answer calls for."""
 
     RETRY = "the same again, on a new connection"
-    THERE = "nothing: an earlier try of the same has been done"
-    ANEW = "a new write stream: this one, or the table as it was, is of no use any more"
-    GONE = "the write stream is not known any more"
+    ALREADY_DONE = "nothing: an earlier try of the same has been done"
+    NEW_STREAM = "a new write stream: this one, or the table as it was, is of no use any more"
+    UNKNOWN_STREAM = "the write stream is not known any more"
     QUOTA = "a quota is used up; the same again after a while"
-    HIDDEN = "permissions, or a table that it does not find just now: the same again, for a short while"
+    POSSIBLY_MISSING = "permissions, or a table that it does not find just now: the same again, for a short while"
     DENIED = "credentials or permissions"
     REFUSED = "what was sent is wrong"
 
@@ -28,35 +28,36 @@ class WriteError(LoadError):
         kind: What that calls for.
     """
 
-    def __init__(self, message: str, kind: Kind) -> None:
+    def __init__(self, message: str, kind: WriteErrorKind) -> None:
         super().__init__(message)
         self.kind = kind
 
 
 _BY_STORAGE_CODE = {
-    "OFFSET_ALREADY_EXISTS": Kind.THERE,
-    "STREAM_ALREADY_COMMITTED": Kind.THERE,
-    "STREAM_NOT_FOUND": Kind.GONE,
-    "TABLE_NOT_FOUND": Kind.ANEW,  # it takes a while to hear of a new table, or of new columns
-    "SCHEMA_MISMATCH_EXTRA_FIELDS": Kind.ANEW,
-    "STREAM_FINALIZED": Kind.ANEW,
-    "INVALID_STREAM_STATE": Kind.ANEW,
-    "OFFSET_OUT_OF_RANGE": Kind.ANEW,
+    "OFFSET_ALREADY_EXISTS": WriteErrorKind.ALREADY_DONE,
+    "STREAM_ALREADY_COMMITTED": WriteErrorKind.ALREADY_DONE,
+    "STREAM_NOT_FOUND": WriteErrorKind.UNKNOWN_STREAM,
+    "TABLE_NOT_FOUND": WriteErrorKind.NEW_STREAM,  # it takes a while to hear of a new table, or of new columns
+    "SCHEMA_MISMATCH_EXTRA_FIELDS": WriteErrorKind.NEW_STREAM,
+    "STREAM_FINALIZED": WriteErrorKind.NEW_STREAM,
+    "INVALID_STREAM_STATE": WriteErrorKind.NEW_STREAM,
+    "OFFSET_OUT_OF_RANGE": WriteErrorKind.NEW_STREAM,
 }
 _BY_STATUS = {
-    "ALREADY_EXISTS": Kind.THERE,
-    "NOT_FOUND": Kind.GONE,
-    "OUT_OF_RANGE": Kind.ANEW,
-    "RESOURCE_EXHAUSTED": Kind.QUOTA,
-    "PERMISSION_DENIED": Kind.DENIED,
-    "UNAUTHENTICATED": Kind.DENIED,
+    "ALREADY_EXISTS": WriteErrorKind.ALREADY_DONE,
+    "NOT_FOUND": WriteErrorKind.UNKNOWN_STREAM,
+    "OUT_OF_RANGE": WriteErrorKind.NEW_STREAM,
+    "RESOURCE_EXHAUSTED": WriteErrorKind.QUOTA,
+    "PERMISSION_DENIED": WriteErrorKind.DENIED,
+    "UNAUTHENTICATED": WriteErrorKind.DENIED,
     **dict.fromkeys(
-        ("UNAVAILABLE", "INTERNAL", "ABORTED", "CANCELLED", "DEADLINE_EXCEEDED", "UNKNOWN", "DATA_LOSS"), Kind.RETRY
+        ("UNAVAILABLE", "INTERNAL", "ABORTED", "CANCELLED", "DEADLINE_EXCEEDED", "UNKNOWN", "DATA_LOSS"),
+        WriteErrorKind.RETRY,
     ),
 }
 
 
-def classify(status: str, storage_code: str | None = None, message: str = "") -> Kind:
+def classify_write_error(status: str, storage_code: str | None = None, message: str = "") -> WriteErrorKind:
     """Tell what an answer calls for.
 
     Args:
@@ -65,5 +66,5 @@ def classify(status: str, storage_code: str | None = None, message: str = "") ->
         message: Its text.
     """
     if status == "PERMISSION_DENIED" and "may not exist" in message:
-        return Kind.HIDDEN
-    return _BY_STORAGE_CODE.get(storage_code or "") or _BY_STATUS.get(status, Kind.REFUSED)
+        return WriteErrorKind.POSSIBLY_MISSING
+    return _BY_STORAGE_CODE.get(storage_code or "") or _BY_STATUS.get(status, WriteErrorKind.REFUSED)

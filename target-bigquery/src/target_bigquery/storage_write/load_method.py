@@ -53,7 +53,7 @@ def why_not(load_method: str, columns: Sequence[Column]) -> str | None:
     """Why a stream goes by load jobs nevertheless; None if it does not."""
     if load_method == OVERWRITE:
         return "overwrite replaces the table by a copy, which may lack what was written just before"
-    if column := rows.untaken(columns):
+    if column := rows.unsupported_column(columns):
         return f"the Storage Write API takes no Arrow for column {column}"
     return None
 

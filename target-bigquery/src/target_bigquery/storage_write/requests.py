@@ -75,12 +75,12 @@ class Sent:
         return self.view[self.span.start : self.span.start + self.span.size]
 
 
-def untaken(columns: Sequence[Column], path: str = "") -> str | None:
+def unsupported_column(columns: Sequence[Column], path: str = "") -> str | None:
     """The first column, or field of one, that the API has no Arrow type for, as `name (TYPE)`."""
     for column in columns:
         if column.kind in _UNTAKEN:
             return f"{path}{column.name} ({column.kind})"
-        if inside := untaken(column.fields, f"{path}{column.name}."):
+        if inside := unsupported_column(column.fields, f"{path}{column.name}."):
             return inside
     return None
 
@@ -102,7 +102,7 @@ def converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def in_requests(batch: pa.RecordBatch, most: int = REQUEST_BYTES) -> Iterator[pa.RecordBatch]:
+def split_requests(batch: pa.RecordBatch, most: int = REQUEST_BYTES) -> Iterator[pa.RecordBatch]:
     """Cut rows into as few requests as take them.
 
     Raises:
@@ -117,7 +117,7 @@ def in_requests(batch: pa.RecordBatch, most: int = REQUEST_BYTES) -> Iterator[pa
         raise TooLargeError
     rows = max(1, min(batch.num_rows - 1, batch.num_rows * most // size))
     for start in range(0, batch.num_rows, rows):
-        yield from in_requests(batch.slice(start, rows), most)
+        yield from split_requests(batch.slice(start, rows), most)
 
 
 def write(item: Item, batches: Iterable[pa.RecordBatch], path: Path, rejects: Rejects | None = None) -> Rows:
@@ -131,7 +131,7 @@ def write(item: Item, batches: Iterable[pa.RecordBatch], path: Path, rejects: Re
     spans, start = list[Span](), 0
     with path.open("wb") as file:
         for batch in _gathered(batches):
-            for part in in_requests(converted(batch, schema)):
+            for part in split_requests(converted(batch, schema)):
                 data = part.serialize()
                 file.write(data)
                 spans.append(Span(start, data.size, part.num_rows))

@@ -11,7 +11,7 @@ from singer_arrow.load.backoff import Waiting, pauses
 from target_bigquery.connection import connection
 from target_bigquery.connection.connection import logger
 from target_bigquery.storage_write.client import WriteApi
-from target_bigquery.storage_write.error_kinds import Kind, WriteError
+from target_bigquery.storage_write.error_kinds import WriteError, WriteErrorKind
 from target_bigquery.storage_write.requests import Rows, Sent
 
 _HINTS = "the table was changed during this run: run again, or set load_via: load_job"
@@ -36,7 +36,7 @@ def fill(api: WriteApi, table: str, parts: Sequence[Rows]) -> str:
         try:
             return _fill_once(api, table, parts)
         except WriteError as error:
-            if error.kind not in (Kind.ANEW, Kind.GONE):
+            if error.kind not in (WriteErrorKind.NEW_STREAM, WriteErrorKind.UNKNOWN_STREAM):
                 raise
             if pause is None:
                 msg = f"{error}; {_HINTS}"
@@ -58,7 +58,7 @@ def _fill_once(api: WriteApi, table: str, parts: Sequence[Rows]) -> str:
     taken = api.finalize(name)
     if taken != total:
         msg = f"Writing to table {table}: BigQuery took {taken} of {total} rows"
-        raise WriteError(msg, Kind.ANEW)
+        raise WriteError(msg, WriteErrorKind.NEW_STREAM)
     return name
 
 

@@ -17,7 +17,7 @@ from target_bigquery.tables.naming import RULES
 from target_bigquery.tables.types import (
     MAX_COLUMNS,
     Column,
-    Existing,
+    TableColumn,
     as_bignumeric,
     column_of,
     count_of,
@@ -45,7 +45,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
+class ColumnEvolution:
     """What may be done to make values fit.
 
     Args:
@@ -58,7 +58,7 @@ class Drift:
     keys: Collection[str] = ()
     fixed: Collection[str] = ()
 
-    def settled(self, column: Column, have: dict[str, Existing], taken: set[str], path: str = "") -> Column:
+    def column_for(self, column: Column, have: dict[str, TableColumn], taken: set[str], path: str = "") -> Column:
         """The column that a property fills: the table's, as it is or is to be, or a variant, which says of which.
 
         Args:
@@ -80,7 +80,7 @@ class Drift:
                 raise
         return self._variant(column, {e.name.lower(): e for e in have.values()}, taken, path)
 
-    def _within(self, column: Column, existing: Existing, path: str) -> Column:
+    def _within(self, column: Column, existing: TableColumn, path: str) -> Column:
         """The column as one that is the table's own, which may be widened for it.
 
         Raises:
@@ -89,7 +89,7 @@ class Drift:
         if column.kind == existing.kind == "RECORD" and column.repeated == (existing.mode == "REPEATED"):
             inside, names = {f.name: f for f in existing.fields}, {f.name.lower() for f in column.fields}
             at = f"{path}{existing.name}."
-            return with_fields(column, tuple(self.settled(f, inside, names, at) for f in column.fields))
+            return with_fields(column, tuple(self.column_for(f, inside, names, at) for f in column.fields))
         try:
             return fitted(column, existing, path)
         except SchemaError:
@@ -97,9 +97,9 @@ class Drift:
                 return column
             raise
 
-    def _variant(self, column: Column, have: dict[str, Existing], taken: set[str], path: str) -> Column:
+    def _variant(self, column: Column, have: dict[str, TableColumn], taken: set[str], path: str) -> Column:
         """The first variant that the values fit, or a new one; not a column of that name that is no variant of this."""
-        for name in variant_names(column.name, word(column), RULES):
+        for name in variant_names(column.name, type_word(column), RULES):
             existing = have.get(name.lower())
             if name.lower() in taken or (existing and existing.variant_of != column.name):
                 continue
@@ -118,7 +118,11 @@ class Drift:
 
 
 def columns_of(
-    schema: pa.Schema, *, nested: str = "record", existing: Sequence[Existing] = (), drift: Drift | None = None
+    schema: pa.Schema,
+    *,
+    nested: str = "record",
+    existing: Sequence[TableColumn] = (),
+    drift: ColumnEvolution | None = None,
 ) -> tuple[Column, ...]:
     """The columns of a stream's table, in the order of the schema; some may be new, or wider than the table's.
 
@@ -139,7 +143,7 @@ def columns_of(
     for field in schema:
         name = names[field.name]
         column = column_of(field, name, nested, have.get(name))
-        columns.append((drift or Drift()).settled(column, have, taken))
+        columns.append((drift or ColumnEvolution()).column_for(column, have, taken))
     if (count := count_of(columns, existing)) > MAX_COLUMNS:
         msg = (
             f"The table would have {count} columns, those of RECORDs counted, and BigQuery takes {MAX_COLUMNS}; "
@@ -149,24 +153,24 @@ def columns_of(
     return tuple(columns)
 
 
-def word(column: Column) -> str:
+def type_word(column: Column) -> str:
     """What a column's variant is called after."""
     return f"array_{_WORDS[column.kind]}" if column.repeated else _WORDS[column.kind]
 
 
-def widens(column: Column, existing: Existing) -> bool:
+def widens(column: Column, existing: TableColumn) -> bool:
     """Whether the table's column can be made one for the stream's."""
     is_list = column.repeated or existing.mode == "REPEATED"
     return not is_list and column.kind in WIDENED.get(existing.kind, ())
 
 
-def widened(columns: Sequence[Column], existing: Sequence[Existing]) -> list[Column]:
+def widened(columns: Sequence[Column], existing: Sequence[TableColumn]) -> list[Column]:
     """The columns that are wider than the table's."""
     have = {e.name: e for e in existing}
     return [c for c in columns if c.name in have and widens(c, have[c.name])]
 
 
-def new_variants(columns: Sequence[Column], existing: Sequence[Existing], path: str = "") -> list[tuple[str, str]]:
+def new_variants(columns: Sequence[Column], existing: Sequence[TableColumn], path: str = "") -> list[tuple[str, str]]:
     """The variants that the table lacks, and what they are of, at every depth; as texts."""
     have, found = {e.name: e for e in existing}, list[tuple[str, str]]()
     for column in columns:

@@ -20,9 +20,9 @@ from target_bigquery.connection.client import BigQuery
 from target_bigquery.connection.resources import AlreadyExistsError, ChangedError, RefusedError, Table
 from target_bigquery.tables import column_evolution as drift
 from target_bigquery.tables import table_layout as layout
-from target_bigquery.tables.column_evolution import Drift, columns_of
+from target_bigquery.tables.column_evolution import ColumnEvolution, columns_of
 from target_bigquery.tables.naming import RULES
-from target_bigquery.tables.table_fields import NOTHING_SAID, api_field, lacks_words, relaxed, with_columns
+from target_bigquery.tables.table_fields import NO_DESCRIPTIONS, api_field, lacks_description, relaxed, with_columns
 from target_bigquery.tables.types import Column, missing_required, new_columns, nullable_required
 
 logger = logging.getLogger("target-bigquery")
@@ -127,7 +127,7 @@ def prepare_table(
     *,
     keys: Sequence[str] = (),
     nullable: Collection[Path] = (),
-    descriptions: Descriptions = NOTHING_SAID,
+    descriptions: Descriptions = NO_DESCRIPTIONS,
 ) -> Destination:
     """Make sure that the stream's table exists and has a column for each property.
 
@@ -145,7 +145,7 @@ def prepare_table(
     settings, fixed = client.settings, set[str]()
     for _ in range(_TRIES):
         name, table = _owned_table(client, stream)
-        may = Drift(settings.on_drift == EVOLVE, keys, frozenset(fixed))
+        may = ColumnEvolution(settings.on_drift == EVOLVE, keys, frozenset(fixed))
         try:
             if table is None:
                 return _create(client, stream, name, schema, descriptions)
@@ -257,7 +257,7 @@ def _create(client: BigQuery, stream: str, name: str, schema: pa.Schema, descrip
     return Destination(table, columns)
 
 
-def _fitting(client: BigQuery, table: Table, schema: pa.Schema, may: Drift) -> tuple[Column, ...]:
+def _fitting(client: BigQuery, table: Table, schema: pa.Schema, may: ColumnEvolution) -> tuple[Column, ...]:
     try:
         return columns_of(schema, nested=client.settings.nested, existing=table.columns, drift=may)
     except SchemaError as error:
@@ -299,7 +299,7 @@ def _fit(
             "drop the column, make it NULLABLE, or set on_drift: evolve"
         )
         raise SchemaError(msg)
-    said = descriptions.table if not table.resource.description else None
+    description = descriptions.table if not table.resource.description else None
     if new_columns(columns, table.columns) or strict:
         for variant, column in drift.new_variants(columns, table.columns):
             logger.warning(
@@ -310,10 +310,10 @@ def _fit(
                 variant,
             )
         fields = relaxed(table.fields, strict)
-        table = client.set_fields(table, with_columns(fields, columns, descriptions), description=said)
-    elif said or lacks_words(table.fields, columns, descriptions):
+        table = client.set_fields(table, with_columns(fields, columns, descriptions), description=description)
+    elif description or lacks_description(table.fields, columns, descriptions):
         try:
-            table = client.set_fields(table, with_columns(table.fields, columns, descriptions), description=said)
+            table = client.set_fields(table, with_columns(table.fields, columns, descriptions), description=description)
         except (CredentialsError, RefusedError) as error:
             logger.info("%s; the table keeps the descriptions that it has", error)
     layout.warn_of_layout(client, stream, table, columns)

@@ -9,10 +9,10 @@ from singer_arrow.warehouse.descriptions import MOST_OF_COLUMN, Descriptions, Pa
 from singer_arrow.warehouse.variant_columns import mark
 from target_bigquery.tables.types import Column
 
-NOTHING_SAID = Descriptions()
+NO_DESCRIPTIONS = Descriptions()
 
 
-def api_field(column: Column, descriptions: Descriptions = NOTHING_SAID, path: Path = ()) -> dict[str, Any]:
+def api_field(column: Column, descriptions: Descriptions = NO_DESCRIPTIONS, path: Path = ()) -> dict[str, Any]:
     """A column as the API writes it.
 
     Args:
@@ -64,7 +64,7 @@ def relaxed(fields: Sequence[Mapping[str, Any]], names: Collection[str], path: s
     return made
 
 
-def lacks_words(
+def lacks_description(
     fields: Sequence[Mapping[str, Any]], columns: Sequence[Column], descriptions: Descriptions, path: Path = ()
 ) -> bool:
     """Whether a column that the table has could be given a description."""
@@ -75,6 +75,6 @@ def lacks_words(
         at = (*path, column.source)
         if not field.get("description") and at in descriptions.columns:
             return True
-        if column.fields and lacks_words(field.get("fields") or (), column.fields, descriptions, at):
+        if column.fields and lacks_description(field.get("fields") or (), column.fields, descriptions, at):
             return True
     return False

@@ -93,13 +93,13 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Existing:
+class TableColumn:
     """A column that a table has; `variant_of` is the one of which it is marked as a variant."""
 
     name: str
     kind: str
     mode: str = "NULLABLE"
-    fields: tuple[Existing, ...] = ()
+    fields: tuple[TableColumn, ...] = ()
     variant_of: str | None = None
 
     def __str__(self) -> str:
@@ -111,7 +111,7 @@ def kind_of(name: str) -> str:
     return _ALIASES.get(name.upper(), name.upper())
 
 
-def fitted(column: Column, existing: Existing, path: str = "") -> Column:
+def fitted(column: Column, existing: TableColumn, path: str = "") -> Column:
     """The column as it must be uploaded for the table's own column.
 
     Raises:
@@ -135,7 +135,7 @@ def fitted(column: Column, existing: Existing, path: str = "") -> Column:
     raise misfit(where, existing, column)
 
 
-def missing_required(columns: Sequence[Column], existing: Sequence[Existing], path: str = "") -> list[str]:
+def missing_required(columns: Sequence[Column], existing: Sequence[TableColumn], path: str = "") -> list[str]:
     """REQUIRED columns of the table, and fields of RECORDs (`record.field`), that the stream does not fill."""
     filled, missing = {c.name: c for c in columns}, list[str]()
     for e in existing:
@@ -148,7 +148,11 @@ def missing_required(columns: Sequence[Column], existing: Sequence[Existing], pa
 
 
 def nullable_required(
-    columns: Sequence[Column], existing: Sequence[Existing], nullable: Collection[Path], at: Path = (), path: str = ""
+    columns: Sequence[Column],
+    existing: Sequence[TableColumn],
+    nullable: Collection[Path],
+    at: Path = (),
+    path: str = "",
 ) -> list[str]:
     """REQUIRED columns and fields, named alike, whose properties may be null."""
     have, found = {e.name: e for e in existing}, list[str]()
@@ -162,13 +166,13 @@ def nullable_required(
     return found
 
 
-def new_columns(columns: Sequence[Column], existing: Sequence[Existing]) -> bool:
+def new_columns(columns: Sequence[Column], existing: Sequence[TableColumn]) -> bool:
     """Whether the table lacks a column, or a RECORD of it a field."""
     have = {e.name: e for e in existing}
     return any(c.name not in have or new_columns(c.fields, have[c.name].fields) for c in columns)
 
 
-def count_of(columns: Sequence[Column], existing: Sequence[Existing] = ()) -> int:
+def count_of(columns: Sequence[Column], existing: Sequence[TableColumn] = ()) -> int:
     """How many columns a table will have, as BigQuery counts them: those of both, and the fields of RECORDs."""
     have, fill = {e.name: e for e in existing}, {c.name: c for c in columns}
     count = len(have.keys() | fill.keys())
@@ -220,7 +224,7 @@ def has_kind(columns: Sequence[Column], kind: str) -> bool:
     return any(c.kind == kind or has_kind(c.fields, kind) for c in columns)
 
 
-def column_of(field: pa.Field, name: str, nested: str = "record", existing: Existing | None = None) -> Column:
+def column_of(field: pa.Field, name: str, nested: str = "record", existing: TableColumn | None = None) -> Column:
     """The column of a property, whatever type the table's own has.
 
     Args:
@@ -235,7 +239,7 @@ def column_of(field: pa.Field, name: str, nested: str = "record", existing: Exis
     return _column(field, name, nested, 1, existing)
 
 
-def named_as(column: Column, existing: Existing) -> Column:
+def named_as(column: Column, existing: TableColumn) -> Column:
     """The column with the names that the fields of the table's RECORD have, at every depth."""
     if not column.fields:
         return column
@@ -251,7 +255,7 @@ def as_bignumeric(column: Column) -> Column:
     return replace(column, kind="BIGNUMERIC", arrow=pa.list_(item) if column.repeated else item)
 
 
-def _empty_as(column: Column, existing: Existing) -> Column | None:
+def _empty_as(column: Column, existing: TableColumn) -> Column | None:
     """A column without values as one of the table's type; None if it cannot be one."""
     is_list = existing.mode == "REPEATED"
     if column.repeated and not is_list:
@@ -268,7 +272,7 @@ def _empty_as(column: Column, existing: Existing) -> Column | None:
     )
 
 
-def _column(field: pa.Field, name: str, nested: str, depth: int, existing: Existing | None) -> Column:
+def _column(field: pa.Field, name: str, nested: str, depth: int, existing: TableColumn | None) -> Column:
     if is_json(field):
         return Column(name, field.name, "JSON", pa.string())
     t = field.type
@@ -287,7 +291,7 @@ def _column(field: pa.Field, name: str, nested: str, depth: int, existing: Exist
     return Column(name, field.name, kind, arrow, is_empty=pt.is_null(t))
 
 
-def _list_column(field: pa.Field, name: str, nested: str, depth: int, existing: Existing | None) -> Column:
+def _list_column(field: pa.Field, name: str, nested: str, depth: int, existing: TableColumn | None) -> Column:
     inner = field.type.value_field
     if nested == "json" or (pt.is_nested(inner.type) and not pt.is_struct(inner.type)):
         return Column(name, field.name, "JSON", pa.string())

@@ -8,7 +8,7 @@ from datetime import datetime
 from singer_arrow.errors import SchemaError, SingerArrowError
 from singer_arrow.warehouse.variant_columns import may_be_variant
 from target_redshift import sql
-from target_redshift.connection import resources as answers
+from target_redshift.connection import resources
 from target_redshift.connection.connection import Connection, Session
 from target_redshift.connection.resources import BadValue, Table
 from target_redshift.tables.naming import RULES
@@ -50,9 +50,9 @@ class Redshift(Connection):
             hint = "rename it, or give the stream another table by the setting tables"
             msg = f"{self.path(name)} is a view, and rows go into tables; {hint}"
             raise SchemaError(msg)
-        columns = tuple(answers.existing(row) for row in self.query(sql.COLUMNS, key, what=what).rows)
+        columns = tuple(resources.existing(row) for row in self.query(sql.COLUMNS, key, what=what).rows)
         if any(may_be_variant(c.name, RULES) for c in columns):
-            columns = answers.with_variants(columns, self.query(sql.COLUMN_COMMENTS, key, what=what).rows)
+            columns = resources.with_variants(columns, self.query(sql.COLUMN_COMMENTS, key, what=what).rows)
         return Table(name, columns, created, comment)
 
     def commented(self, table: str) -> frozenset[str]:
@@ -124,4 +124,4 @@ class Redshift(Connection):
         except SingerArrowError as error:
             logger.debug("%s", error)
             return []
-        return [answers.bad_value(row) for row in rows]
+        return [resources.bad_value(row) for row in rows]

@@ -20,8 +20,8 @@ from singer_arrow.load.backoff import Waiting, pauses
 from singer_arrow.runtime import tcp
 from singer_arrow.storage import aws
 from target_redshift import sql
-from target_redshift.connection import resources as answers
-from target_redshift.connection.resources import Answer, SessionLostError
+from target_redshift.connection import resources
+from target_redshift.connection.resources import QueryResult, SessionLostError
 from target_redshift.settings import Iam, Settings
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class Session:
         self.idle_since = time.monotonic()
         self._in_use = threading.Lock()
 
-    def execute(self, text: str, params: Sequence[Any] = (), *, what: str) -> Answer:
+    def execute(self, text: str, params: Sequence[Any] = (), *, what: str) -> QueryResult:
         """Run one statement.
 
         Args:
@@ -66,14 +66,14 @@ class Session:
         with self._in_use:
             return self._execute(text, params, what)
 
-    def _execute(self, text: str, params: Sequence[Any], what: str) -> Answer:
+    def _execute(self, text: str, params: Sequence[Any], what: str) -> QueryResult:
         try:
             cursor = self._driver.cursor()
             cursor.execute(text, list(params) or None)
             rows = [tuple(row) for row in cursor.fetchall()] if cursor.description else []
-            return Answer(rows, cursor.rowcount)
+            return QueryResult(rows, cursor.rowcount)
         except Exception as error:  # noqa: BLE001 - all of the driver's errors pass this boundary
-            ours = answers.mapped(error, what, text)
+            ours = resources.translate_error(error, what, text)
             self.broken = self.broken or isinstance(ours, SessionLostError)
             raise ours from None
         except BaseException:  # stopped while an answer was on its way: who comes next would read it
@@ -167,10 +167,10 @@ class Connection:
                 with self._lock:
                     self._idle.append(session)
 
-    def query(self, text: str, params: Sequence[Any] = (), *, what: str) -> Answer:
+    def query(self, text: str, params: Sequence[Any] = (), *, what: str) -> QueryResult:
         """Run one statement that may be run twice, in a session of its own; again, if Redshift could not just now."""
 
-        def run() -> Answer:
+        def run() -> QueryResult:
             with self.session() as session:
                 return session.execute(text, params, what=what)
 
@@ -253,7 +253,7 @@ class Connection:
         try:
             driver: Any = redshift_connector.connect(**arguments)
         except Exception as error:  # noqa: BLE001 - all of the driver's errors pass this boundary
-            raise answers.mapped(error, what) from None
+            raise resources.translate_error(error, what) from None
         self._was_reached = True
         for (
             option

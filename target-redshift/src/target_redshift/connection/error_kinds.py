@@ -6,7 +6,7 @@ import re
 from enum import Enum
 
 
-class Kind(Enum):
+class ErrorKind(Enum):
     """What an error calls for."""
 
     RETRY = "another try may succeed, in a new transaction"
@@ -19,51 +19,54 @@ class Kind(Enum):
 
 
 _BY_CODE = {
-    "40001": Kind.RETRY,  # serialization failure
-    "40P01": Kind.RETRY,  # deadlock
-    "55P03": Kind.RETRY,  # lock not available
-    "53300": Kind.GONE,  # too many connections
-    "57P01": Kind.GONE,  # administrator command: a restart, pg_terminate_backend
-    "57P02": Kind.GONE,  # crash of another session
-    "57P03": Kind.GONE,  # the server is starting
-    "57P05": Kind.GONE,  # idle session
-    "25P03": Kind.GONE,  # idle in transaction
-    "28000": Kind.DENIED,
-    "28P01": Kind.DENIED,
-    "42501": Kind.DENIED,
-    "3D000": Kind.MISSING,
-    "3F000": Kind.MISSING,
-    "42P01": Kind.MISSING,
-    "42704": Kind.MISSING,
-    "23505": Kind.EXISTS,  # in the catalog, by two at once: Redshift's own tables have no unique keys
-    "42P06": Kind.EXISTS,
-    "42710": Kind.EXISTS,
-    "42P07": Kind.EXISTS,
-    "42701": Kind.EXISTS,
+    "40001": ErrorKind.RETRY,  # serialization failure
+    "40P01": ErrorKind.RETRY,  # deadlock
+    "55P03": ErrorKind.RETRY,  # lock not available
+    "53300": ErrorKind.GONE,  # too many connections
+    "57P01": ErrorKind.GONE,  # administrator command: a restart, pg_terminate_backend
+    "57P02": ErrorKind.GONE,  # crash of another session
+    "57P03": ErrorKind.GONE,  # the server is starting
+    "57P05": ErrorKind.GONE,  # idle session
+    "25P03": ErrorKind.GONE,  # idle in transaction
+    "28000": ErrorKind.DENIED,
+    "28P01": ErrorKind.DENIED,
+    "42501": ErrorKind.DENIED,
+    "3D000": ErrorKind.MISSING,
+    "3F000": ErrorKind.MISSING,
+    "42P01": ErrorKind.MISSING,
+    "42704": ErrorKind.MISSING,
+    "23505": ErrorKind.EXISTS,  # in the catalog, by two at once: Redshift's own tables have no unique keys
+    "42P06": ErrorKind.EXISTS,
+    "42710": ErrorKind.EXISTS,
+    "42P07": ErrorKind.EXISTS,
+    "42701": ErrorKind.EXISTS,
 }
 _BY_TEXT = (
-    (re.compile(r"^1023\b|serializable isolation violation", re.IGNORECASE), Kind.RETRY),
+    (re.compile(r"^1023\b|serializable isolation violation", re.IGNORECASE), ErrorKind.RETRY),
     (
         re.compile(
             r"conflict with concurrent transaction|deadlock detected|snapshot .*too old|tuple concurrently",
             re.IGNORECASE,
         ),
-        Kind.RETRY,
+        ErrorKind.RETRY,
     ),
-    (re.compile(r"during (?:a )?(?:cluster )?resize|in read-?only mode|is in maintenance", re.IGNORECASE), Kind.RETRY),
-    (re.compile(r"Status (?:500|502|503|504)\b|SlowDown|RequestTimeout|InternalError\b"), Kind.RETRY),
-    (re.compile(r"connection limit|terminating connection|the database system is", re.IGNORECASE), Kind.GONE),
-    (re.compile(r"ExpiredToken|\btoken\b[^.;]{0,60}\bexpired", re.IGNORECASE), Kind.EXPIRED),
-    (re.compile(r"AccessDenied|Access ?Denied|Status 403\b|not authorized to|InvalidAccessKeyId"), Kind.DENIED),
+    (
+        re.compile(r"during (?:a )?(?:cluster )?resize|in read-?only mode|is in maintenance", re.IGNORECASE),
+        ErrorKind.RETRY,
+    ),
+    (re.compile(r"Status (?:500|502|503|504)\b|SlowDown|RequestTimeout|InternalError\b"), ErrorKind.RETRY),
+    (re.compile(r"connection limit|terminating connection|the database system is", re.IGNORECASE), ErrorKind.GONE),
+    (re.compile(r"ExpiredToken|\btoken\b[^.;]{0,60}\bexpired", re.IGNORECASE), ErrorKind.EXPIRED),
+    (re.compile(r"AccessDenied|Access ?Denied|Status 403\b|not authorized to|InvalidAccessKeyId"), ErrorKind.DENIED),
     (
         re.compile(r"NoSuchBucket|NoSuchKey|Status 404\b|(?:prefix|key|bucket) .*does not exist", re.IGNORECASE),
-        Kind.MISSING,
+        ErrorKind.MISSING,
     ),
 )
 _DENIED = re.compile(r"permission denied|must be owner|password authentication failed|not authorized", re.IGNORECASE)
 
 
-def classify(code: str | None, message: str) -> Kind:
+def classify(code: str | None, message: str) -> ErrorKind:
     """Tell what an error of the server calls for.
 
     Args:
@@ -73,8 +76,8 @@ def classify(code: str | None, message: str) -> Kind:
     if code in _BY_CODE:
         return _BY_CODE[code]
     if code and code.startswith("08"):
-        return Kind.GONE
+        return ErrorKind.GONE
     for pattern, kind in _BY_TEXT:
         if pattern.search(message):
             return kind
-    return Kind.DENIED if _DENIED.search(message) else Kind.OTHER
+    return ErrorKind.DENIED if _DENIED.search(message) else ErrorKind.OTHER

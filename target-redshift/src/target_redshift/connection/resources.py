@@ -20,9 +20,9 @@ from singer_arrow.errors import (
 )
 from singer_arrow.warehouse.variant_columns import marked
 from target_redshift import sql
-from target_redshift.connection.error_kinds import Kind, classify
+from target_redshift.connection.error_kinds import ErrorKind, classify
 from target_redshift.tables import types
-from target_redshift.tables.types import Existing
+from target_redshift.tables.types import TableColumn
 
 Row = tuple[Any, ...]
 
@@ -52,7 +52,7 @@ class SessionLostError(ServiceError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryResult:
     """The rows of a query, or how many rows a statement changed (-1 if Redshift does not say)."""
 
     rows: list[Row]
@@ -69,7 +69,7 @@ class Table:
     """A table as the catalog knows it; `created` is in UTC, without a zone."""
 
     name: str
-    columns: tuple[Existing, ...]
+    columns: tuple[TableColumn, ...]
     created: datetime | None
     comment: str | None
 
@@ -93,7 +93,7 @@ class BadValue:
         return " ".join(f"{where}: {self.reason}{value}".split()) if where else self.reason
 
 
-def existing(row: Row) -> Existing:
+def existing(row: Row) -> TableColumn:
     """A column, of a row of `sql.COLUMNS`."""
     name, data_type, length, precision, scale, nullable, default = row
     return types.existing(
@@ -107,10 +107,10 @@ def existing(row: Row) -> Existing:
     )
 
 
-def with_variants(columns: Sequence[Existing], comments: Sequence[Row]) -> tuple[Existing, ...]:
+def with_variants(columns: Sequence[TableColumn], comments: Sequence[Row]) -> tuple[TableColumn, ...]:
     """The columns, of which those are marked as variants whose comments, rows of `sql.COLUMN_COMMENTS`, say so."""
-    said = {str(name): marked(comment) for name, comment in comments}
-    return tuple(replace(c, variant_of=said.get(c.name)) for c in columns)
+    marks = {str(name): marked(comment) for name, comment in comments}
+    return tuple(replace(c, variant_of=marks.get(c.name)) for c in columns)
 
 
 def bad_value(row: Row) -> BadValue:
@@ -123,7 +123,7 @@ def _text(value: object) -> str:
     return "" if value is None else str(value).strip()
 
 
-def mapped(error: BaseException, what: str, text: str = "") -> SingerArrowError:
+def translate_error(error: BaseException, what: str, text: str = "") -> SingerArrowError:
     """Our error for one of the driver, of AWS or of the network.
 
     Args:
@@ -141,9 +141,9 @@ def mapped(error: BaseException, what: str, text: str = "") -> SingerArrowError:
 
     details = error.args[0] if error.args else None
     if isinstance(details, Mapping) and "M" in details:
-        return _of_server(details, what, sql.role_of(text))
+        return _server_error(details, what, sql.role_of(text))
     if isinstance(error, ClientError):
-        return _of_aws(error, what)
+        return _aws_error(error, what)
     if isinstance(error, BotoCoreError):
         return CredentialsError(f"{what}: AWS gave no credentials ({_line(error)}); check the settings iam and aws")
     cause = error.args[1] if isinstance(error, Error) and len(error.args) > 1 else error
@@ -166,23 +166,23 @@ def mapped(error: BaseException, what: str, text: str = "") -> SingerArrowError:
 _LOST = re.compile(r"BrokenPipe|connection is closed|communication error|connection time out|write to closed file")
 
 
-def _of_server(details: Mapping[str, str], what: str, role: str | None) -> SingerArrowError:
-    text = said(details)
+def _server_error(details: Mapping[str, str], what: str, role: str | None) -> SingerArrowError:
+    text = server_message(details)
     message = f"{what}: {text}"
     match classify(details.get("C"), text):
-        case Kind.RETRY:
+        case ErrorKind.RETRY:
             return ServiceError(f"{message}; run again")
-        case Kind.GONE:
+        case ErrorKind.GONE:
             return SessionLostError(f"{message}; run again")
-        case Kind.EXPIRED:
+        case ErrorKind.EXPIRED:
             renewed = "run again" if role else "renew the credentials in aws, then run again"
             return ExpiredError(f"{message}; {renewed}")
-        case Kind.DENIED:
+        case ErrorKind.DENIED:
             return CredentialsError(f"{message}; {_denied_hint(text, role)}")
-        case Kind.MISSING:
+        case ErrorKind.MISSING:
             hint = "check the setting dbname" if details.get("C") == "3D000" else _hint(text)
             return NotFoundError(f"{message}; {hint}" if hint else message)
-        case Kind.EXISTS:
+        case ErrorKind.EXISTS:
             return AlreadyExistsError(message)
     if (details.get("C") or "")[:2] in _OF_VALUES:
         return RefusedDataError(message)
@@ -222,7 +222,7 @@ def _denied_hint(text: str, role: str | None) -> str:
     return "grant the user what it needs: USAGE and CREATE on the schema, and its tables"
 
 
-def said(details: Mapping[str, str]) -> str:
+def server_message(details: Mapping[str, str]) -> str:
     """An error of the server on one line: its message, and of its details what is meant for people."""
     detail = details.get("D") or ""
     fields = dict(re.findall(r"^\s*(error|context):\s*(.+?)\s*$", detail, re.MULTILINE))
@@ -233,7 +233,7 @@ def said(details: Mapping[str, str]) -> str:
     return sql.masked(joined)[:1500]
 
 
-def _of_aws(error: Any, what: str) -> SingerArrowError:
+def _aws_error(error: Any, what: str) -> SingerArrowError:
     found = error.response.get("Error", {})
     code, status = str(found.get("Code", "")), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     message = f"{what}: {code}: {' '.join(str(found.get('Message', '')).split())[:300]}"

@@ -97,7 +97,7 @@ class Lane(lane.Lane[Way, Part]):
 
     def look(self) -> None:
         """See the base."""
-        self.way.ledger.tidy()
+        self.way.ledger.void_if_emptied()
 
     def expect(self, batch_id: str) -> None:
         """See the base."""

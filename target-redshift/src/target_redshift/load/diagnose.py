@@ -14,9 +14,9 @@ from singer_arrow.batch.reader import read_file
 from singer_arrow.errors import DataError, LoadError, SingerArrowError
 from singer_arrow.schema.arrow_schema import json_field
 from singer_arrow.storage.storage import Storage
-from target_redshift.connection import resources as answers
+from target_redshift.connection import resources
 from target_redshift.connection.client import Redshift
-from target_redshift.conversion import MAX_BASE64, LongTextError, Misfit, holds_json, misfit
+from target_redshift.conversion import MAX_BASE64, LongTextError, UnloadableValue, first_unloadable, holds_json
 from target_redshift.load.copy_batch import Lot, StagingTables
 from target_redshift.tables import staging_columns as staging
 from target_redshift.tables.types import MAX_VARBYTE, MAX_VARCHAR, Column
@@ -38,16 +38,16 @@ def failed_copy(
     most_binary = MAX_VARBYTE if lot.layout.file_format == "parquet" else MAX_BASE64
     told = client.load_errors(tables.session, tables.last)
     if told and not any(_ABOUT_TEXT.search(bad.reason) for bad in told):
-        return answers.failed_copy(error, told)
+        return resources.failed_copy(error, told)
     try:
-        return long_text([lot], texts, storage, MAX_VARCHAR, most_binary=most_binary) or answers.failed_copy(
+        return long_text([lot], texts, storage, MAX_VARCHAR, most_binary=most_binary) or resources.failed_copy(
             error, told
         )
     except DataError as bad:  # the file itself: that is what Redshift stumbled over, told better
         return bad
     except SingerArrowError as unreadable:
         logger.debug("The files could not be looked at: %s", unreadable)
-        return answers.failed_copy(error, told)
+        return resources.failed_copy(error, told)
 
 
 def long_text(
@@ -58,8 +58,8 @@ def long_text(
     A `LongTextError` says that it has a place when the file is converted: among the long texts, or as JSON.
     """
 
-    def look(array: pa.Array, column: Column) -> Misfit | None:
-        bad = misfit(array, most_binary if column.kind == "VARBYTE" else most, is_json=holds_json(column))
+    def look(array: pa.Array, column: Column) -> UnloadableValue | None:
+        bad = first_unloadable(array, most_binary if column.kind == "VARBYTE" else most, is_json=holds_json(column))
         if bad and bad.kind is LongTextError and not (column.is_rescued or holds_json(column)):
             return replace(bad, kind=DataError)
         return bad
@@ -70,10 +70,10 @@ def long_text(
 def null_key(lots: Sequence[Lot], columns: Sequence[Column], storage: Storage) -> DataError | None:
     """The first null in key columns of files that are loaded as they are."""
 
-    def look(array: pa.Array, column: Column) -> Misfit | None:  # noqa: ARG001 - as all that look
+    def look(array: pa.Array, column: Column) -> UnloadableValue | None:  # noqa: ARG001 - as all that look
         row = pc.index(array.is_null(), True).as_py()
         hint = "Set other key_properties, or load_method: append-only"
-        return None if row < 0 else Misfit(row, "a key property is null", hint)
+        return None if row < 0 else UnloadableValue(row, "a key property is null", hint)
 
     return _first(lots, columns, storage, lambda c: pa.field(c.source, c.arrow), look)
 
@@ -89,7 +89,7 @@ def _first(
     columns: Sequence[Column],
     storage: Storage,
     field: Callable[[Column], pa.Field],
-    look: Callable[[pa.Array, Column], Misfit | None],
+    look: Callable[[pa.Array, Column], UnloadableValue | None],
 ) -> DataError | None:
     schema = pa.schema([field(c) for c in columns])
     for lot in lots:

@@ -29,9 +29,9 @@ from target_redshift.load.row_spool import Spool
 from target_redshift.load.s3_staging import CopyFile
 from target_redshift.nul_characters import FAIL
 from target_redshift.tables import staging_columns as staging
-from target_redshift.tables.staging_columns import StagingColumn, Unfit
+from target_redshift.tables.staging_columns import NotCopyable, StagingColumn
 from target_redshift.tables.types import Column
-from target_redshift.value_report import Found
+from target_redshift.value_report import ValueReport
 
 logger = logging.getLogger("target-redshift")
 Item = items.Item[Conversion]
@@ -82,8 +82,8 @@ class Part:
     files: tuple[tuple[Layout, CopyFile], ...] = ()
     spool: Spool | None = None
     has_long_json: bool = False
-    nuls: Found = field(default_factory=Found)
-    long_texts: Found = field(default_factory=Found)
+    nuls: ValueReport = field(default_factory=ValueReport)
+    long_texts: ValueReport = field(default_factory=ValueReport)
     rejects: Rejects | None = None
 
 
@@ -189,51 +189,51 @@ class Files:
             if part.spool:
                 part.spool.path.unlink(missing_ok=True)
 
-    def _as_it_is(self, item: Item, keys: Sequence[str]) -> Part | Unfit:
+    def _as_it_is(self, item: Item, keys: Sequence[str]) -> Part | NotCopyable:
         """The item's own files, if COPY can read all of them."""
         if item.is_temporary or not item.urls or any(Url.parse(url).scheme != "s3" for url in item.urls):
-            return Unfit("they are not on S3")
+            return NotCopyable("they are not on S3")
         if self._upload_format != "parquet":
-            return Unfit("load_format says so")
+            return NotCopyable("load_format says so")
         look = self._parquet if item.file_format == "parquet" else self._jsonl
         files: list[tuple[Layout, CopyFile]] = []
         for url in item.urls:
             try:
                 found = look(url, item, keys)
             except EmptyObjectError as error:
-                return Unfit(str(error))
-            if isinstance(found, Unfit):
+                return NotCopyable(str(error))
+            if isinstance(found, NotCopyable):
                 return found
             files.append(found)
         rows, size = sum(f.rows for _, f in files), sum(f.bytes for _, f in files)
         return Part(item, rows, size, files=tuple((layout, f) for layout, f in files if f.rows))
 
-    def _parquet(self, url: str, item: Item, keys: Sequence[str]) -> tuple[Layout, CopyFile] | Unfit:
+    def _parquet(self, url: str, item: Item, keys: Sequence[str]) -> tuple[Layout, CopyFile] | NotCopyable:
         with _missing_is_fatal():
             footer = read_footer(ObjectReader(self.storage, Url.parse(url)), url)
         schema = footer.metadata.schema.to_arrow_schema()
         wanted, added = _parted(item.conversion)
         columns = staging.staging_columns(schema, wanted, keys)
-        if isinstance(columns, Unfit):
+        if isinstance(columns, NotCopyable):
             return columns
         if unknown := codecs_of(footer.metadata) - _CODECS:
-            return Unfit(f"COPY does not read {min(unknown)}")
+            return NotCopyable(f"COPY does not read {min(unknown)}")
         file = CopyFile(url, footer.size, footer.metadata.num_rows)
         return Layout("parquet", (*columns, *added)), file
 
-    def _jsonl(self, url: str, item: Item, keys: Sequence[str]) -> tuple[Layout, CopyFile] | Unfit:
+    def _jsonl(self, url: str, item: Item, keys: Sequence[str]) -> tuple[Layout, CopyFile] | NotCopyable:
         if item.batch_id is None or item.rows is None or len(item.urls) != 1:
-            return Unfit("it is JSON Lines of another tap")
+            return NotCopyable("it is JSON Lines of another tap")
         wanted, added = _parted(item.conversion)
         columns = staging.jsonl_columns(wanted, keys)
-        if isinstance(columns, Unfit):
+        if isinstance(columns, NotCopyable):
             return columns
         with _missing_is_fatal():
             fetched = self.storage.get(Url.parse(url), start=0, end=4)
         head = bytes(fetched.data)
         compression = _MAGIC.get(head[:2])
         if compression is None and head[:1] != b"{":
-            return Unfit("its compression is unknown")
+            return NotCopyable("its compression is unknown")
         return Layout("jsonl", (*columns, *added), compression), CopyFile(url, fetched.info.size, item.rows)
 
     def _converted(self, item: Item, check: Check, rejects: Rejects | None) -> Iterator[pa.RecordBatch]:

@@ -61,7 +61,7 @@ class Upsert(Lane):
         if way.deleted_column and tables.deletions:
             gone = sql.delete_matching(schema, table, source, keys, bounds=bounds, deleted=way.deleted_column)
             tables.session.execute(gone, what=self.what)
-            tables.session.execute(sql.delete_said(source, way.deleted_column), what=self.what)
+            tables.session.execute(sql.delete_marked_rows(source, way.deleted_column), what=self.what)
         if any(c.name not in keys for c in columns):
             text = sql.merge(schema, table, source, columns, keys, emptied=way.destination.siblings, bounds=bounds)
             tables.session.execute(text, what=self.what)

@@ -127,7 +127,7 @@ def delete_matching(
     return f"DELETE FROM {quoted(schema, table)} USING {source} WHERE {_matches(table, source, keys, bounds)}{only}"
 
 
-def delete_said(source: str, deleted: str) -> str:
+def delete_marked_rows(source: str, deleted: str) -> str:
     """Remove the rows that have a value in a column which says that their keys are deleted."""
     return f"DELETE FROM {source} WHERE {quoted(deleted)} IS NOT NULL"
 

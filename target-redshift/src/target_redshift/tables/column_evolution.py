@@ -20,7 +20,7 @@ from target_redshift.tables.types import (
     MAX_COLUMNS,
     MAX_VARCHAR,
     Column,
-    Existing,
+    TableColumn,
     column_of,
     fitted,
     in_super,
@@ -46,7 +46,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
+class ColumnEvolution:
     """What may be done where values do not fit: whether there may be variants, and properties that have none."""
 
     evolves: bool = False
@@ -55,12 +55,12 @@ class Drift:
 
 def columns_of(
     schema: pa.Schema,
-    existing: Sequence[Existing] = (),
+    existing: Sequence[TableColumn] = (),
     *,
     varchar_max: int = MAX_VARCHAR,
     super_texts: Collection[str] = (),
     rescued_texts: Collection[str] | None = None,
-    drift: Drift | None = None,
+    drift: ColumnEvolution | None = None,
 ) -> tuple[Column, ...]:
     """The columns of a stream's table, in the order of the schema.
 
@@ -78,7 +78,7 @@ def columns_of(
     """
     have = {e.name: e for e in existing}
     names = columns_named(schema.names, existing, RULES)
-    taken, may = set(names.values()), drift or Drift()
+    taken, may = set(names.values()), drift or ColumnEvolution()
     columns = (column_of(f, names[f.name], varchar_max) for f in schema)
     placed = (_placed(c, schema.field(c.source), have, taken, may) for c in columns)
     made = tuple(
@@ -94,7 +94,7 @@ def columns_of(
 
 
 def _with_long_texts(
-    columns: Sequence[Column], have: Mapping[str, Existing], rescued: Collection[str]
+    columns: Sequence[Column], have: Mapping[str, TableColumn], rescued: Collection[str]
 ) -> tuple[Column, ...]:
     """The columns, and the one that texts go into that are too long for theirs."""
     if taken := next((c for c in columns if c.name == LONG_TEXTS), None):
@@ -113,7 +113,9 @@ def _with_long_texts(
     return (*marked, holder)
 
 
-def _placed(column: Column, field: pa.Field, have: Mapping[str, Existing], taken: set[str], drift: Drift) -> Column:
+def _placed(
+    column: Column, field: pa.Field, have: Mapping[str, TableColumn], taken: set[str], drift: ColumnEvolution
+) -> Column:
     """The column that a property fills: a new one, the table's, or the first variant that the values fit, or a new one.
 
     `taken` are those of other properties; nor is a column a variant that has the name but not the mark of one.

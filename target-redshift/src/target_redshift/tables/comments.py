@@ -17,7 +17,7 @@ from target_redshift.tables.types import Column
 logger = logging.getLogger("target-redshift")
 OWNER = "singer_stream: "
 """How a table's comment begins that says which stream the table belongs to."""
-NOTHING_SAID = Descriptions()
+NO_DESCRIPTIONS = Descriptions()
 
 
 def of_table(stream: str, description: str | None) -> str:

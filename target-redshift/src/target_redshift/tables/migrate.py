@@ -22,7 +22,7 @@ from target_redshift.connection.resources import AlreadyExistsError, RefusedData
 from target_redshift.long_texts import RESCUE, SUPER
 from target_redshift.tables import comments
 from target_redshift.tables import table_layout as layout
-from target_redshift.tables.column_evolution import Drift, columns_of
+from target_redshift.tables.column_evolution import ColumnEvolution, columns_of
 from target_redshift.tables.naming import RULES
 from target_redshift.tables.types import MAX_COLUMNS, Column, ddl_type, missing_required, new_columns, wider_length
 
@@ -85,7 +85,7 @@ def prepare_table(
     schema: pa.Schema,
     keys: Sequence[str] = (),
     *,
-    descriptions: Descriptions = comments.NOTHING_SAID,
+    descriptions: Descriptions = comments.NO_DESCRIPTIONS,
 ) -> Destination:
     """Make sure that the stream's table exists and has a column for each property.
 
@@ -100,7 +100,7 @@ def prepare_table(
         SchemaError: Values do not fit a column and may go nowhere else, or one must not be null that the stream lacks.
     """
     choices = _text_columns(client, stream, schema, keys)
-    choices["drift"] = Drift(client.settings.on_drift == EVOLVE, keys)
+    choices["drift"] = ColumnEvolution(client.settings.on_drift == EVOLVE, keys)
     for _ in range(_TRIES):
         name, table = _owned_table(client, stream)
         try:
@@ -202,7 +202,7 @@ def _owned_table(client: Redshift, stream: str) -> tuple[str, Table | None]:
 class _Choices(TypedDict, total=False):
     """What becomes of text, and of values that do not fit, as `columns_of` takes it."""
 
-    drift: Drift
+    drift: ColumnEvolution
     super_texts: frozenset[str]
     rescued_texts: frozenset[str]
 

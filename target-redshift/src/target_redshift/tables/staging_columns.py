@@ -70,7 +70,7 @@ class StagingColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Unfit:
+class NotCopyable:
     """A file cannot be COPYed as it is; `reason` says why, for the log."""
 
     reason: str
@@ -81,7 +81,7 @@ ORDER_COLUMN = StagingColumn(ORDER, "BIGINT")
 
 def staging_columns(
     file: pa.Schema, columns: Sequence[Column], keys: Sequence[str] = ()
-) -> list[StagingColumn] | Unfit:
+) -> list[StagingColumn] | NotCopyable:
     """Whether a Parquet file may be COPYed as it is, and into which columns.
 
     Args:
@@ -91,34 +91,34 @@ def staging_columns(
     """
     wanted = {c.source: c for c in columns}
     if len(set(file.names)) != len(file.names):
-        return Unfit("a column stands in it twice")
+        return NotCopyable("a column stands in it twice")
     if len(file) > MAX_COLUMNS:
-        return Unfit(f"it has {len(file):,} columns, and a table takes {MAX_COLUMNS:,}")
+        return NotCopyable(f"it has {len(file):,} columns, and a table takes {MAX_COLUMNS:,}")
     staged: list[StagingColumn] = []
     for number, field in enumerate(file):
         column = wanted.get(field.name)
         made = _staged(_plain(field.type), column, column.name if column else f"_sdc_unused_{number}")
         if made is None:
             to = f", and the table's is {column}" if column else ""
-            return Unfit(f"column {field.name!r} is {field.type}{to}")
+            return NotCopyable(f"column {field.name!r} is {field.type}{to}")
         staged.append(made)
     return _complete(staged, keys)
 
 
-def jsonl_columns(columns: Sequence[Column], keys: Sequence[str] = ()) -> list[StagingColumn] | Unfit:
+def jsonl_columns(columns: Sequence[Column], keys: Sequence[str] = ()) -> list[StagingColumn] | NotCopyable:
     """Whether JSON Lines of our own may be COPYed as they are, and into which columns."""
     staged: list[StagingColumn] = []
     for column in columns:
         if column.source != column.name and (not column.source.isascii() or column.source.lower() != column.name):
-            return Unfit(f"property {column.source!r} is not the name of its column")
+            return NotCopyable(f"property {column.source!r} is not the name of its column")
         if column.is_foreign:
-            return Unfit(f"property {column.source!r} is always null, which is not sure before it is read")
+            return NotCopyable(f"property {column.source!r} is always null, which is not sure before it is read")
         if column.kind == "DECIMAL":
-            return Unfit(f"property {column.source!r} is a decimal, which COPY would read as a double")
+            return NotCopyable(f"property {column.source!r} is a decimal, which COPY would read as a double")
         if column.becomes_text:
-            return Unfit(f"property {column.source!r} is not text, and its column is")
+            return NotCopyable(f"property {column.source!r} is not text, and its column is")
         if column.is_day:
-            return Unfit(f"property {column.source!r} is a date, and its column has a time")
+            return NotCopyable(f"property {column.source!r} is a date, and its column has a time")
         staged.append(_from_text(column, "jsonl"))
     return _complete(staged, keys)
 
@@ -178,12 +178,12 @@ def _upload_field(column: Column, file_format: str) -> pa.Field:
     return pa.field(column.name, column.arrow, metadata=JSON_METADATA if column.kind == "SUPER" else None)
 
 
-def _complete(staged: list[StagingColumn], keys: Sequence[str]) -> list[StagingColumn] | Unfit:
+def _complete(staged: list[StagingColumn], keys: Sequence[str]) -> list[StagingColumn] | NotCopyable:
     have = {c.column.name for c in staged if c.column}
     if not have:
-        return Unfit("it has none of the stream's columns")
+        return NotCopyable("it has none of the stream's columns")
     if lacking := [k for k in keys if k not in have]:
-        return Unfit(f"it has no column for key {lacking[0]!r}")
+        return NotCopyable(f"it has no column for key {lacking[0]!r}")
     return staged
 
 

@@ -149,7 +149,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Existing:
+class TableColumn:
     """A column that a table has.
 
     `is_filled` says that it gets a value by itself (a default, an identity), `variant_of` of which one it is marked as
@@ -169,7 +169,7 @@ class Existing:
         return ddl_type(self)
 
 
-def ddl_type(column: Column | Existing) -> str:
+def ddl_type(column: Column | TableColumn) -> str:
     """The type as DDL writes it: `VARCHAR(256)`, `DECIMAL(38, 9)`, ..."""
     if column.kind == "DECIMAL" and column.precision is not None:
         return f"DECIMAL({column.precision:d}, {column.scale or 0:d})"
@@ -187,29 +187,29 @@ def existing(
     *,
     nullable: bool = True,
     is_filled: bool = False,
-) -> Existing:
+) -> TableColumn:
     """A column as the catalog describes it: `character varying` and 256, or `numeric` with 38 and 9."""
     match = re.fullmatch(r"([a-z0-9 ]+?)\s*(?:\((\d+)(?:,\s*(\d+))?\))?", data_type.strip().lower())
     name_of, first, second = match.groups() if match else (data_type, None, None)
     kind = _ALIASES.get(name_of.upper(), name_of.upper())
     if kind == "DECIMAL":
         digits = int(first) if first else precision or 18
-        return Existing(name, kind, None, digits, int(second or 0) if first else scale or 0, nullable, is_filled)
+        return TableColumn(name, kind, None, digits, int(second or 0) if first else scale or 0, nullable, is_filled)
     if kind in ("VARCHAR", "VARBYTE", "CHAR"):
         size = int(first) if first else length
         if size is None and kind == "VARBYTE":
             size = MAX_VARBYTE  # the catalog does not tell, and what does not fit COPY or INSERT refuse
-        return Existing(name, kind, size, nullable=nullable, is_filled=is_filled)
-    return Existing(name, kind, nullable=nullable, is_filled=is_filled)
+        return TableColumn(name, kind, size, nullable=nullable, is_filled=is_filled)
+    return TableColumn(name, kind, nullable=nullable, is_filled=is_filled)
 
 
-def new_columns(columns: Sequence[Column], existing: Sequence[Existing]) -> list[Column]:
+def new_columns(columns: Sequence[Column], existing: Sequence[TableColumn]) -> list[Column]:
     """The columns that the table lacks."""
     have = {e.name for e in existing}
     return [c for c in columns if c.name not in have]
 
 
-def missing_required(columns: Sequence[Column], existing: Sequence[Existing]) -> list[str]:
+def missing_required(columns: Sequence[Column], existing: Sequence[TableColumn]) -> list[str]:
     """Columns of the table that must have a value, and that neither the stream nor Redshift fills."""
     filled = {c.name for c in columns}
     return [e.name for e in existing if not e.nullable and not e.is_filled and e.name not in filled]
@@ -323,7 +323,7 @@ def roomiest(column: Column) -> Column:
     return replace(column, kind=kind, arrow=_ARROW[kind]) if kind != column.kind else column
 
 
-def fitted(column: Column, field: pa.Field, have: Existing) -> Column:
+def fitted(column: Column, field: pa.Field, have: TableColumn) -> Column:
     """The column with the type that the table's own has.
 
     Raises:
@@ -345,7 +345,7 @@ def fitted(column: Column, field: pa.Field, have: Existing) -> Column:
     raise misfit(have.name, have, column)
 
 
-def _holds(column: Column, have: Existing) -> bool:
+def _holds(column: Column, have: TableColumn) -> bool:
     """Whether the table's column holds every value of the stream's."""
     if have.kind == "DECIMAL" and have.precision is not None:
         whole = have.precision - (have.scale or 0)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from singer_arrow.errors import CredentialsError
-from target_bigquery.connection.load_job_quota import NAME, Budget, advice
+from target_bigquery.connection.load_job_quota import NAME, LoadJobQuota, advice
 
 
 @pytest.fixture(autouse=True)
@@ -26,17 +26,17 @@ def test_it_is_announced_once_before_it_is_reached(told: pytest.LogCaptureFixtur
         asked.append((since, until))
         return ["p.d.t"] * 1198 + ["p.d.other"] * 7 + ["p.d.full"] * 1500
 
-    budget = Budget(jobs)
-    assert budget.used("p.d.t") == 0
-    budget.spend("p.d.t")
-    budget.close()
+    load_quota = LoadJobQuota(jobs)
+    assert load_quota.used("p.d.t") == 0
+    load_quota.add("p.d.t")
+    load_quota.close()
     assert told.messages == []
     for _ in range(3):
-        budget.spend("p.d.t")
-    budget.spend("p.d.other")
+        load_quota.add("p.d.t")
+    load_quota.add("p.d.other")
     assert told.messages == [f"Table p.d.t: {advice(1200)}"]
     assert told.messages[0].startswith("Table p.d.t: 1,200 load jobs within 24 hours, of 1,500 that BigQuery allows")
-    assert (budget.used("p.d.t"), budget.used("p.d.other"), budget.used("p.d.none")) == (1202, 8, 0)
+    assert (load_quota.used("p.d.t"), load_quota.used("p.d.other"), load_quota.used("p.d.none")) == (1202, 8, 0)
     ((since, until),) = asked
     assert until - since == timedelta(hours=24)
     assert timedelta() < datetime.now(UTC) - until < timedelta(minutes=1)
@@ -49,12 +49,12 @@ def test_no_load_waits_for_the_list_and_the_warning_comes_with_it(told: pytest.L
         assert go_on.wait(60)
         return ["p.d.t"] * 1197
 
-    budget = Budget(jobs)
+    load_quota = LoadJobQuota(jobs)
     for _ in range(3):
-        budget.spend("p.d.t")
+        load_quota.add("p.d.t")
     assert told.messages == []
     go_on.set()
-    assert budget.used("p.d.t") == 1200
+    assert load_quota.used("p.d.t") == 1200
     assert told.messages == [f"Table p.d.t: {advice(1200)}"]
     assert NAME not in {t.name for t in threading.enumerate()}
 
@@ -67,10 +67,10 @@ def test_a_list_that_takes_too_long_is_not_waited_for(monkeypatch: pytest.Monkey
         assert go_on.wait(60)
         return ["p.d.t"]
 
-    budget = Budget(jobs)
-    budget.spend("p.d.t")
-    assert budget.used("p.d.t") == 1
-    budget.close()
+    load_quota = LoadJobQuota(jobs)
+    load_quota.add("p.d.t")
+    assert load_quota.used("p.d.t") == 1
+    load_quota.close()
     go_on.set()
     for thread in threading.enumerate():
         if thread.name == NAME:
@@ -82,7 +82,7 @@ def test_a_list_that_cannot_be_had_stops_nothing(told: pytest.LogCaptureFixture)
         msg = "denied"
         raise CredentialsError(msg)
 
-    budget = Budget(jobs)
-    budget.spend("p.d.t")
-    assert budget.used("p.d.t") == 1
+    load_quota = LoadJobQuota(jobs)
+    load_quota.add("p.d.t")
+    assert load_quota.used("p.d.t") == 1
     assert told.messages == ["The jobs of the last day could not be listed: denied"]

@@ -15,8 +15,8 @@ from google.resumable_media import DataCorruption, InvalidResponse
 
 from singer_arrow.errors import CredentialsError, LoadError, NotFoundError, ServiceError, SingerArrowError
 from target_bigquery import sql
-from target_bigquery.connection import resources as answers
-from target_bigquery.connection.error_kinds import Kind
+from target_bigquery.connection import resources
+from target_bigquery.connection.error_kinds import ErrorKind
 from target_bigquery.connection.resources import AlreadyExistsError, ChangedError, QuotaError
 
 
@@ -57,11 +57,11 @@ def call_error(kind: type[api.GoogleAPICallError], reason: str | None, text: str
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
 def test_errors(error: Exception, ours: type[Exception], words: str) -> None:
-    mapped = answers.mapped(error, "Loading into table p.d.t")
-    assert type(mapped) is ours
-    assert str(mapped).startswith("Loading into table p.d.t: ")
-    assert words in str(mapped)
-    assert "\n" not in str(mapped)
+    translate_error = resources.translate_error(error, "Loading into table p.d.t")
+    assert type(translate_error) is ours
+    assert str(translate_error).startswith("Loading into table p.d.t: ")
+    assert words in str(translate_error)
+    assert "\n" not in str(translate_error)
 
 
 def test_an_upload_that_is_refused_says_why() -> None:
@@ -71,9 +71,9 @@ def test_an_upload_that_is_refused_says_why() -> None:
         b'{"error": {"message": "m", "errors": [{"reason": "quotaExceeded", "message": "imports per table"}]}}'
     )
     response.request = requests.Request("PUT", "https://x").prepare()
-    mapped = answers.mapped(InvalidResponse(response, "no"), "Loading")
-    assert isinstance(mapped, LoadError)
-    assert "imports per table" in str(mapped)
+    translate_error = resources.translate_error(InvalidResponse(response, "no"), "Loading")
+    assert isinstance(translate_error, LoadError)
+    assert "imports per table" in str(translate_error)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_an_upload_that_is_refused_says_why() -> None:
     ids=lambda k: k.__name__,
 )
 def test_no_error_of_a_call_escapes(kind: type[Any]) -> None:
-    assert isinstance(answers.mapped(kind("text"), "Doing"), SingerArrowError)
+    assert isinstance(resources.translate_error(kind("text"), "Doing"), SingerArrowError)
 
 
 def made_job(**changes: Any) -> Any:
@@ -103,28 +103,28 @@ def made_job(**changes: Any) -> Any:
 
 
 def test_jobs() -> None:
-    job = answers.job(made_job())
+    job = resources.job(made_job())
     assert (job.succeeded, job.rows, job.table, job.error) == (True, 5, "p.d.t", None)
-    running = answers.job(made_job(state="RUNNING", output_rows=None))
+    running = resources.job(made_job(state="RUNNING", output_rows=None))
     assert not running.is_done
     assert not running.succeeded
-    query = answers.job(made_job(job_type="query", destination=None, query="SELECT 1"))
+    query = resources.job(made_job(job_type="query", destination=None, query="SELECT 1"))
     assert query.claims is None
     name = "projects/p/datasets/d/tables/t/streams/s"
-    assert answers.job(made_job(job_type="query", destination=None, query=sql.claim(name))).claims == name
+    assert resources.job(made_job(job_type="query", destination=None, query=sql.claim(name))).claims == name
     assert (query.rows, query.table) == (0, None)
 
 
 def test_a_failed_job_gives_bigquerys_first_reasons() -> None:
     result = {"reason": "invalid", "message": "Too many errors. Please look into the errors[] collection"}
     errors = [result, *({"reason": "invalid", "message": f"row {n}:\n bad"} for n in range(10))]
-    job = answers.job(made_job(error_result=result, errors=errors))
+    job = resources.job(made_job(error_result=result, errors=errors))
     assert job.error == (
         "invalid: Too many errors. Please look into the errors[] collection; row 0: bad; row 1: bad; row 2: bad"
     )
-    assert job.error_kind is Kind.OTHER
-    assert str(answers.failed("Loading into table x", job)).startswith(
+    assert job.error_kind is ErrorKind.OTHER
+    assert str(resources.failed("Loading into table x", job)).startswith(
         "Loading into table x: invalid: Too many errors."
     )
-    quota = answers.job(made_job(error_result={"reason": "quotaExceeded", "message": "imports"}, errors=[]))
-    assert "Wait until the quota is back" in str(answers.failed("Loading", quota))
+    quota = resources.job(made_job(error_result={"reason": "quotaExceeded", "message": "imports"}, errors=[]))
+    assert "Wait until the quota is back" in str(resources.failed("Loading", quota))

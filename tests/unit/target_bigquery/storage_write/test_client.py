@@ -15,7 +15,7 @@ from target_bigquery.connection.dead_connections import GRPC_OPTIONS
 from target_bigquery.settings import Settings
 from target_bigquery.storage_write import client as write_api
 from target_bigquery.storage_write.client import WriteApi
-from target_bigquery.storage_write.error_kinds import Kind, WriteError
+from target_bigquery.storage_write.error_kinds import WriteError, WriteErrorKind
 
 NAME = "projects/p/datasets/d/tables/t/streams/Cic2"
 
@@ -79,7 +79,7 @@ def test_write_streams_are_told_as_their_table() -> None:
     assert write_api._short(NAME) == "a write stream into table p.d.t"
     error = write_api._refused("Writing", "OUT_OF_RANGE", "beyond\n the end", "OFFSET_OUT_OF_RANGE")
     assert isinstance(error, WriteError)
-    assert error.kind is Kind.ANEW
+    assert error.kind is WriteErrorKind.NEW_STREAM
     assert str(error) == "Writing: OFFSET_OUT_OF_RANGE: beyond the end"
 
 

@@ -79,18 +79,18 @@ def test_json_is_sent_as_text_without_metadata() -> None:
 
 
 def test_columns_that_the_api_has_no_type_for() -> None:
-    def untaken(*fields: Any) -> str | None:
-        return rows.untaken(columns_of(pa.schema(list(fields))))
+    def unsupported_column(*fields: Any) -> str | None:
+        return rows.unsupported_column(columns_of(pa.schema(list(fields))))
 
-    assert untaken(("a", pa.int64()), ("b", pa.struct([("c", pa.string())]))) is None
-    assert untaken(("a", pa.int64()), ("t", pa.time64("us"))) == "t (TIME)"
-    assert untaken(("a", pa.list_(pa.struct([("t", pa.time32("s"))])))) == "a.t (TIME)"
+    assert unsupported_column(("a", pa.int64()), ("b", pa.struct([("c", pa.string())]))) is None
+    assert unsupported_column(("a", pa.int64()), ("t", pa.time64("us"))) == "t (TIME)"
+    assert unsupported_column(("a", pa.list_(pa.struct([("t", pa.time32("s"))])))) == "a.t (TIME)"
 
 
 @given(st.lists(st.integers(0, 3000), max_size=40), st.integers(4000, 20_000))
 def test_requests_hold_all_rows_in_order_and_none_is_too_large(sizes: list[int], most: int) -> None:
     batch = pa.record_batch({"n": pa.array(range(len(sizes)), pa.int64()), "s": ["x" * size for size in sizes]})
-    parts = list(rows.in_requests(batch, most))
+    parts = list(rows.split_requests(batch, most))
     assert all(pa.ipc.get_record_batch_size(part) <= most and part.num_rows for part in parts)
     assert [n for part in parts for n in part.column("n").to_pylist()] == list(range(len(sizes)))
 
@@ -98,7 +98,7 @@ def test_requests_hold_all_rows_in_order_and_none_is_too_large(sizes: list[int],
 def test_a_row_that_fits_no_request() -> None:
     batch = pa.record_batch({"s": ["a", "x" * 5000, "b"]})
     with pytest.raises(rows.TooLargeError):
-        list(rows.in_requests(batch, 4000))
+        list(rows.split_requests(batch, 4000))
 
 
 def test_what_is_written_is_what_is_sent(tmp_path: Path) -> None:

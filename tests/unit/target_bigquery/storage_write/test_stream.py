@@ -14,7 +14,7 @@ from target_bigquery.conversion import Conversion
 from target_bigquery.storage_write import requests as rows
 from target_bigquery.storage_write import stream as write_stream
 from target_bigquery.storage_write.client import Request
-from target_bigquery.storage_write.error_kinds import Kind, WriteError
+from target_bigquery.storage_write.error_kinds import WriteError, WriteErrorKind
 from target_bigquery.tables.column_evolution import columns_of
 
 
@@ -29,7 +29,7 @@ class Refusing:
     def append(self, _name: str, _schema: bytes, requests: Sequence[Request]) -> None:
         self.held = requests
         msg = "no"
-        raise WriteError(msg, Kind.REFUSED)
+        raise WriteError(msg, WriteErrorKind.REFUSED)
 
 
 def test_who_still_sends_may_read_on_after_a_refusal(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from singer_arrow.warehouse.descriptions import Descriptions, descriptions_of
 from singer_arrow.warehouse.variant_columns import marked
 from target_bigquery.tables.column_evolution import columns_of
-from target_bigquery.tables.table_fields import api_field, lacks_words, relaxed, with_columns
+from target_bigquery.tables.table_fields import api_field, lacks_description, relaxed, with_columns
 
 SCHEMA = pa.schema([("id", pa.int64()), ("place", pa.struct([("lat", pa.float64()), ("a b", pa.string())]))])
 SAID = Descriptions(None, {("id",): "key", ("place",): "where", ("place", "a b"): "spaced"})
@@ -35,13 +35,13 @@ def test_fields_are_relaxed_at_every_depth() -> None:
 def test_what_has_a_description_keeps_it() -> None:
     columns = columns_of(SCHEMA)
     bare = [api_field(c) for c in columns]
-    assert lacks_words(bare, columns, SAID)
+    assert lacks_description(bare, columns, SAID)
     described = with_columns(bare, columns, SAID)
     assert described == [api_field(c, SAID) for c in columns]
-    assert not lacks_words(described, columns, SAID)
-    assert not lacks_words(bare, columns, Descriptions("only the table", {}))
+    assert not lacks_description(described, columns, SAID)
+    assert not lacks_description(bare, columns, Descriptions("only the table", {}))
     own = [{**bare[0], "description": "mine"}, *described[1:]]
-    assert not lacks_words(own, columns, SAID)
+    assert not lacks_description(own, columns, SAID)
     assert with_columns(own, columns, SAID)[0]["description"] == "mine"
 
 

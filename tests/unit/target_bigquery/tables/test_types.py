@@ -11,7 +11,7 @@ from target_bigquery.tables.column_evolution import columns_of
 from target_bigquery.tables.types import (
     MAX_COLUMNS,
     MAX_DEPTH,
-    Existing,
+    TableColumn,
     count_of,
     fitted,
     has_kind,
@@ -131,52 +131,58 @@ def test_files_are_read_as_finely_as_they_are() -> None:
     ids=str,
 )
 def test_columns_that_hold_more_are_used(arrow: pa.DataType, existing: str, uploaded: pa.DataType) -> None:
-    (column,) = columns_of(pa.schema([pa.field("a", arrow)]), existing=[Existing("a", existing)])
+    (column,) = columns_of(pa.schema([pa.field("a", arrow)]), existing=[TableColumn("a", existing)])
     assert (column.kind, column.arrow) == (existing, uploaded)
 
 
 @pytest.mark.parametrize(
     ("arrow", "existing", "words"),
     [
-        (pa.string(), Existing("a", "INTEGER"), "'a' is of type INTEGER in the table, and STRING in"),
-        (pa.float64(), Existing("a", "INTEGER"), "INTEGER in the table, and FLOAT"),
-        (pa.float64(), Existing("a", "NUMERIC"), "NUMERIC in the table, and FLOAT"),
-        (UTC, Existing("a", "DATETIME"), "DATETIME in the table, and TIMESTAMP"),
-        (pa.int64(), Existing("a", "INTEGER", "REPEATED"), "ARRAY<INTEGER> in the table, and INTEGER"),
-        (pa.list_(pa.int64()), Existing("a", "INTEGER"), "INTEGER in the table, and ARRAY<INTEGER>"),
-        (pa.list_(pa.int64()), Existing("a", "FLOAT", "REPEATED"), "ARRAY<FLOAT> in the table, and ARRAY<INTEGER>"),
+        (pa.string(), TableColumn("a", "INTEGER"), "'a' is of type INTEGER in the table, and STRING in"),
+        (pa.float64(), TableColumn("a", "INTEGER"), "INTEGER in the table, and FLOAT"),
+        (pa.float64(), TableColumn("a", "NUMERIC"), "NUMERIC in the table, and FLOAT"),
+        (UTC, TableColumn("a", "DATETIME"), "DATETIME in the table, and TIMESTAMP"),
+        (pa.int64(), TableColumn("a", "INTEGER", "REPEATED"), "ARRAY<INTEGER> in the table, and INTEGER"),
+        (pa.list_(pa.int64()), TableColumn("a", "INTEGER"), "INTEGER in the table, and ARRAY<INTEGER>"),
+        (pa.list_(pa.int64()), TableColumn("a", "FLOAT", "REPEATED"), "ARRAY<FLOAT> in the table, and ARRAY<INTEGER>"),
         (
             pa.struct([("b", pa.struct([("c", pa.string())]))]),
-            Existing("a", "RECORD", fields=(Existing("b", "RECORD", fields=(Existing("c", "DATE"),)),)),
+            TableColumn("a", "RECORD", fields=(TableColumn("b", "RECORD", fields=(TableColumn("c", "DATE"),)),)),
             "'a.b.c' is of type DATE in the table, and STRING",
         ),
     ],
     ids=str,
 )
-def test_columns_that_do_not_fit_are_named_with_both_types(arrow: pa.DataType, existing: Existing, words: str) -> None:
+def test_columns_that_do_not_fit_are_named_with_both_types(
+    arrow: pa.DataType, existing: TableColumn, words: str
+) -> None:
     with pytest.raises(SchemaError, match=words.replace("(", r"\(")) as caught:
         columns_of(pa.schema([pa.field("a", arrow)]), existing=[existing])
     assert "\n" not in str(caught.value)
 
 
 def test_a_record_keeps_its_fields_types() -> None:
-    existing = Existing("a", "RECORD", fields=(Existing("b", "FLOAT"), Existing("x", "STRING")))
+    existing = TableColumn("a", "RECORD", fields=(TableColumn("b", "FLOAT"), TableColumn("x", "STRING")))
     (column,) = columns_of(pa.schema([pa.field("a", pa.struct([("b", pa.int64()), ("n", pa.bool_())]))]))
     fit = fitted(column, existing)
     assert fit.arrow == pa.struct([("b", pa.float64()), ("n", pa.bool_())])
     assert new_columns([fit], [existing])
-    assert not new_columns([fit], [Existing("a", "RECORD", fields=(*existing.fields, Existing("n", "BOOLEAN")))])
+    assert not new_columns([fit], [TableColumn("a", "RECORD", fields=(*existing.fields, TableColumn("n", "BOOLEAN")))])
 
 
 def test_required_columns_that_nobody_fills() -> None:
     columns = columns_of(pa.schema([pa.field("a", pa.int64())]))
-    assert missing_required(columns, [Existing("a", "INTEGER", "REQUIRED"), Existing("b", "STRING")]) == []
-    assert missing_required(columns, [Existing("b", "STRING", "REQUIRED")]) == ["b"]
+    assert missing_required(columns, [TableColumn("a", "INTEGER", "REQUIRED"), TableColumn("b", "STRING")]) == []
+    assert missing_required(columns, [TableColumn("b", "STRING", "REQUIRED")]) == ["b"]
 
 
 def test_fields_of_records_may_be_required_too() -> None:
-    inside = (Existing("a", "INTEGER", "REQUIRED"), Existing("b_c", "STRING", "REQUIRED"), Existing("d", "DATE"))
-    table = [Existing("r", "RECORD", "REPEATED", inside), Existing("id", "INTEGER", "REQUIRED")]
+    inside = (
+        TableColumn("a", "INTEGER", "REQUIRED"),
+        TableColumn("b_c", "STRING", "REQUIRED"),
+        TableColumn("d", "DATE"),
+    )
+    table = [TableColumn("r", "RECORD", "REPEATED", inside), TableColumn("id", "INTEGER", "REQUIRED")]
     item = pa.struct([("b c", pa.string()), ("d", pa.date32())])
     columns = columns_of(pa.schema([("id", pa.int64()), ("r", pa.list_(item))]), existing=table)
     assert missing_required(columns, table) == ["r.a"]
@@ -195,10 +201,10 @@ def test_too_many_columns() -> None:
     columns = columns_of(many)
     assert count_of(columns) == len(columns) == MAX_COLUMNS
     with pytest.raises(SchemaError, match=r"would have 10001 columns.*BigQuery takes 10000; leave some out"):
-        columns_of(many, existing=[Existing("other", "STRING")])
+        columns_of(many, existing=[TableColumn("other", "STRING")])
     fields = pa.struct([(f"f{n}", pa.int64()) for n in range(MAX_COLUMNS)])
     with pytest.raises(SchemaError, match=r"would have 10001 columns, those of RECORDs counted"):
         columns_of(pa.schema([("a", fields)]))
     assert [c.kind for c in columns_of(pa.schema([("a", fields)]), nested="json")] == ["JSON"]
-    half = Existing("a", "RECORD", fields=tuple(Existing(f"g{n}", "STRING") for n in range(3)))
+    half = TableColumn("a", "RECORD", fields=tuple(TableColumn(f"g{n}", "STRING") for n in range(3)))
     assert count_of(columns_of(pa.schema([("a", pa.struct([("f", pa.int64())]))])), [half]) == 5

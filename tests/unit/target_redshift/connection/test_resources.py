@@ -29,7 +29,7 @@ from target_redshift.connection.resources import (
     bad_value,
     existing,
     failed_copy,
-    mapped,
+    translate_error,
 )
 from target_redshift.tables.types import ddl_type
 
@@ -99,7 +99,7 @@ def server(code: str, message: str, **more: str) -> ProgrammingError:
     ],
 )
 def test_each_error_has_its_class(error: Exception, kind: type[SingerArrowError]) -> None:
-    ours = mapped(error, "Loading into table s.t")
+    ours = translate_error(error, "Loading into table s.t")
     assert type(ours) is kind
     assert str(ours).startswith("Loading into table s.t: ")
     assert "\n" not in str(ours)
@@ -123,25 +123,25 @@ def aws_error(code: str, status: int) -> ClientError:
     ],
 )
 def test_errors_of_aws_at_log_in(code: str, status: int, kind: type[Exception]) -> None:
-    assert type(mapped(aws_error(code, status), "Connecting")) is kind
+    assert type(translate_error(aws_error(code, status), "Connecting")) is kind
 
 
 def test_what_a_role_may_not_read_is_said_in_one_line() -> None:
-    said = str(mapped(server("XX000", "S3ServiceException", D=S3_DETAIL), "Loading"))
-    assert "Access Denied,Status 403" in said
-    assert "prefix=redshift/1.manifest" in said
-    assert "the credentials in aws read the bucket" in said
-    assert "padbmaster" not in said
+    server_message = str(translate_error(server("XX000", "S3ServiceException", D=S3_DETAIL), "Loading"))
+    assert "Access Denied,Status 403" in server_message
+    assert "prefix=redshift/1.manifest" in server_message
+    assert "the credentials in aws read the bucket" in server_message
+    assert "padbmaster" not in server_message
     role = "arn:aws:iam::123456789012:role/copy"
     text = sql.copy_parquet('"t"', "s3://b/m", sql.Access(role=role))
     assert f"let role {role} read the bucket" in str(
-        mapped(server("XX000", "S3ServiceException", D=S3_DETAIL), "L", text)
+        translate_error(server("XX000", "S3ServiceException", D=S3_DETAIL), "L", text)
     )
 
 
 def test_another_region_is_told_with_what_to_do() -> None:
-    said = str(mapped(server("XX000", "S3ServiceException:PermanentRedirect,Status 301"), "Loading"))
-    assert "region of the cluster" in said
+    server_message = str(translate_error(server("XX000", "S3ServiceException:PermanentRedirect,Status 301"), "Loading"))
+    assert "region of the cluster" in server_message
 
 
 @pytest.mark.parametrize(
@@ -153,12 +153,12 @@ def test_another_region_is_told_with_what_to_do() -> None:
     ],
 )
 def test_errors_of_copy_say_what_to_do(text: str, hint: str) -> None:
-    assert hint in str(mapped(server("XX000", text), "Loading"))
+    assert hint in str(translate_error(server("XX000", text), "Loading"))
 
 
 def test_secrets_are_not_repeated() -> None:
     text = "syntax error in COPY t FROM 's3://b' CREDENTIALS 'aws_secret_access_key=hush'"
-    assert "hush" not in str(mapped(server("42601", text), "Loading"))
+    assert "hush" not in str(translate_error(server("42601", text), "Loading"))
 
 
 class TestLoadErrors:

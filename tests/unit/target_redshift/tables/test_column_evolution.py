@@ -11,14 +11,14 @@ from singer_arrow.errors import SchemaError
 from target_redshift import sql
 from target_redshift.connection.resources import with_variants
 from target_redshift.conversion import Conversion
-from target_redshift.tables.column_evolution import Drift, columns_of
-from target_redshift.tables.staging_columns import Unfit, jsonl_columns, upload_columns
-from target_redshift.tables.types import Existing, existing, read_schema
+from target_redshift.tables.column_evolution import ColumnEvolution, columns_of
+from target_redshift.tables.staging_columns import NotCopyable, jsonl_columns, upload_columns
+from target_redshift.tables.types import TableColumn, existing, read_schema
 
-EVOLVES = Drift(evolves=True, keys=("id",))
+EVOLVES = ColumnEvolution(evolves=True, keys=("id",))
 
 
-def variant(name: str, data_type: str, of: str = "a") -> Existing:
+def variant(name: str, data_type: str, of: str = "a") -> TableColumn:
     return replace(existing(name, data_type), variant_of=of)
 
 
@@ -53,8 +53,8 @@ def test_values_that_do_not_fit_get_the_roomiest_variant(
     assert columns_of(pa.schema([("a", arrow)]), again, drift=EVOLVES)[0].name == column.name
 
 
-@pytest.mark.parametrize("drift", [None, Drift(), EVOLVES])
-def test_keys_and_targets_that_do_not_evolve(drift: Drift | None) -> None:
+@pytest.mark.parametrize("drift", [None, ColumnEvolution(), EVOLVES])
+def test_keys_and_targets_that_do_not_evolve(drift: ColumnEvolution | None) -> None:
     with pytest.raises(SchemaError, match="'id' is of type BIGINT in the table, and VARCHAR"):
         columns_of(pa.schema([("id", pa.string())]), [existing("id", "bigint")], drift=drift)
 
@@ -80,7 +80,7 @@ def test_a_variant_that_does_not_fit_either_leaves_the_values_to_another(
 
 
 @pytest.mark.parametrize("taken", [existing("a__string", "bigint"), variant("a__string", "bigint", "b")])
-def test_a_column_without_the_mark_is_no_variant(taken: Existing) -> None:
+def test_a_column_without_the_mark_is_no_variant(taken: TableColumn) -> None:
     table = [existing("a", "bigint"), taken]
     (column,) = columns_of(pa.schema([("a", pa.string())]), table, drift=EVOLVES)
     assert column.name.startswith("a__string_")
@@ -110,7 +110,7 @@ def test_what_is_always_null_is_not_staged_in_a_type_that_nothing_becomes() -> N
     staged = upload_columns(columns, "parquet")
     assert [c.column for c in staged] == [columns[0], None]
     assert 'SELECT "id", CAST(NULL AS TIMETZ)' in sql.insert('"t"', '"s"', staged, columns)
-    assert isinstance(jsonl_columns(columns), Unfit)
+    assert isinstance(jsonl_columns(columns), NotCopyable)
     batch = pa.record_batch({"id": [1], "a": pa.nulls(1)})
     (made,) = Conversion(columns, schema).batches([batch], "f")
     assert made.column("a").to_pylist() == [None]

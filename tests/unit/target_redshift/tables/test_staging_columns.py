@@ -12,8 +12,8 @@ from target_redshift.tables.staging_columns import (
     ORDER,
     TEXT,
     Change,
+    NotCopyable,
     StagingColumn,
-    Unfit,
     constant_columns,
     has_nested,
     ignores_case,
@@ -78,13 +78,13 @@ def test_types_that_copy_takes(arrow: pa.DataType, kind: str, change: Change) ->
 def test_types_that_it_bends_or_refuses(arrow: pa.DataType) -> None:
     schema = pa.schema([("c", arrow)])
     found = staged(schema, schema)
-    assert isinstance(found, Unfit)
+    assert isinstance(found, NotCopyable)
     assert "'c'" in found.reason
 
 
 @pytest.mark.parametrize("arrow", [pa.duration("us"), pa.date64(), pa.binary(4), pa.time32("ms")])
 def test_types_that_parquet_stores_as_something_else(arrow: pa.DataType) -> None:
-    assert isinstance(staged(pa.schema([("c", arrow)]), pa.schema([("c", pa.string())])), Unfit)
+    assert isinstance(staged(pa.schema([("c", arrow)]), pa.schema([("c", pa.string())])), NotCopyable)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_values_are_cast_into_wider_columns(arrow: pa.DataType, have: str) -> No
 def test_values_that_a_cast_would_bend_are_converted(file: pa.DataType, have: str) -> None:
     """The table's columns are what they are; the file is not what SCHEMA says."""
     columns = columns_of(pa.schema([("c", pa.null())]), [existing("c", have)])
-    assert isinstance(staging_columns(pa.schema([("c", file)]), columns), Unfit)
+    assert isinstance(staging_columns(pa.schema([("c", file)]), columns), NotCopyable)
 
 
 def test_json_text_is_parsed() -> None:
@@ -153,14 +153,14 @@ def test_a_column_that_the_file_lacks_is_null_unless_it_is_a_key() -> None:
     file = pa.schema([("a", pa.int64())])
     assert isinstance(staged(file, given), list)
     lacking = staged(file, given, keys=("k",))
-    assert isinstance(lacking, Unfit)
+    assert isinstance(lacking, NotCopyable)
     assert "'k'" in lacking.reason
 
 
 def test_files_of_nothing_or_of_doubles() -> None:
     given = pa.schema([("a", pa.int64())])
-    assert isinstance(staged(pa.schema([("b", pa.int64())]), given), Unfit)
-    assert isinstance(staged(pa.schema([("a", pa.int64()), ("a", pa.int64())]), given), Unfit)
+    assert isinstance(staged(pa.schema([("b", pa.int64())]), given), NotCopyable)
+    assert isinstance(staged(pa.schema([("a", pa.int64()), ("a", pa.int64())]), given), NotCopyable)
 
 
 class TestJsonLines:
@@ -190,14 +190,14 @@ class TestJsonLines:
     @pytest.mark.parametrize("arrow", [pa.decimal128(12, 2), pa.uint64()])
     def test_decimals_would_go_through_doubles(self, arrow: pa.DataType) -> None:
         found = jsonl_columns(columns_of(pa.schema([("c", arrow)])))
-        assert isinstance(found, Unfit)
+        assert isinstance(found, NotCopyable)
         assert "double" in found.reason
 
     @pytest.mark.parametrize("arrow", [pa.decimal256(50, 2), ITEMS])
     def test_what_becomes_text_is_none_yet(self, arrow: pa.DataType) -> None:
         columns = columns_of(pa.schema([("c", arrow)]), [existing("c", "character varying(100)")])
         found = jsonl_columns(columns)
-        assert isinstance(found, Unfit)
+        assert isinstance(found, NotCopyable)
         assert "not text" in found.reason
 
     def test_keys_that_differ_in_case(self) -> None:
@@ -207,10 +207,10 @@ class TestJsonLines:
 
     @pytest.mark.parametrize("name", ["my id", "é", "1st", "ctid", "a" * 128])
     def test_keys_that_are_no_columns(self, name: str) -> None:
-        assert isinstance(jsonl_columns(columns_of(pa.schema([(name, pa.int64())]))), Unfit)
+        assert isinstance(jsonl_columns(columns_of(pa.schema([(name, pa.int64())]))), NotCopyable)
 
     def test_keys_that_collide_but_for_case(self) -> None:
-        assert isinstance(jsonl_columns(columns_of(pa.schema([("ID", pa.int64()), ("id", pa.int64())]))), Unfit)
+        assert isinstance(jsonl_columns(columns_of(pa.schema([("ID", pa.int64()), ("id", pa.int64())]))), NotCopyable)
 
 
 def test_columns_of_timestamps_without_a_zone_hold_utc() -> None:
@@ -218,7 +218,7 @@ def test_columns_of_timestamps_without_a_zone_hold_utc() -> None:
     columns = columns_of(pa.schema([("at", UTC)]), table)
     as_it_is, text = staging_columns(pa.schema([("at", UTC)]), columns), jsonl_columns(columns)
     constant = constant_columns(columns, {"at": "2024-05-01 10:00:00+00:00"})
-    made = [c for c in (as_it_is, text, constant) if not isinstance(c, Unfit)]
+    made = [c for c in (as_it_is, text, constant) if not isinstance(c, NotCopyable)]
     found = [sql.insert('"t"', '"s"', c, columns).partition("SELECT ")[2] for c in made]
     assert found == [
         '"at" FROM "s"',
@@ -263,4 +263,4 @@ def test_a_file_with_more_columns_than_a_table_takes() -> None:
     schema = pa.schema([("c0", pa.int64())])
     wide = [pa.schema([(f"c{n}", pa.int64()) for n in range(count)]) for count in (1600, 1601)]
     assert isinstance(staged(wide[0], schema), list)
-    assert staged(wide[1], schema) == Unfit("it has 1,601 columns, and a table takes 1,600")
+    assert staged(wide[1], schema) == NotCopyable("it has 1,601 columns, and a table takes 1,600")

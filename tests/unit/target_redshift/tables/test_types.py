@@ -9,7 +9,7 @@ from singer_arrow.errors import SchemaError
 from singer_arrow.schema.arrow_schema import json_field
 from target_redshift.tables.column_evolution import columns_of
 from target_redshift.tables.types import (
-    Existing,
+    TableColumn,
     ddl_type,
     existing,
     missing_required,
@@ -225,7 +225,7 @@ def test_what_files_are_read_with() -> None:
     schema = pa.schema(
         [("S", STRUCT), ("At", pa.timestamp("ns", "UTC")), ("n", pa.int32()), ("d", pa.decimal256(50, 2))]
     )
-    columns = columns_of(schema, [Existing("n", "BIGINT"), Existing("s", "VARCHAR", 10)])
+    columns = columns_of(schema, [TableColumn("n", "BIGINT"), TableColumn("s", "VARCHAR", 10)])
     read = read_schema(columns, schema)
     assert read.names == ["S", "At", "n", "d"]
     assert read.types == [pa.string(), pa.timestamp("ns", "UTC"), pa.int64(), pa.string()]
