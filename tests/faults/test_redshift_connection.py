@@ -17,7 +17,7 @@ from warehouses import Redshift, Warehouse
 from local_cloud import Cloud
 from singer_arrow.errors import ServiceError
 from target_redshift.connection import connection
-from target_redshift.load import base as lane
+from target_redshift.load import base
 from target_redshift.target import TargetRedshift
 
 ONLY = pytest.mark.parametrize("warehouse", ["redshift"], indirect=True)
@@ -114,7 +114,7 @@ def test_serialisation_errors_are_met_with_another_try(
 def test_a_server_that_ends_in_the_middle_is_one_line(
     batch: Batches, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in (connection, lane):
+    for module in (connection, base):
         monkeypatch.setattr(module, "DEADLINE_SECONDS", 3.0)
     with Cloud(services=("s3", "redshift")) as own:
         for name, value in own.env.items():
@@ -147,7 +147,7 @@ def test_a_server_that_ends_in_the_middle_is_one_line(
 def test_a_statement_that_never_gets_through_is_one_line(
     warehouse: Warehouse, batch: Batches, redshift_faults: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (connection, lane):
+    for module in (connection, base):
         monkeypatch.setattr(module, "DEADLINE_SECONDS", 2.0)
     redshift_faults({"match": "^COPY", "action": "kill", "at": "middle"})
     with pytest.raises(ServiceError) as caught:

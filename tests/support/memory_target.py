@@ -25,7 +25,7 @@ def batch(url: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Part:
+class PreparedItem:
     """An item."""
 
     url: str
@@ -33,16 +33,16 @@ class Part:
 
 
 class Memory:
-    """The lane."""
+    """The load method."""
 
     ordered = False
     deferred = False
 
-    def prepare(self, url: str) -> Part:
+    def prepare(self, url: str) -> PreparedItem:
         """It is ready."""
-        return Part(url)
+        return PreparedItem(url)
 
-    def stage(self, parts: Sequence[Part]) -> None:
+    def stage(self, parts: Sequence[PreparedItem]) -> None:
         """Load."""
         if any(part.url == "bad" for part in parts):
             msg = "The warehouse refused bad"
@@ -54,7 +54,7 @@ class Memory:
     def finish(self) -> None:
         """Nothing is left to do."""
 
-    def left(self, parts: Sequence[Part], staged: None) -> list[Any]:
+    def removable_files(self, parts: Sequence[PreparedItem], staged: None) -> list[Any]:
         """Nothing is to be removed."""
         return []
 
@@ -62,17 +62,17 @@ class Memory:
 class MemorySink(LoadSink):
     """The sink."""
 
-    def open_lane(self) -> Memory:
-        """A lane."""
+    def open_load_method(self) -> Memory:
+        """A load method."""
         return Memory()
 
     def take_batch(self, batch: Batch) -> None:
         """Add it."""
-        self.target.loads.add(self.lane, batch.manifest[0], token=self.target.checkpoints.open())
+        self.target.scheduler.add(self.method, batch.manifest[0], token=self.target.checkpoints.open())
 
     def take_records(self, path: Path, rows: int, token: int) -> None:
         """Add them."""
-        self.target.loads.add(self.lane, str(path), token=token)
+        self.target.scheduler.add(self.method, str(path), token=token)
 
 
 class MemoryTarget(LoadTarget):

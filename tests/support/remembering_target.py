@@ -14,7 +14,7 @@ from singer_arrow.batch import spool
 from singer_arrow.batch.message import Batch
 from singer_arrow.load.conversion import Conversion
 from singer_arrow.load.item import Item
-from singer_arrow.load.load_method import Lane, Way
+from singer_arrow.load.load_method import LoadContext, LoadMethod
 from singer_arrow.storage.urls import Url
 from singer_arrow.warehouse.settings import LOADS, LoadSettings, given_settings, storage_options
 from singer_arrow.warehouse.warehouse import WarehouseSink, WarehouseTarget
@@ -39,7 +39,7 @@ class Plain(Conversion[Column]):
 
 
 @dataclass(frozen=True)
-class Part:
+class PreparedItem:
     """An item that is ready; records are read at once, because their file goes."""
 
     item: Item[Plain]
@@ -47,30 +47,30 @@ class Part:
     bytes: int = 1
 
 
-class Remembering(Lane[Way, Part]):
+class Remembering(LoadMethod[LoadContext, PreparedItem]):
     """Remembers the items that it loaded."""
 
-    def __init__(self, way: Way, load_method: str) -> None:
-        super().__init__(way)
+    def __init__(self, context: LoadContext, load_method: str) -> None:
+        super().__init__(context)
         self.load_method = load_method
-        self.loaded_items: list[Part] = []
+        self.loaded_items: list[PreparedItem] = []
         self.replaced = False
 
-    def make_ready(self, item: Item[Plain]) -> Part:
+    def make_ready(self, item: Item[Plain]) -> PreparedItem:
         if not item.is_temporary or not item.urls:
-            return Part(item)
+            return PreparedItem(item)
         path = Url.parse(item.urls[0]).local_path()
         if path.suffix != spool.SUFFIX:
-            return Part(item, [json.loads(line) for line in path.read_text().splitlines()])
-        return Part(item, [row for batch in spool.read(path) for row in batch.to_pylist()])
+            return PreparedItem(item, [json.loads(line) for line in path.read_text().splitlines()])
+        return PreparedItem(item, [row for batch in spool.read(path) for row in batch.to_pylist()])
 
-    def nothing(self, item: Item[Plain]) -> Part:
-        return Part(item)
+    def nothing(self, item: Item[Plain]) -> PreparedItem:
+        return PreparedItem(item)
 
-    def stage(self, parts: Sequence[Part]) -> None:
+    def stage(self, parts: Sequence[PreparedItem]) -> None:
         self.loaded_items += parts
 
-    def will_replace(self) -> None:
+    def replace_table(self) -> None:
         self.replaced = True
 
 
@@ -96,21 +96,21 @@ class Replace(Remembering):
         self.finished = True
 
 
-LANES = {"append-only": Append, "upsert": Merge, "overwrite": Replace}
+METHODS = {"append-only": Append, "upsert": Merge, "overwrite": Replace}
 
 
 class RememberingSink(WarehouseSink):
     """The sink; `removed` is what it was asked to remove."""
 
-    lanes: ClassVar[list[Remembering]] = []
+    methods: ClassVar[list[Remembering]] = []
     removed: ClassVar[list[Any]] = []
 
     def prepare_table(self) -> Sequence[Column]:
         return [Column(f.name.replace(" ", "_"), f.name, f.type) for f in self.given]
 
-    def make_lane(self, load_method: str, keys: tuple[str, ...]) -> Remembering:
+    def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> Remembering:
         settings = self.target.settings
-        way = Way(
+        context = LoadContext(
             stream=self.stream_name,
             tally=self.tally,
             logger=self.target.logger,
@@ -118,8 +118,8 @@ class RememberingSink(WarehouseSink):
             keys=keys,
             removes_batches=settings.clean_up_batch_files,
         )
-        self.lanes.append(LANES[load_method](way, load_method))
-        return self.lanes[-1]
+        self.methods.append(METHODS[load_method](context, load_method))
+        return self.methods[-1]
 
     def conversion(self, constants: Mapping[str, Any], *, keys: tuple[str, ...], place: int | None) -> Plain:
         return Plain(tuple(self.columns), self.given, constants, keys, place)  # type: ignore[arg-type]

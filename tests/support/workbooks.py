@@ -144,13 +144,13 @@ def _styles() -> str:
 
 def _rows(rows: Sequence[Sequence[Cell]]) -> str:
     return "".join(
-        f'<row r="{r}">{"".join(_cell(f"{_letters(c)}{r}", cell) for c, cell in enumerate(row))}</row>'
+        f'<row r="{r}">{"".join(_cell(f"{_origins(c)}{r}", cell) for c, cell in enumerate(row))}</row>'
         for r, row in enumerate(rows, 1)
     )
 
 
-def _letters(column: int) -> str:
-    return (_letters(column // 26 - 1) if column >= 26 else "") + chr(65 + column % 26)
+def _origins(column: int) -> str:
+    return (_origins(column // 26 - 1) if column >= 26 else "") + chr(65 + column % 26)
 
 
 def _cell(place: str, cell: Cell) -> str:

@@ -15,7 +15,7 @@ from target_bigquery import sql
 from target_bigquery.connection.client import BigQuery
 from target_bigquery.conversion import Conversion
 from target_bigquery.load import METHODS, STREAMED, why_not
-from target_bigquery.load.base import Lane, Way, upload_format
+from target_bigquery.load.base import BigQueryContext, BigQueryLoadMethod, upload_format
 from target_bigquery.settings import STORAGE_WRITE
 from target_bigquery.tables import migrate
 from target_bigquery.tables.types import Column
@@ -47,15 +47,15 @@ class BigQuerySink(WarehouseSink):
             nullable=self.nullable,
             descriptions=descriptions_of(self.schema),
         )
-        self.target.give_table(self.client.path(self.destination.name), self.stream_name)
+        self.target.claim_table(self.client.path(self.destination.name), self.stream_name)
         return self.destination.columns
 
-    def make_lane(self, load_method: str, keys: tuple[str, ...]) -> Lane:
+    def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> BigQueryLoadMethod:
         """See the base."""
         settings, destination = self.target.settings, self.destination
         keys_stay = load_method == UPSERT and settings.keys_stay(self.stream_name)
         self.watched = bounds.watched(destination.table, destination.columns, keys, keys_stay=keys_stay)
-        way = Way(
+        context = BigQueryContext(
             stream=self.stream_name,
             tally=self.tally,
             logger=self.target.logger,
@@ -74,9 +74,9 @@ class BigQuerySink(WarehouseSink):
         )
         if settings.load_via == STORAGE_WRITE:
             if (reason := why_not(load_method, destination.columns)) is None:
-                return STREAMED[load_method](way)
-            self.target.tell_once(f"Stream {self.stream_name!r} goes by load jobs: {reason}")
-        return METHODS[load_method](way)
+                return STREAMED[load_method](context)
+            self.target.warn_once(f"Stream {self.stream_name!r} goes by load jobs: {reason}")
+        return METHODS[load_method](context)
 
     def conversion(self, constants: Mapping[str, Any], *, keys: tuple[str, ...], place: int | None) -> Conversion:
         """See the base."""

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from singer_arrow.errors import SingerArrowError
-from singer_arrow.load.daemon_pool import LAST_SECONDS, Workers
+from singer_arrow.load.daemon_pool import LAST_SECONDS, DaemonPool
 from singer_arrow.load.scheduler import Limits
 from singer_arrow.load.staging import Stage
 from singer_arrow.naming import REJECTED
@@ -85,9 +85,9 @@ class TargetBigQuery(WarehouseTarget):
         return StagedFiles(self.storage, self.temporary, self.processes, stage, self.cores)
 
     @cached_property
-    def sweeper(self) -> Workers:
+    def sweeper(self) -> DaemonPool:
         """What removes files that other runs left."""
-        return Workers(1, "leftovers")
+        return DaemonPool(1, "leftovers")
 
     @property
     def limits(self) -> Limits:
@@ -120,7 +120,7 @@ class TargetBigQuery(WarehouseTarget):
         """What will replace a table at the end of the run."""
         return self._replacements.setdefault(client.path(table), Replacement(client))
 
-    def tell_once(self, what: str) -> None:
+    def warn_once(self, what: str) -> None:
         """Warn, once a run."""
         if what not in self._told:
             self._told.add(what)
@@ -142,7 +142,7 @@ class TargetBigQuery(WarehouseTarget):
 
     def _write_down(self) -> None:
         """Have the ledgers say what was committed, before BigQuery forgets it; the end waits a little for that."""
-        workers = Workers(1, "ledger")
+        workers = DaemonPool(1, "ledger")
         try:
             for ledger in self._ledgers.values():
                 workers.submit(ledger.write_down).result(GRACE_SECONDS)
@@ -160,7 +160,7 @@ class TargetBigQuery(WarehouseTarget):
         for ledger in self._ledgers.values():
             if ledger.exists:
                 by_client.setdefault(ledger.client, []).append(ledger)
-        workers = Workers(1, "ledger")
+        workers = DaemonPool(1, "ledger")
         try:
             for client, ledgers in by_client.items():
                 workers.submit(remove_old, client, ledgers, days).result(GRACE_SECONDS)

@@ -11,7 +11,7 @@ from target_redshift import sql
 from target_redshift.connection.client import Redshift
 from target_redshift.conversion import Conversion
 from target_redshift.load import METHODS
-from target_redshift.load.base import Lane, Way
+from target_redshift.load.base import RedshiftContext, RedshiftLoadMethod
 from target_redshift.tables import migrate
 from target_redshift.tables.types import Column
 
@@ -36,13 +36,13 @@ class RedshiftSink(WarehouseSink):
             tuple(self.key_properties),
             descriptions=descriptions_of(self.schema),
         )
-        self.target.give_table(self.client.path(self.destination.name), self.stream_name)
+        self.target.claim_table(self.client.path(self.destination.name), self.stream_name)
         return self.destination.columns
 
-    def make_lane(self, load_method: str, keys: tuple[str, ...]) -> Lane:
+    def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> RedshiftLoadMethod:
         """See the base."""
         target, destination = self.target, self.destination
-        way = Way(
+        context = RedshiftContext(
             stream=self.stream_name,
             tally=self.tally,
             logger=target.logger,
@@ -60,7 +60,7 @@ class RedshiftSink(WarehouseSink):
             replacement=target.replacement(self.client, destination.name),
             rejections=target.rejections(self.client),
         )
-        return METHODS[load_method](way)
+        return METHODS[load_method](context)
 
     def conversion(self, constants: Mapping[str, object], *, keys: tuple[str, ...], place: int | None) -> Conversion:
         """See the base."""

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from singer_arrow.errors import SingerArrowError
-from singer_arrow.load.daemon_pool import LAST_SECONDS, Workers
+from singer_arrow.load.daemon_pool import LAST_SECONDS, DaemonPool
 from singer_arrow.load.scheduler import Limits
 from singer_arrow.naming import REJECTED
 from singer_arrow.warehouse.warehouse import WarehouseTarget
@@ -98,9 +98,9 @@ class TargetRedshift(WarehouseTarget):
         return next(iter(self._clients.values())).slices()
 
     @cached_property
-    def workers(self) -> Workers:
+    def workers(self) -> DaemonPool:
         """What writes and uploads files."""
-        return Workers(self.cores, "upload")
+        return DaemonPool(self.cores, "upload")
 
     def ledger(self, client: Redshift, stream: str, table: Table) -> StreamLedger:
         """The ledger of a stream's table, the same for the whole run."""

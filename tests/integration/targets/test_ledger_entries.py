@@ -11,7 +11,7 @@ from warehouses import Warehouse
 
 from singer_arrow.errors import LoadError, ServiceError
 from singer_arrow.load.ledger_lookup import BatchLookup
-from singer_arrow.load.load_method import Lane
+from singer_arrow.load.load_method import LoadMethod
 from target_redshift.ledger import MARK, StreamLedger
 
 OLDER = {
@@ -107,16 +107,16 @@ def test_a_ledger_that_is_dropped_during_a_run_ends_it_and_says_what_to_do(
 ) -> None:
     run = some_batches(batch, 3)
     warehouse.load([schema(), record(id=100, name="x")])
-    prepare, dropped = Lane.prepare, list[bool]()
+    prepare, dropped = LoadMethod.prepare, list[bool]()
 
-    def prepare_and_drop(lane: Any, item: Any) -> Any:
-        part = prepare(lane, item)
+    def prepare_and_drop(method: Any, item: Any) -> Any:
+        part = prepare(method, item)
         if not dropped:
             dropped.append(True)
             warehouse.query("DROP TABLE {_sdc_batches}")
         return part
 
-    monkeypatch.setattr(Lane, "prepare", prepare_and_drop)
+    monkeypatch.setattr(LoadMethod, "prepare", prepare_and_drop)
     words = r"_sdc_batches.* The ledger was dropped during this run, .* which batches table .*rows has: before the next"
     with pytest.raises(LoadError, match=words):
         warehouse.load(run)

@@ -16,7 +16,7 @@ from singer_lines import Batches, activate, load, record, schema, state
 from warehouses import BigQuery
 
 from local_cloud import Cloud
-from target_bigquery import load as lanes
+from target_bigquery import load as methods
 
 COLUMNS = pa.schema(
     [
@@ -236,8 +236,8 @@ def test_rows_that_nobody_looked_at_leave_nothing_out(
     warehouse: BigQuery, batch: Batches, bq: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = history(warehouse, batch, ("id", "day"))
-    together = lanes.upsert.together
-    monkeypatch.setattr(lanes.upsert, "together", lambda found, rows: together([*found, None], rows))
+    together = methods.upsert.together
+    monkeypatch.setattr(methods.upsert, "together", lambda found, rows: together([*found, None], rows))
     changes = [row(1, DAYS[0], v=1)]
     load([schema(columns=COLUMNS, keys=("id", "day")), batch(changes, columns=COLUMNS), state(2)], dict(config))
     assert " BETWEEN " not in merges(bq, warehouse.schema)[0]

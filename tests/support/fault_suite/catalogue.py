@@ -104,7 +104,7 @@ _EXECUTE = "target_redshift.connection.connection:Session.execute"
 _SWAP = "target_redshift.load.overwrite_staging:Replacement._swap"
 _DELETED = "^DELETE FROM (?!.*_sdc_batches)"
 STEPS = (
-    Step("rows ready", "singer_arrow.load.load_method:Lane.prepare", "after"),
+    Step("rows ready", "singer_arrow.load.load_method:LoadMethod.prepare", "after"),
     Step("before STATE", _EMIT, "before", once=True),
     Step("while STATE is written", "stdout", "middle", once=True),
     Step("after STATE", _EMIT, "after", once=True),

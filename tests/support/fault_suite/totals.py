@@ -36,8 +36,8 @@ def by_way(outcomes: Sequence[Outcome]) -> str:
     """A line for each way of loading, and for each way in which the tap is broken; and the sum."""
     found: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        found.setdefault(outcome.case.way, []).append(outcome)
-    lines = [(way, *counts(found[way])) for way in sorted(found)]
+        found.setdefault(outcome.case.context, []).append(outcome)
+    lines = [(context, *counts(found[context])) for context in sorted(found)]
     return table(("", *HEAD), [*lines, ("all", *counts(outcomes))])
 
 

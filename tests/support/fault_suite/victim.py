@@ -173,7 +173,7 @@ def hasten() -> None:
     from target_bigquery.connection import connection as bigquery
     from target_bigquery.connection import jobs
     from target_redshift.connection import connection as redshift
-    from target_redshift.load import base as lane
+    from target_redshift.load import base
 
     change(retries.pauses.__kwdefaults__, first=0.01, most=0.2)
     change(bigquery.ONCE, timeout=0.6)
@@ -182,7 +182,7 @@ def hasten() -> None:
     change(vars(jobs), REQUEST_SECONDS=0.6, UPLOAD_SECONDS=0.6, KNOWN_AFTER_SECONDS=1.0, ESTIMATE_SECONDS=0.6)
     change(vars(ledger), PATIENCE_SECONDS=1.0)
     change(vars(redshift), DEADLINE_SECONDS=3.0)
-    change(vars(lane), DEADLINE_SECONDS=3.0)
+    change(vars(base), DEADLINE_SECONDS=3.0)
     change(vars(stage), DEADLINE_SECONDS=3.0)
     hasten_storage()
 

@@ -19,7 +19,7 @@ A library of Rust complains on standard error where it comes back to a Python th
 """
 
 
-class Workers:
+class DaemonPool:
     """A pool of daemon threads, started as they are needed.
 
     The interpreter waits for the threads of a ThreadPoolExecutor when it ends, so one slow upload would hold up a

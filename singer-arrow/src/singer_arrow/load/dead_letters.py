@@ -49,7 +49,7 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
-class OfBatch:
+class BatchRejects:
     """Rows of one batch that are not loaded; `batch_id` is None where it has no id."""
 
     batch_id: str | None
@@ -61,9 +61,9 @@ class HeldBack:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._batches: list[OfBatch] = []
+        self._batches: list[BatchRejects] = []
 
-    def add(self, batches: Sequence[OfBatch], most: int | None) -> None:
+    def add(self, batches: Sequence[BatchRejects], most: int | None) -> None:
         """Keep some more.
 
         Raises:
@@ -75,7 +75,7 @@ class HeldBack:
             if most is not None and len(rows) > most:
                 raise too_many(most, rows[0])
 
-    def take(self) -> list[OfBatch]:
+    def take(self) -> list[BatchRejects]:
         """Those that were kept; they are given away."""
         with self._lock:
             batches, self._batches = self._batches, []
@@ -105,7 +105,7 @@ class MessageLines:
 
 
 @dataclass(frozen=True, slots=True)
-class Letters:
+class RecordOrigins:
     """What is told of the records of a file beside it: those that were refused before, and the lines of the others."""
 
     refused: tuple[Rejected, ...]
@@ -117,14 +117,14 @@ class Rejects:
 
     Args:
         most: So many there may be.
-        letters: What is known of its records, if it has records.
+        origins: What is known of its records, if it has records.
 
     Raises:
         TooManyRejectedError: There are more.
     """
 
-    def __init__(self, most: int, letters: Letters | None = None) -> None:
-        self.most, self._letters = most, letters
+    def __init__(self, most: int, origins: RecordOrigins | None = None) -> None:
+        self.most, self._origins = most, origins
         self._written = set[Rejected]()
         self.rows: list[Rejected] = []
         self.reset()
@@ -138,7 +138,7 @@ class Rejects:
         self._skipped = dict[str, list[int]]()
         self._left_out = dict[str, list[int]]()
         self._given = list[tuple[str, int]]()
-        for rejected in self._letters.refused if self._letters else ():
+        for rejected in self._origins.refused if self._origins else ():
             self._add(rejected)
 
     def hearing(self, url: str) -> Callable[[Skipped], None]:
@@ -191,9 +191,9 @@ class Rejects:
 
     def _placed(self, url: str, position: int, column: str | None, reason: str, record: str) -> Rejected:
         reason = one_line(reason.encode(errors="backslashreplace").decode())[:MOST_REASON]
-        if self._letters is None:
+        if self._origins is None:
             return Rejected(url, position, column, reason, record)
-        return Rejected(None, self._letters.lines.line(position - 1), column, reason, record)
+        return Rejected(None, self._origins.lines.line(position - 1), column, reason, record)
 
     def _add(self, rejected: Rejected) -> None:
         self.rows.append(rejected)

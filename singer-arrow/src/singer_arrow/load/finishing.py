@@ -1,7 +1,7 @@
 """What happens to tables at the end of the input: those of finished streams are replaced, the others are kept.
 
-Only with load methods that replace a table (`deferred` lanes). With the others every row is in the table already, and
-an unfinished stream only causes a warning.
+Only with load methods that replace a table (`deferred` ones). With the others every row is in the table already, and an
+unfinished stream only causes a warning.
 """
 
 from __future__ import annotations
@@ -11,28 +11,29 @@ from collections.abc import Collection
 
 from singer_arrow.errors import UnfinishedStreamError
 from singer_arrow.load.checkpoint import Checkpoints
-from singer_arrow.load.scheduler import AnyLane, Loads
+from singer_arrow.load.scheduler import AnyLoadSteps, LoadScheduler
 from singer_arrow.load.stream_ends import StreamEnds, kept_tables
 
 
 class Finishing:
-    """The deferred lanes of a run, and the streams of the input that fill them.
+    """The deferred load methods of a run, and the streams of the input that fill them.
 
-    An announced stream with a deferred lane holds back each STATE from its first SCHEMA until its table is replaced.
+    An announced stream with a deferred load method holds back each STATE from its first SCHEMA until its table is
+    replaced.
     """
 
     def __init__(self, checkpoints: Checkpoints) -> None:
         self._checkpoints = checkpoints
-        self._lanes: list[tuple[str, AnyLane]] = []  # also of sinks that the SDK has dropped meanwhile
+        self._methods: list[tuple[str, AnyLoadSteps]] = []  # also of sinks that the SDK has dropped meanwhile
         self._ends = StreamEnds()
         self._tables: dict[str, set[str]] = {}
         self._tokens: dict[str, list[int]] = {}
         self._kept: set[str] = set()
         self._unfinished: list[str] = []
 
-    def defer(self, table: str, lane: AnyLane) -> None:
-        """Note a lane that is to be finished at the end of the input; a table has one for each of its SCHEMAs."""
-        self._lanes.append((table, lane))
+    def defer(self, table: str, method: AnyLoadSteps) -> None:
+        """Add a load method to finish at the end of the input; a table has one for each of its SCHEMAs."""
+        self._methods.append((table, method))
 
     def begin(self, stream: str, tables: Collection[str]) -> None:
         """Note a SCHEMA that announces an end mark.
@@ -42,7 +43,7 @@ class Finishing:
             tables: The sinks that its rows go to, by their stream names.
         """
         self._tables.setdefault(stream, set()).update(tables)
-        if any(table in self._tables[stream] for table, _ in self._lanes):
+        if any(table in self._tables[stream] for table, _ in self._methods):
             self._tokens.setdefault(stream, []).append(self._checkpoints.open())
         self._ends.begin(stream, self._checkpoints.newest)
 
@@ -54,22 +55,22 @@ class Finishing:
         """Note the end mark of a stream, whose rows all have their tokens."""
         self._ends.end(stream, self._checkpoints.newest)
 
-    def finish(self, loads: Loads) -> None:
+    def finish(self, scheduler: LoadScheduler) -> None:
         """Replace the tables of finished streams; everything that was read has been loaded into staging tables.
 
         Raises:
             Exception: A table could not be replaced.
         """
         newest: dict[str, int] = {}
-        for table, lane in self._lanes:
-            newest[table] = max(newest.get(table, 0), loads.newest_token(lane))
+        for table, method in self._methods:
+            newest[table] = max(newest.get(table, 0), scheduler.newest_token(method))
         found = {table: self._ends.span(self._streams_of(table), token) for table, token in newest.items()}
         spans = {table: span for table, span in found.items() if span is not None}
         self._kept = kept_tables(spans)
         self._unfinished = [table for table, span in spans.items() if span.end is None]
-        for table, lane in self._lanes:
+        for table, method in self._methods:
             if table not in self._kept:
-                loads.finish(lane)
+                scheduler.finish(method)
         for stream, tokens in self._tokens.items():
             if not self._tables[stream] & self._kept:
                 self._checkpoints.close(tokens)

@@ -1,4 +1,4 @@
-"""What the messages of a stream bring to its lane."""
+"""What the messages of a stream bring to its load method."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from singer_arrow.load.dead_letters import Letters
+from singer_arrow.load.dead_letters import RecordOrigins
 from singer_arrow.storage.urls import Url
 
 ConversionT = TypeVar("ConversionT")
@@ -26,7 +26,7 @@ class Item(Generic[ConversionT]):
         is_temporary: The files are the target's own, to be removed once they are loaded.
         is_source: The files are not the tap's own but what it reads, so they are never removed.
         stream: The name of the stream.
-        letters: Of records, those that were refused before, and where the others came from; None if nobody wants it.
+        origins: Of records, those that were refused before, and where the others came from; None if nobody wants it.
     """
 
     urls: tuple[str, ...]
@@ -38,7 +38,7 @@ class Item(Generic[ConversionT]):
     is_temporary: bool = False
     is_source: bool = False
     stream: str = ""
-    letters: Letters | None = None
+    origins: RecordOrigins | None = None
 
     def remove_files(self) -> None:
         """Remove the files, which are temporary ones."""

@@ -1,4 +1,4 @@
-"""What the lanes of all warehouses and load methods share: one for each stream, while its SCHEMA stays the same."""
+"""The base of the load methods of all warehouses: one for each stream, while its SCHEMA stays the same."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEAD_LETTER_HINT = "Or set on_bad_row: dead_letter, which puts such rows aside a
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class LoadContext:
     """From one stream into its table; a warehouse's own has its client and its table too.
 
     Args:
@@ -56,14 +56,14 @@ class Ready(Protocol):
         """What it weighs in a load."""
 
 
-WayT = TypeVar("WayT", bound=Way)
-PartT = TypeVar("PartT", bound=Ready)
+ContextT = TypeVar("ContextT", bound=LoadContext)
+PreparedT = TypeVar("PreparedT", bound=Ready)
 
 
-class Lane(abc.ABC, Generic[WayT, PartT]):
-    """The base of the lanes; see `loads.Lane` for what is called when.
+class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
+    """The base of the load methods; see `LoadMethod` for what is called when.
 
-    Class attributes say what a load method is like: `ordered` and `deferred` as `loads.Lane` does; `merges`, that rows
+    Class attributes say what a load method is like: `ordered` and `deferred` as `LoadMethod` does; `merges`, that rows
     replace those with the same keys; `keeps_ledger`, that `loaded` knows which batches the table has; `streams`, that
     each file of records is a load of its own, soon after they were read (see `LoadTarget.record_age_seconds`).
     """
@@ -74,8 +74,8 @@ class Lane(abc.ABC, Generic[WayT, PartT]):
     keeps_ledger: ClassVar[bool] = False
     streams: ClassVar[bool] = False
 
-    def __init__(self, way: WayT) -> None:
-        self.way = way
+    def __init__(self, context: ContextT) -> None:
+        self.context = context
 
     @property
     def leaves_out_loaded(self) -> bool:
@@ -84,16 +84,16 @@ class Lane(abc.ABC, Generic[WayT, PartT]):
         Not where rows replace others: what was loaded after such a batch may have replaced its rows, and is not known
         to come again after it.
         """
-        return self.keeps_ledger and not self.merges and not self.way.replay_loads
+        return self.keeps_ledger and not self.merges and not self.context.replay_loads
 
-    def prepare(self, item: Item[Any]) -> PartT:
+    def prepare(self, item: Item[Any]) -> PreparedT:
         """Make an item ready, unless its batch was loaded before.
 
         Raises:
             DataError: It holds something else than SCHEMA says; names the file, or the stream of the records.
         """
         if self.keeps_ledger:
-            self.look()
+            self.void_if_emptied()
         if item.batch_id and self.leaves_out_loaded and (when := self.loaded(item.batch_id)):
             self.skip(item.batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC")
             return self.nothing(item)
@@ -103,7 +103,7 @@ class Lane(abc.ABC, Generic[WayT, PartT]):
             raise self.named(error, item) from None
         if not item.is_temporary:
             self._check_count(item, self.rows_found(part))
-            self.way.tally.add(files=len(item.urls))
+            self.context.tally.add(files=len(item.urls))
         return part
 
     def _check_count(self, item: Item[Any], found: int | None) -> None:
@@ -117,60 +117,60 @@ class Lane(abc.ABC, Generic[WayT, PartT]):
             hint = "Remove the batch file, and run the tap again"
             raise DataError(msg, url=item.urls[0] if item.urls else f"stream {item.stream!r}", hint=hint)
 
-    def rows_found(self, part: PartT) -> int | None:  # noqa: ARG002 - each warehouse has parts of its own
+    def rows_found(self, part: PreparedT) -> int | None:  # noqa: ARG002 - each warehouse has parts of its own
         """How many rows the files of an item have, those that are left out too; None if that was not looked at."""
         return None
 
     @abc.abstractmethod
-    def make_ready(self, item: Item[Any]) -> PartT:
+    def make_ready(self, item: Item[Any]) -> PreparedT:
         """Make an item ready for its load."""
 
     @abc.abstractmethod
-    def nothing(self, item: Item[Any]) -> PartT:
+    def nothing(self, item: Item[Any]) -> PreparedT:
         """The part of an item of which nothing is loaded."""
 
     @abc.abstractmethod
-    def stage(self, parts: Sequence[PartT]) -> Any:
+    def stage(self, parts: Sequence[PreparedT]) -> Any:
         """Load a group."""
 
     def publish(self, staged: Any) -> None:
         """Make a staged group part of the table."""
 
     def finish(self) -> None:
-        """Make all of a deferred lane part of the table."""
+        """Make all of a deferred load method part of the table."""
 
-    def left(self, parts: Sequence[PartT], staged: Any) -> list[Url]:  # noqa: ARG002 - a warehouse may have staged files
-        """See `loads.Lane`."""
-        if not self.way.removes_batches:
+    def removable_files(self, parts: Sequence[PreparedT], staged: Any) -> list[Url]:  # noqa: ARG002 - a warehouse may have staged files
+        """See `LoadMethod`."""
+        if not self.context.removes_batches:
             return []
         items = [p.item for p in parts if not p.item.is_temporary and not p.item.is_source]
         return [Url.parse(url) for item in items for url in item.urls]
 
-    def will_replace(self) -> None:
-        """A deferred lane's table is to be replaced even if the run brings no row."""
+    def replace_table(self) -> None:
+        """A deferred load method's table is to be replaced even if the run brings no row."""
 
     def kind(self, item: Item[Any]) -> str:
         """Only items of one kind share a group."""
         return item.file_format
 
-    def look(self) -> None:
+    def void_if_emptied(self) -> None:
         """See whether the table was emptied, before this run adds its first row; whoever keeps a ledger does so."""
 
     def expect(self, batch_id: str) -> None:
         """Announce a batch that `prepare` will get, so that the ledger is asked about several at once."""
 
-    def loaded(self, batch_id: str) -> datetime | None:  # noqa: ARG002 - lanes with a ledger override it
+    def loaded(self, batch_id: str) -> datetime | None:  # noqa: ARG002 - load methods with a ledger override it
         """Return when the batch was loaded into the table as it is now, in UTC.
 
         None if it was not, or if that is decided later, by `loaded_of`: a ledger may look up groups instead of batches.
         """
         return None
 
-    def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:  # noqa: ARG002 - lanes with a ledger override it
+    def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:  # noqa: ARG002 - load methods with a ledger override it
         """Return those of a group's batches that were loaded into the table as it is now, and when, in UTC."""
         return {}
 
-    def fresh(self, parts: Sequence[PartT]) -> list[PartT]:
+    def fresh(self, parts: Sequence[PreparedT]) -> list[PreparedT]:
         """Return the parts of a group whose batches were not loaded before; the others are counted as left out."""
         ids = [batch_id for part in parts if (batch_id := part.item.batch_id)]
         if not ids or not self.leaves_out_loaded:
@@ -186,36 +186,38 @@ class Lane(abc.ABC, Generic[WayT, PartT]):
         Raises:
             DataError: There are too many already.
         """
-        most = self.way.most_rejected
-        return None if most is None else Rejects(most, item.letters)
+        most = self.context.most_rejected
+        return None if most is None else Rejects(most, item.origins)
 
-    def tell_rejected(self, rows: Sequence[Rejected]) -> None:
+    def log_rejected(self, rows: Sequence[Rejected]) -> None:
         """Count rows that were put into the table of rows that are not loaded, and say so of the stream's first."""
-        if rows and not self.way.tally.counts().get("rejected"):
-            self.way.logger.warning(
+        if rows and not self.context.tally.counts().get("rejected"):
+            self.context.logger.warning(
                 "Stream %r: %s. It is not loaded, and stands in table %s; further rows of the stream are counted only",
-                self.way.stream,
+                self.context.stream,
                 rows[0],
                 REJECTED,
             )
-        self.way.tally.add(rejected=len(rows))
+        self.context.tally.add(rejected=len(rows))
 
     def named(self, error: DataError, item: Item[Any]) -> DataError:
         """The error in words that help: nobody knows the file that records were gathered in."""
         if not item.is_temporary:
             return self.hinted(error)
-        hint = "Give the column another type in the tap's schema, or leave it out by selection"
+        hint = error.hint or "Give the column another type in the tap's schema, or leave it out by selection"
         return DataError(
             error.reason,
-            url=f"RECORD messages of stream {self.way.stream!r}",
+            url=f"RECORD messages of stream {self.context.stream!r}",
             column=error.column,
-            hint=f"{error.hint or hint}. {DEAD_LETTER_HINT}" if self.way.most_rejected is None else error.hint or hint,
+            hint=f"{error.hint or hint}. {DEAD_LETTER_HINT}"
+            if self.context.most_rejected is None
+            else error.hint or hint,
         )
 
     def hinted(self, error: DataError) -> DataError:
         """The error of a file, which says what else can be done with a row if it is one's."""
         is_of_row = error.line is not None or error.row is not None
-        return error.hinting(DEAD_LETTER_HINT) if is_of_row and self.way.most_rejected is None else error
+        return error.hinting(DEAD_LETTER_HINT) if is_of_row and self.context.most_rejected is None else error
 
     def skip(self, batch_id: str, when: str) -> None:
         """Say and count that a batch is left out.
@@ -224,10 +226,10 @@ class Lane(abc.ABC, Generic[WayT, PartT]):
             batch_id: The tap's.
             when: It was loaded: `at 2026-11-20 16:30:00 UTC`, `just now by another run`.
         """
-        self.way.tally.add(skipped=1)
-        self.way.logger.info(
+        self.context.tally.add(skipped=1)
+        self.context.logger.info(
             "Stream %r: batch %s was loaded %s and is left out; to load it again set replay: load, or empty the table",
-            self.way.stream,
+            self.context.stream,
             batch_id,
             when,
         )

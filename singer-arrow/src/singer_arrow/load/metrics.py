@@ -90,7 +90,7 @@ class Tallies:
         """The counts of a stream; only where messages are read."""
         return self._of.setdefault(stream, Tally(stream))
 
-    def say_progress(self, logger: logging.Logger) -> bool:
+    def log_progress(self, logger: logging.Logger) -> bool:
         """A line for each stream whose counts have changed since; of many streams one for all. From one thread.
 
         Returns:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from singer_arrow.load.checkpoint import Checkpoints
-from singer_arrow.load.daemon_pool import Workers
+from singer_arrow.load.daemon_pool import DaemonPool
 from singer_arrow.storage.urls import Url
 
 
@@ -29,12 +29,12 @@ class Sized(Protocol):
         """What it weighs in a load."""
 
 
-Content_contra = TypeVar("Content_contra", contravariant=True)
-Part = TypeVar("Part", bound=Sized)
-Staged = TypeVar("Staged")
+ContentT_contra = TypeVar("ContentT_contra", contravariant=True)
+PreparedT = TypeVar("PreparedT", bound=Sized)
+StagedT = TypeVar("StagedT")
 
 
-class Lane(Protocol[Content_contra, Part, Staged]):
+class LoadSteps(Protocol[ContentT_contra, PreparedT, StagedT]):
     """What a target does with the items of one stream. `prepare` and `stage` are called in parallel, in any order."""
 
     @property
@@ -43,25 +43,25 @@ class Lane(Protocol[Content_contra, Part, Staged]):
 
     @property
     def deferred(self) -> bool:
-        """Whether nothing is durable before `Loads.finish`."""
+        """Whether nothing is durable before `LoadScheduler.finish`."""
 
-    def prepare(self, content: Content_contra, /) -> Part:
+    def prepare(self, content: ContentT_contra, /) -> PreparedT:
         """Make an item ready: fetch it, check it, convert it."""
 
-    def stage(self, parts: Sequence[Part], /) -> Staged:
+    def stage(self, parts: Sequence[PreparedT], /) -> StagedT:
         """Load a group."""
 
-    def publish(self, staged: Staged, /) -> None:
+    def publish(self, staged: StagedT, /) -> None:
         """Make a staged group part of the table."""
 
     def finish(self) -> None:
-        """Make all of a deferred lane part of the table."""
+        """Make all of a deferred load method part of the table."""
 
-    def left(self, parts: Sequence[Part], staged: Staged, /) -> Sequence[Url]:
+    def removable_files(self, parts: Sequence[PreparedT], staged: StagedT, /) -> Sequence[Url]:
         """What of a group that is part of the table is to be removed once the STATE behind it is out."""
 
 
-AnyLane = Lane[Any, Any, Any]
+AnyLoadSteps = LoadSteps[Any, Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +84,18 @@ class Limits:
 
 
 @dataclass(slots=True, eq=False)
-class _Group(Generic[Part, Staged]):
-    lane: AnyLane
+class _Group(Generic[PreparedT, StagedT]):
+    method: AnyLoadSteps
     kind: str
     opened_at: float
-    parts: list[Future[Part]] = field(default_factory=list)
+    parts: list[Future[PreparedT]] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     bytes: int = 0
-    staged: Staged | None = None
+    staged: StagedT | None = None
     is_staged: bool = False
 
 
-class Loads:
+class LoadScheduler:
     """Gathers items into groups and loads them; one for all streams of a run.
 
     `add`, `wait` and `finish` belong to the one thread that reads messages.
@@ -119,20 +119,20 @@ class Loads:
         self._on_error = on_error
         self._remove = remove
         self._changed = threading.Condition()
-        self._gathering: dict[AnyLane, _Group[Any, Any]] = {}
-        self._unfinished: dict[AnyLane, deque[_Group[Any, Any]]] = {}
-        self._publishing: set[AnyLane] = set()
-        self._deferred: dict[AnyLane, list[tuple[list[int], Callable[[], None] | None]]] = {}
+        self._gathering: dict[AnyLoadSteps, _Group[Any, Any]] = {}
+        self._unfinished: dict[AnyLoadSteps, deque[_Group[Any, Any]]] = {}
+        self._publishing: set[AnyLoadSteps] = set()
+        self._deferred: dict[AnyLoadSteps, list[tuple[list[int], Callable[[], None] | None]]] = {}
         self._unprepared = 0
         self._running = 0
         self._error: BaseException | None = None
         self._stopped = False
-        self._preparing = Workers(limits.workers, "prepare")
-        self._loading = Workers(limits.parallel, "load")
+        self._preparing = DaemonPool(limits.workers, "prepare")
+        self._loading = DaemonPool(limits.parallel, "load")
 
     def add(
         self,
-        lane: AnyLane,
+        method: AnyLoadSteps,
         content: Any,
         *,
         token: int,
@@ -145,8 +145,8 @@ class Loads:
         Waits while too much is under way.
 
         Args:
-            lane: What is done with it.
-            content: What the lane's `prepare` gets.
+            load method: What is done with it.
+            content: What the load method's `prepare` gets.
             token: Its token at the checkpoints.
             kind: Only items of one kind share a group.
             alone: The item is a group of its own.
@@ -158,12 +158,12 @@ class Loads:
         with self._changed:
             self._changed.wait_for(self._has_room)
             self.check()
-            group = self._gathering.get(lane)
+            group = self._gathering.get(method)
             if group is not None and (alone or group.kind != kind):
                 self._close(group)
                 group = None
             if group is None:
-                group = self._gathering[lane] = _Group(lane, kind, time.monotonic())
+                group = self._gathering[method] = _Group(method, kind, time.monotonic())
             if since is not None:
                 group.opened_at = min(group.opened_at, since)
             self._unprepared += 1
@@ -172,7 +172,7 @@ class Loads:
             if alone or len(group.parts) >= self._limits.items:
                 self._close(group)
 
-    def wait(self, lane: AnyLane | None = None) -> None:
+    def wait(self, method: AnyLoadSteps | None = None) -> None:
         """Load what was gathered, of one stream or of all, and wait until it is done.
 
         Raises:
@@ -180,28 +180,28 @@ class Loads:
         """
         with self._changed:
             for group in list(self._gathering.values()):
-                if lane in (None, group.lane):
+                if method in (None, group.method):
                     self._close(group)
-            self._changed.wait_for(lambda: self._error or not self._is_busy(lane))
+            self._changed.wait_for(lambda: self._error or not self._is_busy(method))
             self.check()
 
-    def finish(self, lane: AnyLane) -> None:
-        """Load what was gathered of a deferred lane, publish all of it and close its tokens."""
-        self.wait(lane)
-        lane.finish()
+    def finish(self, method: AnyLoadSteps) -> None:
+        """Load what was gathered of a deferred load method, publish all of it and close its tokens."""
+        self.wait(method)
+        method.finish()
         with self._changed:
-            done = self._deferred.pop(lane, [])
+            done = self._deferred.pop(method, [])
         self._checkpoints.close_together(done)
 
-    def hold(self, lane: AnyLane, token: int) -> None:
-        """Close the token when a deferred lane is finished; what it stands for needs no load."""
+    def hold(self, method: AnyLoadSteps, token: int) -> None:
+        """Close the token when a deferred load method is finished; what it stands for needs no load."""
         with self._changed:
-            self._deferred.setdefault(lane, []).append(([token], None))
+            self._deferred.setdefault(method, []).append(([token], None))
 
-    def newest_token(self, lane: AnyLane) -> int:
-        """Return the newest token that waits for a deferred lane to be finished; 0 if none does."""
+    def newest_token(self, method: AnyLoadSteps) -> int:
+        """Return the newest token that waits for a deferred load method to be finished; 0 if none does."""
         with self._changed:
-            return max((t for tokens, _ in self._deferred.get(lane, ()) for t in tokens), default=0)
+            return max((t for tokens, _ in self._deferred.get(method, ()) for t in tokens), default=0)
 
     def tick(self) -> None:
         """Load groups that are old enough; call it about every second, from any thread."""
@@ -249,14 +249,14 @@ class Loads:
         closed = sum(len(groups) for groups in self._unfinished.values())
         return self._unprepared < 2 * self._limits.workers and closed < 2 * self._limits.parallel
 
-    def _is_busy(self, lane: AnyLane | None) -> bool:
-        return any(groups for key, groups in self._unfinished.items() if lane in (None, key))
+    def _is_busy(self, method: AnyLoadSteps | None) -> bool:
+        return any(groups for key, groups in self._unfinished.items() if method in (None, key))
 
     def _close(self, group: _Group[Any, Any]) -> None:
         """End a group and have it loaded; the lock is held."""
-        if self._gathering.get(group.lane) is group:
-            del self._gathering[group.lane]
-            self._unfinished.setdefault(group.lane, deque()).append(group)
+        if self._gathering.get(group.method) is group:
+            del self._gathering[group.method]
+            self._unfinished.setdefault(group.method, deque()).append(group)
             self._loading.submit(self._load, group)
 
     def _prepare(self, group: _Group[Any, Any], content: Any) -> Any:
@@ -264,7 +264,7 @@ class Loads:
             if self._error is not None or self._stopped:
                 msg = "the run is ending"
                 raise InterruptedError(msg)
-            part = group.lane.prepare(content)
+            part = group.method.prepare(content)
         except BaseException as error:
             if not isinstance(error, InterruptedError):
                 self.fail(error)
@@ -289,7 +289,7 @@ class Loads:
             self._running += 1
         try:
             parts = [future.result() for future in group.parts]
-            group.staged = group.lane.stage(parts)
+            group.staged = group.method.stage(parts)
             group.is_staged = True
             self._publish(group)
         except BaseException as error:  # noqa: BLE001 - it is raised again where the messages are read
@@ -300,34 +300,34 @@ class Loads:
                 self._changed.notify_all()
 
     def _publish(self, group: _Group[Any, Any]) -> None:
-        """Publish a staged group; in an ordered lane, all that are staged up to the first that is not."""
-        lane = group.lane
-        if not lane.ordered:
-            lane.publish(group.staged)
+        """Publish a staged group; in an ordered load method, all that are staged up to the first that is not."""
+        method = group.method
+        if not method.ordered:
+            method.publish(group.staged)
             self._complete(group)
             return
         while True:
             with self._changed:
-                groups = self._unfinished[lane]
-                if lane in self._publishing or not groups or not groups[0].is_staged or self._error is not None:
+                groups = self._unfinished[method]
+                if method in self._publishing or not groups or not groups[0].is_staged or self._error is not None:
                     return
-                self._publishing.add(lane)
+                self._publishing.add(method)
                 head = groups[0]
             try:
-                lane.publish(head.staged)
+                method.publish(head.staged)
                 self._complete(head)
             finally:
                 with self._changed:
-                    self._publishing.discard(lane)
+                    self._publishing.discard(method)
 
     def _complete(self, group: _Group[Any, Any]) -> None:
-        left = group.lane.left([future.result() for future in group.parts], group.staged)
+        left = group.method.removable_files([future.result() for future in group.parts], group.staged)
         then = partial(self._remove, left) if left else None
-        if group.lane.deferred:
+        if group.method.deferred:
             with self._changed:
-                self._deferred.setdefault(group.lane, []).append((group.tokens, then))
+                self._deferred.setdefault(group.method, []).append((group.tokens, then))
         else:
             self._checkpoints.close(group.tokens, then)
         with self._changed:
-            self._unfinished[group.lane].remove(group)
+            self._unfinished[group.method].remove(group)
             self._changed.notify_all()

@@ -1,8 +1,8 @@
 """Files that a target puts into a bucket for its loads: where they are, and who removes them when.
 
 Each run has a folder of its own, whose name nobody else has, so a file there is of this run alone, and a later run
-never takes one for its own. What is staged is removed once the STATE behind it is out (`Lane.left`, `Remover`); a run
-that fails leaves it for whoever looks for the reason. What is left has a lifetime, which rules of the bucket
+never takes one for its own. What is staged is removed once the STATE behind it is out (`removable_files`, `Remover`); a
+run that fails leaves it for analysis. What is left has a lifetime, which rules of the bucket
 understand, and later runs remove it too, once it is older than any load may be.
 """
 

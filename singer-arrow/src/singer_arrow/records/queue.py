@@ -27,7 +27,7 @@ _HELD_BYTES = 16 << 20
 _MOST_STATES = 256
 
 
-class Taker(Protocol):
+class RecordSink(Protocol):
     """Where the records of one stream go, while its SCHEMA stays the same."""
 
     stream_name: str
@@ -42,7 +42,7 @@ class Taker(Protocol):
 
 @dataclass(slots=True)
 class _Job:
-    taker: Taker
+    sink: RecordSink
     block: Block
     parsed: Future[Parsed]
 
@@ -53,7 +53,7 @@ class _State:
     value: Mapping[str, Any]
 
 
-class Intake:
+class RecordQueue:
     """See the module. All but `is_due` and `stop` belongs to whoever holds the lock of the messages.
 
     What once was raised is raised again by `check`, `add`, `state` and `flush`.
@@ -66,18 +66,18 @@ class Intake:
     def __init__(self, workers: int, state: Callable[[Mapping[str, Any]], None]) -> None:
         self._workers, self._state = workers, state
         self._pool: Threads | None = None
-        self._blocks: dict[Taker, Block] = {}
+        self._blocks: dict[RecordSink, Block] = {}
         self._states: list[_State] = []
         self._queue: deque[_Job | _State] = deque()
         self._held = 0
         self._since = 0.0
         self._error: BaseException | None = None
 
-    def add(self, taker: Taker, lines: bytes, first: int, count: int) -> None:
+    def add(self, sink: RecordSink, lines: bytes, first: int, count: int) -> None:
         """Take RECORD lines of one stream.
 
         Args:
-            taker: Where they go.
+            sink: Where they go.
             lines: They, each with its end.
             first: The number of the first in the input, from 1.
             count: How many there are.
@@ -86,15 +86,15 @@ class Intake:
             DataError: A line is bad.
         """
         with self._remembering():
-            block = self._blocks.get(taker)
+            block = self._blocks.get(sink)
             if block is None:
-                block = self._blocks[taker] = Block()
+                block = self._blocks[sink] = Block()
             if not self._held:
                 self._since = time.monotonic()
             block.add(lines, first, count)
             self._held += len(lines)
             if block.size >= BLOCK_BYTES:
-                self._submit(taker)
+                self._submit(sink)
                 self._drain(self._workers + 1)
             if self._held >= _HELD_BYTES:
                 self._submit_all()
@@ -157,16 +157,16 @@ class Intake:
             self.fail(error)
             raise
 
-    def _submit(self, taker: Taker) -> None:
-        block = self._blocks.pop(taker)
+    def _submit(self, sink: RecordSink) -> None:
+        block = self._blocks.pop(sink)
         self._held -= block.size
         if self._pool is None:
             self._pool = Threads(self._workers, "parse")
-        self._queue.append(_Job(taker, block, self._pool.submit(_parse, taker.parser, block)))
+        self._queue.append(_Job(sink, block, self._pool.submit(_parse, sink.parser, block)))
 
     def _submit_all(self) -> None:
-        for taker in list(self._blocks):
-            self._submit(taker)
+        for sink in list(self._blocks):
+            self._submit(sink)
         self._queue.extend(self._states)
         self._states.clear()
         self._held = 0
@@ -182,7 +182,7 @@ class Intake:
                 parsed = entry.parsed.result()
                 if parsed.fault is not None:
                     raise self._stop_at_fault()
-                entry.taker.take_parsed(parsed, entry.block.count, entry.block)
+                entry.sink.take_parsed(parsed, entry.block.count, entry.block)
                 jobs -= 1
             self._queue.popleft()
 
@@ -191,7 +191,7 @@ class Intake:
         self._submit_all()
         jobs = [entry for entry in self._queue if isinstance(entry, _Job)]
         found = [(job, fault) for job in jobs if (fault := job.parsed.result().fault) is not None]
-        faults = [(job.block.number(fault.index), job.taker.stream_name, fault) for job, fault in found]
+        faults = [(job.block.number(fault.index), job.sink.stream_name, fault) for job, fault in found]
         number, stream, fault = min(faults, key=lambda found: found[0])
         while self._queue:
             entry = self._queue.popleft()
@@ -200,7 +200,7 @@ class Intake:
                     self._state(entry.value)
             else:
                 parsed = entry.parsed.result()
-                entry.taker.take_parsed(parsed, entry.block.before(number), entry.block)
+                entry.sink.take_parsed(parsed, entry.block.before(number), entry.block)
         return bad_record(number, stream, fault.reason, fault.column)
 
 

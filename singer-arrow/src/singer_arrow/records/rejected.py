@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from singer_arrow.load.dead_letters import Letters, MessageLines, Rejected
+from singer_arrow.load.dead_letters import MessageLines, RecordOrigins, Rejected
 from singer_arrow.records.message import record_text, shown_record
 from singer_arrow.records.parser import Fault
 
@@ -35,9 +35,9 @@ class RefusedRecords:
         """A record is refused."""
         self.add(Rejected(None, line, column, reason, shown_record(record)))
 
-    def letters(self) -> Letters:
+    def origins(self) -> RecordOrigins:
         """All that was told."""
-        return Letters(tuple(self._refused), self._lines)
+        return RecordOrigins(tuple(self._refused), self._lines)
 
     def add(self, rejected: Rejected) -> None:
         """A row is refused."""

@@ -1,4 +1,4 @@
-"""The sink of a target that loads in the background: BATCH messages and records become items of the stream's lane.
+"""The sink of a target that loads in the background: BATCH messages and records become items to load.
 
 The privates used here are listed in `tests/unit/singer_arrow/sdk/test_target.py`, which fails when an SDK changes them.
 """
@@ -19,8 +19,8 @@ from singer_arrow.batch.message import Batch
 from singer_arrow.batch.spool import SUFFIX
 from singer_arrow.casting.from_json import BadRowError
 from singer_arrow.errors import DataError
-from singer_arrow.load.dead_letters import Letters, Rejected
-from singer_arrow.load.scheduler import AnyLane
+from singer_arrow.load.dead_letters import RecordOrigins, Rejected
+from singer_arrow.load.scheduler import AnyLoadSteps
 from singer_arrow.records.buffer import ArrowFile, LinesFile
 from singer_arrow.records.errors import LACKS_KEY, MissingKeyError
 from singer_arrow.records.parser import Parsed, RecordParser
@@ -50,7 +50,7 @@ _RECORD_FILE_BYTES = 32 << 20
 
 
 class LoadSink(BatchSink):
-    """The sink of one stream while its SCHEMA stays the same: what it is given becomes the items of its lane."""
+    """The sink of one stream while its SCHEMA stays the same: what it is given becomes the items of its load method."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class LoadSink(BatchSink):
         if self.takes_deletions:
             self.schema["properties"][DELETED_COLUMN] = {"type": ["null", "string"], "format": "date-time"}
         self.tally = target.tally(stream_name)
-        self.lane: AnyLane
+        self.method: AnyLoadSteps
         self._file: ArrowFile | LinesFile | None = None
         self._refused = RefusedRecords()
         self._refusal: DataError | None = None
@@ -78,22 +78,22 @@ class LoadSink(BatchSink):
         self._against = validator(self.schema)
 
     @abc.abstractmethod
-    def open_lane(self) -> AnyLane:
+    def open_load_method(self) -> AnyLoadSteps:
         """Make the table ready for this SCHEMA, and say what is done with the stream's items."""
 
     @abc.abstractmethod
     def take_batch(self, batch: Batch) -> None:
-        """Add a BATCH message to the lane."""
+        """Add a BATCH message to the load method."""
 
     @abc.abstractmethod
-    def take_records(self, path: Path | None, rows: int, token: int, letters: Letters | None = None) -> None:
-        """Add a file of records to the lane; the file is the lane's to remove.
+    def take_records(self, path: Path | None, rows: int, token: int, origins: RecordOrigins | None = None) -> None:
+        """Add a file of records to the load method; the file is the load method's to remove.
 
         Args:
             path: JSON Lines; or a spool of `record_schema` (see `batch.spool`), by its suffix. None: all were refused.
             rows: How many there are.
             token: Their token at the checkpoints.
-            letters: Where they came from, and those that were refused; only where the target's `most_rejected` allows
+            origins: Where they came from, and those that were refused; only where the target's `most_rejected` allows
                 some.
         """
 
@@ -104,7 +104,7 @@ class LoadSink(BatchSink):
 
     @property
     def is_streamed(self) -> bool:
-        """Whether each file of records is a load of its own, soon after they were read; known once the lane is."""
+        """Whether each file of records is a load of its own, soon after they were read."""
         return False
 
     @property
@@ -146,10 +146,10 @@ class LoadSink(BatchSink):
         """Load what came before, then make the table ready."""
         self.target.drain_stream(self.stream_name)
         super().setup()
-        self.lane = self.open_lane()
-        if self.lane.deferred:
-            self.target.finishing.defer(self.stream_name, self.lane)
-        self.target.loads.check()  # from here on something ticks, also where a tap is slow
+        self.method = self.open_load_method()
+        if self.method.deferred:
+            self.target.finishing.defer(self.stream_name, self.method)
+        self.target.scheduler.check()  # from here on something ticks, also where a tap is slow
 
     def is_old(self, seconds: float) -> bool:
         """Whether records wait for longer than that."""
@@ -297,8 +297,8 @@ class LoadSink(BatchSink):
             file.close()  # where this fails, the token stays open for good, and no STATE passes these records
         self.tally.add(records=self.current_size)
         refused, self._refused = self._refused, RefusedRecords()
-        letters = [refused.letters()] if self._sets_aside else []
-        self.take_records(file.path if file else None, self.current_size - len(refused), token, *letters)
+        origins = [refused.origins()] if self._sets_aside else []
+        self.take_records(file.path if file else None, self.current_size - len(refused), token, *origins)
 
     def clean_up(self) -> None:
         """Let the SDK's metric count the rows of batches too."""

@@ -24,11 +24,11 @@ from singer_arrow.load.checkpoint import Checkpoints, State
 from singer_arrow.load.dead_letters import Rejected
 from singer_arrow.load.finishing import Finishing
 from singer_arrow.load.metrics import Tallies, Tally
-from singer_arrow.load.scheduler import Limits, Loads
+from singer_arrow.load.scheduler import Limits, LoadScheduler
 from singer_arrow.load.staging import Remover
 from singer_arrow.load.stream_ends import ended_stream, is_announced
 from singer_arrow.read_progress import Skipped
-from singer_arrow.records.queue import Intake
+from singer_arrow.records.queue import RecordQueue
 from singer_arrow.records.schema_dialects import NewestDraft
 from singer_arrow.records.schema_shape import check_schema, is_int64
 from singer_arrow.runtime.interrupts import interrupt
@@ -36,7 +36,7 @@ from singer_arrow.runtime.temporary import TemporaryFolder
 from singer_arrow.sdk.batch_to_records import records_of
 from singer_arrow.sdk.message_reader import BAD_INPUT, LineReader
 from singer_arrow.sdk.plugin import CheckedPlugin
-from singer_arrow.sdk.record_lines import WholeLines
+from singer_arrow.sdk.record_lines import RecordLineRouter
 from singer_arrow.sdk.sink import LoadSink
 from singer_arrow.sdk.state_writer import StateOutput
 from singer_arrow.sdk.stream_maps import keeps_values, was_flattening
@@ -76,13 +76,13 @@ class LoadTarget(CheckedPlugin, Target):
         self.messages = threading.RLock()
         """One message at a time, and no draining in the middle of one."""
         self._row_by_row: set[str] = set()
-        self._whole_lines = WholeLines(self)
+        self._record_lines = RecordLineRouter(self)
         self._sinks_of: dict[StreamMap, Sink] = {}
         self._given: dict[str, Mapping[str, Any]] = {}
         self._newest_draft = NewestDraft(self.logger)
         self._is_ending = False
         self._output = StateOutput()
-        self._reader.record_lines = self._whole_lines
+        self._reader.record_lines = self._record_lines
 
     @property
     @abc.abstractmethod
@@ -122,12 +122,12 @@ class LoadTarget(CheckedPlugin, Target):
         return Finishing(self.checkpoints)
 
     @cached_property
-    def loads(self) -> Loads:
+    def scheduler(self) -> LoadScheduler:
         """What loads."""
         self._MAX_RECORD_AGE_IN_MINUTES = self.limits.age_seconds / 60
-        loads = Loads(self.checkpoints, self.limits, self._reader.interrupt, self.remover.remove)
-        threading.Thread(target=tick, args=(weakref.ref(self), loads), name="ticker", daemon=True).start()
-        return loads
+        scheduler = LoadScheduler(self.checkpoints, self.limits, self._reader.interrupt, self.remover.remove)
+        threading.Thread(target=tick, args=(weakref.ref(self), scheduler), name="ticker", daemon=True).start()
+        return scheduler
 
     @cached_property
     def remover(self) -> Remover:
@@ -135,9 +135,9 @@ class LoadTarget(CheckedPlugin, Target):
         return Remover(lambda: self.storage, self.logger)
 
     @cached_property
-    def intake(self) -> Intake:
+    def record_queue(self) -> RecordQueue:
         """What parses RECORD lines."""
-        return Intake(self.limits.workers, self.checkpoints.state)
+        return RecordQueue(self.limits.workers, self.checkpoints.state)
 
     @property
     def _reader(self) -> LineReader:
@@ -173,7 +173,7 @@ class LoadTarget(CheckedPlugin, Target):
         for sink in self._load_sinks():
             if sink.stream_name == stream:
                 self.drain_one(sink)
-                self.loads.wait(sink.lane)
+                self.scheduler.wait(sink.method)
 
     @classmethod
     def invoke(  # type: ignore[override]  # the SDK's own targets narrow it alike
@@ -215,13 +215,13 @@ class LoadTarget(CheckedPlugin, Target):
         if isinstance(error, Terminated):
             error.log(self.logger)
         try:
-            if isinstance(error, BAD_INPUT) and not self.loads.is_over:
+            if isinstance(error, BAD_INPUT) and not self.scheduler.is_over:
                 self._load_what_came(error)
         finally:
-            self.intake.stop()
-            if "loads" in self.__dict__:
+            self.record_queue.stop()
+            if "scheduler" in self.__dict__:
                 self.logger.info("Ending; waiting up to %d s for the loads that run", GRACE_SECONDS)
-                self.loads.stop(GRACE_SECONDS)
+                self.scheduler.stop(GRACE_SECONDS)
                 self.checkpoints.flush()
                 self.tallies.report(self.logger, self.metrics_logger)
 
@@ -230,13 +230,13 @@ class LoadTarget(CheckedPlugin, Target):
         first = error
         with self.messages:
             try:
-                self.intake.flush()
+                self.record_queue.flush()
             except BAD_INPUT as found:
                 first = found
             for sink in self._load_sinks():
-                if not sink.lane.deferred:
+                if not sink.method.deferred:
                     self.drain_one(sink)
-            self.loads.wait()
+            self.scheduler.wait()
             self.checkpoints.flush()
         if first is not error:
             raise first
@@ -252,8 +252,8 @@ class LoadTarget(CheckedPlugin, Target):
         check_schema(stream, schema, keys)
         message_dict["schema"] = schema = self._newest_draft(stream, schema)
         with self.messages:
-            self.intake.flush()
-            self._whole_lines.forget()
+            self.record_queue.flush()
+            self._record_lines.forget()
             self._given[stream] = copy.deepcopy(schema) if self.mapper.stream_maps_dict else schema  # maps change it
             try:
                 super()._process_schema_message(message_dict)
@@ -275,14 +275,14 @@ class LoadTarget(CheckedPlugin, Target):
         active = self.get_sink(alias)
         own = self._sinks_of.setdefault(stream_map, active)
         if (own.original_schema, own.key_properties) != (active.original_schema, active.key_properties):
-            self._whole_lines.forget()
+            self._record_lines.forget()
             schema, keys = copy.deepcopy(own.original_schema), own.key_properties
             active = self._sinks_of[stream_map] = self.get_sink(alias, schema=schema, key_properties=keys)
         return active
 
     def _process_record_message(self, message_dict: dict[str, Any]) -> None:
         with self.messages:
-            self.intake.check()
+            self.record_queue.check()
             if not isinstance(message_dict.get("record"), dict):
                 self._assert_line_requires(message_dict, {"stream", "record"})
                 msg = f"A RECORD message of stream {message_dict['stream']!r} holds no object"
@@ -291,7 +291,7 @@ class LoadTarget(CheckedPlugin, Target):
             for stream_map in self.mapper.stream_maps.get(message_dict.get("stream", ""), ()):
                 sink = self._sinks_active.get(stream_map.stream_alias)
                 if isinstance(sink, LoadSink) and sink.holds_rows:
-                    self.intake.flush()
+                    self.record_queue.flush()
                     self.drain_one(sink)
             super()._process_record_message(message_dict)
 
@@ -299,7 +299,7 @@ class LoadTarget(CheckedPlugin, Target):
         batch = Batch.from_message(message_dict)
         self.check_batch(batch)
         with self.messages:
-            self.intake.flush()
+            self.record_queue.flush()
             if batch.stream not in self.mapper.stream_maps:
                 self._assert_sink_exists(batch.stream)
             maps = [m for m in self.mapper.stream_maps[batch.stream] if not isinstance(m, RemoveRecordTransform)]
@@ -332,21 +332,21 @@ class LoadTarget(CheckedPlugin, Target):
         if message_dict["stream"] not in self.mapper.stream_maps:
             self._assert_sink_exists(message_dict["stream"])
         with self.messages:
-            self.intake.flush()
+            self.record_queue.flush()
             super()._process_activate_version_message(message_dict)
 
     def _process_state_message(self, message_dict: dict[str, Any]) -> None:
         self._assert_line_requires(message_dict, {"value"})
-        if "loads" in self.__dict__:
-            self.loads.check()
+        if "scheduler" in self.__dict__:
+            self.scheduler.check()
         with self.messages:  # never the SDK's own STATE, which leaves when sinks are drained
             if (stream := ended_stream(message_dict)) is not None:
                 self._end_stream(stream)
-            self.intake.state(self._reader.number, message_dict["value"])
+            self.record_queue.state(self._reader.number, message_dict["value"])
 
     def _end_stream(self, stream: str) -> None:
         """Note the end of a stream, once all of its rows have tokens; rows that come later get other ones."""
-        self.intake.flush()
+        self.record_queue.flush()
         for sink in self._load_sinks():
             if sink.stream_name in self.finishing.tables_of(stream):
                 self.drain_one(sink)
@@ -359,17 +359,17 @@ class LoadTarget(CheckedPlugin, Target):
             UnfinishedStreamError: Tables were kept because their streams did not end.
         """
         with self.messages:
-            self.intake.flush()
+            self.record_queue.flush()
             for sink in self._load_sinks():
                 self.drain_one(sink)
-            self.loads.wait()
-            self.finishing.finish(self.loads)
+            self.scheduler.wait()
+            self.finishing.finish(self.scheduler)
             super().process_endofpipe()
         self.checkpoints.flush()
         self._output.check()  # the ticker may have found out a moment ago
         self.finishing.check(self.logger)
         self.checkpoints.end()
-        self.loads.stop(0)
+        self.scheduler.stop(0)
         self.tallies.report(self.logger, self.metrics_logger)
 
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the SDK's signature
@@ -390,23 +390,23 @@ class LoadTarget(CheckedPlugin, Target):
                 held = min(_MOST_HELD_SECONDS, most)
                 if (own := self.record_age_seconds) is not None:
                     age, held = own, min(_MOST_HELD_SECONDS, own / 4)
-                if self.intake.is_due(held):
-                    self.intake.flush()
+                if self.record_queue.is_due(held):
+                    self.record_queue.flush()
                 for sink in self._sinks_active.values():
                     if isinstance(sink, LoadSink) and sink.is_old(age) and (sink.is_streamed or sink.is_old(most)):
                         self.drain_one(sink)
             except Exception as error:  # noqa: BLE001 - it is told where lines are read
-                self.intake.fail(error)  # while the lock is held: nothing may follow what was lost
+                self.record_queue.fail(error)  # while the lock is held: nothing may follow what was lost
                 if isinstance(error, BAD_INPUT):
                     self._reader.interrupt(error)
                 elif not self._is_ending:  # else something has failed before
-                    self.loads.fail(error)
+                    self.scheduler.fail(error)
             finally:
                 self.messages.release()
 
     def report_progress(self) -> None:
         """Lines of streams in which something happened; where nothing did, how many loads are waited for."""
-        if not self.tallies.say_progress(self.logger) and (running := self.loads.running):
+        if not self.tallies.log_progress(self.logger) and (running := self.scheduler.running):
             self.logger.info("Progress: waiting for %d loads", running)
 
 

@@ -7,7 +7,7 @@ import weakref
 from typing import Protocol
 
 from singer_arrow.load.checkpoint import Checkpoints
-from singer_arrow.load.scheduler import Limits, Loads
+from singer_arrow.load.scheduler import Limits, LoadScheduler
 
 _PROGRESS_SECONDS = 30.0
 
@@ -34,16 +34,16 @@ class Ticking(Protocol):
         """Say what is going on."""
 
 
-def tick(reference: weakref.ref[Ticking], loads: Loads) -> None:
+def tick(reference: weakref.ref[Ticking], scheduler: LoadScheduler) -> None:
     """Over and over: load groups that are old, hand out a STATE that waits for its time, say what is going on.
 
     Ends with the loads, or when the target is gone; what goes wrong here ends the loads.
     """
     said = time.monotonic()
     try:
-        while (target := reference()) is not None and not loads.is_over:
+        while (target := reference()) is not None and not scheduler.is_over:
             target.drain_old_records()
-            loads.tick()
+            scheduler.tick()
             target.checkpoints.tick()
             if time.monotonic() - said >= _PROGRESS_SECONDS:
                 target.report_progress()
@@ -53,4 +53,4 @@ def tick(reference: weakref.ref[Ticking], loads: Loads) -> None:
             del target
             time.sleep(period)
     except BaseException as error:  # noqa: BLE001 - it is raised again where the messages are read
-        loads.fail(error)
+        scheduler.fail(error)

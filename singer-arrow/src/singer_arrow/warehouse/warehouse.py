@@ -1,7 +1,7 @@
 """A target for a warehouse, and its sinks: what is the same for all of them.
 
-A warehouse supplies its settings, a table for a stream, a lane for each load method, a conversion for its types, and
-the SQL that removes old versions.
+A warehouse supplies its settings, a table for a stream, its load methods, a conversion for its types, and the
+SQL that removes old versions.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from singer_arrow.batch import spool
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import SchemaError
 from singer_arrow.load.conversion import Conversion, UploadColumn
-from singer_arrow.load.dead_letters import Letters, cut
+from singer_arrow.load.dead_letters import RecordOrigins, cut
 from singer_arrow.load.item import Item
-from singer_arrow.load.load_method import Lane
+from singer_arrow.load.load_method import LoadMethod
 from singer_arrow.load.scheduler import Limits
 from singer_arrow.naming import digest
 from singer_arrow.records.validation import is_valid, validator
@@ -96,7 +96,7 @@ class WarehouseTarget(LoadTarget):
         """See `LoadTarget.most_rejected`."""
         return self.settings.most_rejected
 
-    def give_table(self, table: str, stream: str) -> None:
+    def claim_table(self, table: str, stream: str) -> None:
         """A table, by its path, is a stream's for the whole run.
 
         Raises:
@@ -144,7 +144,7 @@ class WarehouseSink(LoadSink):
     """One stream, while its SCHEMA stays the same: its table, and what is done with its messages."""
 
     target: WarehouseTarget
-    lane: Lane[Any, Any]
+    method: LoadMethod[Any, Any]
     given: pa.Schema
     """What SCHEMA means."""
     columns: Sequence[UploadColumn]
@@ -163,7 +163,7 @@ class WarehouseSink(LoadSink):
         """
 
     @abc.abstractmethod
-    def make_lane(self, load_method: str, keys: tuple[str, ...]) -> Lane[Any, Any]:
+    def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> LoadMethod[Any, Any]:
         """What is done with the stream's items.
 
         Args:
@@ -192,8 +192,8 @@ class WarehouseSink(LoadSink):
         """Whether it is better not to load this batch together with others."""
         return False
 
-    def open_lane(self) -> Lane[Any, Any]:
-        """See `LoadSink.open_lane`.
+    def open_load_method(self) -> LoadMethod[Any, Any]:
+        """See `LoadSink.open_load_method`.
 
         Raises:
             SchemaError: The table or the stream's SCHEMA cannot be used.
@@ -207,7 +207,7 @@ class WarehouseSink(LoadSink):
             )
         self.given = from_json_schema(self.schema)
         self.columns = self.prepare_table()
-        return self.make_lane(self._load_method(), self._key_columns())
+        return self.make_load_method(self._load_method(), self._key_columns())
 
     def take_batch(self, batch: Batch) -> None:
         """See `LoadSink.take_batch`."""
@@ -215,14 +215,14 @@ class WarehouseSink(LoadSink):
         self.tally.add(batches=1)
         if batch.batch_id and batch.stream != self.stream_name:
             batch = replace(batch, batch_id=_of_stream(batch.batch_id, batch.stream))
-        if batch.batch_id and self.lane.leaves_out_loaded:
+        if batch.batch_id and self.method.leaves_out_loaded:
             if (self.stream_name, batch.batch_id) in self.target.claimed:
                 self.logger.info("Batch %s came twice in this run and is loaded once", batch.batch_id)
                 self.tally.add(skipped=1)
                 self.target.checkpoints.close([token])
                 return
             self.target.claimed.add((self.stream_name, batch.batch_id))
-            self.lane.expect(batch.batch_id)
+            self.method.expect(batch.batch_id)
         item = Item(
             urls=batch.manifest,
             file_format=batch.format,
@@ -234,7 +234,7 @@ class WarehouseSink(LoadSink):
             stream=self.stream_name,
         )
         alone = self.is_load_of_its_own(batch)
-        self.target.loads.add(self.lane, item, token=token, kind=self.lane.kind(item), alone=alone)
+        self.target.scheduler.add(self.method, item, token=token, kind=self.method.kind(item), alone=alone)
 
     @cached_property
     def record_schema(self) -> pa.Schema:
@@ -244,9 +244,9 @@ class WarehouseSink(LoadSink):
     @property
     def is_streamed(self) -> bool:
         """See `LoadSink.is_streamed`."""
-        return self.lane.streams
+        return self.method.streams
 
-    def take_records(self, path: Path | None, rows: int, token: int, letters: Letters | None = None) -> None:
+    def take_records(self, path: Path | None, rows: int, token: int, origins: RecordOrigins | None = None) -> None:
         """See `LoadSink.take_records`."""
         item = Item(
             urls=(str(Url.parse(str(path))),) if path else (),
@@ -256,17 +256,19 @@ class WarehouseSink(LoadSink):
             bytes=path.stat().st_size if path else 0,
             is_temporary=True,
             stream=self.stream_name,
-            letters=letters,
+            origins=origins,
         )
-        kind = self.lane.kind(item)
-        self.target.loads.add(self.lane, item, token=token, kind=kind, alone=self.is_streamed, since=self.records_since)
+        kind = self.method.kind(item)
+        self.target.scheduler.add(
+            self.method, item, token=token, kind=kind, alone=self.is_streamed, since=self.records_since
+        )
 
     def activate_version(self, new_version: int) -> None:
         """Take the rows of older versions out of the table, once all that came before is in it."""
         self.target.drain_stream(self.stream_name)
-        if self.lane.deferred:
-            self.target.loads.hold(self.lane, self.target.checkpoints.open())
-            self.lane.will_replace()
+        if self.method.deferred:
+            self.target.scheduler.hold(self.method, self.target.checkpoints.open())
+            self.method.replace_table()
             return
         if not self.tracks_versions:
             self.logger.warning(
@@ -304,7 +306,7 @@ class WarehouseSink(LoadSink):
         return method
 
     def _conversion(self, constants: Mapping[str, Any]) -> Conversion[Any]:
-        merges = self.lane.merges
+        merges = self.method.merges
         return self.conversion(
             constants,
             keys=tuple(self.key_properties) if merges else (),

@@ -9,51 +9,51 @@ from singer_arrow.load.backoff import Waiting, pauses
 from target_bigquery.connection import connection
 from target_bigquery.connection.connection import logger
 from target_bigquery.load import load_job
-from target_bigquery.load.base import Lane
-from target_bigquery.load.uploads import Part
+from target_bigquery.load.base import BigQueryLoadMethod
+from target_bigquery.load.uploads import PreparedItem
 
 
-class AppendOnly(Lane):
+class AppendOnly(BigQueryLoadMethod):
     """See the module."""
 
     keeps_ledger = True
 
-    def look(self) -> None:
+    def void_if_emptied(self) -> None:
         """See the base."""
-        self.way.ledger.void_if_emptied()
+        self.context.ledger.void_if_emptied()
 
     def expect(self, batch_id: str) -> None:
         """See the base."""
-        self.way.ledger.expect(batch_id)
+        self.context.ledger.expect(batch_id)
 
     def loaded(self, batch_id: str) -> datetime | None:
         """See the base."""
-        return self.way.ledger.loaded(batch_id)
+        return self.context.ledger.loaded(batch_id)
 
     def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:
         """See the base."""
-        return self.way.ledger.loaded_of(batch_ids)
+        return self.context.ledger.loaded_of(batch_ids)
 
-    def stage(self, parts: Sequence[Part]) -> None:
+    def stage(self, parts: Sequence[PreparedItem]) -> None:
         """Load a group."""
         self.load_each(parts, self._load)
 
-    def _load(self, parts: Sequence[Part]) -> None:
+    def _load(self, parts: Sequence[PreparedItem]) -> None:
         if not parts:
             return
         upload, waiting = self.join(parts), Waiting(logger)
         try:
-            self.put_aside(parts)  # before the load job: a replay that finds that done looks no further
+            self.write_dead_letters(parts)  # before the load job: a replay that finds that done looks no further
             if not upload.rows:
                 return
             for pause in pauses(connection.DEADLINE_SECONDS):
-                job_id, theirs = self.way.ledger.begin({p.item.batch_id: p.kept for p in parts if p.item.batch_id})
+                job_id, theirs = self.context.ledger.begin({p.item.batch_id: p.kept for p in parts if p.item.batch_id})
                 if theirs:
                     for batch_id in theirs:
                         self.skip(batch_id, "just now by another run")
                     self._load([p for p in parts if p.item.batch_id not in theirs])
                     return
-                table, client = self.way.destination, self.way.client
+                table, client = self.context.destination, self.context.client
                 client.load_quota.add(client.path(table.name))
                 try:
                     load_job.run(client, upload, table.name, table.load_fields, job_id)
@@ -66,4 +66,4 @@ class AppendOnly(Lane):
                     return
             raise AssertionError
         finally:
-            self.way.files.discard(upload)
+            self.context.files.discard(upload)

@@ -1,4 +1,4 @@
-"""What the lanes of all load methods share."""
+"""What the load methods of all load methods share."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from singer_arrow.errors import DataError, LoadError
-from singer_arrow.load import load_method as lane
-from singer_arrow.load.dead_letters import OfBatch, Rejects, TooManyRejectedError
+from singer_arrow.load.dead_letters import BatchRejects, Rejects, TooManyRejectedError
+from singer_arrow.load.load_method import LoadContext, LoadMethod
 from singer_arrow.storage.urls import Url
 from target_bigquery.connection.client import BigQuery
 from target_bigquery.connection.jobs import Fields
@@ -17,7 +17,7 @@ from target_bigquery.ledger import StreamLedger
 from target_bigquery.load import rejected_rows as refused
 from target_bigquery.load.dead_letter_table import Rejections
 from target_bigquery.load.overwrite_staging import Replacement
-from target_bigquery.load.uploads import Files, Item, Part, Upload
+from target_bigquery.load.uploads import Files, Item, PreparedItem, Upload
 from target_bigquery.tables.migrate import Destination
 from target_bigquery.tables.types import Column, has_kind
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way(lane.Way):
+class BigQueryContext(LoadContext):
     """See the base.
 
     Args:
@@ -59,34 +59,34 @@ class Rejecting(Protocol):
         """Its rows that are not loaded, where there may be some."""
 
 
-class Lane(lane.Lane[Way, Part]):
-    """The base of the lanes: items are made ready, groups become one file."""
+class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
+    """The base of the load methods: items are made ready, groups become one file."""
 
-    def make_ready(self, item: Item) -> Part:
+    def make_ready(self, item: Item) -> PreparedItem:
         """See the base."""
-        return self.way.files.prepare(item, self.way.upload_format, self.rejects(item))
+        return self.context.files.prepare(item, self.context.upload_format, self.rejects(item))
 
     def rows_found(self, part: Any) -> int:
         """See the base."""
         return int(part.rows + len(part.rejects or ()))
 
-    def nothing(self, item: Item) -> Part:
+    def nothing(self, item: Item) -> PreparedItem:
         """See the base."""
-        return Part(item)
+        return PreparedItem(item)
 
     def kind(self, item: Item) -> str:  # noqa: ARG002 - all items of a stream become files of one format
         """See the base."""
-        return self.way.upload_format
+        return self.context.upload_format
 
-    def load_each(self, parts: Sequence[Part], load: Callable[[Sequence[Part]], None]) -> None:
+    def load_each(self, parts: Sequence[PreparedItem], load: Callable[[Sequence[PreparedItem]], None]) -> None:
         """Load a group into a table with the columns of the destination, by as many jobs as it takes."""
         try:
-            for some in self.way.files.per_job(self.fresh([p for p in parts if p.rows or p.rejects])):
-                self.sifted(some, load, self.way.destination.load_fields)
+            for some in self.context.files.per_job(self.fresh([p for p in parts if p.rows or p.rejects])):
+                self.sifted(some, load, self.context.destination.load_fields)
         finally:
-            self.way.files.discard(*parts)
+            self.context.files.discard(*parts)
 
-    def sifted(self, parts: Sequence[Part], load: Callable[[Sequence[Part]], T], fields: Fields) -> T:
+    def sifted(self, parts: Sequence[PreparedItem], load: Callable[[Sequence[PreparedItem]], T], fields: Fields) -> T:
         """Load a group, without the rows for which BigQuery refuses it, where there may be such rows.
 
         Args:
@@ -100,30 +100,30 @@ class Lane(lane.Lane[Way, Part]):
                 try:
                     return load(made)
                 except RefusedDataError as error:
-                    if self.way.most_rejected is None:
+                    if self.context.most_rejected is None:
                         msg = f"{error}; or set on_bad_row: dead_letter, which puts such rows aside"
                         raise LoadError(msg) from None
-                    made = refused.take_out(self.way, made, fields, error)
+                    made = refused.drop_rejected(self.context, made, fields, error)
         finally:
-            self.way.files.discard(*made)
+            self.context.files.discard(*made)
 
-    def put_aside(self, parts: Sequence[Rejecting]) -> None:
+    def write_dead_letters(self, parts: Sequence[Rejecting]) -> None:
         """Write down the rows that are not loaded."""
         if pending := pending_of(parts):
-            self.way.rejections.write(self.way.stream, pending)
-            self.was_put_aside(parts, pending)
+            self.context.rejections.write(self.context.stream, pending)
+            self.dead_letters_written(parts, pending)
 
-    def was_put_aside(self, parts: Sequence[Rejecting], pending: Sequence[OfBatch]) -> None:
+    def dead_letters_written(self, parts: Sequence[Rejecting], pending: Sequence[BatchRejects]) -> None:
         """They are written."""
         for part in parts:
             if part.rejects is not None:
                 part.rejects.written(part.rejects.pending())
-        self.tell_rejected([row for batch in pending for row in batch.rows])
+        self.log_rejected([row for batch in pending for row in batch.rows])
 
-    def join(self, parts: Sequence[Part]) -> Upload:
+    def join(self, parts: Sequence[PreparedItem]) -> Upload:
         """One file for a load."""
         try:
-            return self.way.files.join(parts, self.way.upload_format)
+            return self.context.files.join(parts, self.context.upload_format)
         except TooManyRejectedError:
             raise
         except DataError as error:
@@ -131,17 +131,17 @@ class Lane(lane.Lane[Way, Part]):
 
     def count(self, upload: Upload) -> None:
         """Count a load that is done."""
-        self.way.tally.add(load_jobs=len(upload.jobs) or 1, rows=upload.rows, bytes=upload.bytes)
+        self.context.tally.add(load_jobs=len(upload.jobs) or 1, rows=upload.rows, bytes=upload.bytes)
 
-    def left(self, parts: Sequence[Part], staged: Any) -> list[Url]:
+    def removable_files(self, parts: Sequence[PreparedItem], staged: Any) -> list[Url]:
         """See the base: also what was put into `gcs_stage`."""
-        return [*super().left(parts, staged), *(url for part in parts for url in part.staged)]
+        return [*super().removable_files(parts, staged), *(url for part in parts for url in part.staged)]
 
 
-def pending_of(parts: Sequence[Rejecting]) -> list[OfBatch]:
+def pending_of(parts: Sequence[Rejecting]) -> list[BatchRejects]:
     """The rows of some parts that are not loaded, and were not written yet."""
     found = ((p.item.batch_id, p.rejects.pending()) for p in parts if p.rejects)
-    return [OfBatch(batch_id, rows) for batch_id, rows in found if rows]
+    return [BatchRejects(batch_id, rows) for batch_id, rows in found if rows]
 
 
 def upload_format(load_format: str, columns: Sequence[Column]) -> str:

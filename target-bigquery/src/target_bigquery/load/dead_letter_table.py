@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from singer_arrow.errors import LoadError
 from singer_arrow.formats import WRITABLE
-from singer_arrow.load.dead_letters import OfBatch, parts_of
+from singer_arrow.load.dead_letters import BatchRejects, parts_of
 from singer_arrow.naming import REJECTED, staging_name
 from target_bigquery import sql
 from target_bigquery.connection.client import BigQuery
@@ -44,7 +44,7 @@ class Rejections:
         self._lock = threading.Lock()
         self._exists = False
 
-    def write(self, stream: str, batches: Sequence[OfBatch]) -> None:
+    def write(self, stream: str, batches: Sequence[BatchRejects]) -> None:
         """Write rows, one call at a time: they are durable once it returns."""
         client, name = self._client, staging_name(REJECTED, uuid.uuid4().hex)
         with self._lock:
@@ -65,7 +65,7 @@ class Rejections:
             client.query(sql.add_rejected(client.quoted(REJECTED), client.quoted(name)), what=what)
             client.delete_table(name)
 
-    def _upload(self, stream: str, batches: Sequence[OfBatch]) -> Upload:
+    def _upload(self, stream: str, batches: Sequence[BatchRejects]) -> Upload:
         path = self._temporary(".parquet")
         rows = list(_rows(stream, batches))
         batch = pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
@@ -73,7 +73,7 @@ class Rejections:
         return Upload(path, "parquet", len(rows), path.stat().st_size, is_temporary=True)
 
 
-def _rows(stream: str, batches: Sequence[OfBatch]) -> Iterator[dict[str, object]]:
+def _rows(stream: str, batches: Sequence[BatchRejects]) -> Iterator[dict[str, object]]:
     for batch in batches:
         for rejected in batch.rows:
             for number, part in enumerate(parts_of(rejected, MOST_RECORD), 1):

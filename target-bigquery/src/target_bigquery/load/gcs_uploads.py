@@ -15,7 +15,7 @@ from pathlib import Path
 
 from singer_arrow.errors import EmptyObjectError, LoadError, NotFoundError
 from singer_arrow.formats.parquet.parquet_format import codecs_of, read_footer
-from singer_arrow.load.daemon_pool import Workers
+from singer_arrow.load.daemon_pool import DaemonPool
 from singer_arrow.load.dead_letters import Rejects
 from singer_arrow.load.staging import Stage
 from singer_arrow.reading.object_reader import ObjectReader
@@ -25,7 +25,7 @@ from singer_arrow.storage.urls import Url
 from target_bigquery.conversion import loads_as_it_is, needs_list_check
 from target_bigquery.load.avro_processes import Processes
 from target_bigquery.load.parquet_dates import has_bad_dates
-from target_bigquery.load.uploads import TAKEN_CODECS, Files, Item, Part, Upload
+from target_bigquery.load.uploads import TAKEN_CODECS, Files, Item, PreparedItem, Upload
 
 MOST_URIS = 10_000
 MOST_BYTES = 15 * 10**12
@@ -54,7 +54,7 @@ class StagedFiles(Files):
         self._stage = stage
         self._converting = threading.BoundedSemaphore(parallel)
 
-    def prepare(self, item: Item, upload_format: str, rejects: Rejects | None = None) -> Part:
+    def prepare(self, item: Item, upload_format: str, rejects: Rejects | None = None) -> PreparedItem:
         """See the base.
 
         Raises:
@@ -73,7 +73,7 @@ class StagedFiles(Files):
         finally:
             self.discard(*part.files)
 
-    def join(self, parts: Sequence[Part], upload_format: str) -> Upload:
+    def join(self, parts: Sequence[PreparedItem], upload_format: str) -> Upload:
         """One upload of all files of a group: of several load jobs where one does not take them."""
         if any(part.spool for part in parts):
             return super().join(parts, upload_format)
@@ -85,9 +85,9 @@ class StagedFiles(Files):
         check = partial(_check_unchanged, self._storage, watched)
         return Upload(None, upload_format, rows, size, is_temporary=False, uris=uris, jobs=jobs, check=check)
 
-    def per_job(self, parts: Iterable[Part]) -> list[list[Part]]:
+    def per_job(self, parts: Iterable[PreparedItem]) -> list[list[PreparedItem]]:
         """See the base; no part has more than one job takes."""
-        groups: list[list[Part]] = []
+        groups: list[list[PreparedItem]] = []
         uris = size = 0
         for part in parts:
             uris, size = uris + len(part.uris), size + part.bytes
@@ -97,7 +97,7 @@ class StagedFiles(Files):
             groups[-1].append(part)
         return groups
 
-    def _in_place(self, item: Item) -> Part | None:
+    def _in_place(self, item: Item) -> PreparedItem | None:
         """The item's own files, if a load job takes all of them where they are."""
         conversion, urls = item.conversion, [Url.parse(url) for url in item.urls]
         if item.is_temporary or not _are_readable(item.urls):
@@ -118,9 +118,9 @@ class StagedFiles(Files):
             infos.append(reader.info)
             rows += metadata.num_rows
         size = sum(info.size for info in infos)
-        return Part(item, rows=rows, bytes=size, as_it_is=True, uris=item.urls, in_place=tuple(infos))
+        return PreparedItem(item, rows=rows, bytes=size, as_it_is=True, uris=item.urls, in_place=tuple(infos))
 
-    def _put(self, part: Part, upload_format: str) -> Part:
+    def _put(self, part: PreparedItem, upload_format: str) -> PreparedItem:
         """Put what `prepare` has made ready into the stage."""
         item, joined = part.item, None
         paths, rows = [file.path for file in part.files], part.rows
@@ -136,7 +136,7 @@ class StagedFiles(Files):
             if joined:
                 self.discard(joined)
         uris = tuple(str(url) for url in urls)
-        return Part(item, rows=rows, bytes=size, as_it_is=True, uris=uris, staged=tuple(urls))
+        return PreparedItem(item, rows=rows, bytes=size, as_it_is=True, uris=uris, staged=tuple(urls))
 
 
 def _are_readable(urls: Sequence[str]) -> bool:
@@ -153,7 +153,7 @@ def _check_unchanged(storage: Storage, infos: Sequence[ObjectInfo]) -> None:
     """
     if not infos:
         return
-    workers = Workers(_LOOKING, "look")
+    workers = DaemonPool(_LOOKING, "look")
     try:
         looking = [workers.submit(storage.head, info.url) for info in infos]
         for info, future in zip(infos, looking, strict=True):

@@ -5,39 +5,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from target_bigquery.load import load_job
-from target_bigquery.load.base import Lane, pending_of
-from target_bigquery.load.uploads import Part
+from target_bigquery.load.base import BigQueryLoadMethod, pending_of
+from target_bigquery.load.uploads import PreparedItem
 
 
-class Overwrite(Lane):
+class Overwrite(BigQueryLoadMethod):
     """See the module."""
 
     deferred = True
 
-    def stage(self, parts: Sequence[Part]) -> None:
+    def stage(self, parts: Sequence[PreparedItem]) -> None:
         """Load a group into the staging table."""
         self.load_each(parts, self._load)
 
-    def _load(self, parts: Sequence[Part]) -> None:
+    def _load(self, parts: Sequence[PreparedItem]) -> None:
         upload = self.join(parts)
         try:
             if upload.rows:
-                name = self.way.replacement.staging(self.way.destination)
-                fields = self.way.destination.load_fields
-                load_job.run_until_done(self.way.client, upload, name, fields)
+                name = self.context.replacement.staging(self.context.destination)
+                fields = self.context.destination.load_fields
+                load_job.run_until_done(self.context.client, upload, name, fields)
                 self.count(upload)
-            self.way.replacement.rejected.add(pending_of(parts), self.way.most_rejected)
+            self.context.replacement.rejected.add(pending_of(parts), self.context.most_rejected)
         finally:
-            self.way.files.discard(upload)
+            self.context.files.discard(upload)
 
-    def will_replace(self) -> None:
+    def replace_table(self) -> None:
         """See the base."""
-        self.way.replacement.staging(self.way.destination)
+        self.context.replacement.staging(self.context.destination)
 
     def finish(self) -> None:
         """Replace the table; batches that were appended to its former rows count no more."""
-        if when := self.way.replacement.replace(self.way.destination):
-            self.way.ledger.void(when)
-        if rejected := self.way.replacement.rejected.take():
-            self.way.rejections.write(self.way.stream, rejected)
-            self.was_put_aside((), rejected)
+        if when := self.context.replacement.replace(self.context.destination):
+            self.context.ledger.void(when)
+        if rejected := self.context.replacement.rejected.take():
+            self.context.rejections.write(self.context.stream, rejected)
+            self.dead_letters_written((), rejected)

@@ -23,14 +23,16 @@ from singer_arrow.naming import staging_name
 from target_bigquery.connection.jobs import Fields
 from target_bigquery.connection.resources import RefusedDataError
 from target_bigquery.load import load_job
-from target_bigquery.load.uploads import Part
+from target_bigquery.load.uploads import PreparedItem
 from target_bigquery.tables import migrate
 
 if TYPE_CHECKING:
-    from target_bigquery.load.base import Way
+    from target_bigquery.load.base import BigQueryContext
 
 
-def take_out(way: Way, parts: Sequence[Part], fields: Fields, error: RefusedDataError) -> list[Part]:
+def drop_rejected(
+    context: BigQueryContext, parts: Sequence[PreparedItem], fields: Fields, error: RefusedDataError
+) -> list[PreparedItem]:
     """The parts without the rows for which BigQuery refuses them.
 
     Args:
@@ -43,35 +45,37 @@ def take_out(way: Way, parts: Sequence[Part], fields: Fields, error: RefusedData
         LoadError: It is not for a row, or for more of them than are looked for.
         DataError: More rows are bad than may be.
     """
-    way.logger.info("Stream %r: %s; looking for the rows that are refused", way.stream, error)
+    context.logger.info("Stream %r: %s; looking for the rows that are refused", context.stream, error)
     if not all(p.spool for p in parts):
         known = sum(len(p.rejects) for p in parts if p.rejects is not None)
-        parts = [p if p.spool else way.files.spooled(p) for p in parts]
+        parts = [p if p.spool else context.files.spooled(p) for p in parts]
         if sum(len(p.rejects) for p in parts if p.rejects is not None) > known:
             return list(parts)
     try:
-        found = _found(way, parts, fields, error)
+        found = _found(context, parts, fields, error)
     except TooManyRefusedError as many:
         raise many.of_load(error, "BigQuery") from None
     if not found:
         raise LoadError(str(error))
     each = refused_of_each(found, [p.rows for p in parts])
-    return [_without(way, part, mine) if mine else part for part, mine in zip(parts, each, strict=True)]
+    return [_without(context, part, mine) if mine else part for part, mine in zip(parts, each, strict=True)]
 
 
-def _found(way: Way, parts: Sequence[Part], fields: Fields, error: RefusedDataError) -> list[tuple[int, Refusal]]:
+def _found(
+    context: BigQueryContext, parts: Sequence[PreparedItem], fields: Fields, error: RefusedDataError
+) -> list[tuple[int, Refusal]]:
     """The rows that are refused, by their numbers among all."""
-    name, schema = staging_name(way.destination.name, uuid.uuid4().hex), parts[0].item.conversion.upload_schema
-    migrate.create_staging(way.client, name, fields)
+    name, schema = staging_name(context.destination.name, uuid.uuid4().hex), parts[0].item.conversion.upload_schema
+    migrate.create_staging(context.client, name, fields)
 
     def probe(low: int, high: int) -> Refusal | None:
-        upload = way.files.write(_rows(parts, low, high), schema, way.upload_format)
+        upload = context.files.write(_rows(parts, low, high), schema, context.upload_format)
         try:
-            load_job.run_until_done(way.client, upload, name, fields)
+            load_job.run_until_done(context.client, upload, name, fields)
         except RefusedDataError as refused:
             return Refusal(str(refused))
         finally:
-            way.files.discard(upload)
+            context.files.discard(upload)
         return None
 
     try:
@@ -79,10 +83,10 @@ def _found(way: Way, parts: Sequence[Part], fields: Fields, error: RefusedDataEr
         found = refused_rows(count, probe, first=Refusal(str(error)))
         return [] if found and len(found) == count and probe(0, 0) else found  # what no row is in is refused too
     finally:
-        way.client.delete_table(name)
+        context.client.delete_table(name)
 
 
-def _rows(parts: Sequence[Part], low: int, high: int) -> Iterator[pa.RecordBatch]:
+def _rows(parts: Sequence[PreparedItem], low: int, high: int) -> Iterator[pa.RecordBatch]:
     """The rows from `low` to `high` (exclusive) of all parts."""
     before = 0
     for batch in itertools.chain.from_iterable(spool.read(_spool(part)) for part in parts):
@@ -94,10 +98,10 @@ def _rows(parts: Sequence[Part], low: int, high: int) -> Iterator[pa.RecordBatch
             return
 
 
-def _without(way: Way, part: Part, refused: dict[int, Refusal]) -> Part:
+def _without(context: BigQueryContext, part: PreparedItem, refused: dict[int, Refusal]) -> PreparedItem:
     """A part without some of its rows, which are told to its rejects."""
     assert part.rejects is not None
-    path = way.files.temporary(".arrow")
+    path = context.files.temporary(".arrow")
     with spool.write(path, part.item.conversion.upload_schema) as rest:
         for batch in taken_rows(spool.read(_spool(part)), refused, part.rejects):
             rest.write_batch(batch)
@@ -105,6 +109,6 @@ def _without(way: Way, part: Part, refused: dict[int, Refusal]) -> Part:
     return replace(part, rows=part.rows - len(refused), spool=path)
 
 
-def _spool(part: Part) -> Path:
+def _spool(part: PreparedItem) -> Path:
     assert part.spool is not None
     return part.spool

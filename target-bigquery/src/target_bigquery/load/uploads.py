@@ -54,7 +54,7 @@ Item = items.Item[Conversion]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PreparedItem:
     """An item that is ready: local files that a load job takes as they are, or that `join` must still convert.
 
     With `gcs_stage` there are no local files: `uris` are where load jobs read them, `staged` those of them that are the
@@ -112,7 +112,7 @@ class Files:
         self._temporary = temporary
         self._processes = processes
 
-    def prepare(self, item: Item, upload_format: str, rejects: Rejects | None = None) -> Part:
+    def prepare(self, item: Item, upload_format: str, rejects: Rejects | None = None) -> PreparedItem:
         """Make an item ready to be joined with others.
 
         Args:
@@ -131,9 +131,9 @@ class Files:
         if item.is_temporary and rejects is None:  # else it may be read again
             item.remove_files()
         file = LocalFile(path, item.urls[0] if item.urls else "", is_temporary=True)
-        return Part(item, (file,), rows, path.stat().st_size, as_it_is=True, rejects=rejects)
+        return PreparedItem(item, (file,), rows, path.stat().st_size, as_it_is=True, rejects=rejects)
 
-    def spooled(self, part: Part) -> Part:
+    def spooled(self, part: PreparedItem) -> PreparedItem:
         """The part with its rows in memory's format on local disk, from where any of them can be uploaded.
 
         Raises:
@@ -164,7 +164,7 @@ class Files:
         """A new name for a temporary file."""
         return self._temporary(suffix)
 
-    def join(self, parts: Sequence[Part], upload_format: str) -> Upload:
+    def join(self, parts: Sequence[PreparedItem], upload_format: str) -> Upload:
         """Make one file of the files of a group, which stay until they are discarded.
 
         Raises:
@@ -188,26 +188,26 @@ class Files:
             rows = WRITABLE["parquet"].write(batches, schema, path, compression=PARQUET_CODEC)
         return Upload(path, upload_format, rows, path.stat().st_size, is_temporary=True)
 
-    def per_job(self, parts: Sequence[Part]) -> list[list[Part]]:
+    def per_job(self, parts: Sequence[PreparedItem]) -> list[list[PreparedItem]]:
         """The parts of a group, as load jobs take them: all by one."""
         return [list(parts)] if parts else []
 
-    def discard(self, *things: Part | Upload | LocalFile) -> None:
+    def discard(self, *things: PreparedItem | Upload | LocalFile) -> None:
         """Remove temporary files."""
         for thing in things:
-            if isinstance(thing, Part) and thing.spool:
+            if isinstance(thing, PreparedItem) and thing.spool:
                 thing.spool.unlink(missing_ok=True)
-            if isinstance(thing, Part) and thing.rejects is not None and thing.item.is_temporary:
+            if isinstance(thing, PreparedItem) and thing.rejects is not None and thing.item.is_temporary:
                 thing.item.remove_files()
-            for file in thing.files if isinstance(thing, Part) else (thing,):
+            for file in thing.files if isinstance(thing, PreparedItem) else (thing,):
                 if file.is_temporary and file.path:
                     file.path.unlink(missing_ok=True)
 
-    def _spool_of(self, part: Part) -> Iterator[pa.RecordBatch]:
+    def _spool_of(self, part: PreparedItem) -> Iterator[pa.RecordBatch]:
         assert part.spool is not None
         return spool.read(part.spool)
 
-    def _fetch(self, item: Item, rejects: Rejects | None) -> Part:
+    def _fetch(self, item: Item, rejects: Rejects | None) -> PreparedItem:
         files, rows, size, fits = [], 0, 0, True
         for url in item.urls:
             file = self._local(url, is_temporary=item.is_temporary)
@@ -226,7 +226,7 @@ class Files:
                 if rejects is None:
                     raise
                 fits = False
-        return Part(item, tuple(files), rows, size, as_it_is=fits, rejects=rejects)
+        return PreparedItem(item, tuple(files), rows, size, as_it_is=fits, rejects=rejects)
 
     def _check(self, file: LocalFile, item: Item) -> None:
         """Look at the values that BigQuery would refuse or bend, without converting the others."""
@@ -262,7 +262,7 @@ class Files:
         )
         return item.conversion.all_batches(sources, rejects=rejects)
 
-    def _reread(self, part: Part) -> Iterator[pa.RecordBatch]:
+    def _reread(self, part: PreparedItem) -> Iterator[pa.RecordBatch]:
         conversion = part.item.conversion
         if part.as_it_is:  # it bears the names of columns, not those of properties
             for file in part.files:
@@ -339,7 +339,7 @@ def _footer(file: LocalFile) -> tuple[pa.Schema, int, set[str]]:
         raise DataError(msg, url=file.url, hint="Run the tap again") from None
 
 
-def _join_parquet(parts: Sequence[Part], target: Path) -> bool:
+def _join_parquet(parts: Sequence[PreparedItem], target: Path) -> bool:
     """One Parquet file of several, without decoding them, if that can be and is no harm to whoever reads it."""
     if not all(part.as_it_is for part in parts):
         return False

@@ -14,8 +14,8 @@ from target_bigquery import sql
 from target_bigquery.connection.jobs import Fields
 from target_bigquery.connection.resources import RefusedDataError
 from target_bigquery.load import load_job
-from target_bigquery.load.base import Lane, Way
-from target_bigquery.load.uploads import Item, Part, Upload
+from target_bigquery.load.base import BigQueryContext, BigQueryLoadMethod
+from target_bigquery.load.uploads import Item, PreparedItem, Upload
 from target_bigquery.merge_pruning import bounds
 from target_bigquery.sql import Bound
 from target_bigquery.tables import migrate
@@ -32,7 +32,7 @@ class Staged:
     bounds: tuple[Bound, ...] = ()
 
 
-class Upsert(Lane):
+class Upsert(BigQueryLoadMethod):
     """See the module.
 
     Staging runs in parallel. Merging the same group twice changes nothing, so a replay needs no ledger.
@@ -47,28 +47,30 @@ class Upsert(Lane):
     ordered = True
     merges = True
 
-    def __init__(self, way: Way) -> None:
-        super().__init__(way)
-        for column in way.destination.columns:
-            if column.name in way.keys and (column.repeated or column.kind in _UNFIT):
-                msg = f"Key property {column.source!r} of stream {way.stream!r} is {column}, which cannot be compared"
+    def __init__(self, context: BigQueryContext) -> None:
+        super().__init__(context)
+        for column in context.destination.columns:
+            if column.name in context.keys and (column.repeated or column.kind in _UNFIT):
+                msg = (
+                    f"Key property {column.source!r} of stream {context.stream!r} is {column}, which cannot be compared"
+                )
                 raise SchemaError(msg)
         self._is_estimated = False
-        migrate.remove_leftovers(way.client, way.destination.name)
+        migrate.remove_leftovers(context.client, context.destination.name)
 
-    def stage(self, parts: Sequence[Part]) -> Staged | None:
+    def stage(self, parts: Sequence[PreparedItem]) -> Staged | None:
         """Load a group into a staging table."""
-        fields = [*migrate.nullable(self.way.destination.load_fields), {"name": ORDER, "type": "INTEGER"}]
+        fields = [*migrate.nullable(self.context.destination.load_fields), {"name": ORDER, "type": "INTEGER"}]
         return self.sifted(parts, lambda some: self._stage(some, fields), fields)
 
-    def _stage(self, parts: Sequence[Part], fields: Fields) -> Staged | None:
+    def _stage(self, parts: Sequence[PreparedItem], fields: Fields) -> Staged | None:
         live = [p for p in parts if p.rows or p.rejects]
         if not live:
             return None
-        bigquery, table = self.way.client, self.way.destination
+        bigquery, table = self.context.client, self.context.destination
         upload = self.join(live)
         try:
-            self.put_aside(live)
+            self.write_dead_letters(live)
             if not upload.rows:
                 return None
             name = staging_name(table.name, uuid.uuid4().hex)
@@ -78,26 +80,26 @@ class Upsert(Lane):
             bigquery.delete_table(name)
             raise
         finally:
-            self.way.files.discard(upload)
+            self.context.files.discard(upload)
         return Staged(name, upload, self.bounds([p.item for p in live], upload.rows))
 
     def bounds(self, items: Sequence[Item], rows: int) -> tuple[Bound, ...]:
         """Where the rows of the table are that so many staged ones of some items have the keys of."""
         extents = together([item.conversion.extents for item in items], rows)
-        return bounds(extents, self.way.destination.columns, self.way.keys)
+        return bounds(extents, self.context.destination.columns, self.context.keys)
 
     def publish(self, staged: Staged | None) -> None:
         """Merge a staging table into the table, and remove it."""
         if staged is None:
             return
-        bigquery, table = self.way.client, self.way.destination
+        bigquery, table = self.context.client, self.context.destination
         what = f"Merging into table {bigquery.path(table.name)}"
         into, staging = bigquery.quoted(table.name), bigquery.quoted(staged.table)
         text = sql.merge(
-            *(into, staging, table.columns, self.way.keys),
+            *(into, staging, table.columns, self.context.keys),
             emptied=table.siblings,
             bounds=staged.bounds,
-            deleted=self.way.deleted_column,
+            deleted=self.context.deleted_column,
             filtered_by=table.table.filtered_by,
         )
         if not self._is_estimated:
@@ -110,14 +112,14 @@ class Upsert(Lane):
     def _tell_estimate(self, text: str, what: str, bounds: Sequence[Bound]) -> None:
         """Say what the first MERGE of a run costs, if BigQuery tells; later ones are alike."""
         try:
-            size = self.way.client.estimate(text, what=what)
+            size = self.context.client.estimate(text, what=what)
         except SingerArrowError as error:
-            self.way.logger.debug("What a MERGE costs could not be told: %s", error)
+            self.context.logger.debug("What a MERGE costs could not be told: %s", error)
             return
-        limit = self.way.client.settings.bytes_billed_limit
-        self.way.logger.info(
+        limit = self.context.client.settings.bytes_billed_limit
+        self.context.logger.info(
             "Stream %r: a MERGE processes about %.1f MB%s%s",
-            self.way.stream,
+            self.context.stream,
             size / 1e6,
             f", and reads of the table what the values of {' and '.join(b.column for b in bounds)} ask for"
             if bounds

@@ -24,8 +24,8 @@ from target_bigquery.connection import connection
 from target_bigquery.connection.connection import logger
 from target_bigquery.load import load_job
 from target_bigquery.load.append import AppendOnly
-from target_bigquery.load.base import Way
-from target_bigquery.load.uploads import Item, Part, Upload
+from target_bigquery.load.base import BigQueryContext
+from target_bigquery.load.uploads import Item, PreparedItem, Upload
 from target_bigquery.load.upsert import Staged, Upsert
 from target_bigquery.storage_write import requests as rows
 from target_bigquery.storage_write import stream as write_stream
@@ -65,7 +65,7 @@ class StreamedAppend(AppendOnly):
 
     def make_ready(self, item: AnyItem[Any]) -> Any:
         """See the base; rows, or a part for a load job."""
-        return _rows(self.way, item, self.rejects(item)) or super().make_ready(item)
+        return _rows(self.context, item, self.rejects(item)) or super().make_ready(item)
 
     def stage(self, parts: Sequence[Any]) -> None:
         """Load a group."""
@@ -73,18 +73,18 @@ class StreamedAppend(AppendOnly):
             ready, large = _sorted(self.fresh([p for p in parts if p.rows or p.rejects]))
             if large:
                 super().stage(large)
-            self.put_aside(ready)
+            self.write_dead_letters(ready)
             if rest := [p for p in ready if p.rows]:
                 self._write(rest)
         finally:
-            _discard(self.way, parts)
+            _discard(self.context, parts)
 
     def count(self, upload: Upload) -> None:
         """See the base."""
-        _count(self.way, upload)
+        _count(self.context, upload)
 
     def _write(self, parts: Sequence[Rows]) -> None:
-        writes, ledger, table = self.way.client.writes, self.way.ledger, self.way.destination.name
+        writes, ledger, table = self.context.client.writes, self.context.ledger, self.context.destination.name
         name, waiting = write_stream.fill(writes, table, parts), Waiting(logger)
         batches = {p.item.batch_id: p.rows for p in parts if p.item.batch_id}
         for pause in pauses(connection.DEADLINE_SECONDS) if batches else ():
@@ -95,15 +95,15 @@ class StreamedAppend(AppendOnly):
                 if rest := [p for p in parts if p.item.batch_id not in theirs]:
                     self._write(rest)
                 return
-            if self.way.client.claim(job_id, name):
-                ledger.committed(batches, job_id, _commit(self.way, name))
+            if self.context.client.claim(job_id, name):
+                ledger.committed(batches, job_id, _commit(self.context, name))
                 break
             error = load_job.BusyError(f"Loading into table {table}: somebody else took the id of the job {job_id}")
             if pause is None:
                 raise load_job.too_busy(error)
             waiting.before_again(pause, error)
         else:
-            _commit(self.way, name)
+            _commit(self.context, name)
         self.count(_told(parts))
 
 
@@ -112,11 +112,11 @@ class StreamedUpsert(Upsert):
 
     def make_ready(self, item: AnyItem[Any]) -> Any:
         """See the base; rows, or a part for a load job."""
-        return _rows(self.way, item, self.rejects(item)) or super().make_ready(item)
+        return _rows(self.context, item, self.rejects(item)) or super().make_ready(item)
 
     def stage(self, parts: Sequence[Any]) -> Staged | None:
         """Load a group into a staging table."""
-        bigquery, table = self.way.client, self.way.destination
+        bigquery, table = self.context.client, self.context.destination
         ready, large = _sorted(parts)
         try:
             if not ready and not large:
@@ -124,70 +124,70 @@ class StreamedUpsert(Upsert):
             name = staging_name(table.name, uuid.uuid4().hex)
             fields = [*migrate.nullable(table.load_fields), {"name": ORDER, "type": "INTEGER"}]
             migrate.create_staging(bigquery, name, fields)
-            self.put_aside(ready)
+            self.write_dead_letters(ready)
             if large:
                 upload = self.join(large)
-                self.put_aside(large)
+                self.write_dead_letters(large)
                 try:
                     load_job.run_until_done(bigquery, upload, name, fields)
                 finally:
-                    self.way.files.discard(upload)
+                    self.context.files.discard(upload)
             if rest := [p for p in ready if p.rows]:
-                _commit(self.way, write_stream.fill(bigquery.writes, name, rest))
+                _commit(self.context, write_stream.fill(bigquery.writes, name, rest))
         finally:
-            _discard(self.way, parts)
-        loaded: list[Rows | Part] = [*ready, *large]
+            _discard(self.context, parts)
+        loaded: list[Rows | PreparedItem] = [*ready, *large]
         told = _told(loaded)
         return Staged(name, told, self.bounds([p.item for p in loaded], told.rows))
 
     def count(self, upload: Upload) -> None:
         """See the base."""
-        _count(self.way, upload)
+        _count(self.context, upload)
 
 
 STREAMED: dict[str, type[StreamedAppend] | type[StreamedUpsert]] = {APPEND: StreamedAppend, UPSERT: StreamedUpsert}
 
 
-def _rows(way: Way, item: Item, rejects: Rejects | None) -> Rows | None:
+def _rows(context: BigQueryContext, item: Item, rejects: Rejects | None) -> Rows | None:
     """An item's rows as they are sent; None if one of them is too large."""
-    path = way.files.temporary(".rows")
+    path = context.files.temporary(".rows")
     try:
-        written = rows.write(item, way.files.rows(item, rejects), path, rejects)
+        written = rows.write(item, context.files.rows(item, rejects), path, rejects)
     except rows.TooLargeError:
         path.unlink()
         limit = rows.REQUEST_BYTES / 1e6
-        logger.info("Stream %r: rows beyond %.0f MB go by a load job", way.stream, limit)
+        logger.info("Stream %r: rows beyond %.0f MB go by a load job", context.stream, limit)
         return None
     if item.is_temporary:
         item.remove_files()
     return written
 
 
-def _sorted(parts: Sequence[Any]) -> tuple[list[Rows], list[Part]]:
+def _sorted(parts: Sequence[Any]) -> tuple[list[Rows], list[PreparedItem]]:
     """What is sent, and what goes by a load job; without what is empty."""
     live = [p for p in parts if p.rows or p.rejects]
-    return [p for p in live if isinstance(p, Rows)], [p for p in live if isinstance(p, Part)]
+    return [p for p in live if isinstance(p, Rows)], [p for p in live if isinstance(p, PreparedItem)]
 
 
-def _discard(way: Way, parts: Sequence[Any]) -> None:
+def _discard(context: BigQueryContext, parts: Sequence[Any]) -> None:
     for part in parts:
         if isinstance(part, Rows):
             part.path.unlink(missing_ok=True)
         else:
-            way.files.discard(part)
+            context.files.discard(part)
 
 
-def _commit(way: Way, name: str) -> datetime:
-    return write_stream.commit(way.client.writes, name)
+def _commit(context: BigQueryContext, name: str) -> datetime:
+    return write_stream.commit(context.client.writes, name)
 
 
-def _told(parts: Sequence[Rows | Part]) -> Upload:
-    """What the lanes count."""
+def _told(parts: Sequence[Rows | PreparedItem]) -> Upload:
+    """What the load methods count."""
     kind = _ROWS if any(isinstance(p, Rows) for p in parts) else ""
     count = sum(p.rows if isinstance(p, Rows) else p.kept for p in parts)
     return Upload(None, kind, count, sum(p.bytes for p in parts), is_temporary=False)
 
 
-def _count(way: Way, upload: Upload) -> None:
+def _count(context: BigQueryContext, upload: Upload) -> None:
     kind = "write_streams" if upload.file_format == _ROWS else "load_jobs"
-    way.tally.add(rows=upload.rows, bytes=upload.bytes, **{kind: 1})
+    context.tally.add(rows=upload.rows, bytes=upload.bytes, **{kind: 1})

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from target_redshift.load.base import Lane
+from target_redshift.load.base import RedshiftLoadMethod
 from target_redshift.load.copy_batch import StagingTables
 from target_redshift.load.load_group import Group
 from target_redshift.load.varchar_widths import fit_texts
 
 
-class AppendOnly(Lane):
+class AppendOnly(RedshiftLoadMethod):
     """See the module."""
 
     keeps_ledger = True
@@ -16,5 +16,5 @@ class AppendOnly(Lane):
     def make_fit(self, group: Group) -> StagingTables:
         """See the base."""
         tables = self.staged(group)
-        fit_texts(self.way, tables.session, tables.staged, group.lots)
+        fit_texts(self.context, tables.session, tables.staged, group.lots)
         return tables

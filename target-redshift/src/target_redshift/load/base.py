@@ -1,4 +1,4 @@
-"""What the lanes of all load methods share: a group goes from its files into staging tables, from there into its table.
+"""The base of all load methods: a group goes from its files into staging tables, from there into its table.
 
     prepare     each item: its files as they are, or its rows on local disk
     stage       rows are uploaded; COPY puts all of the group into temporary tables of one session
@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from singer_arrow.errors import DataError, LoadError, RetriableError
-from singer_arrow.load import load_method as lane
 from singer_arrow.load.backoff import pauses
 from singer_arrow.load.dead_letters import TooManyRejectedError
+from singer_arrow.load.load_method import LoadContext, LoadMethod
 from singer_arrow.storage.urls import Url
 from target_redshift import sql
 from target_redshift.connection.client import Redshift
@@ -34,7 +34,7 @@ from target_redshift.load.dead_letter_table import Rejections
 from target_redshift.load.load_group import Group, lots_of, ours
 from target_redshift.load.overwrite_staging import Replacement
 from target_redshift.load.s3_staging import Stage
-from target_redshift.load.uploads import Files, Item, Part
+from target_redshift.load.uploads import Files, Item, PreparedItem
 from target_redshift.load.value_warnings import told
 from target_redshift.nul_characters import FAIL
 from target_redshift.tables.migrate import Destination
@@ -47,7 +47,7 @@ _LONGEST_PAUSE = 8.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way(lane.Way):
+class RedshiftContext(LoadContext):
     """See the base.
 
     Args:
@@ -71,53 +71,53 @@ class Way(lane.Way):
     rejections: Rejections
 
 
-class Lane(lane.Lane[Way, Part]):
-    """The base of the lanes; see the module."""
+class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
+    """The base of the load methods; see the module."""
 
-    def __init__(self, way: Way) -> None:
-        super().__init__(way)
+    def __init__(self, context: RedshiftContext) -> None:
+        super().__init__(context)
         self._has_swept = False
 
-    def make_ready(self, item: Item) -> Part:
+    def make_ready(self, item: Item) -> PreparedItem:
         """See the base."""
-        keys = self.way.keys if self.merges else ()
-        return told(self.way, self.way.files.prepare(item, keys, self.rejects(item)))
+        keys = self.context.keys if self.merges else ()
+        return told(self.context, self.context.files.prepare(item, keys, self.rejects(item)))
 
-    def rows_found(self, part: Part) -> int:
+    def rows_found(self, part: PreparedItem) -> int:
         """See the base."""
         return part.rows + len(part.rejects or ())
 
-    def nothing(self, item: Item) -> Part:
+    def nothing(self, item: Item) -> PreparedItem:
         """See the base."""
-        return Part(item)
+        return PreparedItem(item)
 
     def kind(self, item: Item) -> str:  # noqa: ARG002 - the base's signature
         """All items may share a group: files that differ get staging tables of their own."""
         return ""
 
-    def look(self) -> None:
+    def void_if_emptied(self) -> None:
         """See the base."""
-        self.way.ledger.void_if_emptied()
+        self.context.ledger.void_if_emptied()
 
     def expect(self, batch_id: str) -> None:
         """See the base."""
-        self.way.ledger.expect(batch_id)
+        self.context.ledger.expect(batch_id)
 
     def loaded(self, batch_id: str) -> datetime | None:
         """See the base."""
-        return self.way.ledger.loaded(batch_id)
+        return self.context.ledger.loaded(batch_id)
 
     def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:
         """See the base."""
-        return self.way.ledger.loaded_of(batch_ids)
+        return self.context.ledger.loaded_of(batch_ids)
 
-    def stage(self, parts: Sequence[Part]) -> Group | None:
+    def stage(self, parts: Sequence[PreparedItem]) -> Group | None:
         """Put a group into staging tables."""
         group = Group(list(parts))
         try:
             group.parts = self.fresh([p for p in parts if p.rows or p.rejects])
             kept = {id(part) for part in group.parts}
-            self.way.files.discard(*(p for p in parts if id(p) not in kept))
+            self.context.files.discard(*(p for p in parts if id(p) not in kept))
             if not group.parts:
                 return None
             self.upload(group)
@@ -139,12 +139,12 @@ class Lane(lane.Lane[Way, Part]):
     @property
     def table(self) -> str:
         """The quoted name of the table that groups are brought into."""
-        return self.way.client.quoted(self.way.destination.name)
+        return self.context.client.quoted(self.context.destination.name)
 
     @property
     def what(self) -> str:
         """What is being done, for messages."""
-        return f"Loading into table {self.way.client.path(self.way.destination.name)}"
+        return f"Loading into table {self.context.client.path(self.context.destination.name)}"
 
     @abc.abstractmethod
     def make_fit(self, group: Group) -> StagingTables:
@@ -157,13 +157,15 @@ class Lane(lane.Lane[Way, Part]):
     def bring(self, tables: StagingTables) -> None:
         """Bring what was staged into the table, here as further rows; within the transaction."""
         for name, staged in tables.columns.items():
-            text = sql.insert(self.table, name, staged, self.way.destination.columns)
+            text = sql.insert(self.table, name, staged, self.context.destination.columns)
             tables.session.execute(text, what=self.what)
 
     def upload(self, group: Group) -> None:
         """Put the group's rows where COPY finds them, and write its manifests: all of it, or nothing."""
-        way, lots = self.way, list[Lot]()
-        making = lots_of(group.parts, way.place, way.destination.columns, way.upload_format, ordered=self.merges)
+        context, lots = self.context, list[Lot]()
+        making = lots_of(
+            group.parts, context.place, context.destination.columns, context.upload_format, ordered=self.merges
+        )
         try:
             for lot in making:
                 lots.append(lot)  # one by one: what was made before an error must be known
@@ -177,13 +179,13 @@ class Lane(lane.Lane[Way, Part]):
         if group.tables is None:
             if not group.lots:  # they were to be made again, and that failed
                 self.upload(group)
-            tables = StagingTables(self.way.client)
+            tables = StagingTables(self.context.client)
             try:
                 for lot in group.lots:
                     self._copy(lot, tables)
             except NulError:
                 tables.close()
-                if self.way.files.nul_text == FAIL:
+                if self.context.files.nul_text == FAIL:
                     raise
                 self.convert(group, "its files hold NUL characters")
                 return self.staged(group)
@@ -199,8 +201,10 @@ class Lane(lane.Lane[Way, Part]):
 
     def convert(self, group: Group, why: str) -> None:
         """Read and upload also those files that COPY was to take as they are."""
-        self.way.logger.info("Stream %r: %s, so they are read and uploaded", self.way.stream, why)
-        parts = [told(self.way, self.way.files.convert(p.item, p.rejects)) if p.files else p for p in group.parts]
+        self.context.logger.info("Stream %r: %s, so they are read and uploaded", self.context.stream, why)
+        parts = [
+            told(self.context, self.context.files.convert(p.item, p.rejects)) if p.files else p for p in group.parts
+        ]
         self.forget(group)
         group.parts = parts
         self.upload(group)
@@ -209,10 +213,10 @@ class Lane(lane.Lane[Way, Part]):
         try:
             tables.copy(lot, self.what)
         except LoadError as error:
-            way = self.way
-            if isinstance(error, CountError) or (way.most_rejected is not None and not lot.is_ours):
+            context = self.context
+            if isinstance(error, CountError) or (context.most_rejected is not None and not lot.is_ours):
                 raise
-            raise diagnose.failed_copy(way.client, tables, lot, way.files.storage, error) from None
+            raise diagnose.failed_copy(context.client, tables, lot, context.files.storage, error) from None
 
     def _fit(self, group: Group) -> StagingTables:
         try:
@@ -229,33 +233,33 @@ class Lane(lane.Lane[Way, Part]):
             try:
                 step()
             except (LoadError, DataError) as error:
-                if self.way.most_rejected is None or isinstance(error, CountError | TooManyRejectedError):
+                if self.context.most_rejected is None or isinstance(error, CountError | TooManyRejectedError):
                     raise
                 if any(p.files for p in group.parts):
                     self.convert(group, f"Redshift refuses its files ({error})")
                 else:
-                    refused.take_out(self, group, error)
+                    refused.drop_rejected(self, group, error)
             else:
                 return
 
-    def put_aside(self, session: Session, group: Group) -> None:
+    def write_dead_letters(self, session: Session, group: Group) -> None:
         """Write down the rows that are not loaded; within the transaction."""
         if group.rejected:
-            self.way.rejections.write(session, self.way.ledger.stream, group.rejected)
+            self.context.rejections.write(session, self.context.ledger.stream, group.rejected)
 
-    def was_put_aside(self, group: Group) -> None:
+    def dead_letters_written(self, group: Group) -> None:
         """They are written, and committed."""
-        self.tell_rejected([row for batch in group.rejected for row in batch.rows])
+        self.log_rejected([row for batch in group.rejected for row in batch.rows])
 
     def _publish(self, group: Group) -> None:
         while group.parts:
             if group.rejected:
-                self.way.rejections.prepare()
+                self.context.rejections.prepare()
             theirs = self._bring(group, self._fit(group) if group.rows else self.staged(group))
             if not theirs:
-                self.was_put_aside(group)
+                self.dead_letters_written(group)
                 rows, size = sum(lot.rows for lot in group.lots), sum(lot.bytes for lot in group.lots)
-                self.way.tally.add(load_jobs=len(group.lots), rows=rows, bytes=size)
+                self.context.tally.add(load_jobs=len(group.lots), rows=rows, bytes=size)
                 return
             for batch_id in theirs:
                 self.skip(batch_id, "just now by another run")
@@ -263,7 +267,7 @@ class Lane(lane.Lane[Way, Part]):
 
     def _bring(self, group: Group, tables: StagingTables) -> set[str]:
         """Load, unless somebody else has loaded some of the batches meanwhile: those."""
-        ledger, session = self.way.ledger, tables.session
+        ledger, session = self.context.ledger, tables.session
         if (staged := sum(lot.rows for lot in group.lots)) != group.rows:
             msg = f"{self.what}: {staged} rows are staged of {group.rows}; nothing of them is loaded, run again"
             raise LoadError(msg)
@@ -279,7 +283,7 @@ class Lane(lane.Lane[Way, Part]):
                 return set() if is_ours else theirs
             if group.rows:
                 self.bring(tables)
-            self.put_aside(session, group)
+            self.write_dead_letters(session, group)
             new = {batch_id: rows for batch_id, rows in batches.items() if batch_id not in known}
             ledger.add(session, {**new, **({group.mark: group.rows} if needs_mark else {})})
             if needs_mark and not self._has_swept:
@@ -293,14 +297,14 @@ class Lane(lane.Lane[Way, Part]):
         out = [p for p in group.parts if p.item.batch_id in batches]
         rest = [p for p in group.parts if p.item.batch_id not in batches]
         self.forget(group)
-        self.way.files.discard(*out)
+        self.context.files.discard(*out)
         group.parts = rest
         if rest:
             self.upload(group)
 
-    def left(self, parts: Sequence[Part], staged: Group | None) -> list[Url]:
+    def removable_files(self, parts: Sequence[PreparedItem], staged: Group | None) -> list[Url]:
         """See the base: also what was staged for COPY."""
-        return [*super().left(parts, staged), *ours(staged.lots if staged else ())]
+        return [*super().removable_files(parts, staged), *ours(staged.lots if staged else ())]
 
     def forget(self, group: Group) -> None:
         """Remove staging tables and staged files, in whose place others come."""
@@ -316,21 +320,21 @@ class Lane(lane.Lane[Way, Part]):
             tables.close()
 
     def _remove(self, lots: Sequence[Lot]) -> None:
-        self.way.place.remove(ours(lots))
+        self.context.place.remove(ours(lots))
 
     def _discard(self, group: Group) -> None:
         """Remove staging tables and what is on local disk; staged files stay, see `left`."""
         try:
             self._drop(group)
         finally:
-            self.way.files.discard(*group.parts)
+            self.context.files.discard(*group.parts)
 
     def undo(self, group: Group) -> None:
         """Remove all that a group has, its staged files too."""
         try:
             self.forget(group)
         finally:
-            self.way.files.discard(*group.parts)
+            self.context.files.discard(*group.parts)
 
     def _until_done(self, group: Group, step: Callable[[], object]) -> None:
         """Take a step of a group, again and again while Redshift is busy or breaks the connection."""
@@ -341,7 +345,7 @@ class Lane(lane.Lane[Way, Part]):
                 if pause is None:
                     raise
                 said = str(error).removesuffix("; run again")
-                self.way.logger.info("Stream %r: %s; loading again", self.way.stream, said)
+                self.context.logger.info("Stream %r: %s; loading again", self.context.stream, said)
                 if group.tables and group.tables.session.broken:
                     group.tables.close()
                     group.tables = None

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from singer_arrow.load.dead_letters import OfBatch, cut, parts_of
+from singer_arrow.load.dead_letters import BatchRejects, cut, parts_of
 from singer_arrow.naming import REJECTED
 from target_redshift import sql
 from target_redshift.connection.client import Redshift
@@ -40,7 +40,7 @@ class Rejections:
                     self._client.query(sql.create_rejected(self._client.quoted(REJECTED)), what=what)
                 self._exists = True
 
-    def write(self, session: Session, stream: str, batches: Sequence[OfBatch]) -> None:
+    def write(self, session: Session, stream: str, batches: Sequence[BatchRejects]) -> None:
         """Write rows, in the transaction that loads the others."""
         table, what = self._client.quoted(REJECTED), f"Writing to {self._client.path(REJECTED)}"
         known = sorted({b.batch_id for b in batches if b.batch_id})
@@ -50,7 +50,7 @@ class Rejections:
             session.execute(sql.add_rejected(table, len(rows)), [v for row in rows for v in row], what=what)
 
 
-def _chunks(stream: str, batches: Sequence[OfBatch]) -> Iterator[list[tuple[Any, ...]]]:
+def _chunks(stream: str, batches: Sequence[BatchRejects]) -> Iterator[list[tuple[Any, ...]]]:
     rows, size = list[tuple[Any, ...]](), 0
     for row in _rows(stream, batches):
         rows.append(row)
@@ -62,7 +62,7 @@ def _chunks(stream: str, batches: Sequence[OfBatch]) -> Iterator[list[tuple[Any,
         yield rows
 
 
-def _rows(stream: str, batches: Sequence[OfBatch]) -> Iterator[tuple[Any, ...]]:
+def _rows(stream: str, batches: Sequence[BatchRejects]) -> Iterator[tuple[Any, ...]]:
     for batch in batches:
         for rejected in batch.rows:
             file, column = cut(rejected.file, 8192), cut(rejected.column, 1024)

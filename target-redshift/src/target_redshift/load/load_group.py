@@ -6,13 +6,13 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from singer_arrow.load.dead_letters import OfBatch
+from singer_arrow.load.dead_letters import BatchRejects
 from singer_arrow.storage.urls import Url
 from target_redshift.ledger import MARK
 from target_redshift.load.copy_batch import Lot, StagingTables
 from target_redshift.load.s3_staging import CopyFile, Stage
 from target_redshift.load.upload_formats import ENCODINGS
-from target_redshift.load.uploads import Layout, Part
+from target_redshift.load.uploads import Layout, PreparedItem
 from target_redshift.tables.staging_columns import upload_columns, upload_schema
 from target_redshift.tables.types import Column
 
@@ -29,7 +29,7 @@ class Group:
         may_be_committed: The answer to a COMMIT was lost.
     """
 
-    parts: list[Part]
+    parts: list[PreparedItem]
     lots: list[Lot] = field(default_factory=list)
     mark: str = field(default_factory=lambda: f"{MARK}{uuid.uuid4().hex}")
     tables: StagingTables | None = None
@@ -41,13 +41,13 @@ class Group:
         return sum(p.rows for p in self.parts)
 
     @property
-    def rejected(self) -> list[OfBatch]:
+    def rejected(self) -> list[BatchRejects]:
         """Its rows that are not loaded."""
-        return [OfBatch(p.item.batch_id, p.rejects.rows) for p in self.parts if p.rejects]
+        return [BatchRejects(p.item.batch_id, p.rejects.rows) for p in self.parts if p.rejects]
 
 
 def lots_of(
-    parts: Sequence[Part], place: Stage, columns: Sequence[Column], upload_format: str, *, ordered: bool
+    parts: Sequence[PreparedItem], place: Stage, columns: Sequence[Column], upload_format: str, *, ordered: bool
 ) -> Iterator[Lot]:
     """Put the rows of a group's parts where COPY finds them, and write the manifests.
 

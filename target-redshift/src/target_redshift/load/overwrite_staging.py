@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from singer_arrow.errors import SingerArrowError
-from singer_arrow.load.dead_letters import HeldBack, OfBatch, Rejected
+from singer_arrow.load.dead_letters import BatchRejects, HeldBack, Rejected
 from singer_arrow.naming import staging_name
 from target_redshift import sql
 from target_redshift.connection.client import Redshift
@@ -85,7 +85,7 @@ class Replacement:
             self._name, self._columns, self._newest = None, {}, None
             return [row for batch in rejected for row in batch.rows]
 
-    def _write(self, rejections: Rejections, stream: str, rejected: Sequence[OfBatch]) -> None:
+    def _write(self, rejections: Rejections, stream: str, rejected: Sequence[BatchRejects]) -> None:
         with self._client.session() as session, session.transaction("Writing down rows that are not loaded"):
             rejections.write(session, stream, rejected)
 

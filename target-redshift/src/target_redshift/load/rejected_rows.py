@@ -16,34 +16,34 @@ from singer_arrow.load.without_rows import taken_rows
 from target_redshift.connection.resources import CopyRefusedError, RefusedDataError
 from target_redshift.load import row_spool as spool
 from target_redshift.load.load_group import Group
-from target_redshift.load.uploads import Part
+from target_redshift.load.uploads import PreparedItem
 
 if TYPE_CHECKING:
-    from target_redshift.load.base import Lane
+    from target_redshift.load.base import RedshiftLoadMethod
 
 
-def take_out(lane: Lane, group: Group, error: LoadError | DataError) -> None:
+def drop_rejected(method: RedshiftLoadMethod, group: Group, error: LoadError | DataError) -> None:
     """Take the rows out of a group, all of converted rows, for which Redshift refuses it.
 
     Raises:
         LoadError: It is not for a row, or for more of them than are looked for.
         DataError: More rows are bad than may be.
     """
-    way, parts = lane.way, [p for p in group.parts if p.spool and p.rows]
+    context, parts = method.context, [p for p in group.parts if p.spool and p.rows]
     spools = [p.spool for p in parts if p.spool]
     if not parts:
         raise error
-    way.logger.info("Stream %r: %s; looking for the rows that are refused", way.stream, error)
+    context.logger.info("Stream %r: %s; looking for the rows that are refused", context.stream, error)
 
     def probe(low: int, high: int) -> Refusal | None:
-        path = way.files.temporary(".arrow")
+        path = context.files.temporary(".arrow")
         rows = spool.write(spool.read(spools, low, high), spools[0].schema, path)
         long = any(p.has_long_json for p in parts)
-        trial = Group([Part(parts[0].item, rows.rows, rows.bytes, spool=rows, has_long_json=long)])
+        trial = Group([PreparedItem(parts[0].item, rows.rows, rows.bytes, spool=rows, has_long_json=long)])
         try:
-            return _tried(lane, trial, low)
+            return _tried(method, trial, low)
         finally:
-            lane.undo(trial)
+            method.undo(trial)
 
     try:
         count = sum(p.rows for p in parts)
@@ -52,9 +52,9 @@ def take_out(lane: Lane, group: Group, error: LoadError | DataError) -> None:
         raise many.of_load(error, "Redshift") from None
     if not found or (len(found) == count and not all(why.is_of_value for _, why in found)):
         raise error  # no row was taken, so it may be for what they share: a right, a region, a full disk
-    lane.forget(group)
+    method.forget(group)
     each = zip(parts, refused_of_each(found, [p.rows for p in parts]), strict=True)
-    without = {id(part): _without(lane, part, mine) for part, mine in each if mine}
+    without = {id(part): _without(method, part, mine) for part, mine in each if mine}
     group.parts = [without.get(id(part), part) for part in group.parts]
 
 
@@ -62,14 +62,14 @@ class _UndoneError(Exception):
     """Ends a transaction of which nothing is to stay."""
 
 
-def _tried(lane: Lane, trial: Group, first: int) -> Refusal | None:
+def _tried(method: RedshiftLoadMethod, trial: Group, first: int) -> Refusal | None:
     """What is said of some rows, of which the first one's number among all is given."""
-    sources = {c.name: c.source for c in lane.way.destination.columns}
+    sources = {c.name: c.source for c in method.context.destination.columns}
     try:
-        lane.upload(trial)
-        tables = lane.make_fit(trial)
-        with suppress(_UndoneError), tables.session.transaction(lane.what):
-            lane.bring(tables)
+        method.upload(trial)
+        tables = method.make_fit(trial)
+        with suppress(_UndoneError), tables.session.transaction(method.what):
+            method.bring(tables)
             raise _UndoneError
     except CopyRefusedError as error:
         bad, at = error.bad, first
@@ -85,11 +85,11 @@ def _tried(lane: Lane, trial: Group, first: int) -> Refusal | None:
     return None
 
 
-def _without(lane: Lane, part: Part, refused: dict[int, Refusal]) -> Part:
+def _without(method: RedshiftLoadMethod, part: PreparedItem, refused: dict[int, Refusal]) -> PreparedItem:
     """A part without some of its rows, which are told to its rejects."""
     assert part.spool is not None
     assert part.rejects is not None
     batches = taken_rows(spool.read([part.spool], 0, part.rows), refused, part.rejects)
-    rows = spool.write(batches, part.spool.schema, lane.way.files.temporary(".arrow"))
+    rows = spool.write(batches, part.spool.schema, method.context.files.temporary(".arrow"))
     part.spool.path.unlink(missing_ok=True)
     return replace(part, rows=rows.rows, bytes=rows.bytes, spool=rows)

@@ -13,7 +13,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from singer_arrow.load import staging as stage
-from singer_arrow.load.daemon_pool import Workers
+from singer_arrow.load.daemon_pool import DaemonPool
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from target_redshift.load import row_spool as spool
@@ -64,7 +64,7 @@ class Stage(stage.Stage):
         root: Url,
         *,
         temporary: Callable[[str], Path],
-        workers: Workers,
+        workers: DaemonPool,
         parallel: int,
         slices: Callable[[], int],
     ) -> None:

@@ -69,7 +69,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PreparedItem:
     """An item that is ready: files that COPY reads where they are, or converted rows on local disk.
 
     `has_long_json` says that some JSON of it is too long to be staged as text; `nuls`, which characters were replaced
@@ -115,7 +115,7 @@ class Files:
         self._lock = threading.Lock()
         self._converting = threading.BoundedSemaphore(parallel)
 
-    def prepare(self, item: Item, keys: Sequence[str] = (), rejects: Rejects | None = None) -> Part:
+    def prepare(self, item: Item, keys: Sequence[str] = (), rejects: Rejects | None = None) -> PreparedItem:
         """Make an item ready to be loaded.
 
         Args:
@@ -128,12 +128,12 @@ class Files:
             DataError: A file holds what the stream's SCHEMA does not say, or what Redshift has no place for.
         """
         found = self._as_it_is(item, keys)
-        if isinstance(found, Part):
+        if isinstance(found, PreparedItem):
             return replace(found, rejects=rejects)
         logger.debug("Stream files %s are converted: %s", item.urls[:1], found.reason)
         return self.convert(item, rejects)
 
-    def convert(self, item: Item, rejects: Rejects | None = None) -> Part:
+    def convert(self, item: Item, rejects: Rejects | None = None) -> PreparedItem:
         """Read an item's rows, and put them on local disk as they are to be uploaded.
 
         Args:
@@ -165,7 +165,7 @@ class Files:
             written = spool.write(noted(), item.conversion.upload_schema, path)
         if item.is_temporary:
             item.remove_files()
-        return Part(
+        return PreparedItem(
             item,
             written.rows,
             written.bytes,
@@ -183,13 +183,13 @@ class Files:
             self._told.add((stream, what))
         return is_first
 
-    def discard(self, *parts: Part) -> None:
+    def discard(self, *parts: PreparedItem) -> None:
         """Remove temporary files."""
         for part in parts:
             if part.spool:
                 part.spool.path.unlink(missing_ok=True)
 
-    def _as_it_is(self, item: Item, keys: Sequence[str]) -> Part | NotCopyable:
+    def _as_it_is(self, item: Item, keys: Sequence[str]) -> PreparedItem | NotCopyable:
         """The item's own files, if COPY can read all of them."""
         if item.is_temporary or not item.urls or any(Url.parse(url).scheme != "s3" for url in item.urls):
             return NotCopyable("they are not on S3")
@@ -206,7 +206,7 @@ class Files:
                 return found
             files.append(found)
         rows, size = sum(f.rows for _, f in files), sum(f.bytes for _, f in files)
-        return Part(item, rows, size, files=tuple((layout, f) for layout, f in files if f.rows))
+        return PreparedItem(item, rows, size, files=tuple((layout, f) for layout, f in files if f.rows))
 
     def _parquet(self, url: str, item: Item, keys: Sequence[str]) -> tuple[Layout, CopyFile] | NotCopyable:
         with _missing_is_fatal():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from singer_arrow.errors import DataError
 from target_redshift import sql
 from target_redshift.load import diagnose
-from target_redshift.load.base import Lane, Way
+from target_redshift.load.base import RedshiftContext, RedshiftLoadMethod
 from target_redshift.load.copy_batch import StagingTables
 from target_redshift.load.load_group import Group
 from target_redshift.load.varchar_widths import fit_texts
@@ -17,7 +17,7 @@ from target_redshift.merge_pruning import bound, can_bound
 from target_redshift.tables import migrate
 
 
-class Upsert(Lane):
+class Upsert(RedshiftLoadMethod):
     """See the module.
 
     Args:
@@ -31,9 +31,9 @@ class Upsert(Lane):
     merges = True
     keeps_ledger = True
 
-    def __init__(self, way: Way) -> None:
-        super().__init__(way)
-        migrate.check_keys(way.client, way.destination, way.keys)
+    def __init__(self, context: RedshiftContext) -> None:
+        super().__init__(context)
+        migrate.check_keys(context.client, context.destination, context.keys)
 
     def make_fit(self, group: Group) -> StagingTables:
         """See the base: one row a key, in a temporary table of the table's own types."""
@@ -44,48 +44,48 @@ class Upsert(Lane):
         if not is_ordered and self._has_duplicates(tables):
             self.convert(group, "a key stands twice in its files")
             tables, is_ordered = self.staged(group), True
-        name, columns = tables.name(), self.way.destination.columns
-        text = sql.create_merged(name, tables.columns, columns, self.way.keys, ordered=is_ordered)
+        name, columns = tables.name(), self.context.destination.columns
+        text = sql.create_merged(name, tables.columns, columns, self.context.keys, ordered=is_ordered)
         tables.session.execute(text, what=self.what)
         self._look_at_keys(name, group, tables)
-        fit_texts(self.way, tables.session, {name: [c.name for c in columns]}, group.lots)
+        fit_texts(self.context, tables.session, {name: [c.name for c in columns]}, group.lots)
         tables.merged = name
         return tables
 
     def bring(self, tables: StagingTables) -> None:
         """See the base."""
-        way, source = self.way, tables.merged
+        context, source = self.context, tables.merged
         assert source
-        table, columns, keys = way.destination.name, way.destination.columns, way.keys
-        schema, bounds = way.client.settings.schema, tables.bounds
-        if way.deleted_column and tables.deletions:
-            gone = sql.delete_matching(schema, table, source, keys, bounds=bounds, deleted=way.deleted_column)
+        table, columns, keys = context.destination.name, context.destination.columns, context.keys
+        schema, bounds = context.client.settings.schema, tables.bounds
+        if context.deleted_column and tables.deletions:
+            gone = sql.delete_matching(schema, table, source, keys, bounds=bounds, deleted=context.deleted_column)
             tables.session.execute(gone, what=self.what)
-            tables.session.execute(sql.delete_marked_rows(source, way.deleted_column), what=self.what)
+            tables.session.execute(sql.delete_marked_rows(source, context.deleted_column), what=self.what)
         if any(c.name not in keys for c in columns):
-            text = sql.merge(schema, table, source, columns, keys, emptied=way.destination.siblings, bounds=bounds)
+            text = sql.merge(schema, table, source, columns, keys, emptied=context.destination.siblings, bounds=bounds)
             tables.session.execute(text, what=self.what)
             return
         tables.session.execute(sql.delete_matching(schema, table, source, keys, bounds=bounds), what=self.what)
         tables.session.execute(sql.insert_all(self.table, source, columns), what=self.what)
 
     def _has_duplicates(self, tables: StagingTables) -> bool:
-        text = sql.duplicate_key(tables.columns, self.way.destination.columns, self.way.keys)
+        text = sql.duplicate_key(tables.columns, self.context.destination.columns, self.context.keys)
         return bool(tables.session.execute(text, what=self.what).rows)
 
     def _look_at_keys(self, name: str, group: Group, tables: StagingTables) -> None:
         """Refuse null keys; find out between which values the others lie, and whether rows are to be deleted."""
-        keys = [c for c in self.way.destination.columns if c.name in self.way.keys]
+        keys = [c for c in self.context.destination.columns if c.name in self.context.keys]
         bounded = [k for k in keys if can_bound(k)]
         text = sql.key_facts(
-            name, [k.name for k in keys], bounded=[k.name for k in bounded], deleted=self.way.deleted_column
+            name, [k.name for k in keys], bounded=[k.name for k in bounded], deleted=self.context.deleted_column
         )
         ((*facts,),) = tables.session.execute(text, what=self.what).rows
         nulls = [key for key, count in zip(keys, facts, strict=False) if count]
         if nulls:
-            found = diagnose.null_key(group.lots, nulls, self.way.files.storage)
+            found = diagnose.null_key(group.lots, nulls, self.context.files.storage)
             raise found or DataError(f"{self.what}: a key property is null", column=nulls[0].source)
         ends = facts[len(keys) : len(keys) + 2 * len(bounded)]
         made = [bound(key, *pair) for key, pair in zip(bounded, zip(ends[::2], ends[1::2], strict=True), strict=True)]
         tables.bounds = [b for b in made if b]
-        tables.deletions = facts[-1] if self.way.deleted_column else 0
+        tables.deletions = facts[-1] if self.context.deleted_column else 0

@@ -5,37 +5,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from target_redshift import long_texts
-from target_redshift.load.uploads import Part
+from target_redshift.load.uploads import PreparedItem
 from target_redshift.nul_characters import REMOVE, REPLACE, SYMBOL
 
 if TYPE_CHECKING:
-    from target_redshift.load.base import Way
+    from target_redshift.load.base import RedshiftContext
 
 
-def told(way: Way, part: Part) -> Part:
+def told(context: RedshiftContext, part: PreparedItem) -> PreparedItem:
     """The part, and a word of what became of its NUL characters and long texts."""
     source = "RECORD messages" if part.item.is_temporary else None
     if part.nuls.count:
-        if way.files.is_first(way.stream, "NUL"):
-            way.logger.warning(
+        if context.files.is_first(context.stream, "NUL"):
+            context.logger.warning(
                 "Stream %r: %s, %s holds a NUL character, which Redshift does not take; such characters are %s, "
                 "set nul_text to choose otherwise",
-                way.stream,
+                context.stream,
                 source or part.nuls.url,
                 part.nuls.place,
-                {REPLACE: f"replaced by {SYMBOL}", REMOVE: "removed"}[way.files.nul_text],
+                {REPLACE: f"replaced by {SYMBOL}", REMOVE: "removed"}[context.files.nul_text],
             )
-        way.tally.add(nul_characters=part.nuls.count)
+        context.tally.add(nul_characters=part.nuls.count)
     if part.long_texts.count:
-        if way.files.is_first(way.stream, "long texts"):
-            way.logger.warning(
+        if context.files.is_first(context.stream, "long texts"):
+            context.logger.warning(
                 "Stream %r: %s, %s holds a text that is too long for its column; such texts are null there, and "
                 "stand in column %s of their row; of more than 65,535 bytes it takes them only where the cluster's "
                 "enable_large_strings_opt_in is on",
-                way.stream,
+                context.stream,
                 source or part.long_texts.url,
                 part.long_texts.place,
                 long_texts.COLUMN,
             )
-        way.tally.add(long_texts=part.long_texts.count)
+        context.tally.add(long_texts=part.long_texts.count)
     return part

@@ -15,10 +15,12 @@ from target_redshift.tables.types import MAX_VARCHAR
 
 if TYPE_CHECKING:
     from target_redshift.connection.connection import Session
-    from target_redshift.load.base import Way
+    from target_redshift.load.base import RedshiftContext
 
 
-def fit_texts(way: Way, session: Session, staged: Mapping[str, Sequence[str]], lots: Sequence[Lot]) -> None:
+def fit_texts(
+    context: RedshiftContext, session: Session, staged: Mapping[str, Sequence[str]], lots: Sequence[Lot]
+) -> None:
     """Widen the table's columns for the texts that were staged; outside of any transaction.
 
     Args:
@@ -30,11 +32,11 @@ def fit_texts(way: Way, session: Session, staged: Mapping[str, Sequence[str]], l
     Raises:
         DataError: A text is longer than its column may get; names file, row and column.
     """
-    migrate.widen(way.client, way.destination, needed_bytes(way, session, staged, lots))
+    migrate.widen(context.client, context.destination, needed_bytes(context, session, staged, lots))
 
 
 def needed_bytes(
-    way: Way, session: Session, staged: Mapping[str, Sequence[str]], lots: Sequence[Lot]
+    context: RedshiftContext, session: Session, staged: Mapping[str, Sequence[str]], lots: Sequence[Lot]
 ) -> dict[str, int]:
     """The bytes of the longest text that was staged for each column that is not as wide as can be.
 
@@ -42,28 +44,28 @@ def needed_bytes(
         LongTextError: A text is longer than its column may get, and goes elsewhere when its file is converted.
         DataError: As `fit_texts`.
     """
-    destination = way.destination
+    destination = context.destination
     growing = [name for name in destination.texts if destination.lengths.get(name, 0) < MAX_VARCHAR]
     needed: dict[str, int] = {}
     for table, columns in staged.items():
         names = [name for name in growing if name in columns]
         if names:
-            what = f"Measuring texts for table {way.client.path(destination.name)}"
+            what = f"Measuring texts for table {context.client.path(destination.name)}"
             (found,) = session.execute(sql.longest_texts(table, names), what=what).rows
             for name, length in zip(names, found, strict=True):
                 needed[name] = max(needed.get(name, 0), int(length or 0))
     for name, length in needed.items():
-        most = max(way.client.settings.varchar_max, destination.lengths.get(name, 0))
+        most = max(context.client.settings.varchar_max, destination.lengths.get(name, 0))
         if length > most:
-            raise _too_long(way, name, length, most, lots)
+            raise _too_long(context, name, length, most, lots)
     return needed
 
 
-def _too_long(way: Way, name: str, length: int, most: int, lots: Sequence[Lot]) -> DataError:
-    column = next(c for c in way.destination.columns if c.name == name)
+def _too_long(context: RedshiftContext, name: str, length: int, most: int, lots: Sequence[Lot]) -> DataError:
+    column = next(c for c in context.destination.columns if c.name == name)
     if column.is_rescued:
         return LongTextError(f"a text has {length:,} bytes", column=column.source)
-    found = diagnose.long_text(lots, [column], way.files.storage, most)
+    found = diagnose.long_text(lots, [column], context.files.storage, most)
     reason = f"a text has {length:,} bytes, and Redshift's column takes {most:,}"
     hint = "Shorten it or leave the column out in the tap"
     return found or DataError(reason, column=column.source, hint=hint)

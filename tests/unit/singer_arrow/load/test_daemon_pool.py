@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 
-from singer_arrow.load.daemon_pool import Workers
+from singer_arrow.load.daemon_pool import DaemonPool
 
 
 def test_the_end_waits_for_what_runs_but_not_for_ever() -> None:
-    workers, begun, go = Workers(2, "test"), threading.Event(), threading.Event()
+    workers, begun, go = DaemonPool(2, "test"), threading.Event(), threading.Event()
 
     def task() -> str:
         begun.set()

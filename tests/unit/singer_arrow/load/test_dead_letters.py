@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError
 from singer_arrow.load.dead_letters import (
+    BatchRejects,
     HeldBack,
-    Letters,
     MessageLines,
-    OfBatch,
+    RecordOrigins,
     Rejected,
     Rejects,
     TooManyRejectedError,
@@ -27,9 +27,9 @@ from singer_arrow.records.rejected import first_runs
 FILES = st.lists(st.lists(st.sampled_from(["good", "unread", "unfit", "refused"]), max_size=30), min_size=1, max_size=3)
 
 
-def told(files: list[list[str]], letters: Letters | None = None) -> Rejects:
+def told(files: list[list[str]], origins: RecordOrigins | None = None) -> Rejects:
     """What is kept of files whose rows meet these fates, when it is told as reading and loading tell it."""
-    rejects = Rejects(1000, letters)
+    rejects = Rejects(1000, origins)
     for number, fates in enumerate(files):
         hear, given = rejects.hearing(f"f{number}"), 0
         for position, fate in enumerate(fates, 1):
@@ -67,7 +67,7 @@ def test_records_are_told_by_the_lines_of_their_messages(fates: list[str], data:
         line += data.draw(st.sampled_from([1, 1, 1, 2, 50]))
         lines.append(line)
         messages.add(line, 1)
-    found = told([fates], Letters((Rejected(None, 9999, None, "before", "{}"),), messages)).rows
+    found = told([fates], RecordOrigins((Rejected(None, 9999, None, "before", "{}"),), messages)).rows
     expected = {(None, line, fate) for line, fate in zip(lines, fates, strict=True) if fate != "good"}
     assert {(r.file, r.position, r.reason) for r in found} == expected | {(None, 9999, "before")}
 
@@ -108,13 +108,13 @@ def test_one_row_more_than_may_be_is_an_error_that_names_the_first() -> None:
     with pytest.raises(TooManyRejectedError, match=r"more than 2 rows.*row 3 of s3://b/f, column 'c': no number") as e:
         hear(Skipped(5, None, "no object", "{}"))
     assert "max_bad_rows" in str(e.value)
-    letters = Letters(tuple(Rejected(None, n, None, "r", "{}") for n in range(3)), MessageLines())
+    origins = RecordOrigins(tuple(Rejected(None, n, None, "r", "{}") for n in range(3)), MessageLines())
     with pytest.raises(TooManyRejectedError):
-        Rejects(2, letters)
+        Rejects(2, origins)
 
 
 def test_rows_are_held_back_until_they_are_taken() -> None:
-    first, second = (OfBatch(name, [Rejected("f", n, None, "why", "{}")]) for n, name in enumerate("ab"))
+    first, second = (BatchRejects(name, [Rejected("f", n, None, "why", "{}")]) for n, name in enumerate("ab"))
     held = HeldBack()
     held.add([first], 1)
     with pytest.raises(TooManyRejectedError, match="more than 1 rows are refused.*row 0 of f"):

@@ -21,8 +21,8 @@ OVERWRITE = {"load_method": "overwrite"}
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No lanes of other tests; and every STATE that may leave leaves."""
-    RememberingSink.lanes = []
+    """No load methods of other tests; and every STATE that may leave leaves."""
+    RememberingSink.methods = []
     monkeypatch.setitem(Checkpoints.__init__.__kwdefaults__, "interval", 0.0)
 
 
@@ -56,7 +56,9 @@ def run(messages: list[Message], text: str = "", **config: Any) -> Exception | N
 
 
 def replaced() -> list[str]:
-    return [lane.way.stream for lane in RememberingSink.lanes if isinstance(lane, Replace) and lane.finished]
+    return [
+        method.context.stream for method in RememberingSink.methods if isinstance(method, Replace) and method.finished
+    ]
 
 
 def test_finished_streams_are_replaced(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""What all lanes do with an item: leave out what was loaded, count files, and say what is wrong in words that help."""
+"""What all load methods do with an item: leave out what was loaded, count files, name the place of an error."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 
 from singer_arrow.errors import DataError
 from singer_arrow.load.item import Item
-from singer_arrow.load.load_method import Lane, Way
+from singer_arrow.load.load_method import LoadContext, LoadMethod
 from singer_arrow.load.metrics import Tally
 
 
 @dataclass(frozen=True)
-class Part:
+class PreparedItem:
     """An item, and whether it was made ready."""
 
     item: Item[Any]
@@ -25,21 +25,21 @@ class Part:
     bytes: int = 0
 
 
-class KnowsOne(Lane[Way, Part]):
+class KnowsOne(LoadMethod[LoadContext, PreparedItem]):
     """Has loaded batch `known`, and refuses batch `bad`."""
 
     keeps_ledger = True
 
-    def make_ready(self, item: Item[Any]) -> Part:
+    def make_ready(self, item: Item[Any]) -> PreparedItem:
         if "bad" in item.urls[0]:
             msg = "the number 2 is too large"
             raise DataError(msg, url=item.urls[0], line=17, column="n")
-        return Part(item, ready=True)
+        return PreparedItem(item, ready=True)
 
-    def nothing(self, item: Item[Any]) -> Part:
-        return Part(item, ready=False)
+    def nothing(self, item: Item[Any]) -> PreparedItem:
+        return PreparedItem(item, ready=False)
 
-    def stage(self, parts: Sequence[Part]) -> None:
+    def stage(self, parts: Sequence[PreparedItem]) -> None:
         """Nothing."""
 
     def loaded(self, batch_id: str) -> datetime | None:
@@ -49,8 +49,10 @@ class KnowsOne(Lane[Way, Part]):
         return {b: datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC) for b in batch_ids if b.startswith("found")}
 
 
-def lane(*, replay: bool = False) -> KnowsOne:
-    return KnowsOne(Way(stream="rows", tally=Tally("rows"), logger=logging.getLogger("target-x"), replay_loads=replay))
+def method(*, replay: bool = False) -> KnowsOne:
+    return KnowsOne(
+        LoadContext(stream="rows", tally=Tally("rows"), logger=logging.getLogger("target-x"), replay_loads=replay)
+    )
 
 
 def item(batch_id: str | None = None, **more: Any) -> Item[Any]:
@@ -61,26 +63,26 @@ def item(batch_id: str | None = None, **more: Any) -> Item[Any]:
 
 def test_what_was_loaded_is_left_out_and_said(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    some = lane()
+    some = method()
     assert [some.prepare(item(b)).ready for b in ("known", "new", None)] == [False, True, True]
     (said,) = caplog.messages
     assert said.startswith("Stream 'rows': batch known was loaded at 2026-01-02 03:04:05 UTC and is left out; to load")
-    counts = some.way.tally.counts()
+    counts = some.context.tally.counts()
     assert (counts["skipped"], counts["files"]) == (1, 4)
 
 
 def test_what_turns_out_to_be_loaded_when_its_group_is_loaded_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    some = lane()
+    some = method()
     parts = [some.prepare(item(b)) for b in ("found-1", "new", None, "found-2")]
     assert [part.item.batch_id for part in some.fresh(parts)] == ["new", None]
     assert "batch found-2 was loaded at 2026-01-02 03:04:06 UTC and is left out" in caplog.messages[1]
-    assert some.way.tally.counts()["skipped"] == 2
-    assert lane(replay=True).fresh(parts) == parts
+    assert some.context.tally.counts()["skipped"] == 2
+    assert method(replay=True).fresh(parts) == parts
 
 
 def test_it_is_loaded_again_on_purpose() -> None:
-    some = lane(replay=True)
+    some = method(replay=True)
     assert some.prepare(item("known")).ready
     assert not some.leaves_out_loaded
 
@@ -89,17 +91,17 @@ def test_it_is_loaded_again_where_later_rows_may_have_replaced_its_own() -> None
     class Merges(KnowsOne):
         merges = True
 
-    some = Merges(lane().way)
+    some = Merges(method().context)
     assert some.prepare(item("known")).ready
     assert not some.leaves_out_loaded
 
 
 def test_a_batch_has_the_rows_that_its_message_says_but_objects_passed_through_may_be_newer() -> None:
     class Counts(KnowsOne):
-        def rows_found(self, part: Part) -> int | None:
+        def rows_found(self, part: PreparedItem) -> int | None:
             return 4
 
-    some = Counts(lane().way)
+    some = Counts(method().context)
     for more in ({"rows": 4}, {"rows": None}, {"rows": 5, "is_source": True}, {"rows": 5, "is_temporary": True}):
         assert some.prepare(item("new", **more)).ready
     with pytest.raises(DataError, match="^s3://b/1: its BATCH message says 5 rows, and 4 are there"):
@@ -108,10 +110,10 @@ def test_a_batch_has_the_rows_that_its_message_says_but_objects_passed_through_m
 
 def test_errors_of_batch_files_name_the_file() -> None:
     with pytest.raises(DataError, match=r"^s3://b/bad, line 17, column 'n': the number 2 is too large\. Or set on_bad"):
-        lane().prepare(item(urls=("s3://b/bad",)))
+        method().prepare(item(urls=("s3://b/bad",)))
 
 
 def test_errors_of_records_name_the_stream_and_what_to_do() -> None:
     words = r"^RECORD messages of stream 'rows', column 'n': the number 2 is too large\. Give the column another type"
     with pytest.raises(DataError, match=words):
-        lane().prepare(item(urls=("file:///nowhere/bad.jsonl",), is_temporary=True))
+        method().prepare(item(urls=("file:///nowhere/bad.jsonl",), is_temporary=True))

@@ -31,16 +31,16 @@ def test_progress_is_told_of_streams_in_which_something_happened(caplog: pytest.
     tallies, logger = Tallies(), logging.getLogger("target-x")
     for stream in ("s", "t"):
         tallies.of(stream).add(rows=1)
-    assert tallies.say_progress(logger)
+    assert tallies.log_progress(logger)
     tallies.of("t").add(rows=1)
-    assert tallies.say_progress(logger)
-    assert not tallies.say_progress(logger)
+    assert tallies.log_progress(logger)
+    assert not tallies.log_progress(logger)
     told = [r.getMessage().partition(" batches")[0] for r in caplog.records]
     assert told == ["Progress: s:", "Progress: t:", "Progress: t:"]
     for number in range(11):
         tallies.of(f"{number}").add(rows=1)
     caplog.clear()
-    assert tallies.say_progress(logger)
+    assert tallies.log_progress(logger)
     (record,) = caplog.records
     assert record.getMessage().startswith("Progress: 11 streams: batches=0 records=0 files=0 load_jobs=0 rows=11")
 

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from waiting import wait_until
 
 from singer_arrow.load.checkpoint import Checkpoints
-from singer_arrow.load.daemon_pool import Workers
-from singer_arrow.load.scheduler import Limits, Loads
+from singer_arrow.load.daemon_pool import DaemonPool
+from singer_arrow.load.scheduler import Limits, LoadScheduler
 
 
 @dataclass
-class Part:
+class PreparedItem:
     """An item that weighs something."""
 
     number: int
@@ -29,7 +29,7 @@ class Part:
 
 @dataclass(eq=False)
 class Table:
-    """A lane that remembers what was loaded; the parts that fail are given."""
+    """A load method that remembers what was loaded; the parts that fail are given."""
 
     ordered: bool = False
     deferred: bool = False
@@ -44,7 +44,7 @@ class Table:
     _at_once: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def prepare(self, content: Part) -> Part:
+    def prepare(self, content: PreparedItem) -> PreparedItem:
         if -content.number - 1 in self.fails:
             msg = f"cannot prepare {content.number}"
             raise ValueError(msg)
@@ -52,7 +52,7 @@ class Table:
             time.sleep(random.random() / 500)
         return content
 
-    def stage(self, parts: Sequence[Part]) -> list[int]:
+    def stage(self, parts: Sequence[PreparedItem]) -> list[int]:
         with self._lock:
             self._at_once += 1
             self.most_at_once = max(self.most_at_once, self._at_once)
@@ -76,19 +76,19 @@ class Table:
     def finish(self) -> None:
         self.finished += 1
 
-    def left(self, parts: Sequence[Part], staged: list[int]) -> list[Any]:
+    def removable_files(self, parts: Sequence[PreparedItem], staged: list[int]) -> list[Any]:
         assert [p.number for p in parts] == staged
         return [f"file {n}" for n in staged] if self.leaves else []
 
 
-def start(**limits: Any) -> tuple[Loads, Checkpoints, list[Any]]:
+def start(**limits: Any) -> tuple[LoadScheduler, Checkpoints, list[Any]]:
     out: list[Any] = []
     checkpoints = Checkpoints(out.append, interval=0)
-    return Loads(checkpoints, Limits(**({"age_seconds": 1000, "workers": 4} | limits))), checkpoints, out
+    return LoadScheduler(checkpoints, Limits(**({"age_seconds": 1000, "workers": 4} | limits))), checkpoints, out
 
 
-def add(loads: Loads, checkpoints: Checkpoints, table: Table, part: Part, **options: Any) -> None:
-    loads.add(table, part, token=checkpoints.open(), **options)
+def add(scheduler: LoadScheduler, checkpoints: Checkpoints, table: Table, part: PreparedItem, **options: Any) -> None:
+    scheduler.add(table, part, token=checkpoints.open(), **options)
     checkpoints.state({"n": part.number})
 
 
@@ -96,14 +96,14 @@ def add(loads: Loads, checkpoints: Checkpoints, table: Table, part: Part, **opti
 def test_what_a_group_leaves_goes_once_its_state_is_out(kind: str) -> None:
     seen: list[Any] = []
     checkpoints = Checkpoints(seen.append, interval=0)
-    loads = Loads(checkpoints, Limits(age_seconds=1000, workers=4, items=2), remove=seen.append)
+    scheduler = LoadScheduler(checkpoints, Limits(age_seconds=1000, workers=4, items=2), remove=seen.append)
     table = Table(ordered=kind == "ordered", deferred=kind == "deferred", leaves=True)
     for n in range(3):
-        add(loads, checkpoints, table, Part(n))
-    loads.add(table, Part(3), token=checkpoints.open())  # no STATE follows
-    loads.wait()
+        add(scheduler, checkpoints, table, PreparedItem(n))
+    scheduler.add(table, PreparedItem(3), token=checkpoints.open())  # no STATE follows
+    scheduler.wait()
     assert (seen == []) == table.deferred
-    loads.finish(table)
+    scheduler.finish(table)
     removed = [x for x in seen if isinstance(x, list)]
     assert removed == [["file 0", "file 1"]]
     told = [x for x in seen if isinstance(x, dict)]
@@ -117,91 +117,91 @@ def test_what_a_group_leaves_goes_once_its_state_is_out(kind: str) -> None:
 def test_what_a_group_leaves_stays_if_it_fails() -> None:
     seen: list[Any] = []
     checkpoints = Checkpoints(seen.append, interval=0)
-    loads = Loads(checkpoints, Limits(age_seconds=1000, items=1, parallel=1), remove=seen.append)
+    scheduler = LoadScheduler(checkpoints, Limits(age_seconds=1000, items=1, parallel=1), remove=seen.append)
     table = Table(fails=frozenset({1}), leaves=True)
     for n in range(2):
-        add(loads, checkpoints, table, Part(n))
+        add(scheduler, checkpoints, table, PreparedItem(n))
     with pytest.raises(ValueError, match="cannot load"):
-        loads.wait()
+        scheduler.wait()
     assert seen == [{"n": 0}, ["file 0"]]
 
 
 def test_items_are_gathered_until_somebody_waits() -> None:
-    loads, checkpoints, out = start()
+    scheduler, checkpoints, out = start()
     table = Table()
     for n in range(5):
-        add(loads, checkpoints, table, Part(n))
+        add(scheduler, checkpoints, table, PreparedItem(n))
     time.sleep(0.05)
     assert table.published == []
     assert out == []
-    loads.wait()
+    scheduler.wait()
     assert table.published == [[0, 1, 2, 3, 4]]
     assert out == [{"n": 4}]
 
 
 def test_groups_end_when_they_are_long_heavy_or_old() -> None:
-    loads, checkpoints, _ = start(items=3)
+    scheduler, checkpoints, _ = start(items=3)
     table = Table()
     for n in range(7):
-        add(loads, checkpoints, table, Part(n))
-    loads.wait()
+        add(scheduler, checkpoints, table, PreparedItem(n))
+    scheduler.wait()
     assert sorted(map(len, table.published)) == [1, 3, 3]
 
-    loads, checkpoints, _ = start(bytes=100)
+    scheduler, checkpoints, _ = start(bytes=100)
     table = Table()
     for n in range(10):
-        add(loads, checkpoints, table, Part(n, bytes=60))
+        add(scheduler, checkpoints, table, PreparedItem(n, bytes=60))
         time.sleep(0.01)
-    loads.wait()
+    scheduler.wait()
     assert max(map(len, table.published)) <= 3
 
-    loads, checkpoints, out = start(age_seconds=0.05)
+    scheduler, checkpoints, out = start(age_seconds=0.05)
     table = Table()
-    add(loads, checkpoints, table, Part(1))
-    wait_until(lambda: loads.tick() or out)
+    add(scheduler, checkpoints, table, PreparedItem(1))
+    wait_until(lambda: scheduler.tick() or out)
     assert table.published == [[1]]
 
 
 def test_what_was_read_long_ago_waits_for_no_more() -> None:
-    loads, checkpoints, _ = start(age_seconds=1000)
+    scheduler, checkpoints, _ = start(age_seconds=1000)
     table = Table()
-    add(loads, checkpoints, table, Part(1))
-    loads.tick()
-    add(loads, checkpoints, table, Part(2), since=time.monotonic() - 1001)
-    add(loads, checkpoints, table, Part(3), since=time.monotonic())
-    loads.tick()  # which ends the group
-    add(loads, checkpoints, table, Part(4))
-    loads.wait()
-    assert sorted(table.published) == [[1, 2, 3], [4]]  # in any order, as the lane is not ordered
+    add(scheduler, checkpoints, table, PreparedItem(1))
+    scheduler.tick()
+    add(scheduler, checkpoints, table, PreparedItem(2), since=time.monotonic() - 1001)
+    add(scheduler, checkpoints, table, PreparedItem(3), since=time.monotonic())
+    scheduler.tick()  # which ends the group
+    add(scheduler, checkpoints, table, PreparedItem(4))
+    scheduler.wait()
+    assert sorted(table.published) == [[1, 2, 3], [4]]  # in any order, as the load method is not ordered
 
 
 def test_items_of_another_kind_and_large_ones_are_groups_of_their_own() -> None:
-    loads, checkpoints, _ = start()
+    scheduler, checkpoints, _ = start()
     table = Table(ordered=True)
     for n, options in enumerate(({}, {"kind": "b"}, {"kind": "b"}, {"alone": True}, {}, {})):
-        add(loads, checkpoints, table, Part(n), **options)
-    loads.wait()
+        add(scheduler, checkpoints, table, PreparedItem(n), **options)
+    scheduler.wait()
     assert table.published == [[0], [1, 2], [3], [4, 5]]
 
 
 def test_not_more_loads_at_once_than_allowed() -> None:
-    loads, checkpoints, _ = start(items=1, parallel=3)
+    scheduler, checkpoints, _ = start(items=1, parallel=3)
     table = Table(slow=True)
     for n in range(30):
-        add(loads, checkpoints, table, Part(n))
-    loads.wait()
+        add(scheduler, checkpoints, table, PreparedItem(n))
+    scheduler.wait()
     assert 1 < table.most_at_once <= 3
     assert sorted(table.published) == [[n] for n in range(30)]
 
 
 def test_reading_is_held_up_while_too_much_is_under_way() -> None:
-    loads, checkpoints, _ = start(items=1, parallel=2, workers=1)
+    scheduler, checkpoints, _ = start(items=1, parallel=2, workers=1)
     table = Table(gate=threading.Event())
     read = []
 
     def reader() -> None:
         for n in range(50):
-            add(loads, checkpoints, table, Part(n))
+            add(scheduler, checkpoints, table, PreparedItem(n))
             read.append(n)
 
     thread = threading.Thread(target=reader)
@@ -211,27 +211,27 @@ def test_reading_is_held_up_while_too_much_is_under_way() -> None:
     assert table.gate
     table.gate.set()
     thread.join()
-    loads.wait()
+    scheduler.wait()
     assert len(table.published) == 50
 
 
 def test_many_open_streams_share_the_weight() -> None:
-    loads, checkpoints, _ = start(bytes=100, parallel=2)
+    scheduler, checkpoints, _ = start(bytes=100, parallel=2)
     tables = [Table() for _ in range(20)]
     for n, table in enumerate(tables):
-        add(loads, checkpoints, table, Part(n, bytes=50))
+        add(scheduler, checkpoints, table, PreparedItem(n, bytes=50))
     wait_until(lambda: sum(len(t.published) for t in tables) >= 10)  # 20 x 50 bytes do not wait at once
-    loads.wait()
+    scheduler.wait()
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=40), st.integers(1, 5))
 def test_ordered_lanes_publish_in_the_order_of_messages(streams: list[int], items: int) -> None:
-    loads, checkpoints, out = start(items=items, parallel=4)
+    scheduler, checkpoints, out = start(items=items, parallel=4)
     tables = [Table(ordered=True, slow=True) for _ in range(3)]
     for n, stream in enumerate(streams):
-        add(loads, checkpoints, tables[stream], Part(n))
-    loads.wait()
+        add(scheduler, checkpoints, tables[stream], PreparedItem(n))
+    scheduler.wait()
     for stream, table in enumerate(tables):
         numbers = [n for group in table.published for n in group]
         assert numbers == [n for n, s in enumerate(streams) if s == stream]
@@ -243,72 +243,72 @@ def test_ordered_lanes_publish_in_the_order_of_messages(streams: list[int], item
 def test_no_state_passes_a_failed_load(streams: list[int], data: st.DataObject) -> None:
     bad = data.draw(st.integers(0, len(streams) - 1))
     fails = frozenset({data.draw(st.sampled_from([bad, -bad - 1]))})
-    loads, checkpoints, out = start(items=2, parallel=3)
+    scheduler, checkpoints, out = start(items=2, parallel=3)
     tables = [Table(slow=True, fails=fails, ordered=data.draw(st.booleans())) for _ in range(2)]
 
     def run() -> None:
         for n, stream in enumerate(streams):
-            add(loads, checkpoints, tables[stream], Part(n))
-        loads.wait()
+            add(scheduler, checkpoints, tables[stream], PreparedItem(n))
+        scheduler.wait()
 
     with pytest.raises(ValueError, match=r"cannot (load|prepare)"):
         run()
-    loads.stop(5)
+    scheduler.stop(5)
     checkpoints.flush()
     assert all(state["n"] < bad for state in out)
 
 
 def test_a_deferred_lane_is_durable_only_at_its_end() -> None:
-    loads, checkpoints, out = start(items=1)
+    scheduler, checkpoints, out = start(items=1)
     table, other = Table(deferred=True), Table()
-    add(loads, checkpoints, other, Part(0))
-    add(loads, checkpoints, table, Part(1))
-    add(loads, checkpoints, other, Part(2))
-    loads.wait()
+    add(scheduler, checkpoints, other, PreparedItem(0))
+    add(scheduler, checkpoints, table, PreparedItem(1))
+    add(scheduler, checkpoints, other, PreparedItem(2))
+    scheduler.wait()
     assert out == [{"n": 0}]
     assert table.staged == [[1]]
-    loads.finish(table)
+    scheduler.finish(table)
     assert table.finished == 1
     assert out == [{"n": 0}, {"n": 2}]
 
 
 def test_wait_for_one_stream_leaves_the_others_gathering() -> None:
-    loads, checkpoints, _ = start()
+    scheduler, checkpoints, _ = start()
     table, other = Table(), Table()
-    add(loads, checkpoints, table, Part(0))
-    add(loads, checkpoints, other, Part(1))
-    loads.wait(table)
+    add(scheduler, checkpoints, table, PreparedItem(0))
+    add(scheduler, checkpoints, other, PreparedItem(1))
+    scheduler.wait(table)
     assert table.published == [[0]]
     assert other.published == []
 
 
 def test_the_failure_reaches_the_reader_at_its_next_step() -> None:
-    loads, checkpoints, _ = start(items=1)
-    add(loads, checkpoints, Table(fails=frozenset({0})), Part(0))
+    scheduler, checkpoints, _ = start(items=1)
+    add(scheduler, checkpoints, Table(fails=frozenset({0})), PreparedItem(0))
 
     def has_failed() -> bool:
         try:
-            loads.check()
+            scheduler.check()
         except ValueError:
             return True
         return False
 
     wait_until(has_failed)
     with pytest.raises(ValueError, match="cannot load"):
-        add(loads, checkpoints, Table(), Part(1))
+        add(scheduler, checkpoints, Table(), PreparedItem(1))
 
 
 def test_stop_waits_for_what_runs_and_begins_nothing() -> None:
-    loads, checkpoints, out = start(items=1, parallel=1)
+    scheduler, checkpoints, out = start(items=1, parallel=1)
     table = Table(gate=threading.Event())
     for n in range(2):
-        add(loads, checkpoints, table, Part(n))
+        add(scheduler, checkpoints, table, PreparedItem(n))
     wait_until(lambda: table.most_at_once)
-    loads.stop(0.1)
+    scheduler.stop(0.1)
     assert table.published == []
     assert table.gate
     threading.Timer(0.05, table.gate.set).start()
-    loads.stop(1000)
+    scheduler.stop(1000)
     assert table.published == [[0]]
     assert out == [{"n": 0}]
 
@@ -317,25 +317,25 @@ def test_stop_does_not_wait_for_loads_whose_items_will_never_be_ready() -> None:
     begun, gate = threading.Semaphore(0), threading.Event()
 
     class Slow(Table):
-        def prepare(self, content: Part) -> Part:
+        def prepare(self, content: PreparedItem) -> PreparedItem:
             begun.release()
             gate.wait(60)
             return content
 
-    loads, checkpoints, _ = start(items=1, parallel=4, workers=2)
+    scheduler, checkpoints, _ = start(items=1, parallel=4, workers=2)
     table = Slow()
     for n in range(4):
-        add(loads, checkpoints, table, Part(n))
+        add(scheduler, checkpoints, table, PreparedItem(n))
     for _ in range(2):
         assert begun.acquire(timeout=60)
     time.sleep(0.05)
     threading.Timer(0.05, gate.set).start()
-    loads.stop(1000)
+    scheduler.stop(1000)
     assert not [n for group in table.published for n in group if n > 1]
 
 
 def test_workers_start_no_more_threads_than_needed_and_give_results() -> None:
-    workers = Workers(3, "test")
+    workers = DaemonPool(3, "test")
     assert [workers.submit(pow, n, 2).result(60) for n in range(20)] == [n * n for n in range(20)]
     assert 1 <= len(workers._threads) <= 3
     barrier = threading.Barrier(3)

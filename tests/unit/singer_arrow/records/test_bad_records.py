@@ -17,7 +17,7 @@ from waiting import wait_until
 
 from singer_arrow.errors import DataError
 from singer_arrow.reading import text_blocks as text
-from singer_arrow.records import queue as intake
+from singer_arrow.records import queue as record_queue
 from singer_arrow.sdk.message_reader import BAD_INPUT
 
 TYPES: dict[str, dict[str, Any]] = {
@@ -37,7 +37,7 @@ TYPES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    RememberingSink.lanes = []
+    RememberingSink.methods = []
     RememberingSink.removed = []
 
 
@@ -66,7 +66,7 @@ class Run:
     """What became of some input: the rows by stream, and the error."""
 
     def __init__(self, lines: Sequence[bytes], **config: Any) -> None:
-        RememberingSink.lanes = []
+        RememberingSink.methods = []
         target = RememberingTarget(config=config)
         self.error: Exception | None = None
         try:
@@ -80,9 +80,9 @@ class Run:
         finally:
             target.close()
         self.rows: dict[str, list[dict[str, Any]]] = {}
-        for lane in RememberingSink.lanes:
-            found = [row for part in lane.loaded_items for row in part.rows]
-            self.rows.setdefault(lane.way.stream, []).extend(found)
+        for method in RememberingSink.methods:
+            found = [row for part in method.loaded_items for row in part.rows]
+            self.rows.setdefault(method.context.stream, []).extend(found)
 
     def ids(self, stream: str = "s") -> list[int]:
         return [row["id"] for row in self.rows.get(stream, [])]
@@ -211,7 +211,7 @@ def test_the_first_bad_line_counts_whatever_stream_it_is_of(capsys: pytest.Captu
 def test_order_is_kept_over_interleaved_streams(
     block_bytes: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(intake, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(record_queue, "BLOCK_BYTES", block_bytes)
     lines = [schema(), schema("t")]
     for n in range(50):
         lines += [record(n), record(n, "t"), record(100 + n, "t")]
@@ -247,7 +247,7 @@ def test_a_version_is_activated_at_its_place() -> None:
     original = RememberingSink.remove_versions
 
     def remove(self: RememberingSink, version: int, **options: Any) -> int:
-        loaded.extend(len(part.rows) for lane in self.lanes for part in lane.loaded_items)
+        loaded.extend(len(part.rows) for method in self.methods for part in method.loaded_items)
         return original(self, version, **options)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -280,7 +280,7 @@ def test_records_that_are_not_validated_are_read_loosely() -> None:
 
 def test_files_hold_no_more_records_than_is_asked_for() -> None:
     Run([schema(), *(record(n) for n in range(7))], batch_size_rows=3)
-    assert [part.item.rows for part in RememberingSink.lanes[0].loaded_items] == [3, 3, 1]
+    assert [part.item.rows for part in RememberingSink.methods[0].loaded_items] == [3, 3, 1]
 
 
 def test_records_of_a_slow_tap_do_not_wait_for_more(capsys: pytest.CaptureFixture[str]) -> None:
@@ -297,4 +297,4 @@ def test_records_of_a_slow_tap_do_not_wait_for_more(capsys: pytest.CaptureFixtur
     target.process_endofpipe()
     target.close()
     assert told == [1]
-    assert [row["id"] for part in RememberingSink.lanes[0].loaded_items for row in part.rows] == [1, 2]
+    assert [row["id"] for part in RememberingSink.methods[0].loaded_items for row in part.rows] == [1, 2]

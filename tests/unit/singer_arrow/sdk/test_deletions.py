@@ -17,10 +17,10 @@ AT = "2024-02-29T12:30:00+00:00"
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    RememberingSink.lanes = []
+    RememberingSink.methods = []
     RememberingSink.removed = []
     yield
-    RememberingSink.lanes = []
+    RememberingSink.methods = []
 
 
 def schema(*, says: bool = True, **more: Any) -> dict[str, Any]:
@@ -38,12 +38,12 @@ def batch() -> dict[str, Any]:
 
 
 def run(*messages: dict[str, Any], **config: Any) -> Remembering:
-    """The lane of the stream's last SCHEMA, after the run."""
+    """The load method of the stream's last SCHEMA, after the run."""
     target = RememberingTarget(config={"load_method": "upsert", **config})
     target.process_lines(io.StringIO("".join(json.dumps(m) + "\n" for m in messages)))
     target.process_endofpipe()
     target.close()
-    return RememberingSink.lanes[-1]
+    return RememberingSink.methods[-1]
 
 
 DELETED, LIVE = {"id": 1, DELETED_COLUMN: AT}, {"id": 2, DELETED_COLUMN: None}
@@ -53,8 +53,10 @@ DELETED, LIVE = {"id": 1, DELETED_COLUMN: AT}, {"id": 2, DELETED_COLUMN: None}
     "maps", [None, {"s": {"id": "id", DELETED_COLUMN: DELETED_COLUMN}}, {"s": {"__else__": None, "id": "id"}}]
 )
 def test_hard_delete_keeps_what_it_goes_by(maps: Any) -> None:
-    lane = run(schema(), record(**DELETED), record(**LIVE), hard_delete=True, **({"stream_maps": maps} if maps else {}))
-    (part,) = lane.loaded_items
+    method = run(
+        schema(), record(**DELETED), record(**LIVE), hard_delete=True, **({"stream_maps": maps} if maps else {})
+    )
+    (part,) = method.loaded_items
     if maps and DELETED_COLUMN not in maps["s"]:  # the user takes it out
         assert part.rows == [{"id": 1, VERSION_COLUMN: None}, {"id": 2, VERSION_COLUMN: None}]
         return
@@ -63,8 +65,8 @@ def test_hard_delete_keeps_what_it_goes_by(maps: Any) -> None:
 
 
 def test_it_is_a_time_whatever_the_tap_says_of_it() -> None:
-    lane = run(schema(), batch(), hard_delete=True)
-    (part,) = lane.loaded_items
+    method = run(schema(), batch(), hard_delete=True)
+    (part,) = method.loaded_items
     assert str(part.item.conversion.given.field(DELETED_COLUMN).type) == "timestamp[us, tz=UTC]"
     assert part.item.conversion.constants == {VERSION_COLUMN: 3}  # the files have the other one
 
@@ -114,6 +116,6 @@ def test_what_deletions_go_by(config: dict[str, Any], says: bool, goes_by: str |
 
 def test_a_version_of_the_rows_own_is_theirs() -> None:
     """A tap whose files have the version needs none in its messages."""
-    lane = run(schema(**{VERSION_COLUMN: {"type": "integer"}}), batch(), add_record_metadata=True)
-    (part,) = lane.loaded_items
+    method = run(schema(**{VERSION_COLUMN: {"type": "integer"}}), batch(), add_record_metadata=True)
+    (part,) = method.loaded_items
     assert VERSION_COLUMN not in part.item.conversion.constants

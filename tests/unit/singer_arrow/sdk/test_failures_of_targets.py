@@ -18,16 +18,16 @@ from singer_arrow.load.scheduler import Limits
 from singer_arrow.records.block import Block
 from singer_arrow.records.buffer import ArrowFile
 from singer_arrow.records.parser import Parsed, RecordParser
-from singer_arrow.records.queue import Intake
+from singer_arrow.records.queue import RecordQueue
 from singer_arrow.schema.json_schema import from_json_schema
-from singer_arrow.sdk.record_lines import WholeLines
+from singer_arrow.sdk.record_lines import RecordLineRouter
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
 
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    RememberingSink.lanes = []
+    RememberingSink.methods = []
 
 
 class Overtaken(RememberingTarget):
@@ -41,10 +41,10 @@ class Overtaken(RememberingTarget):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._whole_lines = self._reader.record_lines = OvertakenLines(self)
+        self._record_lines = self._reader.record_lines = OvertakenLines(self)
 
 
-class OvertakenLines(WholeLines):
+class OvertakenLines(RecordLineRouter):
     """See `Overtaken`."""
 
     _target: Overtaken
@@ -76,7 +76,7 @@ def source(*lines: bytes) -> io.TextIOWrapper:
 
 
 def loaded() -> list[int]:
-    return [row["id"] for lane in RememberingSink.lanes for part in lane.loaded_items for row in part.rows]
+    return [row["id"] for method in RememberingSink.methods for part in method.loaded_items for row in part.rows]
 
 
 def failure(target: RememberingTarget, *lines: bytes) -> BaseException:
@@ -162,13 +162,13 @@ def test_the_ticker_leaves_alone_what_a_signal_broke_off(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = RememberingTarget(config={})
-    monkeypatch.setattr(target._whole_lines, "flush", lambda: None)  # the signal comes before the end of the input
+    monkeypatch.setattr(target._record_lines, "flush", lambda: None)  # the signal comes before the end of the input
     target.process_lines(source(schema(), record(1), state(1)))
     with pytest.raises(SystemExit) as caught:
         target._handle_termination(signal.SIGTERM, None)
-    assert target.intake.is_due(0)
-    monkeypatch.setattr(Intake, "flush", lambda _: pytest.fail("it was taken"))
-    monkeypatch.setattr(Intake, "is_due", lambda *_: True)
+    assert target.record_queue.is_due(0)
+    monkeypatch.setattr(RecordQueue, "flush", lambda _: pytest.fail("it was taken"))
+    monkeypatch.setattr(RecordQueue, "is_due", lambda *_: True)
     target.drain_old_records()
     target.abandon(caught.value)
     target.close()
@@ -194,20 +194,20 @@ class Failing:
 @pytest.mark.parametrize("error", [OSError("disk"), KeyboardInterrupt(), pa.ArrowInvalid("no")])
 def test_an_intake_that_failed_takes_nothing_more(error: BaseException) -> None:
     told = list[Mapping[str, Any]]()
-    intake, taker = Intake(1, told.append), Failing(error)
-    intake.add(taker, record(1), 1, 1)
-    intake.state(2, {"n": 1})
+    record_queue, sink = RecordQueue(1, told.append), Failing(error)
+    record_queue.add(sink, record(1), 1, 1)
+    record_queue.state(2, {"n": 1})
     again: Sequence[Any] = [
-        intake.flush,
-        lambda: intake.state(3, {"n": 2}),
-        lambda: intake.add(taker, record(2), 4, 1),
-        intake.flush,
-        intake.check,
+        record_queue.flush,
+        lambda: record_queue.state(3, {"n": 2}),
+        lambda: record_queue.add(sink, record(2), 4, 1),
+        record_queue.flush,
+        record_queue.check,
     ]
     for call in again:
         with pytest.raises(type(error)) as caught:
             call()
         assert caught.value is error
-    assert not intake.is_due(0)
-    assert (told, taker.rows) == ([], 1)
-    intake.stop()
+    assert not record_queue.is_due(0)
+    assert (told, sink.rows) == ([], 1)
+    record_queue.stop()

@@ -24,7 +24,7 @@ from waiting import wait_until
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError, SchemaError
-from singer_arrow.load.scheduler import AnyLane, Limits
+from singer_arrow.load.scheduler import AnyLoadSteps, Limits
 from singer_arrow.sdk import target as sdk_target
 from singer_arrow.sdk.sink import METADATA_COLUMNS, LoadSink
 from singer_arrow.sdk.target import LoadTarget
@@ -35,7 +35,7 @@ SCHEMA = {
 }
 
 
-class Lane:
+class LoadMethod:
     """Remembers what it was given."""
 
     ordered = False
@@ -62,7 +62,7 @@ class Lane:
     def finish(self) -> None:
         self.loaded.append("finished")
 
-    def left(self, parts: Sequence[Any], staged: list[Any]) -> list[Any]:
+    def removable_files(self, parts: Sequence[Any], staged: list[Any]) -> list[Any]:
         return []
 
 
@@ -78,21 +78,21 @@ class Weighed:
 class MemorySink(LoadSink):
     """Keeps batches and records in memory."""
 
-    lanes: ClassVar[dict[str, Lane]] = {}
+    methods: ClassVar[dict[str, LoadMethod]] = {}
     opened: ClassVar[list[str]] = []
 
-    def open_lane(self) -> AnyLane:
+    def open_load_method(self) -> AnyLoadSteps:
         self.opened.append(self.stream_name)
-        self.lanes[self.stream_name] = Lane(deferred=bool(self.config.get("deferred")))
-        return self.lanes[self.stream_name]
+        self.methods[self.stream_name] = LoadMethod(deferred=bool(self.config.get("deferred")))
+        return self.methods[self.stream_name]
 
     def take_batch(self, batch: Batch) -> None:
-        self.target.loads.add(self.lane, batch.manifest[0], token=self.target.checkpoints.open())
+        self.target.scheduler.add(self.method, batch.manifest[0], token=self.target.checkpoints.open())
 
     def take_records(self, path: Path, rows: int, token: int) -> None:
         records = [json.loads(line) for line in path.read_text().splitlines()]
         assert len(records) == rows
-        self.target.loads.add(self.lane, records, token=token)
+        self.target.scheduler.add(self.method, records, token=token)
 
 
 class MemoryTarget(LoadTarget):
@@ -111,7 +111,7 @@ class MemoryTarget(LoadTarget):
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    MemorySink.lanes = {}
+    MemorySink.methods = {}
     MemorySink.opened = []
 
 
@@ -189,14 +189,14 @@ def test_the_metadata_columns_are_the_sdks() -> None:
 
 def test_records_and_batches_keep_their_order(capsys: pytest.CaptureFixture[str]) -> None:
     run([schema(), record(1), record(2), batch("a"), record(3), batch("b"), batch("c"), state(1)])
-    assert MemorySink.lanes["s"].loaded == [[{"id": 1}, {"id": 2}], "a", [{"id": 3}], "b", "c"]
+    assert MemorySink.methods["s"].loaded == [[{"id": 1}, {"id": 2}], "a", [{"id": 3}], "b", "c"]
     assert states(capsys.readouterr().out) == [1]
 
 
 def test_state_leaves_in_the_middle_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     target = run([schema(), batch("a"), state(1)], end=False)
     assert states(capsys.readouterr().out) == []
-    target.loads.wait()
+    target.scheduler.wait()
     assert states(capsys.readouterr().out) == [1]
     target.process_endofpipe()
     assert states(capsys.readouterr().out) == []
@@ -212,38 +212,38 @@ def test_a_new_schema_waits_for_what_came_before(capsys: pytest.CaptureFixture[s
     other = {"type": "object", "properties": SCHEMA["properties"] | {"more": {"type": "string"}}}
     target = MemoryTarget(config={})
     seen = []
-    original = MemorySink.open_lane
+    original = MemorySink.open_load_method
 
-    def open_lane(self: MemorySink) -> AnyLane:
-        seen.append(list(self.lanes["s"].loaded) if "s" in self.lanes else None)
+    def open_load_method(self: MemorySink) -> AnyLoadSteps:
+        seen.append(list(self.methods["s"].loaded) if "s" in self.methods else None)
         return original(self)
 
-    MemorySink.open_lane = open_lane  # type: ignore[method-assign]
+    MemorySink.open_load_method = open_load_method  # type: ignore[method-assign]
     try:
         lines = [schema(), record(1), batch("a"), schema(), schema(schema=other), batch("b"), state(1)]
         target.process_lines(io.StringIO("".join(json.dumps(m) + "\n" for m in lines)))
         target.process_endofpipe()
     finally:
-        MemorySink.open_lane = original  # type: ignore[method-assign]
+        MemorySink.open_load_method = original  # type: ignore[method-assign]
     assert seen == [None, [[{"id": 1}], "a"]]
     assert states(capsys.readouterr().out) == [1]
 
 
 def test_a_deferred_lane_holds_state_back(capsys: pytest.CaptureFixture[str]) -> None:
     target = run([schema(), batch("a"), state(1)], end=False, deferred=True)
-    target.loads.wait()
+    target.scheduler.wait()
     target.checkpoints.flush()
     assert states(capsys.readouterr().out) == []
     target.process_endofpipe()
-    assert MemorySink.lanes["s"].loaded == ["a", "finished"]
+    assert MemorySink.methods["s"].loaded == ["a", "finished"]
     assert states(capsys.readouterr().out) == [1]
 
 
 def test_versions_are_kept_when_they_are_used() -> None:
     run([schema(), record(1, version=7)], hard_delete=True)
-    assert MemorySink.lanes["s"].loaded == [[{"id": 1, "_sdc_table_version": 7}]]
+    assert MemorySink.methods["s"].loaded == [[{"id": 1, "_sdc_table_version": 7}]]
     run([schema(), record(1, version=7)])
-    assert MemorySink.lanes["s"].loaded == [[{"id": 1}]]
+    assert MemorySink.methods["s"].loaded == [[{"id": 1}]]
     target = run([schema()], hard_delete=True)
     sink = target._sinks_active["s"]
     assert isinstance(sink, LoadSink)
@@ -254,7 +254,7 @@ def test_dates_are_checked_and_kept_as_text() -> None:
     good = record(1)
     good["record"]["at"] = "2026-01-01 00:00:00.5+02"
     run([schema(), good])
-    assert MemorySink.lanes["s"].loaded == [[{"id": 1, "at": "2026-01-01 00:00:00.5+02"}]]
+    assert MemorySink.methods["s"].loaded == [[{"id": 1, "at": "2026-01-01 00:00:00.5+02"}]]
     good["record"]["at"] = "yesterday"
     with pytest.raises(
         DataError, match="Line 2 of the input, a RECORD of stream 's', column 'at': 'yesterday' is no date"
@@ -267,13 +267,13 @@ def test_stream_maps_apply_to_batches_row_by_row(tmp_path: Path) -> None:
     path.write_text("".join(f'{{"id": {n}, "at": "2026-01-0{n}T00:00:00.5Z"}}\n' for n in (1, 2)))
     maps = {"s": {"__alias__": "t", "double": "str(id * 2)", "at": None, "was": "at"}}
     run([schema(), batch(path.as_uri())], stream_maps=maps)
-    (rows,) = MemorySink.lanes["t"].loaded
+    (rows,) = MemorySink.methods["t"].loaded
     assert [(r["id"], r["double"], r["was"]) for r in rows] == [
         (n, str(n * 2), f"2026-01-0{n}T00:00:00.500000Z") for n in (1, 2)
     ]
     assert "at" not in rows[0]
     run([schema(), batch("a")], stream_maps={"s": None})
-    assert MemorySink.lanes.get("s") is None or MemorySink.lanes["s"].loaded == []
+    assert MemorySink.methods.get("s") is None or MemorySink.methods["s"].loaded == []
 
 
 @pytest.mark.parametrize(
@@ -335,18 +335,18 @@ def test_a_signal_ends_the_run_with_the_state_that_is_safe(
 ) -> None:
     monkeypatch.setattr(sdk_target, "GRACE_SECONDS", 0.3)
     target = run([schema(), schema("t"), batch("a"), state(1), batch("b", "t"), state(2)], end=False)
-    MemorySink.lanes["t"].gate.clear()
-    target.loads.wait(MemorySink.lanes["s"])
+    MemorySink.methods["t"].gate.clear()
+    target.scheduler.wait(MemorySink.methods["s"])
     signal_later = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM))
     with pytest.raises(SystemExit) as caught:  # noqa: PT012 - the signal may come before the wait begins
         signal_later.start()
-        target.loads.wait()
+        target.scheduler.wait()
     assert caught.value.code == 128 + signal.SIGTERM
     started = time.monotonic()
     target.abandon()
     assert time.monotonic() - started > 0.2  # the time of grace
-    assert MemorySink.lanes["t"].loaded == []
-    MemorySink.lanes["t"].gate.set()
+    assert MemorySink.methods["t"].loaded == []
+    MemorySink.methods["t"].gate.set()
     assert states(capsys.readouterr().out) == [1]
 
 
@@ -368,5 +368,5 @@ def test_old_records_are_handed_over_without_another_message(capsys: pytest.Capt
     lines = [schema(), batch("a"), record(1), state(1)]
     target.process_lines(io.StringIO("".join(json.dumps(m) + "\n" for m in lines)))
     assert wait_until(lambda: states(capsys.readouterr().out)) == [1]
-    assert MemorySink.lanes["s"].loaded == ["a", [{"id": 1}]]
+    assert MemorySink.methods["s"].loaded == ["a", [{"id": 1}]]
     target.process_endofpipe()

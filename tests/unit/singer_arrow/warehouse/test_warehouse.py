@@ -24,7 +24,7 @@ SCHEMA = {"properties": {"id": {"type": "integer"}, "a b": {"type": ["string", "
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    RememberingSink.lanes = []
+    RememberingSink.methods = []
     RememberingSink.removed = []
 
 
@@ -41,22 +41,22 @@ def activate(version: int) -> dict[str, Any]:
 
 
 def run(*messages: dict[str, Any], **config: Any) -> Remembering:
-    """The lane of the stream's last SCHEMA, after the run."""
+    """The load method of the stream's last SCHEMA, after the run."""
     target = RememberingTarget(config=config)
     target.process_lines(io.StringIO("".join(json.dumps(m) + "\n" for m in messages)))
     target.process_endofpipe()
     target.close()
-    return RememberingSink.lanes[-1]
+    return RememberingSink.methods[-1]
 
 
 def test_a_batch_becomes_an_item() -> None:
-    lane = run(schema(), batch("1", batch_id="x", row_count=2, byte_count=3, version=4), add_record_metadata=True)
-    (part,) = lane.loaded_items
+    method = run(schema(), batch("1", batch_id="x", row_count=2, byte_count=3, version=4), add_record_metadata=True)
+    (part,) = method.loaded_items
     item = part.item
     assert (item.urls, item.file_format, item.batch_id, item.rows, item.bytes) == (("s3://b/1",), "parquet", "x", 2, 3)
     assert item.conversion.constants["_sdc_table_version"] == 4
     assert (item.conversion.keys, item.conversion.place) == ((), None)
-    assert lane.way.keys == ("id",)
+    assert method.context.keys == ("id",)
 
 
 def test_records_become_an_item_that_is_ours_to_remove() -> None:
@@ -110,12 +110,12 @@ def test_a_batch_that_comes_twice_is_loaded_once_where_there_is_a_ledger() -> No
 
 
 def test_what_is_merged_has_keys_and_places() -> None:
-    lane = run(schema(("a b", "id")), batch("1"), batch("2"), load_method="upsert")
-    assert [(p.item.conversion.keys, p.item.conversion.place) for p in lane.loaded_items] == [
+    method = run(schema(("a b", "id")), batch("1"), batch("2"), load_method="upsert")
+    assert [(p.item.conversion.keys, p.item.conversion.place) for p in method.loaded_items] == [
         (("a b", "id"), 0),
         (("a b", "id"), 1),
     ]
-    assert lane.way.keys == ("a_b", "id")
+    assert method.context.keys == ("a_b", "id")
 
 
 def test_without_keys_rows_are_appended(caplog: pytest.LogCaptureFixture) -> None:
@@ -143,8 +143,8 @@ def test_versions_without_a_column_have_no_effect(caplog: pytest.LogCaptureFixtu
 
 
 def test_a_deferred_lane_replaces_the_table() -> None:
-    lane = run(schema(), activate(5), load_method="overwrite", hard_delete=True)
-    assert lane.replaced
+    method = run(schema(), activate(5), load_method="overwrite", hard_delete=True)
+    assert method.replaced
     assert RememberingSink.removed == []
 
 
@@ -206,16 +206,16 @@ def test_batch_files_are_not_removed_from_anywhere(tmp_path: Path) -> None:
 
 
 def streams_of_one_name(*messages: dict[str, Any]) -> list[Remembering]:
-    """The lanes after a run in which streams `a` and `b`, of other columns each, are called `t`."""
+    """The load methods after a run in which streams `a` and `b`, of other columns each, are called `t`."""
     columns = {"a": {"id": SCHEMA["properties"]["id"], "x": {"type": "integer"}}, "b": SCHEMA["properties"]}
     schemas = [schema() | {"stream": name, "schema": {"properties": found}} for name, found in columns.items()]
     run(*schemas, *messages, stream_maps={"*": {"__alias__": "t"}})
-    return RememberingSink.lanes
+    return RememberingSink.methods
 
 
 def test_batches_of_streams_of_one_name_are_told_apart() -> None:
     batches = [batch(name, batch_id="1") | {"stream": name} for name in ("a", "b", "a")]
-    loaded = [part.item for lane in streams_of_one_name(*batches) for part in lane.loaded_items]
+    loaded = [part.item for method in streams_of_one_name(*batches) for part in method.loaded_items]
     assert [item.urls for item in loaded] == [("s3://b/a",), ("s3://b/b",)]
     assert len({item.batch_id for item in loaded}) == 2
     assert all(item.batch_id and item.batch_id.startswith("1@") for item in loaded)
@@ -223,8 +223,8 @@ def test_batches_of_streams_of_one_name_are_told_apart() -> None:
 
 def test_batches_of_streams_of_one_name_have_the_columns_of_their_own_schema() -> None:
     batches = [batch(name) | {"stream": name} for name in ("a", "b", "b", "a")]
-    lanes = [lane for lane in streams_of_one_name(*batches) if lane.loaded_items]
-    given = [[part.item.conversion.given.names for part in lane.loaded_items] for lane in lanes]
+    methods = [method for method in streams_of_one_name(*batches) if method.loaded_items]
+    given = [[part.item.conversion.given.names for part in method.loaded_items] for method in methods]
     assert given == [[["id", "x"]], [["id", "a b"]] * 2, [["id", "x"]]]
 
 

@@ -22,7 +22,7 @@ from target_bigquery.conversion import Conversion
 from target_bigquery.load import gcs_uploads as staged
 from target_bigquery.load.avro_processes import Processes
 from target_bigquery.load.gcs_uploads import StagedFiles
-from target_bigquery.load.uploads import Item, Part
+from target_bigquery.load.uploads import Item, PreparedItem
 from target_bigquery.tables.column_evolution import columns_of
 from target_bigquery.target import TargetBigQuery
 
@@ -52,7 +52,7 @@ def parquet(path: Path, first: int, rows: int, **more: Any) -> Path:
     return path
 
 
-def ids(part: Part) -> list[int]:
+def ids(part: PreparedItem) -> list[int]:
     return [i for uri in part.uris for i in pq.read_table(Url.parse(uri).local_path()).column("id").to_pylist()]
 
 
@@ -92,9 +92,9 @@ def test_what_has_no_row_is_not_put(files: StagedFiles, tmp_path: Path) -> None:
     assert not (tmp_path / "stage").exists()
 
 
-def part(uris: int, size: int = 1) -> Part:
+def part(uris: int, size: int = 1) -> PreparedItem:
     made = Item(("s3://b/x",), "parquet", Conversion((), pa.schema([])))
-    return Part(made, rows=uris, bytes=size, uris=tuple(f"gs://b/{n}" for n in range(uris)))
+    return PreparedItem(made, rows=uris, bytes=size, uris=tuple(f"gs://b/{n}" for n in range(uris)))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def part(uris: int, size: int = 1) -> Part:
         ([part(1, 8 * 10**12), part(2, 7 * 10**12), part(3, 1)], [3, 3]),
     ],
 )
-def test_no_job_gets_more_than_it_takes(files: StagedFiles, parts: list[Part], jobs: list[int]) -> None:
+def test_no_job_gets_more_than_it_takes(files: StagedFiles, parts: list[PreparedItem], jobs: list[int]) -> None:
     assert [sum(len(p.uris) for p in group) for group in files.per_job(parts)] == jobs
     upload = files.join(parts, "parquet")
     assert len(upload.uris) == sum(jobs)

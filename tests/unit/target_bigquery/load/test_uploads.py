@@ -20,7 +20,7 @@ from target_bigquery.conversion import Conversion
 from target_bigquery.load import uploads as load_files
 from target_bigquery.load.avro_processes import Processes
 from target_bigquery.load.base import upload_format
-from target_bigquery.load.uploads import Files, Item, Part
+from target_bigquery.load.uploads import Files, Item, PreparedItem
 from target_bigquery.tables.column_evolution import columns_of
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
@@ -247,7 +247,7 @@ def test_a_killed_process_is_one_line(files: Files, tmp_path: Path, monkeypatch:
 
 
 def test_empty_items() -> None:
-    assert Part(item(Path("/a.parquet"))).rows == 0
+    assert PreparedItem(item(Path("/a.parquet"))).rows == 0
 
 
 @pytest.mark.parametrize(

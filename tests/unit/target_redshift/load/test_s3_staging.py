@@ -15,7 +15,7 @@ import pytest
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats import WRITABLE
-from singer_arrow.load.daemon_pool import Workers
+from singer_arrow.load.daemon_pool import DaemonPool
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from target_redshift.load import row_spool as spool
@@ -56,7 +56,7 @@ def stage(tmp_path: Path, folder: Path) -> Stage:
         Storage(),
         root,
         temporary=lambda suffix: tmp_path / f"{next(names)}{suffix}",
-        workers=Workers(4, "stage"),
+        workers=DaemonPool(4, "stage"),
         parallel=4,
         slices=lambda: 4,
     )

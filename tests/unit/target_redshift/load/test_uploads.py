@@ -19,7 +19,7 @@ from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from target_redshift.conversion import Conversion
 from target_redshift.load import row_spool as spool
-from target_redshift.load.uploads import Files, Item, Layout, Part
+from target_redshift.load.uploads import Files, Item, Layout, PreparedItem
 from target_redshift.tables.column_evolution import columns_of
 from target_redshift.tables.staging_columns import StagingColumn
 
@@ -83,7 +83,7 @@ def item(*urls: str, schema: pa.Schema = SCHEMA, rows: int | None = None, **opti
     return Item(urls, file_format, conversion, "a" if rows is not None else None, rows)
 
 
-def content(part: Part) -> list[dict[str, Any]]:
+def content(part: PreparedItem) -> list[dict[str, Any]]:
     """The rows of a part that were converted."""
     assert part.spool
     rows = spool.read([part.spool], 0, part.rows)
