@@ -23,7 +23,7 @@ from singer_arrow.casting.to_json import json_texts, moments
 from singer_arrow.errors import LoadError, SchemaError
 from singer_arrow.load import conversion
 from singer_arrow.load.item import Item
-from singer_arrow.load.load_method import Lane, Way
+from singer_arrow.load.load_method import LoadContext, LoadMethod
 from singer_arrow.warehouse.settings import LOADS, LoadSettings, choice, given_settings, storage_options, text
 
 SETTINGS: dict[str, Any] = {
@@ -107,7 +107,7 @@ class Conversion(conversion.Conversion[Column]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Context(Way):
+class Context(LoadContext):
     """A stream, its table and where both are."""
 
     storage: Storage
@@ -125,7 +125,7 @@ class Prepared:
     bytes: int = 1
 
 
-class Append(Lane[Context, Prepared]):
+class Append(LoadMethod[Context, Prepared]):
     """append-only: rows are added; batches that the ledger has are left out."""
 
     keeps_ledger = True
@@ -133,7 +133,9 @@ class Append(Lane[Context, Prepared]):
 
     def make_ready(self, item: Item[Conversion]) -> Prepared:
         schema = item.conversion.read_schema
-        files = ((url, read_file(self.way.storage, url, format=item.file_format, schema=schema)) for url in item.urls)
+        files = (
+            (url, read_file(self.context.storage, url, format=item.file_format, schema=schema)) for url in item.urls
+        )
         batches = tuple(item.conversion.all_batches(files))
         if item.is_temporary:
             item.remove_files()
@@ -149,22 +151,22 @@ class Append(Lane[Context, Prepared]):
         return parts  # nothing is prepared in the database: `publish` does all in one transaction
 
     def publish(self, staged: Sequence[Prepared]) -> None:
-        names = ", ".join(quoted(c.name) for c in self.way.columns)
-        marks = ", ".join("?" * len(self.way.columns))
-        statement = f"{self.insert} INTO {quoted(self.way.stream)} ({names}) VALUES ({marks})"
-        with transaction(self.way.path) as database:
+        names = ", ".join(quoted(c.name) for c in self.context.columns)
+        marks = ", ".join("?" * len(self.context.columns))
+        statement = f"{self.insert} INTO {quoted(self.context.stream)} ({names}) VALUES ({marks})"
+        with transaction(self.context.path) as database:
             for part in self.fresh(staged):
                 for batch in part.batches:
                     database.executemany(statement, zip(*(c.to_pylist() for c in batch.columns), strict=True))
                 if part.item.batch_id:
-                    entry = (self.way.stream, part.item.batch_id, datetime.now(UTC).isoformat())
+                    entry = (self.context.stream, part.item.batch_id, datetime.now(UTC).isoformat())
                     database.execute("INSERT OR REPLACE INTO _sdc_batches VALUES (?, ?, ?)", entry)
 
     def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:
         marks = ", ".join("?" * len(batch_ids))
         query = f"SELECT batch_id, loaded_at FROM _sdc_batches WHERE stream = ? AND batch_id IN ({marks})"  # noqa: S608
-        with closing(sqlite3.connect(self.way.path, timeout=60)) as database:
-            found = database.execute(query, (self.way.stream, *batch_ids)).fetchall()
+        with closing(sqlite3.connect(self.context.path, timeout=60)) as database:
+            found = database.execute(query, (self.context.stream, *batch_ids)).fetchall()
         return {batch_id: datetime.fromisoformat(loaded_at) for batch_id, loaded_at in found}
 
 
@@ -206,7 +208,7 @@ class SqliteSink(WarehouseSink):
                 database.execute("DELETE FROM _sdc_batches WHERE stream = ?", (self.stream_name,))
         return columns
 
-    def make_lane(self, load_method: str, keys: tuple[str, ...]) -> Append:
+    def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> Append:
         if load_method == "upsert":
             names = ", ".join(map(quoted, keys))
             index = quoted(f"{self.stream_name} by key")

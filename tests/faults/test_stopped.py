@@ -60,9 +60,9 @@ def calls(offset: int) -> Iterator[int]:
 
 
 @pytest.fixture
-def settings(context: dict[str, str], gcs_bucket: Any) -> Callable[[int], dict[str, Any]]:
+def settings(way: dict[str, str], gcs_bucket: Any) -> Callable[[int], dict[str, Any]]:
     """The settings of a run; each second one has a load for each batch."""
-    own = {name: value.format(bucket=gcs_bucket.name) for name, value in context.items()}
+    own = {name: value.format(bucket=gcs_bucket.name) for name, value in way.items()}
     return lambda call: own | {"max_batch_mb": 0.000001 if call % 2 else 64}
 
 
