@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from singer_arrow import errors
     from singer_arrow.batch.message import Batch
-    from singer_arrow.batch.writer import write_parts
+    from singer_arrow.batch.writer import write_batch_files
     from singer_arrow.formats import FORMATS, detect_format
     from singer_arrow.read_options import ReadOptions
     from singer_arrow.reading.object_reader import ObjectReader
@@ -57,7 +57,7 @@ __all__ = [
     "from_json_schema",
     "run",
     "to_json_schema",
-    "write_parts",
+    "write_batch_files",
 ]
 
 _MODULES = {
@@ -75,7 +75,7 @@ _MODULES = {
     "from_json_schema": "schema.json_schema",
     "run": "sdk.cli",
     "to_json_schema": "schema.json_schema",
-    "write_parts": "batch.writer",
+    "write_batch_files": "batch.writer",
 }
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from typing import Any, BinaryIO
 
-from singer_arrow.runtime.threads import every
+from singer_arrow.runtime.threads import repeat_every
 from singer_arrow.storage.object_info import Fetched, ObjectInfo
 from singer_arrow.storage.retry import always
 from singer_arrow.storage.storage import Storage
@@ -116,7 +116,7 @@ class Progress:
                 tell(self.line())
 
         self._started = time.monotonic()
-        with every(SECONDS_BETWEEN_LINES, look, name="progress"):
+        with repeat_every(SECONDS_BETWEEN_LINES, look, name="progress"):
             yield
 
 

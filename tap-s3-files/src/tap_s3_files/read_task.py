@@ -13,12 +13,12 @@ import pyarrow as pa
 from singer_arrow.errors import ArchivedError, DataError, EmptyObjectError, ObjectChangedError
 from singer_arrow.formats import FORMATS, detect_format
 from singer_arrow.formats.base import HELD_BYTES
-from singer_arrow.formats.small_files import joined
+from singer_arrow.formats.small_files import join_files
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.prefetch import groups
+from singer_arrow.reading.prefetch import prefetch_groups
 from singer_arrow.runtime.executors import Stopped
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
@@ -156,7 +156,7 @@ def _readers(
     job: Job, task: Task, start: Position, storage: Storage, worker: Worker
 ) -> Iterator[tuple[ObjectReader, pa.RecordBatch | None]]:
     """A reader of each object of a task from a position on, with all its rows if they were read with its neighbours."""
-    for group in groups(storage, task.objects[start.object :], worker.budget):
+    for group in prefetch_groups(storage, task.objects[start.object :], worker.budget):
         found = _rows_of(job, group) if not start.rows else None
         yield from zip(group, found or [None] * len(group), strict=True)
         start = Position()
@@ -173,7 +173,7 @@ def _rows_of(job: Job, group: list[ObjectReader]) -> list[pa.RecordBatch] | None
     if any(c.keys() != constants[0].keys() for c in constants):
         return None
     source, options = _source(job, constants[0])
-    return joined(FORMATS[format_of(job.format, group[0].url)], group, source, options)
+    return join_files(FORMATS[format_of(job.format, group[0].url)], group, source, options)
 
 
 def _source(job: Job, constants: Mapping[str, Any]) -> tuple[pa.Schema, ReadOptions]:

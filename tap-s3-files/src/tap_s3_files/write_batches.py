@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from singer_arrow.batch.message import Batch
-from singer_arrow.batch.writer import Part, write_parts
+from singer_arrow.batch.writer import BatchFile, write_batch_files
 from singer_arrow.errors import NotFoundError, ObjectChangedError
 from singer_arrow.storage.urls import Url
 from tap_s3_files.passthrough import Passed, untouched
@@ -172,9 +172,9 @@ class _Maker:
         name = f"{safe_name(self.job.stream)}--{self._content}-{first_row}-{rows}.{self._suffix}"
         return self._batch.root.join(f"{self._batch.prefix}{name}")
 
-    def write(self, pieces: _Pieces, worker: Worker, start: Position, target_bytes: int) -> Iterator[Part]:
+    def write(self, pieces: _Pieces, worker: Worker, start: Position, target_bytes: int) -> Iterator[BatchFile]:
         """Write what is read as batch files of some size, which end only where a reading can begin."""
-        return write_parts(
+        return write_batch_files(
             pieces.batches(),
             self.job.schema,
             storage=worker.storage,
@@ -195,7 +195,7 @@ class _Maker:
         encoding = (self.job.passthrough, "gzip" if self.job.passthrough == "jsonl" else None)
         return replace(self._message(encoding, urls, passed.rows, size, 0, FINAL), passthrough=True)
 
-    def message(self, part: Part, first_row: int, rows: int) -> Batch:
+    def message(self, part: BatchFile, first_row: int, rows: int) -> Batch:
         """Return the message for a batch file.
 
         Args:

@@ -1,1 +1,8 @@
-"""BATCH messages and the files that their manifests name."""
+"""BATCH messages and their files.
+
+message   `Batch`: the content of a BATCH message, checked
+writer    Arrow batches -> batch files of a given size
+reader    Batch files -> Arrow batches
+row_size  Bytes of rows in memory, computed from types and values alone
+spool     Arrow files of rows that wait on local disk
+"""

@@ -1,4 +1,4 @@
-"""The BATCH message: the SDK's keys, and what ours adds at the top level, where other targets ignore it.
+"""The BATCH message: the SDK's keys, and additional top-level keys, which other targets ignore.
 
 {"type": "BATCH", "stream": "flights", "encoding": {"format": "parquet", "compression": "zstd"},
  "manifest": ["s3://stage/flights/3f9c-0.parquet"],
@@ -25,11 +25,18 @@ _LARGEST = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One BATCH message.
+    """A BATCH message.
 
-    `batch_id` is the same for the same input on every run; a foreign tap gives none. `row_count` and `byte_count`
-    (bytes of the files) are None where the tap does not tell. `version` is that of ACTIVATE_VERSION. `passthrough`
-    says that the files are what the tap reads, not what it wrote, so nobody who reads the message may remove them.
+    Attributes:
+        stream: Name of the stream.
+        format: `parquet` or `jsonl`.
+        manifest: URLs of the files.
+        compression: Codec of the files.
+        batch_id: Id of the input, the same on every run; None from other taps.
+        row_count: Number of rows, if known.
+        byte_count: Bytes of the files, if known.
+        version: Version of the table, as in ACTIVATE_VERSION.
+        passthrough: Whether the files are the tap's source objects, which targets must not remove.
     """
 
     stream: str
@@ -43,7 +50,7 @@ class Batch:
     passthrough: bool = False
 
     def to_message(self) -> dict[str, Any]:
-        """The message, ready for JSON; what is None is left out."""
+        """Return the message for JSON, without keys that are None."""
         encoding = {"format": self.format, **({"compression": self.compression} if self.compression else {})}
         extra = {
             "batch_id": self.batch_id,
@@ -62,10 +69,10 @@ class Batch:
 
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> Batch:
-        """Read a message of any tap.
+        """Parse a message of any tap.
 
         Raises:
-            DataError: It is malformed, or its format is none that a target can read.
+            DataError: The message is malformed, or its format is not supported.
         """
         stream, encoding, manifest = message.get("stream"), message.get("encoding"), message.get("manifest")
         if not isinstance(stream, str) or not stream:
@@ -76,8 +83,8 @@ class Batch:
             msg = f"{where} has no 'encoding' with a 'format'"
             raise DataError(msg)
         if encoding["format"] not in FORMATS:
-            wanted = " or ".join(FORMATS)
-            msg = f"{where} is in the format {encoding['format'][:40]!r}; set the tap's encoding.format to {wanted}"
+            supported = " or ".join(FORMATS)
+            msg = f"{where} is in the format {encoding['format'][:40]!r}; set the tap's encoding.format to {supported}"
             raise DataError(msg)
         if not isinstance(manifest, list | tuple) or not all(isinstance(u, str) and u for u in manifest):
             msg = f"{where}: 'manifest' must be a list of URLs"
@@ -114,7 +121,7 @@ def _optional(message: Mapping[str, Any], key: str, kind: type, where: str) -> A
 
 
 def _is_fit(text: str) -> bool:
-    """Whether the ledgers of both warehouses can hold it."""
+    """Return whether the ledgers of both warehouses can hold the text."""
     try:
         return "\0" not in text and len(text.encode()) <= _LONGEST_ID
     except UnicodeEncodeError:  # a lone surrogate
@@ -125,14 +132,14 @@ _LEAST = {"row_count": 0, "byte_count": 0, "version": -_LARGEST - 1}
 
 
 def _unreadable(text: str) -> str | None:
-    """Why a URL cannot be that of a file; None if it can."""
+    """Return why a URL cannot name a file; None if it can."""
     try:
         text.encode()
         url = Url.parse(text)
     except UnicodeEncodeError:
-        return "is no Unicode"
+        return "is not Unicode"
     except (ConfigError, RuntimeError):  # the latter: ~ of a user who does not exist
-        return "is no URL of a file"
+        return "is not the URL of a file"
     if url.scheme not in _READ:
         return f"has the scheme {url.scheme[:40]!r}, and files are read from {', '.join(_READ)}"
     if url.scheme in _BUCKETS and not _BUCKET.fullmatch(url.bucket):
@@ -140,5 +147,5 @@ def _unreadable(text: str) -> str | None:
     if url.scheme not in (*_BUCKETS, "file") and CONTROL.search(text):
         return "has control characters, which programs read differently"
     if not url.key or (url.scheme == "file" and "\0" in url.key):
-        return "is no URL of a file"
+        return "is not the URL of a file"
     return None

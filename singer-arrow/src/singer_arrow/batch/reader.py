@@ -1,4 +1,4 @@
-"""Batch files -> Arrow batches: ours, those of the SDK's encoders, and those of other taps."""
+"""Batch files -> Arrow batches, also files of other taps and of the SDK's encoders."""
 
 from __future__ import annotations
 
@@ -24,24 +24,23 @@ def read_file(
     schema: pa.Schema,
     on_skip: Callable[[Skipped], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one file of a manifest, in order, in batches of exactly `schema`.
+    """Yield the rows of one file of a manifest, in order, in batches of exactly `schema`.
 
-    Columns that the file lacks are null, columns that `schema` lacks are not read. Where the schema says text, other
-    kinds are taken as their JSON text, because a schema that allows several kinds becomes text. How the file is
-    compressed is told by its first bytes, whatever the message says: the SDK's JSONL encoder compresses also when told
-    not to.
+    Columns that the file lacks are null, columns that `schema` lacks are not read. Text columns accept other kinds as
+    JSON text, because a JSON Schema of several types becomes text. Compression is detected by the first bytes, because
+    the SDK's JSONL encoder compresses even without `compression`.
 
     Args:
-        storage: Where the URL is read from.
-        url: An entry of a manifest.
-        format: `parquet` or `jsonl`, or the spool's, whose rows have the schema already.
-        schema: What SCHEMA says of the stream.
-        on_skip: Hears of the rows that hold something else, which are left out then.
+        storage: Storage of the file.
+        url: Entry of the manifest.
+        format: `parquet` or `jsonl`, or `spool`, whose rows already have the schema.
+        schema: Arrow schema of the SCHEMA message.
+        on_skip: Callback for rows that do not fit, which are skipped. Default: such a row is an error.
 
     Raises:
         NotFoundError: The file does not exist.
-        DataError: It holds something else than the schema says, and nobody hears of that; names line or row group, and
-            column. Or it is not of that format at all.
+        DataError: A row does not fit and there is no `on_skip`, or the file is not of that format; names line or row
+            group, and column.
     """
     if format == spool.FORMAT:
         yield from spool.read(Url.parse(url).local_path())
@@ -59,7 +58,7 @@ def read_file(
 
 
 def missing_file(error: NotFoundError) -> NotFoundError:
-    """The error of a file that does not exist, which says that a manifest names it, and what to do."""
+    """Return the error for a missing file of a manifest."""
     msg = (
         f"{error}: a batch file of the manifest is missing; "
         "run the tap again, and keep its batch storage until the target is done"

@@ -1,4 +1,4 @@
-"""What rows take in memory, told by the rows alone."""
+"""Bytes of rows in memory, computed from their types and values alone."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from pyarrow import types as pt
 _OFFSET = 4
 
 
-def rows_bytes(batch: pa.RecordBatch) -> int:
-    """About how many bytes a batch takes, as a measure that depends on its types and values alone.
+def row_bytes(batch: pa.RecordBatch) -> int:
+    """Return the approximate bytes of a batch, determined by types and values alone.
 
-    `RecordBatch.nbytes` counts bitmaps where some are kept, and what stands under nulls: of the same rows, one way of
-    reading them may leave such and another not. Here a value counts as wide as its type is, and a text with its bytes.
-    So the measure of slices of a batch adds up to that of the batch.
+    `RecordBatch.nbytes` also counts optional bitmaps and bytes under nulls, which depend on how the rows were read.
+    Here a value counts with the width of its type, and a text with its bytes, so the sizes of slices add up.
     """
     return sum(_bytes(column) for column in batch.columns)
 
@@ -44,14 +43,14 @@ def _bytes(values: pa.Array) -> int:
 
 
 def _as_list(values: pa.MapArray) -> pa.ListArray:
-    """The pairs of a map; Arrow's own cast ends the process where slices of maps hold objects."""
+    """Return a map as a list of pairs; Arrow's cast crashes on slices of maps of objects."""
     pairs = pa.StructArray.from_arrays([values.keys, values.items], ["key", "value"])
     outer = values.buffers()[:2]
     return pa.ListArray.from_buffers(pa.list_(pairs.type), len(values), outer, offset=values.offset, children=[pairs])
 
 
 def _width(t: pa.DataType) -> int | None:
-    """Bytes of a value, where the type tells; a null takes as much."""
+    """Return the bytes of a value if the type determines them; a null counts as much."""
     if pt.is_null(t):
         return 0
     if pt.is_struct(t):

@@ -1,6 +1,6 @@
-"""Rows that wait on local disk to be loaded: Arrow's own file format, as they are in memory.
+"""Spool files: Arrow IPC files of rows that wait on local disk to be loaded.
 
-They were checked when they were written, and are read in place.
+Their rows were checked when written, and are memory-mapped.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from pathlib import Path
 import pyarrow as pa
 
 FORMAT = "spool"
-"""What such a file is called where the formats of batch files are named."""
+"""Format name of spool files."""
 SUFFIX = ".spool"
 _SLICE_BYTES = 16 << 20
 
 
 def write(path: Path, schema: pa.Schema) -> pa.ipc.RecordBatchFileWriter:
-    """A writer of batches of a schema; whoever gets it closes it."""
+    """Return a writer of batches; the caller closes it."""
     return pa.ipc.new_file(str(path), schema)
 
 
 def read(path: Path) -> Iterator[pa.RecordBatch]:
-    """The rows, in batches of some megabytes."""
+    """Yield the rows in batches of about 16 MiB."""
     with pa.memory_map(str(path)) as source:
         reader = pa.ipc.open_file(source)
         held, size = list[pa.RecordBatch](), 0

@@ -1,31 +1,38 @@
-"""Arrow batches -> batch files, cut to size."""
+"""Arrow batches -> batch files of a given size."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.batch.row_size import rows_bytes
+from singer_arrow.batch.row_size import row_bytes
 from singer_arrow.formats import WRITABLE
 from singer_arrow.formats.base import HELD_BYTES
 from singer_arrow.runtime.temporary import temporary_folder
+from singer_arrow.runtime.threads import ThreadPool
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 
 SUFFIXES = {"parquet": ".parquet", "jsonl": ".jsonl.gz"}
 ARROW_BYTES_PER_FILE_BYTE = 4
-"""How much smaller a file is than its rows in memory, about; fixed, so that the same rows are always cut alike."""
+"""Assumed ratio of rows in memory to bytes of a file; fixed, so that the same rows are always split alike."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A batch file that is durable: its rows are `first_row` to `first_row + rows` of what was written, from 0.
+class BatchFile:
+    """A durable batch file with the rows from `first_row` (from 0) to `first_row + rows`.
 
-    `is_last` says that all batches are written, `mark` is what `write_parts` was told after the file's last batch.
+    Attributes:
+        url: URL of the file.
+        first_row: Number of its first row.
+        rows: Number of rows.
+        bytes: Size of the file.
+        is_last: Whether it is the last file.
+        mark: Result of `mark` after the last batch of the file.
     """
 
     url: Url
@@ -36,7 +43,7 @@ class Part:
     mark: Any = None
 
 
-def write_parts(
+def write_batch_files(
     batches: Iterable[pa.RecordBatch],
     schema: pa.Schema,
     *,
@@ -49,40 +56,39 @@ def write_parts(
     mark: Callable[[], Any] = lambda: None,
     can_end: Callable[[Any], bool] = lambda _: True,
     held_bytes: int = HELD_BYTES,
-) -> Iterator[Part]:
+) -> Iterator[BatchFile]:
     """Write batch files of about `target_bytes` each, and yield each one once it is durable.
 
-    Where a file ends is decided by the rows of the batches alone, so the same rows in the same batches are cut alike on
-    every run, however they were read.
-    Files are encoded on local disk, a row group in memory at a time, and appear at their URL whole or not at all. While
-    one is uploaded the next one is encoded, so at most two are on local disk.
-    No batch at all makes no file. Where taking a batch fails, the files before it are given first.
+    File boundaries depend on the rows of the batches alone, so every run splits the same batches alike. Files are
+    encoded on local disk, a row group in memory at a time, and appear at their URL atomically. One file is uploaded
+    while the next one is encoded, so at most two are on local disk. Without batches there is no file. If `batches`
+    raises, the files before are yielded first.
 
     Args:
         batches: Batches of exactly `schema`.
-        url_of: The URL of a file, from its first row and its number of rows.
+        url_of: Returns the URL of a file from its first row and its number of rows.
         format: `parquet` or `jsonl`.
         compression: The codec within the format; None for the format's default.
-        target_bytes: Wanted size of a file.
-        first_row: The number of the first row.
-        mark: Asked after each batch is taken.
+        target_bytes: Approximate size of a file.
+        first_row: Number of the first row.
+        mark: Called after each batch is taken.
         can_end: Whether a file may end at a mark.
-        held_bytes: Bytes of rows that are gathered in memory before they are encoded.
+        held_bytes: Bytes of rows to hold in memory before encoding them.
     """
-    source = _Counted(batches, target_bytes * ARROW_BYTES_PER_FILE_BYTE, first_row, mark, can_end)
-    with temporary_folder("batch-files-") as folder, ThreadPoolExecutor(1, "upload") as uploads:
+    source = _FileSource(batches, target_bytes * ARROW_BYTES_PER_FILE_BYTE, first_row, mark, can_end)
+    with temporary_folder("batch-files-") as folder, ThreadPool(1, "upload") as uploads:
         more, before, number = source.more(), None, 0
         while more:
             path, first, problem = folder / f"part-{number}{SUFFIXES[format]}", source.rows, None
             number += 1
             try:
                 rows = WRITABLE[format].write(
-                    source.part(), schema, path, compression=compression, held_bytes=held_bytes
+                    source.file(), schema, path, compression=compression, held_bytes=held_bytes
                 )
             except Exception as error:  # noqa: BLE001 - raised below, after the file before it
                 problem = error
             if before is not None:
-                yield before.part(is_last=False)
+                yield before.finished(is_last=False)
             if problem is not None:
                 raise problem
             url = url_of(first, rows)
@@ -92,7 +98,7 @@ def write_parts(
             except Exception as error:  # noqa: BLE001 - raised below, after the file before it
                 problem = error
             if problem is not None or not more or before.future.done():
-                yield before.part(is_last=not more and problem is None)
+                yield before.finished(is_last=not more and problem is None)
                 before = None
             if problem is not None:
                 raise problem
@@ -100,7 +106,7 @@ def write_parts(
 
 @dataclass(frozen=True, slots=True)
 class _Uploading:
-    """A batch file on its way."""
+    """A batch file that is being uploaded."""
 
     url: Url
     first_row: int
@@ -108,13 +114,13 @@ class _Uploading:
     mark: Any
     future: Future[int]
 
-    def part(self, *, is_last: bool) -> Part:
-        """The file once it is durable."""
-        return Part(self.url, self.first_row, self.rows, self.future.result(), is_last, self.mark)
+    def finished(self, *, is_last: bool) -> BatchFile:
+        """Return the file once it is durable."""
+        return BatchFile(self.url, self.first_row, self.rows, self.future.result(), is_last, self.mark)
 
 
-class _Counted:
-    """An iterator of batches that can be taken part by part; it holds none that was taken."""
+class _FileSource:
+    """Batches, split into files; holds no reference to a batch that was yielded."""
 
     def __init__(
         self,
@@ -133,13 +139,13 @@ class _Counted:
         self._next = next(self._batches, None)
         return self._next is not None
 
-    def part(self) -> Iterator[pa.RecordBatch]:
+    def file(self) -> Iterator[pa.RecordBatch]:
         size = 0
         while (size < self._limit or not self._can_end(self.mark)) and (self._next is not None or self.more()):
             assert self._next is not None
             batch, self.mark = self._next
             self._next = None
             self.rows += batch.num_rows
-            size += rows_bytes(batch)
+            size += row_bytes(batch)
             yield batch
             del batch

@@ -21,7 +21,7 @@ _note = _Note()
 
 
 @contextmanager
-def noting_cuts() -> Iterator[dict[str, str]]:
+def collect_truncated() -> Iterator[dict[str, str]]:
     """Collect, by column, the first value of which this thread cuts digits."""
     before, found = _note.found, dict[str, str]()
     _note.found = found
@@ -31,24 +31,24 @@ def noting_cuts() -> Iterator[dict[str, str]]:
         _note.found = before
 
 
-def name_column(name: str) -> None:
+def set_column(name: str) -> None:
     """Name the column that is converted next in this thread."""
     _note.column = name
 
 
-def note_cut(value: str) -> None:
+def record_truncated(value: str) -> None:
     """Note a value of which digits are cut."""
     if _note.found is not None:
         _note.found.setdefault(_note.column, value)
 
 
-def warn_of_cuts(log: Logger, where: object, cuts: Mapping[str, str], warned: set[str]) -> None:
+def warn_truncated(log: Logger, where: object, cuts: Mapping[str, str], warned: set[str]) -> None:
     """Log a warning for each column that is not `warned` of yet.
 
     Args:
         log: Where to.
         where: The file, or what else the values are of.
-        cuts: As `noting_cuts` gives them.
+        cuts: As `collect_truncated` gives them.
         warned: Columns with a warning, which grows.
     """
     for column, value in cuts.items():

@@ -17,7 +17,7 @@ _EXPONENT = r"^-?[0-9]+(?:\.[0-9]+)?[eE][+-]?[0-9]{1,2}$"
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
-def decimals_of_text(column: pa.Array, t: pa.DataType) -> pa.Array:
+def text_to_decimals(column: pa.Array, t: pa.DataType) -> pa.Array:
     """Text without blanks around it as decimals.
 
     Raises:
@@ -31,7 +31,7 @@ def decimals_of_text(column: pa.Array, t: pa.DataType) -> pa.Array:
     return pa.array([None if text is None else _decimal(text, t) for text in column.to_pylist()], wide).cast(t)
 
 
-def decimals_of_decimals(column: pa.Array, t: pa.DataType) -> pa.Array:
+def cast_decimals(column: pa.Array, t: pa.DataType) -> pa.Array:
     """Decimals in another type.
 
     Raises:
@@ -42,10 +42,10 @@ def decimals_of_decimals(column: pa.Array, t: pa.DataType) -> pa.Array:
         return column.cast(t)
     if digits <= _MOST_WIDE:
         return column.cast(pa.decimal256(digits, t.scale)).cast(t)
-    return decimals_of_text(column.cast(pa.string()), t)
+    return text_to_decimals(column.cast(pa.string()), t)
 
 
-def texts_of_decimals(column: pa.Array) -> pa.Array:
+def decimals_to_text(column: pa.Array) -> pa.Array:
     """Decimals as text, each with all digits of its type after the point: Arrow writes small ones with an exponent."""
     return without_exponents(column.cast(pa.string()))
 

@@ -16,18 +16,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.casting.decimals import decimals_of_decimals, texts_of_decimals
+from singer_arrow.casting.decimals import cast_decimals, decimals_to_text
 from singer_arrow.casting.extension_types import is_variant, is_wkb
-from singer_arrow.casting.from_text import BadValueError, describe, from_text, value_of
-from singer_arrow.casting.temporal_text import beyond_years, check_printed
-from singer_arrow.casting.to_json import as_json, is_list, json_texts
-from singer_arrow.casting.utf8 import is_sound
+from singer_arrow.casting.from_text import BadValueError, describe, display_value, from_text
+from singer_arrow.casting.temporal_text import beyond_years, check_printable
+from singer_arrow.casting.to_json import is_list, json_texts, text_as_json
+from singer_arrow.casting.utf8 import is_valid
 from singer_arrow.casting.wkb import to_wkt
 from singer_arrow.schema.arrow_schema import is_json
 
-LOSSY = (pa.ArrowException, ValueError)
+CAST_ERRORS = (pa.ArrowException, ValueError)
 """What `convert` raises."""
-IN_JSON = "a date of the years 1 to 9999, which JSON has"
+JSON_DATE = "a date of the years 1 to 9999, which JSON has"
 
 
 def fit(column: pa.Array, field: pa.Field) -> pa.Array:
@@ -42,11 +42,11 @@ def fit(column: pa.Array, field: pa.Field) -> pa.Array:
         return convert(column, field)
     except BadValueError:
         raise
-    except LOSSY:
+    except CAST_ERRORS:
         row, t = _first_bad(column, field), field.type
         is_other = pt.is_floating(t) and not _is_text(column.type)
         kind = f"a number that the type {t} holds" if is_other else describe(t)
-        raise BadValueError(row, value_of(column, row), kind) from None
+        raise BadValueError(row, display_value(column, row), kind) from None
 
 
 def fit_read(column: pa.Array, field: pa.Field, *, json_output: bool = False) -> pa.Array:
@@ -61,20 +61,20 @@ def fit_read(column: pa.Array, field: pa.Field, *, json_output: bool = False) ->
         BadValueError: A value does not fit, or is text that is not UTF-8, a decimal of too many digits, or a time
             outside the day.
     """
-    if is_sound(column):
+    if is_valid(column):
         fitted = fit(column, field)
         if not (json_output and beyond_years(fitted)):
             return fitted
         row = _first(lambda low, high: beyond_years(_copied(fitted.slice(low, high - low))), len(fitted))
-        raise BadValueError(row, value_of(column, row), IN_JSON)
-    column = plain(column)
-    low = _first(lambda low, high: not is_sound(_copied(column.slice(low, high - low))), len(column))
+        raise BadValueError(row, display_value(column, row), JSON_DATE)
+    column = unwrap(column)
+    low = _first(lambda low, high: not is_valid(_copied(column.slice(low, high - low))), len(column))
     kind = "UTF-8" if _is_text(column.type) else describe(column.type)
-    raise BadValueError(low, value_of(column, low), kind)
+    raise BadValueError(low, display_value(column, low), kind)
 
 
 def convert(column: pa.Array, field: pa.Field) -> pa.Array:
-    """The column in the field's type, or an error of `LOSSY` if any value does not fit."""
+    """The column in the field's type, or an error of `CAST_ERRORS` if any value does not fit."""
     source, target = column.type, field.type
     if source == target and not is_json(field):
         return column
@@ -82,7 +82,7 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
         return _of_extension(column, field)
     if _is_text(target) and not is_json(field) and _is_uuid(source):
         return _uuid_texts(column).cast(target)
-    if (stored := plain(column)) is not column:
+    if (stored := unwrap(column)) is not column:
         return convert(stored, field)
     if column.null_count == len(column):
         return pa.nulls(len(column), target)
@@ -91,7 +91,7 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
     if pt.is_nested(source) and column.offset:  # offsets of a slice cannot be given together with a mask
         column = _copied(column)
     if is_json(field):
-        return as_json(column.cast(pa.string())) if _is_text(source) else _to_text(column, target)
+        return text_as_json(column.cast(pa.string())) if _is_text(source) else _to_text(column, target)
     if _is_text(target):
         return _to_text(column.cast(pa.binary()) if pt.is_fixed_size_binary(source) else column, target)
     if _is_text(source):
@@ -107,7 +107,7 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
     if pt.is_timestamp(target) and pt.is_timestamp(source) and source.tz is None:
         return column.cast(pa.timestamp(source.unit, target.tz)).cast(target)
     if pt.is_decimal(target) and pt.is_decimal(source):
-        return decimals_of_decimals(column, target)
+        return cast_decimals(column, target)
     if (pt.is_decimal(target) and pt.is_floating(source)) or pt.is_boolean(target) or pt.is_date(target):
         return _same_back(column, target)
     return _to_float(column, target) if pt.is_floating(target) else column.cast(target)
@@ -127,16 +127,16 @@ def _of_extension(column: pa.ExtensionArray, field: pa.Field) -> pa.Array:
     return texts if is_json(field) else convert(texts, field)
 
 
-def plain(column: pa.Array) -> pa.Array:
+def unwrap(column: pa.Array) -> pa.Array:
     """The values of a dictionary, of runs or of an extension type; else the column itself.
 
     VARIANT and geometries are left as they are: their text is another than that of their storage.
     """
     if isinstance(column, pa.ExtensionArray) and not (is_variant(column.type) or is_wkb(column.type)):
-        return plain(column.storage)
+        return unwrap(column.storage)
     if pt.is_run_end_encoded(column.type):
-        return plain(pc.run_end_decode(column))
-    return plain(column.dictionary_decode()) if pt.is_dictionary(column.type) else column
+        return unwrap(pc.run_end_decode(column))
+    return unwrap(column.dictionary_decode()) if pt.is_dictionary(column.type) else column
 
 
 def _fit_struct(column: pa.StructArray, target: pa.DataType) -> pa.Array:
@@ -200,13 +200,13 @@ def _to_text(column: pa.Array, target: pa.DataType) -> pa.Array:
     source = column.type
     if _is_text(source) or pt.is_binary(source) or pt.is_large_binary(source):
         return column.cast(target)  # checks the UTF-8 of binary
-    check_printed(column)
+    check_printable(column)
     if pt.is_timestamp(source):
         moment = column.cast(pa.timestamp(source.unit, "UTC")).cast(pa.string())
         return pc.replace_substring(moment, " ", "T", max_replacements=1).cast(target)
     if pt.is_nested(source) or pt.is_fixed_size_binary(source):
         return pc.if_else(pc.is_valid(column), json_texts(column, pa.field("", source)), None).cast(target)
-    text = texts_of_decimals(column) if pt.is_decimal(source) else column.cast(pa.string())
+    text = decimals_to_text(column) if pt.is_decimal(source) else column.cast(pa.string())
     return text.cast(target)
 
 
@@ -224,7 +224,7 @@ def _first_bad(column: pa.Array, field: pa.Field) -> int:
     def is_bad(low: int, high: int) -> bool:
         try:
             convert(_copied(column.slice(low, high - low)), field)
-        except LOSSY:
+        except CAST_ERRORS:
             return True
         return False
 

@@ -15,9 +15,9 @@ import msgspec
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.casting.cut_digits import name_column
+from singer_arrow.casting.cut_digits import set_column
 from singer_arrow.casting.from_text import BadValueError, describe, from_text, shorten
-from singer_arrow.casting.json_depth import MOST_LEVELS, nests_too_deeply
+from singer_arrow.casting.json_depth import MAX_DEPTH, nests_too_deeply
 from singer_arrow.casting.to_json import LONE_SURROGATE, exact_number, json_text
 from singer_arrow.schema.arrow_schema import is_json
 
@@ -33,7 +33,7 @@ _KINDS = {
 
 
 _MANY_DIGITS = 4000
-OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+RECORD_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 """Decodes a record, its values raw."""
 
 
@@ -76,7 +76,7 @@ def parse(text: bytes | str, *, constants: bool = False) -> Any:
             reason = f"not JSON ({error.msg} at character {error.pos + 1})"
         raise BadRowError(reason) from None
     except RecursionError:
-        reason = f"its values are nested too deeply, and {MOST_LEVELS} levels are the most"
+        reason = f"its values are nested too deeply, and {MAX_DEPTH} levels are the most"
         raise BadRowError(reason) from None
     return value
 
@@ -117,7 +117,7 @@ _LENIENT = json.JSONDecoder(
 )
 
 
-def row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tuple[list[Any], list[BadRowError]]:
+def parse_row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tuple[list[Any], list[BadRowError]]:
     """The values of one line, in the order of the schema, as `pa.array` takes them for the schema's types.
 
     A value that does not fit is null, and told.
@@ -130,7 +130,7 @@ def row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tuple[li
         raise BadRowError(reason)
     record = parse(line)
     if not isinstance(record, dict):
-        reason = f"each line must hold an object, this one holds {kind_of(record)}"
+        reason = f"each line must hold an object, this one holds {json_kind(record)}"
         raise BadRowError(reason)
     values, misfits = list[Any](), []
     for field in schema:
@@ -138,7 +138,7 @@ def row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tuple[li
         if field.name in record.twice and _is_plain(field):  # type: ignore[attr-defined]
             reason = "the key stands twice in its record"
             raise BadRowError(reason, field.name)
-        name_column(field.name)
+        set_column(field.name)
         try:
             values.append(convert(record.get(field.name), field, loose_text=loose_text))
         except BadRowError as error:
@@ -161,15 +161,15 @@ def raw_members(line: bytes) -> dict[str, bytes]:
         BadRowError: The line is no record.
     """
     try:
-        return {name: bytes(raw) for name, raw in OBJECT.decode(line).items()}
+        return {name: bytes(raw) for name, raw in RECORD_DECODER.decode(line).items()}
     except msgspec.MsgspecError:  # it refuses more than `parse`, such as lone surrogates
         record = parse(line)
         if not isinstance(record, dict):
-            raise BadRowError(kind_of(record)) from None
-        return {name: any_json(value) for name, value in record.items()}
+            raise BadRowError(json_kind(record)) from None
+        return {name: to_json_bytes(value) for name, value in record.items()}
 
 
-def any_json(value: Any) -> bytes:
+def to_json_bytes(value: Any) -> bytes:
     """The JSON of a parsed value; lone surrogates stay what they are."""
     try:
         return json_text(value).encode()
@@ -196,7 +196,7 @@ def convert(value: Any, field: pa.Field, *, loose_text: bool = False) -> Any:
         return [(_text(k), convert(v, t.item_field, loose_text=loose_text)) for k, v in value.items()]
     good = _scalar(value, t, loose_text=loose_text)
     if good is None:
-        raise BadRowError(expected(value, t))
+        raise BadRowError(describe_mismatch(value, t))
     return good
 
 
@@ -252,17 +252,19 @@ def _from_text(value: str, t: pa.DataType) -> Any:
     return scalar.value if pt.is_temporal(t) else scalar.as_py()
 
 
-def expected(value: Any, t: pa.DataType) -> str:
+def describe_mismatch(value: Any, t: pa.DataType) -> str:
     """What to say of a value that does not fit."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     if (whole and pt.is_integer(t)) or (pt.is_floating(t) and (whole or isinstance(value, Decimal))):
         return f"the number {json_text(value)[:60]} is too large for the type {t}"
     if isinstance(value, dict | list):
-        return f"expected {describe(t)}, found {kind_of(value)}"
+        return f"expected {describe(t)}, found {json_kind(value)}"
     shown = value if isinstance(value, str) else json_text(value)
-    return f"expected {describe(t)}, found {kind_of(value)} {shorten(shown) if isinstance(value, str) else shown[:60]}"
+    return (
+        f"expected {describe(t)}, found {json_kind(value)} {shorten(shown) if isinstance(value, str) else shown[:60]}"
+    )
 
 
-def kind_of(value: Any) -> str:
+def json_kind(value: Any) -> str:
     """A JSON value's kind in words."""
     return next(words for kind, words in _KINDS.items() if isinstance(value, kind))

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.casting.cut_digits import note_cut
-from singer_arrow.casting.decimals import decimals_of_text
-from singer_arrow.casting.temporal_text import text_of
-from singer_arrow.casting.utf8 import as_bytes, is_sound, readable
+from singer_arrow.casting.cut_digits import record_truncated
+from singer_arrow.casting.decimals import text_to_decimals
+from singer_arrow.casting.temporal_text import temporal_to_text
+from singer_arrow.casting.utf8 import decode_bytes, is_valid, storage_type
 
 TIMESTAMP = (
     r"^(?P<date>\d{4}-\d\d-\d\d)"
@@ -51,15 +51,15 @@ def shorten(value: object) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}... ({len(text)} characters)"
 
 
-def value_of(column: pa.Array, row: int) -> object:
+def display_value(column: pa.Array, row: int) -> object:
     """A value for a message; of what Python's types cannot hold the text, and within lists and objects the number."""
     t, value = column.type, column.take(pa.array([row], pa.int64()))
     if pt.is_temporal(t):
-        return text_of(value[0])
-    readings = ([t] if is_sound(value) else []) + [as_bytes(t), as_bytes(t, moments=True)]
+        return temporal_to_text(value[0])
+    readings = ([t] if is_valid(value) else []) + [storage_type(t), storage_type(t, moments=True)]
     for stored in readings:
         try:
-            return readable(value.cast(stored)[0].as_py()) if stored is not t else value[0].as_py()
+            return decode_bytes(value.cast(stored)[0].as_py()) if stored is not t else value[0].as_py()
         except (ValueError, OverflowError, pa.ArrowException):
             continue
     return str(value[0])
@@ -112,7 +112,7 @@ def from_text(column: pa.Array, t: pa.DataType) -> pa.Array:
         raise BadValueError(row, value, f"within the range of the type {t}" if too_large else describe(t)) from None
 
 
-def parse(column: pa.Array, t: pa.DataType) -> pa.Array:
+def parse_text(column: pa.Array, t: pa.DataType) -> pa.Array:
     """As `from_text`, but a value that does not fit is not looked for.
 
     Raises:
@@ -121,7 +121,7 @@ def parse(column: pa.Array, t: pa.DataType) -> pa.Array:
     return _converter(t)(column, t)
 
 
-def supported(t: pa.DataType) -> bool:
+def is_supported(t: pa.DataType) -> bool:
     """Whether `from_text` knows the type."""
     return not (pt.is_nested(t) or pt.is_duration(t) or pt.is_dictionary(t) or pt.is_interval(t))
 
@@ -156,7 +156,7 @@ def _converter(t: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
     if pt.is_string(t) or pt.is_large_string(t):
         return lambda column, kind: column.cast(kind)
     if pt.is_decimal(t):
-        return lambda column, kind: decimals_of_text(pc.utf8_trim_whitespace(column), kind)
+        return lambda column, kind: text_to_decimals(pc.utf8_trim_whitespace(column), kind)
     return _to_float if pt.is_floating(t) else lambda column, kind: pc.utf8_trim_whitespace(column).cast(kind)
 
 
@@ -178,7 +178,7 @@ def _to_integer(column: pa.Array, t: pa.DataType) -> pa.Array:
     except pa.ArrowInvalid:  # some are like 1.0 or 1e3, which is told for each value alone
         whole = pc.replace_substring_regex(trimmed, r"^(-?\d+)\.0*$", r"\1")
         plain = pc.match_substring_regex(whole, r"^-?(\d+|0[xX][0-9a-fA-F]+)$")
-        rest = decimals_of_text(pc.if_else(plain, None, whole), pa.decimal128(38, 18)).cast(t)
+        rest = text_to_decimals(pc.if_else(plain, None, whole), pa.decimal128(38, 18)).cast(t)
         return pc.coalesce(pc.if_else(plain, whole, None).cast(t), rest)
 
 
@@ -281,4 +281,4 @@ def _note_cuts(clock: pa.Array, rest: pa.Array) -> None:
     """Note the first time of which digits other than zeros are cut; `rest` holds what is cut."""
     lost = pc.index(pc.fill_null(pc.match_substring_regex(rest, "[1-9]"), False), pa.scalar(True)).as_py()
     if lost >= 0:
-        note_cut(clock[lost].as_py())
+        record_truncated(clock[lost].as_py())

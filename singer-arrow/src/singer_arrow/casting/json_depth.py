@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-MOST_LEVELS = 800
+MAX_DEPTH = 800
 """Levels of objects and lists that a record may have: any parser in use takes as many, under any Python."""
-_SHORTEST = 2 * MOST_LEVELS  # bytes of a line of more levels
+_SHORTEST = 2 * MAX_DEPTH  # bytes of a line of more levels
 _TOKEN = re.compile(rb'"(?>(?:[^"\\]|\\.)*)"|[\[\]{}"]', re.DOTALL)  # a quote alone: its string does not end
 
 
 def nests_too_deeply(data: bytes) -> bool:
-    """Whether one of some lines nests deeper than `MOST_LEVELS`; lines that are short cost next to nothing."""
+    """Whether one of some lines nests deeper than `MAX_DEPTH`; lines that are short cost next to nothing."""
     begin, size = 0, len(data)
     while begin + _SHORTEST < size:
         end = data.rfind(b"\n", begin, begin + _SHORTEST)
@@ -25,14 +25,14 @@ def nests_too_deeply(data: bytes) -> bool:
 
 
 def _is_too_deep(data: bytes, begin: int, end: int) -> bool:
-    if data.count(b"[", begin, end) + data.count(b"{", begin, end) <= MOST_LEVELS:
+    if data.count(b"[", begin, end) + data.count(b"{", begin, end) <= MAX_DEPTH:
         return False
     depth = 0
     for token in _TOKEN.finditer(data, begin, end):
         match token[0]:
             case b"{" | b"[":
                 depth += 1
-                if depth > MOST_LEVELS:
+                if depth > MAX_DEPTH:
                     return True
             case b"}" | b"]":
                 depth -= 1

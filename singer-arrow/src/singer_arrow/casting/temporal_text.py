@@ -8,7 +8,7 @@ from pyarrow import types as pt
 
 JSON_YEARS = (-62135596800, 253402300800)
 """Seconds from 1970 to the years 1 and 10000, which is where years have no four digits."""
-PRINTED_YEARS = (-1096193779200, 971890963200)
+PRINTABLE_YEARS = (-1096193779200, 971890963200)
 """Seconds from 1970 to the years -32767 and 32768: Arrow prints no others."""
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -30,18 +30,18 @@ def beyond_years(column: pa.Array, years: tuple[int, int] = JSON_YEARS) -> bool:
     return low is not None and not (years[0] * units <= low * seconds and high * seconds < years[1] * units)
 
 
-def check_printed(column: pa.Array) -> None:
+def check_printable(column: pa.Array) -> None:
     """Refuse dates and timestamps that Arrow prints wrongly.
 
     Raises:
         ValueError: There is one.
     """
-    if beyond_years(column, PRINTED_YEARS):
+    if beyond_years(column, PRINTABLE_YEARS):
         msg = "a date lies outside the years -32767 to 32767"
         raise ValueError(msg)
 
 
-def text_of(value: pa.Scalar) -> str | None:
+def temporal_to_text(value: pa.Scalar) -> str | None:
     """A date, time or timestamp for a message or for JSON: `24:00:00` too, and a count of its units if there is none.
 
     What Python's types cannot hold, such as nanoseconds, is exact.
@@ -50,14 +50,14 @@ def text_of(value: pa.Scalar) -> str | None:
     if not value.is_valid:
         return None
     if pt.is_time(t):
-        return clock(value.value, _PER_SECOND[t.unit])
-    if pt.is_duration(t) or beyond_years(pa.array([value], t), PRINTED_YEARS):
+        return format_time(value.value, _PER_SECOND[t.unit])
+    if pt.is_duration(t) or beyond_years(pa.array([value], t), PRINTABLE_YEARS):
         return f"{value.value} ({t})"
     text: str = value.cast(pa.string()).as_py()
     return text
 
 
-def clock(units: int, per_second: int) -> str:
+def format_time(units: int, per_second: int) -> str:
     """A time since midnight as hours, minutes, seconds and fraction, whatever its length or sign."""
     seconds, rest = divmod(abs(units), per_second)
     fraction = f".{rest:0{len(str(per_second)) - 1}}" if per_second > 1 else ""

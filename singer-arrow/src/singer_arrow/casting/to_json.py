@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.casting.extension_types import is_variant, is_wkb
-from singer_arrow.casting.temporal_text import beyond_years, check_printed
+from singer_arrow.casting.temporal_text import beyond_years, check_printable
 from singer_arrow.casting.variant_columns import variant_values
 from singer_arrow.casting.wkb import to_wkt
 from singer_arrow.errors import DataError
@@ -63,7 +63,7 @@ def json_text(value: Any) -> str:
     return _ENCODER.encode(value).decode()
 
 
-def as_json(column: pa.Array) -> pa.Array:
+def text_as_json(column: pa.Array) -> pa.Array:
     """A column of text as JSON text: what is JSON stays, all else becomes a JSON string."""
     return pa.array(
         [None if v is None else v if _is_json(v) else json_text(v) for v in column.to_pylist()], pa.string()
@@ -83,7 +83,7 @@ def json_texts(column: pa.Array, field: pa.Field) -> pa.Array:
 
     Raises:
         DataError: JSON text is not JSON.
-        ValueError: See `check_printed`.
+        ValueError: See `check_printable`.
     """
     if pt.is_decimal(field.type):
         return column.cast(pa.string())
@@ -148,7 +148,7 @@ def _ranges(column: Any) -> list[slice | None]:
     return [slice(a, b) if ok else None for a, b, ok in zip(offsets, offsets[1:], valid, strict=False)]
 
 
-def moments(column: pa.Array) -> pa.Array:
+def iso_texts(column: pa.Array) -> pa.Array:
     """Dates, times and timestamps as ISO 8601 has them, timestamps in UTC, with all digits of their unit; as text.
 
     Years must be those of `check_years`.
@@ -163,11 +163,11 @@ def moments(column: pa.Array) -> pa.Array:
 def _scalars(column: pa.Array) -> list[Any]:
     t = column.type
     if pt.is_timestamp(t) or pt.is_date(t) or pt.is_time(t):
-        check_printed(column)
+        check_printable(column)
         if pt.is_timestamp(t) and beyond_years(column):
             texts = column.cast(pa.timestamp(t.unit)).cast(pa.string())
             return [None if v is None else f"{v.replace(' ', 'T')}Z" for v in texts.to_pylist()]
-        return list(moments(column).to_pylist())
+        return list(iso_texts(column).to_pylist())
     if pt.is_binary(t) or pt.is_large_binary(t):
         return [None if v is None else base64.b64encode(v).decode() for v in column.to_pylist()]
     if pt.is_floating(t):

@@ -16,7 +16,7 @@ _BYTES = {
 }
 
 
-def is_sound(column: pa.Array) -> bool:
+def is_valid(column: pa.Array) -> bool:
     """Whether all values of a column are what its type says, also within lists, maps and objects."""
     if not _is_doubtful(column.type) or _is_ascii(column):
         return True
@@ -27,18 +27,18 @@ def is_sound(column: pa.Array) -> bool:
     return True
 
 
-def readable(value: object) -> object:
+def decode_bytes(value: object) -> object:
     """A value without bytes: what of them is no UTF-8 is told by its number."""
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     if isinstance(value, dict):
-        return {key: readable(v) for key, v in value.items()}
+        return {key: decode_bytes(v) for key, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [readable(v) for v in value]
+        return [decode_bytes(v) for v in value]
     return value
 
 
-def as_bytes(t: pa.DataType, *, moments: bool = False) -> pa.DataType:
+def storage_type(t: pa.DataType, *, moments: bool = False) -> pa.DataType:
     """The type of the same layout that holds all values, whatever they are: bytes for text, integers for times.
 
     Args:
@@ -47,7 +47,7 @@ def as_bytes(t: pa.DataType, *, moments: bool = False) -> pa.DataType:
     """
 
     def inner(field: pa.Field) -> pa.Field:
-        return field.with_type(as_bytes(field.type, moments=moments))
+        return field.with_type(storage_type(field.type, moments=moments))
 
     if (stored := _BYTES.get(t)) is not None:
         return stored
@@ -65,7 +65,7 @@ def as_bytes(t: pa.DataType, *, moments: bool = False) -> pa.DataType:
 
 
 def _is_doubtful(t: pa.DataType) -> bool:
-    return bool(pt.is_nested(t) or pt.is_decimal(t) or pt.is_dictionary(t) or as_bytes(t) != t)
+    return bool(pt.is_nested(t) or pt.is_decimal(t) or pt.is_dictionary(t) or storage_type(t) != t)
 
 
 def _is_ascii(column: pa.Array) -> bool:

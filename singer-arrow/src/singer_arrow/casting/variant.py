@@ -16,7 +16,7 @@ from itertools import pairwise
 from math import isfinite
 from typing import Any
 
-from singer_arrow.casting.temporal_text import clock
+from singer_arrow.casting.temporal_text import format_time
 
 _EPOCH, _DAY_ZERO = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1).toordinal()
 _OBJECT, _ARRAY, _SHORT_TEXT = 2, 3, 1
@@ -157,7 +157,7 @@ _PRIMITIVES: dict[int, tuple[int, Callable[[bytes], Any]]] = {
     12: (8, _microseconds),
     13: (8, _microseconds),
     14: (4, _float),
-    17: (8, lambda data: clock(_integer(data), 10**6)),
+    17: (8, lambda data: format_time(_integer(data), 10**6)),
     18: (8, _nanoseconds),
     19: (8, _nanoseconds),
     20: (16, lambda data: str(uuid.UUID(bytes=data))),

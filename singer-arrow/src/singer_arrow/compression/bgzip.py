@@ -14,22 +14,22 @@ from typing import Any
 
 from isal import igzip_lib
 
-HEAD = 18
+HEADER_BYTES = 18
 """Bytes by which a member as bgzip writes it is known."""
-MOST_INFLATED = 64 << 10
+MAX_MEMBER_BYTES = 64 << 10
 """Bytes of a member, inflated, at most."""
 _MARK = b"\x1f\x8b\x08\x04"
 _EXTRA = b"\x06\x00BC\x02\x00"
 _IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub says an instance
 
 
-def size_of(data: Any) -> int:
+def member_size(data: Any) -> int:
     """Bytes of the member whose first 18 or more these are; 0 if it is none of bgzip's."""
-    head = bytes(data[:HEAD])
-    if len(head) < HEAD or head[:4] != _MARK or head[10:16] != _EXTRA:
+    head = bytes(data[:HEADER_BYTES])
+    if len(head) < HEADER_BYTES or head[:4] != _MARK or head[10:16] != _EXTRA:
         return 0
     size = int(struct.unpack("<H", head[16:18])[0]) + 1
-    return size if size > HEAD else 0
+    return size if size > HEADER_BYTES else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +49,27 @@ class Run:
         for end in self.ends:
             member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
             try:
-                text = member.decompress(view[start:end], MOST_INFLATED + 1)
+                text = member.decompress(view[start:end], MAX_MEMBER_BYTES + 1)
             except (ValueError, EOFError, _IsalError):
                 break
-            if not member.eof or member.unused_data or len(text) > MOST_INFLATED:
+            if not member.eof or member.unused_data or len(text) > MAX_MEMBER_BYTES:
                 break
             found.append(text)
             start = end
         return b"".join(found), start
 
 
-def runs(chunks: Iterable[Any], *, size: int) -> Iterator[Run | Iterator[Any]]:
+def member_runs(chunks: Iterable[Any], *, size: int) -> Iterator[Run | Iterator[Any]]:
     """The members of a stream in runs of some `size` bytes; last, where something else follows, the rest as it comes.
 
     A member that is cut short is such a rest.
     """
     source, held, start = iter(chunks), b"", 0
     while True:
-        while len(held) - start < size + MOST_INFLATED and (chunk := next(source, None)) is not None:
+        while len(held) - start < size + MAX_MEMBER_BYTES and (chunk := next(source, None)) is not None:
             held, start = b"".join((memoryview(held)[start:], chunk)), 0
         ends, at = list[int](), start
-        while at - start < size and 0 < (length := size_of(held[at : at + HEAD])) <= len(held) - at:
+        while at - start < size and 0 < (length := member_size(held[at : at + HEADER_BYTES])) <= len(held) - at:
             at += length
             ends.append(at - start)
         if ends:

@@ -169,7 +169,7 @@ def _by_members(chunks: Iterable[Any], codec: str, url: object) -> Iterator[byte
                 else:
                     data = b""
     except (OSError, ValueError, EOFError, lzma.LZMAError, IsalError) as error:
-        raise corrupt(codec, str(error), url) from None
+        raise corrupt_stream(codec, str(error), url) from None
     if member is not None:
         raise _truncated(codec, url)
 
@@ -215,7 +215,7 @@ def _by_arrow(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]
         except (OSError, pa.ArrowException) as error:
             if "Truncated" in str(error):
                 raise _truncated(codec, url) from None
-            raise corrupt(codec, str(error), url) from None
+            raise corrupt_stream(codec, str(error), url) from None
         if not piece:
             return
         yield piece
@@ -227,7 +227,7 @@ def _snappy(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]:
     except EOFError:
         raise _truncated(codec, url) from None
     except ValueError as error:
-        raise corrupt(codec, str(error), url) from None
+        raise corrupt_stream(codec, str(error), url) from None
 
 
 def _truncated(codec: str, url: object) -> TruncatedStreamError:
@@ -235,6 +235,6 @@ def _truncated(codec: str, url: object) -> TruncatedStreamError:
     return TruncatedStreamError(reason, url=url, hint="Upload the object again")
 
 
-def corrupt(codec: str, reason: str, url: object) -> DataError:
+def corrupt_stream(codec: str, reason: str, url: object) -> DataError:
     """The error of a compressed stream that cannot be what was compressed."""
     return DataError(f"corrupt {codec} stream ({reason})", url=url, hint="Upload the object again")

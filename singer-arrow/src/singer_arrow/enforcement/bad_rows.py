@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.casting.from_arrow import IN_JSON, fit
+from singer_arrow.casting.from_arrow import JSON_DATE, fit
 from singer_arrow.casting.from_json import BadRowError
-from singer_arrow.casting.from_text import BadValueError, describe, value_of
-from singer_arrow.casting.temporal_text import PRINTED_YEARS, beyond_years
+from singer_arrow.casting.from_text import BadValueError, describe, display_value
+from singer_arrow.casting.temporal_text import PRINTABLE_YEARS, beyond_years
 from singer_arrow.casting.to_json import json_text, json_texts
-from singer_arrow.casting.utf8 import is_sound
+from singer_arrow.casting.utf8 import is_valid
 from singer_arrow.enforcement.excluded_members import exclude_from_column
 from singer_arrow.enforcement.mismatches import mismatched_rows
 from singer_arrow.enforcement.projection import has_new_members, included_field, rows_with_new_members
@@ -62,10 +62,10 @@ class EnforcementInput:
     def refusal(self, column: str, row: int) -> DataError:
         """The error of a value that does not fit."""
         values, kind = self.batch.column(column).slice(row, 1), describe(self.schema.field(column).type)
-        kind = IN_JSON if self.options.json_output and beyond_years(values) else kind
+        kind = JSON_DATE if self.options.json_output and beyond_years(values) else kind
         if column in paths_with_exclusions(self.options.excluded_members):
             values = _kept(self, column, pa.array([row], pa.int64()))
-        return self.error(str(BadValueError(row, value_of(values, 0), kind)), column, row=row)
+        return self.error(str(BadValueError(row, display_value(values, 0), kind)), column, row=row)
 
     def made(self, rows: int, fitted: Mapping[str, pa.Array]) -> pa.RecordBatch:
         """The batch of so many rows, of columns that fit."""
@@ -205,8 +205,8 @@ def _texts(values: pa.Array, field: pa.Field) -> list[str]:
     """Values as JSON from which they can be told: numbers that JSON lacks as `"NaN"` and such, invalid text escaped."""
     if pt.is_floating(field.type):
         return [float_to_json(v) for v in values.to_pylist()]
-    if not is_sound(values) or beyond_years(values, PRINTED_YEARS):
-        return [json_text(value_of(values, row)) for row in range(len(values))]
+    if not is_valid(values) or beyond_years(values, PRINTABLE_YEARS):
+        return [json_text(display_value(values, row)) for row in range(len(values))]
     texts: list[str] = json_texts(values, field).to_pylist()
     return texts
 

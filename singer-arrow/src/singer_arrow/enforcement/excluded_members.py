@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.casting.from_json import any_json, parse
+from singer_arrow.casting.from_json import parse, to_json_bytes
 from singer_arrow.enforcement.schema_drift import paths_with_exclusions
 from singer_arrow.schema.arrow_schema import is_json
 
@@ -54,7 +54,7 @@ def exclude_from_json(raw: bytes, ours: pa.Field | None, excluded: frozenset[str
         return raw
     value = parse(raw)
     kept = exclude_members(value, ours, excluded, path)
-    return raw if kept == value else any_json(kept)
+    return raw if kept == value else to_json_bytes(kept)
 
 
 def exclude_from_column(column: pa.Array, field: pa.Field, excluded: frozenset[str]) -> pa.Array:

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.casting.from_arrow import LOSSY, convert, plain
-from singer_arrow.casting.from_text import parse, supported
+from singer_arrow.casting.from_arrow import CAST_ERRORS, convert, unwrap
+from singer_arrow.casting.from_text import is_supported, parse_text
 from singer_arrow.casting.temporal_text import beyond_years
-from singer_arrow.casting.utf8 import is_sound
+from singer_arrow.casting.utf8 import is_valid
 from singer_arrow.schema.arrow_schema import is_json
 
 _FEW = 8
@@ -23,16 +23,16 @@ _LIKE_A_NUMBER = r"^(?:\P{L}|[a-fA-FxXiInNtTyY])*$"  # with no letters but those
 
 def mismatched_rows(column: pa.Array, field: pa.Field, *, json_output: bool = False) -> pa.Array:
     """The rows whose value `exact.fit_read` refuses, in order. A null always fits."""
-    column = plain(column)
+    column = unwrap(column)
     valid = pc.indices_nonzero(column.is_valid()).cast(pa.int64())
     present = column.take(valid)
-    if _is_plain_text(column.type) and is_sound(present):
+    if _is_plain_text(column.type) and is_valid(present):
         distinct = present.unique()
         if 2 * len(distinct) < len(present):  # each text is tried once
             return valid.filter(
                 pc.is_in(present, value_set=distinct.take(mismatched_rows(distinct, field, json_output=json_output)))
             )
-    sure = _surely(present, field) if is_sound(present) else _nowhere(present)
+    sure = _surely(present, field) if is_valid(present) else _nowhere(present)
     open_rows = pc.indices_nonzero(pc.invert(sure)).cast(pa.int64())
     found = open_rows.take(_tried(present.take(open_rows), field, json_output=json_output))
     rows = pa.concat_arrays([pc.indices_nonzero(sure).cast(pa.int64()), found])
@@ -54,7 +54,7 @@ def _surely(column: pa.Array, field: pa.Field) -> pa.Array:
     if _is_exact(target) and (_is_exact(source) or pt.is_floating(source)):
         try:
             back = column.cast(target, safe=False).cast(source, safe=False)
-        except LOSSY:
+        except CAST_ERRORS:
             return _nowhere(column)
         return pc.fill_null(pc.not_equal(back, column), fill_value=False)
     return _nowhere(column)
@@ -103,14 +103,14 @@ def _tried(column: pa.Array, field: pa.Field, *, json_output: bool) -> pa.Array:
 def _refusal(piece: pa.Array, field: pa.Field, *, json_output: bool) -> Exception | None:
     if pt.is_nested(piece.type):  # whose parts a slice does not cut
         piece = piece.take(pa.array(range(len(piece)), pa.int64()))
-    if not is_sound(piece):
+    if not is_valid(piece):
         return ValueError("not what its type says")
     try:
-        if _is_plain_text(piece.type) and not _is_plain_text(field.type) and supported(field.type):
-            parse(piece.cast(pa.string()), field.type)
+        if _is_plain_text(piece.type) and not _is_plain_text(field.type) and is_supported(field.type):
+            parse_text(piece.cast(pa.string()), field.type)
         elif beyond_years(convert(piece, field)) and json_output:
             return ValueError("no date that JSON has")
-    except (*LOSSY, ArithmeticError) as error:
+    except (*CAST_ERRORS, ArithmeticError) as error:
         return error
     return None
 

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.casting.from_arrow import plain
+from singer_arrow.casting.from_arrow import unwrap
 from singer_arrow.casting.from_json import BadRowError, parse
-from singer_arrow.casting.from_text import value_of
+from singer_arrow.casting.from_text import display_value
 from singer_arrow.casting.to_json import json_text, json_texts
-from singer_arrow.casting.utf8 import is_sound
+from singer_arrow.casting.utf8 import is_valid
 from singer_arrow.errors import DataError
 
 NON_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
@@ -43,14 +43,14 @@ def float_to_json(value: float) -> str:
 
 def _value(one: pa.Array, field: pa.Field) -> str:
     """The only value of a column."""
-    one = plain(one)
+    one = unwrap(one)
     if one.null_count or pt.is_null(one.type):
         return "null"
     try:
         if pt.is_floating(one.type):
             return float_to_json(float(one[0].as_py()))
-        if not is_sound(one):
-            return json_text(value_of(one, 0))
+        if not is_valid(one):
+            return json_text(display_value(one, 0))
         return str(json_texts(one, field.with_type(one.type))[0].as_py())
     except (pa.ArrowException, DataError, ArithmeticError, ValueError, TypeError):
         return json_text(_readable(one[0]))

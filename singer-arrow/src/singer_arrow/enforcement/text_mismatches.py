@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.casting.from_text import BadValueError, from_text
-from singer_arrow.casting.to_json import as_json
+from singer_arrow.casting.to_json import text_as_json
 from singer_arrow.schema.arrow_schema import is_json
 
 _ODD = r"0[xX][0-9a-fA-F]+|[-+0-9.]*[eE][-+0-9]+|(?i:nan|inf|infinity)"  # numbers whose size their digits do not tell
@@ -29,7 +29,7 @@ def fit_text(column: pa.Array, field: pa.Field) -> tuple[pa.Array, pa.Array]:
     """
     none = pa.array([], pa.int64())
     if is_json(field):
-        return as_json(column), none
+        return text_as_json(column), none
     if pt.is_string(field.type) or pt.is_large_string(field.type):
         return column.cast(field.type), none
     try:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from singer_arrow.compression.codecs import strip_suffix
 from singer_arrow.formats.base import Format, WritableFormat
-from singer_arrow.formats.registry import Formats, zipped
+from singer_arrow.formats.registry import Formats, with_archives
 
 __all__ = ["FORMATS", "WRITABLE", "Format", "WritableFormat", "detect_format"]
 
@@ -45,7 +45,7 @@ _SUFFIXES = {
     "excel": (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),
 }
 
-FORMATS: Formats[Format] = Formats(_ALL, zipped)
+FORMATS: Formats[Format] = Formats(_ALL, with_archives)
 WRITABLE: Formats[WritableFormat] = Formats(_WRITABLE)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
-from singer_arrow.casting.cut_digits import warn_of_cuts
+from singer_arrow.casting.cut_digits import warn_truncated
 from singer_arrow.enforcement.row_json import line_to_json
 from singer_arrow.errors import DataError
 from singer_arrow.formats.row_policy import BlockResult, RejectedRows, RowError
@@ -67,7 +67,7 @@ def deliver(
     for block in blocks:
         if refuse_drift is not None:
             refuse_drift(block, position)
-        warn_of_cuts(logger, position.url, block.cuts, warned)
+        warn_truncated(logger, position.url, block.cuts, warned)
         if block.failed is not None:
             raise position.error(block.failed)
         if with_records and progress.on_skip is not None:

@@ -22,7 +22,7 @@ _HINT = (
 
 
 @contextmanager
-def named_after(url: object) -> Iterator[None]:
+def naming_file(url: object) -> Iterator[None]:
     """Let errors name the file, and make errors of libraries about its content a DataError.
 
     What the machine or the network refuses stays as it is.

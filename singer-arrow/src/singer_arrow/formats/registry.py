@@ -39,8 +39,8 @@ class Formats(Mapping[str, F], Generic[F]):
         return len(self._places)
 
 
-def zipped(kind: Format) -> Format:
+def with_archives(kind: Format) -> Format:
     """A format that is read from zip and tar archives too."""
-    from singer_arrow.formats.zip_archive import Zipped
+    from singer_arrow.formats.zip_archive import ArchiveFormat
 
-    return Zipped(kind)
+    return ArchiveFormat(kind)

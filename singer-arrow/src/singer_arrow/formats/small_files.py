@@ -10,12 +10,12 @@ from singer_arrow.formats.base import Format, JoiningFormat
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.prefetch import groups
+from singer_arrow.reading.prefetch import prefetch_groups
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 
 
-def joined(
+def join_files(
     kind: Format, readers: list[ObjectReader], schema: pa.Schema, options: ReadOptions
 ) -> list[pa.RecordBatch] | None:
     """The rows of each of some small objects; None if each is to be read by itself.
@@ -42,8 +42,8 @@ def read_all(
         EmptyObjectError: An object holds no byte.
         DataError: As `Format.read`.
     """
-    for readers in groups(storage, objects, budget):
-        batches = joined(kind, readers, schema, options)
+    for readers in prefetch_groups(storage, objects, budget):
+        batches = join_files(kind, readers, schema, options)
         if batches is not None:
             yield from zip(readers, batches, strict=True)
             continue

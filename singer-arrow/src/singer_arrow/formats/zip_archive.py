@@ -27,7 +27,7 @@ from isal import igzip_lib
 from singer_arrow.compression.codecs import ARCHIVES, archive_of
 from singer_arrow.errors import DataError, EmptyObjectError
 from singer_arrow.formats.base import Format, JoiningFormat
-from singer_arrow.formats.file_errors import named_after
+from singer_arrow.formats.file_errors import naming_file
 from singer_arrow.formats.tar_archive import tar_members
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
@@ -53,7 +53,7 @@ _SAMPLED = 5
 """How many members a schema is inferred from."""
 
 
-class Zipped:
+class ArchiveFormat:
     """A format, in zip and tar archives too, whose errors name the file or the member.
 
     Args:
@@ -77,7 +77,7 @@ class Zipped:
         return merge_all(schemas)
 
     def _infer(self, reader: ObjectReader, options: ReadOptions, sample_bytes: int) -> pa.Schema:
-        with named_after(reader.url):
+        with naming_file(reader.url):
             return self._inner.infer(reader, options, sample_bytes=sample_bytes)
 
     def read(
@@ -88,14 +88,14 @@ class Zipped:
         A reading of an archive begins at its start only.
         """
         if (kind := _archive(reader, options)) is None:
-            with named_after(reader.url):
+            with naming_file(reader.url):
                 yield from self._inner.read(reader, schema, options, progress)
             return
         own, found, progress = replace(options, compression="auto"), False, progress or ReadProgress()
         with _members_of(reader, kind) as members:
             for member in members:
                 found, progress.resume_point = True, ResumePoint()
-                with named_after(member.url):
+                with naming_file(member.url):
                     for batch in self._inner.read(member, schema, own, progress):
                         progress.resume_point = None
                         yield batch

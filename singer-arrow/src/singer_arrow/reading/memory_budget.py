@@ -1,4 +1,4 @@
-"""How many bytes may be in flight."""
+"""Limits for the bytes that readers hold in memory: `Budget`, `Allowance`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import threading
 
 
 class Allowance:
-    """Bytes that all readers of a process may hold at once of one kind.
+    """Limit for bytes of one kind, shared by all readers of a process.
 
-    A reader waits only while it holds nothing; what it reads ahead it takes only if there is room. So whoever holds
-    bytes also goes on to use them. If all who hold bytes are kept from going on by somebody else (by a consumer that
-    takes results in order, say), nothing is given back for `patience` seconds; from then on those who wait are let
-    through, until half of the limit is free again. Therefore no order of readers and consumers can make a deadlock,
-    and what is held stays below the limit plus one request of each reader.
+    A reader blocks in `take` only while it holds nothing, and reads ahead only if `try_take` succeeds, so holders can
+    always continue. If they are blocked by something else, such as a consumer that takes results in order, nothing is
+    released for `patience` seconds; then waiting readers proceed until half of the limit is free again. So there is no
+    deadlock, and the bytes held stay below the limit plus one request per reader.
     """
 
     def __init__(self, limit: int, *, patience: float = 1.0) -> None:
@@ -20,17 +19,20 @@ class Allowance:
         self.peak = 0
         self._used = 0
         self._patience = patience
-        self._returned = 0  # how often bytes were given back
+        self._returned = 0  # number of releases
         self._stuck = False
         self._changed = threading.Condition()
 
     @property
     def used(self) -> int:
-        """Bytes held now."""
+        """Bytes currently held."""
         return self._used
 
     def take(self, n: int) -> None:
-        """Take `n` bytes, waiting for room; the caller must hold none. Above the limit, it waits until all is free."""
+        """Acquire `n` bytes, waiting if necessary; the caller must hold none.
+
+        More than the limit is granted once nothing else is held.
+        """
         with self._changed:
             while not self._fits(n) and not self._stuck:
                 seen = self._returned
@@ -39,7 +41,7 @@ class Allowance:
             self._add(n)
 
     def try_take(self, n: int) -> bool:
-        """Take `n` bytes if there is room for them now."""
+        """Acquire `n` bytes without waiting; return whether it succeeded."""
         with self._changed:
             if not self._fits(n):
                 return False
@@ -47,12 +49,12 @@ class Allowance:
             return True
 
     def force(self, n: int) -> None:
-        """Count `n` bytes that exist already and are bounded elsewhere."""
+        """Acquire `n` bytes regardless of the limit, for bytes that already exist."""
         with self._changed:
             self._add(n)
 
     def give(self, n: int) -> None:
-        """Give `n` bytes back."""
+        """Release `n` bytes."""
         with self._changed:
             self._used -= n
             self._returned += 1
@@ -68,11 +70,11 @@ class Allowance:
 
 
 class Budget:
-    """Memory for reading, shared by all readers of a process.
+    """Memory limits for reading, shared by all readers of a process.
 
     Args:
-        fetched: Bytes between request and use, as they come from the store.
-        decoded: Bytes of blocks between decompression and the receiver of their rows; as `fetched` by default.
+        fetched: Limit for bytes between request and use, as stored.
+        decoded: Limit for decompressed blocks and their rows. Default: the same as `fetched`.
     """
 
     def __init__(self, fetched: int = 128 << 20, decoded: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Work on blocks in parallel, with the results in order."""
+"""Parallel work on blocks, with the results in order: `map_ordered`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import queue
 import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
-from functools import lru_cache
 from itertools import chain
 from typing import Any, TypeVar
 
 from singer_arrow.reading.memory_budget import Allowance
-from singer_arrow.runtime.interrupts import Threads
-from singer_arrow.runtime.threads import join
+from singer_arrow.runtime.threads import join_thread, shared_pool
 
-_DECODED_PER_TEXT = 3  # bytes of a block and of what it becomes in memory, for each byte of text
-ROW_BY_ROW = threading.RLock()
-"""Held while rows of a block are looked at one by one: as Python objects they take many times the block's memory, and
-one thread at a time gets on with them in any case."""
+_DECODED_PER_TEXT = 3  # bytes of a block and its rows in memory per byte of text
+ROW_LOCK = threading.RLock()
+"""Lock for processing rows one by one as Python objects, which take many times the memory of a block.
+
+The interpreter runs one thread at a time anyway.
+"""
 
 B = TypeVar("B")
 T = TypeVar("T")
@@ -28,27 +28,22 @@ def _of_text(block: Any) -> int:
     return len(block) * _DECODED_PER_TEXT
 
 
-@lru_cache(maxsize=1)
-def _pool() -> Threads:
-    return Threads(os.cpu_count() or 2, "parse")
-
-
-def ordered(
+def map_ordered(
     blocks: Iterator[B], work: Callable[[B], T], allowance: Allowance, *, cost: Callable[[B], int] = _of_text
 ) -> Generator[T]:
-    """`work` on each block, in parallel, the results in order.
+    """Yield `work(block)` for each block, in order, computed in parallel.
 
-    Blocks are made in a thread of their own and worked on by a pool that all readers share. One block of each
-    reader is always under way; further ones while the allowance has room. A single block is worked on at once.
+    A thread produces the blocks, and a pool shared by all readers processes them. At least one block per reader is in
+    progress, more if the allowance permits. A single block is processed in the calling thread.
 
     Args:
-        blocks: What is worked on.
-        work: May be called from several threads at once.
-        allowance: What bounds the memory.
-        cost: Bytes of a block and of what it becomes; by default those of a text and of its columns.
+        blocks: The blocks.
+        work: Thread-safe function.
+        allowance: Limits the memory.
+        cost: Returns the bytes of a block and its result. Default: an estimate for text and its columns.
 
     Raises:
-        Exception: What making a block or working on it raised, after the results of all blocks before it.
+        Exception: Raised by `blocks` or `work`, after the results of all earlier blocks.
     """
     first = next(blocks, None)
     if first is None:
@@ -60,7 +55,7 @@ def ordered(
         problem = error
     if second is not None:
         pump = _Pump([first, second], blocks, work, allowance, cost)
-        first = second = None  # only who works on them holds blocks
+        first = second = None  # release the blocks
         yield from pump.results()
         return
     yield work(first)
@@ -100,17 +95,18 @@ class _Pump:
             with self._changed:
                 self._stopped = True
                 self._changed.notify_all()
-            join(thread)
+            join_thread(thread)
             self._discard()
 
     def _run(self) -> None:
         end: BaseException | None = None
+        pool = shared_pool("parse", os.cpu_count() or 2)
         try:
-            for block in chain(_taken(self._made), self._blocks):
+            for block in chain(_drain(self._made), self._blocks):
                 cost = self._cost(block)
                 if not self._admit(cost):
                     break
-                self._done.put((_pool().submit(self._work, block), cost))
+                self._done.put((pool.submit(self._work, block), cost))
                 del block
                 if cost > self._allowance.limit and not self._wait_until_idle():
                     break
@@ -122,7 +118,7 @@ class _Pump:
         self._done.put(end)
 
     def _admit(self, cost: int) -> bool:
-        """Wait until a block may be worked on; False if nobody wants it any more."""
+        """Wait until a block may be processed; return False if the consumer has stopped."""
         with self._changed:
             while not self._stopped:
                 if self._under_way == 0:
@@ -135,7 +131,7 @@ class _Pump:
         return False
 
     def _wait_until_idle(self) -> bool:
-        """Wait until a block that is larger than it should be is done with, before another one is made."""
+        """Wait until all blocks are processed; return False if the consumer has stopped."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or self._under_way == 0)
             return not self._stopped
@@ -153,7 +149,7 @@ class _Pump:
                 self._allowance.give(item[1])
 
 
-def _taken(items: list[T]) -> Iterator[T]:
-    """The items of a list, which are in it no more."""
+def _drain(items: list[T]) -> Iterator[T]:
+    """Yield the items of a list, removing them."""
     while items:
         yield items.pop(0)

@@ -1,4 +1,4 @@
-"""Small objects, fetched many at once: each of them costs a request, whose answer takes longer than its bytes."""
+"""Prefetching of many small objects, whose latency exceeds their transfer time."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 
 GROUP_BYTES = 2 << 20
-"""Bytes of small objects that are taken together, about."""
+"""Approximate bytes of a group of small objects."""
 GROUP_OBJECTS = 256
-_AHEAD = 512  # objects that are being fetched, or wait to be taken
+_AHEAD = 512  # objects being fetched or waiting for the consumer
 
 
-def groups(
+def prefetch_groups(
     storage: Storage, objects: Iterable[ObjectInfo], budget: Budget, *, size: int = GROUP_BYTES
 ) -> Iterator[list[ObjectReader]]:
-    """Readers of objects, in order, in groups of some: the bytes of a group's objects are asked for ahead.
+    """Yield readers of objects, in order, in groups whose objects are prefetched.
 
-    An object of 8 MiB or more is a group of its own, and so is one without a byte; nothing is fetched beyond a large
-    one before it is done. A group's share of the budget is given back when the next one is asked for.
+    An object of 8 MiB or more and an empty one are groups of their own; nothing is prefetched beyond a large one. A
+    group's share of the budget is released when the next group is requested.
 
     Args:
-        storage: Where they are.
-        objects: What a listing says of them.
-        budget: Bounds the bytes in flight.
-        size: Bytes of a group, at most, unless one object is larger.
+        storage: Storage of the objects.
+        objects: Metadata from a listing.
+        budget: Limits the bytes in flight.
+        size: Maximum bytes of a group of several objects.
     """
     todo = deque(_grouped([ObjectReader(storage, o.url, info=o, budget=budget) for o in objects], size))
     live, ahead = deque[tuple[int, list[ObjectReader]]](), 0
@@ -44,7 +44,7 @@ def groups(
                 live.append((cost, group))
                 ahead += len(group)
                 for reader in group if cost else ():
-                    reader.begin()
+                    reader.prefetch()
             yield live[0][1]
             cost, group = live.popleft()
             ahead -= len(group)
@@ -52,7 +52,7 @@ def groups(
     finally:
         for cost, group in live:
             for reader in group:
-                reader.give_up()
+                reader.cancel()
             budget.fetched.give(cost)
 
 

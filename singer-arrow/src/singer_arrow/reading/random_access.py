@@ -1,4 +1,4 @@
-"""Fetched ranges of an object, as the random-access file that Arrow's readers take."""
+"""File objects over fetched ranges, for Arrow and other readers of files."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.reading.object_reader import ObjectReader, Part
+from singer_arrow.reading.object_reader import FetchedRange, ObjectReader
 from singer_arrow.reading.range_planner import SMALL_OBJECT, Span
 from singer_arrow.runtime.temporary import no_room, temporary_folder
 from singer_arrow.storage.urls import Url
 
 
 class RangeFile:
-    """A file of which some parts are in memory; others are fetched when they are read. Reads copy nothing.
+    """A random-access file with some ranges in memory; others are fetched when read. Reads do not copy.
 
     Args:
         size: Bytes of the whole file.
-        parts: What is in memory.
-        miss: Fetches a span that is not.
+        parts: Ranges in memory.
+        miss: Fetches a span that is not in memory.
     """
 
     closed = False
 
-    def __init__(self, size: int, parts: Iterable[Part], miss: Callable[[Span], Part]) -> None:
+    def __init__(self, size: int, parts: Iterable[FetchedRange], miss: Callable[[Span], FetchedRange]) -> None:
         self._size, self._position, self._miss = size, 0, miss
         ordered = sorted((part for part in parts), key=lambda part: part[0])
         self._starts = [start for start, _ in ordered]
         self._buffers = [pa.py_buffer(data) for _, data in ordered]
 
     def read_buffer(self, n: int) -> Any:
-        """The next `n` bytes as an Arrow buffer."""
+        """Return the next `n` bytes as an Arrow buffer."""
         start, end = self._position, min(self._position + n, self._size)
         self._position = end
         found, at = [], start
@@ -49,37 +49,37 @@ class RangeFile:
         return found[0] if len(found) == 1 else pa.py_buffer(b"".join(found))
 
     def read(self, n: int = -1) -> bytes:
-        """The next `n` bytes."""
+        """Return the next `n` bytes."""
         data: bytes = self.read_buffer(self._size if n < 0 else n).to_pybytes()
         return data
 
     def seek(self, position: int, whence: int = 0) -> int:
-        """As of any file."""
+        """Implement the file protocol."""
         moved = position + (0, self._position, self._size)[whence]
         if moved < 0:
-            msg = "a place before the beginning of the file"
+            msg = "the position is before the beginning of the file"
             raise OSError(msg)
         self._position = moved
         return self._position
 
     def tell(self) -> int:
-        """As of any file."""
+        """Implement the file protocol."""
         return self._position
 
     def seekable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def close(self) -> None:
-        """Nothing to do: the parts live as long as somebody uses them."""
+        """Do nothing: the ranges are freed with their last reference."""
 
 
 class ChunkFile:
-    """Chunks of bytes as the file that is read in order.
+    """A sequential file over chunks of bytes.
 
     Args:
-        chunks: The bytes, cut anywhere.
-        longest: Bytes of one read, at most; more are refused, as no sound file asks for them.
+        chunks: The bytes, split anywhere.
+        longest: Maximum bytes of one read; larger reads occur only in damaged files and are refused.
     """
 
     closed = False
@@ -89,13 +89,13 @@ class ChunkFile:
         self._data, self._at = memoryview(b""), 0
 
     def read(self, n: int) -> bytes:
-        """The next `n` bytes, or fewer at the end.
+        """Return the next `n` bytes, or fewer at the end.
 
         Raises:
-            OSError: More bytes are asked for than allowed.
+            OSError: `n` exceeds `longest`.
         """
         if n > self._longest:
-            msg = f"it asks for {n} bytes at once, more than {self._longest >> 20} MiB"
+            msg = f"it requests {n} bytes at once, more than {self._longest >> 20} MiB"
             raise OSError(msg)
         return b"".join(self.pieces(n))
 
@@ -113,22 +113,22 @@ class ChunkFile:
             yield piece
 
     def readable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 @contextmanager
 def local_copy(reader: ObjectReader) -> Iterator[pa.NativeFile]:
-    """The whole object, of one version, as a file that is read at any place: in memory below 8 MiB, else on local disk.
+    """Open a copy of the whole object: in memory below 8 MiB, else on local disk.
 
-    For formats whose readers ask for many small ranges.
+    For libraries that request many small ranges.
 
     Raises:
-        EmptyObjectError: The object holds no byte.
-        ConfigError: There is no room on the local disk.
+        EmptyObjectError: The object is empty.
+        ConfigError: The local disk is full.
     """
     chunks, held, size = reader.chunks(), list[Any](), 0
     for chunk in chunks:
@@ -154,7 +154,7 @@ def local_copy(reader: ObjectReader) -> Iterator[pa.NativeFile]:
 
 @contextmanager
 def random_access(reader: ObjectReader) -> Iterator[ObjectReader]:
-    """The reader itself, or one of a copy on local disk where the scheme knows no ranges."""
+    """Yield the reader, or one of a local copy if the scheme has no range requests."""
     if reader.ranged:
         yield reader
         return

@@ -1,4 +1,4 @@
-"""Spans that are read side by side, each in order, through windows that move along them."""
+"""Sliding windows over spans that are read side by side: `Windows`."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Any
 
-from singer_arrow.reading.object_reader import Part
+from singer_arrow.reading.object_reader import FetchedRange
 from singer_arrow.reading.range_planner import Span
 
 
 class Windows:
-    """Bytes of spans that are too large to be held whole, as the columns of a large Parquet row group.
+    """Windows over spans that are too large for memory, such as the columns of a large Parquet row group.
 
-    Of each span at most two windows are held: the one that is read, and the next, which is fetched meanwhile. The
-    first ones are asked for at once. Reading backwards works, at the price of a request.
+    Each span has at most two windows in memory: the current one, and the next, which is being fetched. Reading
+    backwards costs a request.
 
     Args:
         spans: Disjoint spans.
         size: Bytes of a window.
-        start: Begins to fetch a span.
+        start: Starts fetching a span.
     """
 
-    def __init__(self, spans: Iterable[Span], size: int, start: Callable[[Span], Future[Part]]) -> None:
+    def __init__(self, spans: Iterable[Span], size: int, start: Callable[[Span], Future[FetchedRange]]) -> None:
         self._spans = sorted(spans)
         self._starts = [span[0] for span in self._spans]
         self._size, self._start = size, start
         self._held = [self._open(span[0], span[1]) for span in self._spans]
 
-    def read(self, span: Span) -> Part:
-        """The bytes of a span that lies in one of the windows' spans, or else by a request of its own."""
+    def read(self, span: Span) -> FetchedRange:
+        """Return the bytes of a span; one outside of all windowed spans costs a request."""
         i = bisect_right(self._starts, span[0]) - 1
         if i < 0 or span[1] > self._spans[i][1]:
             return self._start(span).result()
@@ -41,8 +41,8 @@ class Windows:
             at += len(pieces[-1])
         return span[0], pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _window(self, i: int, at: int) -> Part:
-        """The window of span `i` that holds the byte `at`."""
+    def _window(self, i: int, at: int) -> FetchedRange:
+        """Return the window of span `i` that contains the byte `at`."""
         end = self._spans[i][1]
         current, following = self._held[i]
         if following is not None and _within(following[0], at):
@@ -63,7 +63,7 @@ class Windows:
         return (following, self._start(following)) if following[0] < following[1] else None
 
 
-_Window = tuple[Span, Future[Part]]
+_Window = tuple[Span, Future[FetchedRange]]
 
 
 def _within(span: Span, at: int) -> bool:

@@ -1,4 +1,4 @@
-"""Objects of text: decompressed, in UTF-8, and cut into blocks."""
+"""Text of objects: decompressed, in UTF-8, in blocks of whole records."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from singer_arrow.compression import bgzip as bgzf
 from singer_arrow.compression.codecs import TruncatedStreamError, decompress, detect
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.ordered_map import ordered
+from singer_arrow.reading.ordered_map import map_ordered
 
-LONGEST_RECORD = 64 << 20
-"""Bytes of one record, at most."""
-MOST_JOINED = 16 << 20
-"""Bytes of text of small objects that are parsed together, at most."""
+MAX_RECORD_BYTES = 64 << 20
+"""Maximum bytes of a record."""
+MAX_JOINED_BYTES = 16 << 20
+"""Maximum bytes of text of small objects that are parsed together."""
 Cut = Callable[[bytes], int]
 _MAGIC = 16
-_RUN = 256 << 10  # bytes of blocked gzip that are inflated at once: up to 10 MiB, as well as it compresses
-_LOOK = 64 << 10  # bytes in which the end of a line is looked for at once
+_RUN = 256 << 10  # bytes of blocked gzip decompressed at once, to at most 10 MiB
+_LOOK = 64 << 10  # bytes per search for a line end
 _PLAIN = ("utf-8", "utf-8-sig", "ascii")
-_MARKS = (  # those of UTF-32 begin like those of UTF-16
+_MARKS = (  # the UTF-32 marks start with those of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
@@ -39,21 +39,20 @@ _BY_ZEROS: dict[tuple[bool, ...], str] = {
 def decoded(
     reader: ObjectReader, *, compression: str = "auto", encoding: str = "utf-8", start: int = 0
 ) -> Iterator[Any]:
-    """The object's text as bytes of UTF-8 without a byte order mark, in order, cut anywhere.
+    """Yield the object's text as UTF-8 without a byte order mark, in order, split anywhere.
 
-    UTF-8 itself is not checked here. Where the encoding is one of Unicode and the text begins as one in UTF-16 or
-    UTF-32, it is read as that.
+    UTF-8 input is not validated. With a Unicode encoding, text that starts like UTF-16 or UTF-32 is read as such.
 
     Args:
         reader: The object.
         compression: A codec, or `auto`: detected by the first bytes.
-        encoding: Any of Python's.
-        start: Bytes of the text to leave out; they are not fetched if the object is plain UTF-8.
+        encoding: Name of a Python codec.
+        start: Bytes of text to skip; not fetched if the object is uncompressed UTF-8.
 
     Raises:
-        EmptyObjectError: The object holds no byte.
-        DataError: It is corrupt or truncated, or not in that encoding.
-        ConfigError: There is no such encoding.
+        EmptyObjectError: The object is empty.
+        DataError: The object is corrupt, truncated or not in that encoding.
+        ConfigError: The encoding is unknown.
     """
     if start and (offset := _offset(reader, compression, encoding)) is not None:
         return reader.chunks(offset + start)
@@ -65,27 +64,27 @@ def decoded(
 
 
 def _plain(reader: ObjectReader, chunks: Iterator[Any], codec: str, first: Any) -> Iterator[Any]:
-    """The object's bytes without their compression; blocked gzip is inflated in parallel."""
-    if codec != "gzip" or not bgzf.size_of(first):
+    """Decompress the object's bytes; blocked gzip in parallel."""
+    if codec != "gzip" or not bgzf.member_size(first):
         return decompress(chunks, codec, url=reader.url)
     return _inflated(reader, chunks)
 
 
 def _inflated(reader: ObjectReader, chunks: Iterator[Any]) -> Iterator[Any]:
-    """The text of blocked gzip; from the first member on that is something else, as of any gzip."""
+    """Decompress blocked gzip in parallel; from the first other member on, like any gzip."""
     rest = list[Iterator[Any]]()
 
     def whole() -> Iterator[bgzf.Run]:
-        for found in bgzf.runs(chunks, size=_RUN):
+        for found in bgzf.member_runs(chunks, size=_RUN):
             if not isinstance(found, bgzf.Run):
                 rest.append(found)
                 return
             yield found
 
     def cost(run: bgzf.Run) -> int:
-        return len(run.data) + len(run.ends) * bgzf.MOST_INFLATED
+        return len(run.data) + len(run.ends) * bgzf.MAX_MEMBER_BYTES
 
-    results = ordered(whole(), lambda run: (run.data, *run.inflate()), reader.budget.decoded, cost=cost)
+    results = map_ordered(whole(), lambda run: (run.data, *run.inflate()), reader.budget.decoded, cost=cost)
     with closing(results):
         for data, text, end in results:
             yield text
@@ -98,7 +97,7 @@ def _inflated(reader: ObjectReader, chunks: Iterator[Any]) -> Iterator[Any]:
 
 
 def _offset(reader: ObjectReader, compression: str, encoding: str) -> int | None:
-    """How many bytes stand before the text in the object; None if it is not the object's bytes that are the text."""
+    """Return the offset of the text in the object; None if the object is compressed or recoded."""
     head = bytes(reader.head_bytes(_MAGIC))
     plain = _codec(reader, compression, head) == "none" and _name_of(encoding) in _PLAIN and _marked(head) is None
     return len(head) - len(head.removeprefix(codecs.BOM_UTF8)) if plain else None
@@ -109,7 +108,7 @@ def _codec(reader: ObjectReader, compression: str, head: bytes) -> str:
 
 
 def _after(chunks: Iterable[Any], n: int) -> Iterator[memoryview]:
-    """The bytes after the first `n`."""
+    """Yield the bytes after the first `n`."""
     for chunk in chunks:
         view = memoryview(chunk).cast("B")
         if n < len(view):
@@ -120,9 +119,9 @@ def _after(chunks: Iterable[Any], n: int) -> Iterator[memoryview]:
 def sample(
     reader: ObjectReader, size: int, *, compression: str = "auto", encoding: str = "utf-8"
 ) -> tuple[bytes, bool]:
-    """The first `size` bytes of the object's text, as `decoded` gives them, and whether they are all there is.
+    """Return the first `size` bytes of the object's text as UTF-8, and whether they are the whole text.
 
-    No more than `size` bytes of the object are asked for (but small objects whole).
+    Fetches at most `size` bytes of the object, or a small object whole.
     """
     head = reader.head_bytes(size)
     whole = len(head) < size if reader.size is None else reader.size <= len(head)
@@ -142,7 +141,7 @@ def sample(
 
 
 def whole_text(readers: Iterable[ObjectReader], compression: str, *, encoding: str = "utf-8") -> Iterator[bytes]:
-    """The text of each of some small objects, as `decoded` gives it; it ends early where there is too much of it.
+    """Yield the text of each small object (see `decoded`); stop when the total exceeds `MAX_JOINED_BYTES`.
 
     Raises:
         EmptyObjectError, DataError, ConfigError: As `decoded`.
@@ -153,7 +152,7 @@ def whole_text(readers: Iterable[ObjectReader], compression: str, *, encoding: s
         for piece in decoded(reader, compression=compression, encoding=encoding):
             found.append(bytes(piece))
             size += len(found[-1])
-            if size > MOST_JOINED:
+            if size > MAX_JOINED_BYTES:
                 return
         yield found[0] if len(found) == 1 else b"".join(found)
 
@@ -172,9 +171,9 @@ def _name_of(encoding: str) -> str:
 
 
 def _marked(head: bytes) -> str | None:
-    """The encoding that the head of a text shows, other than UTF-8: no text in UTF-8 begins like that.
+    """Detect UTF-16 and UTF-32 by the first bytes of a text; None for other encodings.
 
-    It is shown by a byte order mark; without one, by a zero beside each of the first two characters.
+    Detects byte order marks, and UTF-16 without one by a zero byte in each of the first two characters.
     """
     if encoding := next((name for mark, name in _MARKS if head.startswith(mark)), None):
         return encoding
@@ -190,7 +189,7 @@ def _transcode(chunks: Iterator[Any], encoding: str, url: object, *, final: bool
 
 
 def _by_its_head(chunks: Iterator[Any], name: str, url: object, *, final: bool) -> Iterator[Any]:
-    """The text in the encoding that its head shows, else in the one that is set."""
+    """Recode text from the encoding detected by its first bytes, or else from the given one."""
     rest, head = iter(chunks), b""
     for chunk in rest:
         head += bytes(chunk)
@@ -236,16 +235,16 @@ def _encoding_hint(encoding: str) -> str:
 
 
 class LongRecordError(Exception):
-    """A record is longer than `LONGEST_RECORD`, or its end was not found."""
+    """A record exceeds `MAX_RECORD_BYTES`, or its end was not found."""
 
 
 def blocks(chunks: Iterable[Any], cut: Cut, *, size: int) -> Iterator[memoryview]:
-    """The text in blocks of whole records; where they end depends on the text alone, not on how it was cut before.
+    """Yield blocks of whole records; their boundaries depend on the text only, not on the chunks.
 
     Args:
         chunks: The text.
-        cut: Where the last whole record ends in some text that begins with one; 0 if it holds no whole one.
-        size: Bytes of a block, at most, unless one record is longer.
+        cut: Returns the end of the last whole record in a text that starts with a record; 0 if there is none.
+        size: Maximum bytes of a block of several records.
 
     Raises:
         LongRecordError: After the blocks before the record.
@@ -260,14 +259,14 @@ def blocks(chunks: Iterable[Any], cut: Cut, *, size: int) -> Iterator[memoryview
         if at := cut(data):
             yield memoryview(data)[:at]
             carry, want = data[at:], size
-        elif want >= LONGEST_RECORD:
+        elif want >= MAX_RECORD_BYTES:
             raise LongRecordError
         else:
             carry, want = data, want * 2
 
 
 def blocks_of_lines(chunks: Iterable[Any], *, size: int) -> Iterator[memoryview]:
-    """As `blocks` where records are lines; each is a view of a whole object of bytes, so that nobody need copy it.
+    """Yield blocks as `blocks` does, for records that are lines; each is a view of a whole bytes object.
 
     Raises:
         LongRecordError: After the blocks before the record.
@@ -285,14 +284,14 @@ def blocks_of_lines(chunks: Iterable[Any], *, size: int) -> Iterator[memoryview]
         if at:
             yield memoryview(b"".join((*pieces[:-1], pieces[-1][:at])))
             carry, want = bytes(pieces[-1][at:]), size
-        elif want >= LONGEST_RECORD:
+        elif want >= MAX_RECORD_BYTES:
             raise LongRecordError
         else:
             carry, want = bytes(pieces[-1]), want * 2
 
 
 def _last_line_end(text: memoryview) -> int:
-    """Where the last whole line ends; 0 if there is none."""
+    """Return the end of the last whole line; 0 if there is none."""
     for end in range(len(text), 0, -_LOOK):
         start = max(0, end - _LOOK)
         if at := bytes(text[start:end]).rfind(b"\n") + 1:
@@ -301,13 +300,13 @@ def _last_line_end(text: memoryview) -> int:
 
 
 class _Source:
-    """Chunks, taken by the number of bytes."""
+    """Reads chunks by number of bytes."""
 
     def __init__(self, chunks: Iterable[Any]) -> None:
         self._chunks, self._left = iter(chunks), memoryview(b"")
 
     def take(self, n: int) -> Iterator[memoryview]:
-        """The next `n` bytes, or fewer at the end."""
+        """Yield the next `n` bytes, or fewer at the end."""
         while n > 0:
             if not self._left:
                 chunk = next(self._chunks, None)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.casting.to_json import check_years, from_json_text, moments, object_of
+from singer_arrow.casting.to_json import check_years, from_json_text, iso_texts, object_of
 from singer_arrow.formats.json.writer import JsonEncoder
 from singer_arrow.schema.arrow_schema import is_json
 
@@ -108,7 +108,7 @@ def _values(column: pa.Array, field: pa.Field) -> list[Any]:
         wide = column.cast(pa.float64())
         return list(pc.if_else(pc.is_finite(wide), wide, None).to_pylist())
     if pt.is_timestamp(t) or pt.is_date(t) or pt.is_time(t):
-        return list(moments(column).to_pylist())
+        return list(iso_texts(column).to_pylist())
     if pt.is_decimal(t) and t.scale <= 0:
         return [None if v is None else int(v) for v in column.to_pylist()]
     if pt.is_binary(t):

@@ -59,7 +59,7 @@ class Lines:
                 if rest := chunk[end:]:
                     begun.append(rest)
                     size += len(rest)
-                    if size > limits.LONGEST_RECORD:
+                    if size > limits.MAX_RECORD_BYTES:
                         raise LongRecordError
         if begun:
             yield b"".join(begun)

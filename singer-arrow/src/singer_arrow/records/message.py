@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.casting.from_json import BadRowError, any_json, kind_of, parse
+from singer_arrow.casting.from_json import BadRowError, json_kind, parse, to_json_bytes
 from singer_arrow.casting.from_text import shorten
 from singer_arrow.enforcement.row_json import NON_FINITE
 from singer_arrow.schema.arrow_schema import is_json
@@ -56,7 +56,7 @@ def record_text(line: bytes) -> str:
 
 def shown_record(record: Message) -> str:
     """The JSON of a record that was read, by the same rule."""
-    return any_json(_named(record)).decode(errors="backslashreplace")
+    return to_json_bytes(_named(record)).decode(errors="backslashreplace")
 
 
 def _named(value: Any) -> Any:
@@ -78,14 +78,14 @@ def _message_of(line: bytes) -> Message:
     except ValueError as error:  # an integer of thousands of digits
         raise BadRowError(str(error)) from None
     if not isinstance(message, dict):
-        reason = f"each line must hold a message, this one holds {kind_of(message)}"
+        reason = f"each line must hold a message, this one holds {json_kind(message)}"
         raise BadRowError(reason)
     twice: frozenset[str] = message.twice & {"type", "stream", "record"}  # type: ignore[attr-defined]  # of no other dict
     if twice:
         reason = f"the key {min(twice)!r} stands twice in its message"
         raise BadRowError(reason)
     if not isinstance(message.get("record"), dict):
-        found = kind_of(message["record"]) if "record" in message else "nothing"
+        found = json_kind(message["record"]) if "record" in message else "nothing"
         reason = f"'record' must hold an object, it holds {found}"
         raise BadRowError(reason)
     return message
@@ -115,7 +115,7 @@ def raw_record(line: bytes, message: Message) -> bytes:
     try:
         return bytes(_RAW_RECORD.decode(line).record)
     except (msgspec.MsgspecError, UnicodeDecodeError):  # it refuses more than `parse`, such as lone surrogates
-        return any_json(message["record"])
+        return to_json_bytes(message["record"])
 
 
 def _version(value: Any) -> int | None:

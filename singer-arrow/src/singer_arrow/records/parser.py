@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.casting.cut_digits import noting_cuts, warn_of_cuts
-from singer_arrow.casting.from_json import BadRowError, raw_members, row
+from singer_arrow.casting.cut_digits import collect_truncated, warn_truncated
+from singer_arrow.casting.from_json import BadRowError, parse_row, raw_members
 from singer_arrow.casting.to_json import check_years
 from singer_arrow.errors import DataError
 from singer_arrow.formats.json.envelope_reader import EnvelopedLines
@@ -116,9 +116,9 @@ class RecordParser:
 
     def __call__(self, data: bytes, lines: int) -> Parsed:
         """The rows of so many whole lines, all with their ends."""
-        with noting_cuts() as cuts:
+        with collect_truncated() as cuts:
             parsed = self._parsed(data, lines)
-        warn_of_cuts(logger, f"stream {self._stream!r}", cuts, self._cut)
+        warn_truncated(logger, f"stream {self._stream!r}", cuts, self._cut)
         return parsed
 
     def _parsed(self, data: bytes, lines: int) -> Parsed:
@@ -254,7 +254,7 @@ class RecordParser:
 
     def _row(self, line: bytes, message: Message) -> list[Any]:
         raw = raw_record(line, message)
-        values, misfits = row(raw, self._schema, loose_text=True)
+        values, misfits = parse_row(raw, self._schema, loose_text=True)
         if misfits:
             raise misfits[0]
         if self._raws:

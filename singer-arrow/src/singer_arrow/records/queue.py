@@ -20,7 +20,7 @@ from singer_arrow.errors import DataError
 from singer_arrow.records.block import Block
 from singer_arrow.records.errors import bad_record
 from singer_arrow.records.parser import Parsed, RecordParser
-from singer_arrow.runtime.interrupts import Threads
+from singer_arrow.runtime.threads import ThreadPool
 
 BLOCK_BYTES = 4 << 20
 _HELD_BYTES = 16 << 20
@@ -65,7 +65,7 @@ class RecordQueue:
 
     def __init__(self, workers: int, state: Callable[[Mapping[str, Any]], None]) -> None:
         self._workers, self._state = workers, state
-        self._pool: Threads | None = None
+        self._pool: ThreadPool | None = None
         self._blocks: dict[RecordSink, Block] = {}
         self._states: list[_State] = []
         self._queue: deque[_Job | _State] = deque()
@@ -161,7 +161,7 @@ class RecordQueue:
         block = self._blocks.pop(sink)
         self._held -= block.size
         if self._pool is None:
-            self._pool = Threads(self._workers, "parse")
+            self._pool = ThreadPool(self._workers, "parse")
         self._queue.append(_Job(sink, block, self._pool.submit(_parse, sink.parser, block)))
 
     def _submit_all(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from singer_arrow.casting.from_json import kind_of
+from singer_arrow.casting.from_json import json_kind
 from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import SchemaError
 
@@ -51,7 +51,7 @@ def is_int64(value: Any) -> bool:
 def _check(node: Mapping[str, Any], what: str, path: str) -> None:
     def refuse(key: str, wanted: str) -> SchemaError:
         of = f" of property {path!r}" if path else ""
-        return SchemaError(f"{what}: {key!r}{of} must be {wanted}, it is {kind_of(node[key])}; mend it in the tap")
+        return SchemaError(f"{what}: {key!r}{of} must be {wanted}, it is {json_kind(node[key])}; mend it in the tap")
 
     properties = node.get("properties", {})
     if not isinstance(properties, Mapping):

@@ -1,4 +1,4 @@
-"""Where tasks run, and the whole scheduler: results are taken in the order of the tasks, through a bounded window."""
+"""Parallel tasks with results in the order of the tasks, through a bounded window."""
 
 from __future__ import annotations
 
@@ -10,27 +10,20 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from typing import Generic, TypeVar
 
-from singer_arrow.runtime.interrupts import Threads
-
 T = TypeVar("T")
 
 
 def default_workers() -> int:
-    """As many workers as this process may use cores, at least 2: while one computes, another waits for the network."""
+    """Return the number of usable cores, at least 2: one worker computes while another waits for the network."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(2, available)
 
 
-def threads(workers: int) -> Threads:
-    """An executor of threads: pyarrow, polars, obstore and isal work without the interpreter's lock."""
-    return Threads(max_workers=workers, thread_name_prefix="task")
-
-
 def ordered_results(executor: Executor, tasks: Iterable[Callable[[], T]], window: int) -> Generator[T]:
-    """Run tasks, and yield their results in the order of the tasks.
+    """Run tasks and yield their results in order.
 
-    At most `window` tasks are running or waiting to be taken; `tasks` is asked for the next one only then, so it may be
-    endless. The first error ends it; tasks that have not begun are then cancelled.
+    At most `window` tasks are running or have untaken results; `tasks` is consumed lazily, so it may be infinite. The
+    first error is raised and cancels tasks that have not started.
     """
     pending: deque[Future[T]] = deque()
     try:
@@ -45,23 +38,22 @@ def ordered_results(executor: Executor, tasks: Iterable[Callable[[], T]], window
             future.cancel()
 
 
-class Stopped(Exception):  # noqa: N818 - it is no error: nobody wants the result any more
-    """Raised inside a task whose results nobody takes any more."""
+class Stopped(Exception):  # noqa: N818 - not an error
+    """Raised inside a task whose results are not needed any more."""
 
 
 def ordered_streams(
     executor: Executor, tasks: Iterable[Callable[[threading.Event], Iterable[T]]], window: int
 ) -> Generator[Iterator[T]]:
-    """Run tasks that give many results each; yield, in the order of the tasks, an iterator over the results of each.
+    """Run tasks that yield many results each; yield an iterator over the results of each task, in order.
 
-    Results can be taken while their task still runs. At most `window` tasks are running or waiting to be taken. When
-    the caller stops, or a task fails, the event that every task was given is set: a task that works long between two
-    results looks at it.
+    Results are available while their task runs. At most `window` tasks are running or have untaken results. When the
+    caller stops or a task fails, the event passed to every task is set; long-running tasks should check it.
 
     Args:
-        executor: One of this process; results need not be picklable.
+        executor: An executor of this process.
         tasks: Functions that yield results.
-        window: How many tasks may be begun before the first of them is taken to its end.
+        window: Maximum number of tasks started before the results of the first are consumed.
     """
     stop = threading.Event()
 

@@ -1,8 +1,8 @@
-"""How this process gets its memory from the system, so that what is freed is used again.
+"""Limit on the memory that glibc retains.
 
-The C library keeps an arena for every few threads, and none of what is freed in one serves another. The bytes of
-objects are fetched by dozens of threads: without this, up to 180 MB more stay behind (measured with texts of 60 MB).
-Arrow's and polars' rows are in pools of their own, which give back what is large.
+glibc allocates from several arenas, and memory freed in one is not reused by others. Dozens of threads fetch objects:
+without the limit the process retains up to 180 MB more (measured with texts of 60 MB). Arrow and polars have memory
+pools of their own, which return large blocks.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ _OWN = ("MALLOC_ARENA_MAX", "GLIBC_TUNABLES")
 
 
 def keep_small() -> None:
-    """Let two arenas do; call it before threads are started.
+    """Limit glibc to two arenas; call it before threads start.
 
-    Does nothing where the C library is another than glibc, or where the environment says how many there are
-    (`MALLOC_ARENA_MAX`, `GLIBC_TUNABLES`).
+    Does nothing with another C library, or if `MALLOC_ARENA_MAX` or `GLIBC_TUNABLES` is set.
     """
     if not sys.platform.startswith("linux") or any(name in os.environ for name in _OWN):
         return

@@ -1,7 +1,7 @@
-"""When a TCP connection ends whose other side is gone without a word: a machine that lost its power, a firewall.
+"""Timeout of TCP connections whose peer disappeared, for example after a power failure or behind a firewall.
 
-Keepalive finds that out only while nothing is under way: as long as sent bytes are unacknowledged, Linux repeats them
-instead, for a quarter of an hour and more. TCP_USER_TIMEOUT (RFC 5482) bounds both, so it is the one limit.
+Keepalive works only on idle connections: while sent bytes are unacknowledged, Linux retransmits them for 15 minutes and
+more. TCP_USER_TIMEOUT (RFC 5482) limits both.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import socket
 
 DEAD_AFTER_SECONDS = 180
-"""How long the other side may acknowledge neither data nor a keepalive probe."""
+"""Seconds without an acknowledgement of data or of a keepalive probe."""
 
 
 def user_timeout(seconds: int = DEAD_AFTER_SECONDS) -> tuple[tuple[int, int, int], ...]:
-    """Return the arguments of `setsockopt` that bound it; none on systems without TCP_USER_TIMEOUT (not Linux)."""
+    """Return the arguments of `setsockopt`; none on systems without TCP_USER_TIMEOUT (only Linux has it)."""
     if not hasattr(socket, "TCP_USER_TIMEOUT"):
         return ()
     return ((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, seconds * 1000),)

@@ -1,8 +1,7 @@
-"""The folders of a run's temporary files. Those of runs that were killed are removed by the next run.
+"""Temporary folders of a run; those of killed runs are removed by the next run.
 
-Each folder holds a file that its process keeps locked as long as it lives, however it ends; whoever can lock it knows
-that nobody uses the folder any more. Where there are no such locks (Windows, some network file systems), what killed
-runs leave behind stays.
+Each folder contains a file that its process locks until it ends. A folder whose file can be locked is unused. Without
+such locks (Windows, some network file systems) the folders of killed runs remain.
 """
 
 from __future__ import annotations
@@ -24,12 +23,10 @@ LOCK = "in-use.lock"
 
 
 class TemporaryFolder:
-    """A folder below TMPDIR that is created on first use, and removed when the process ends.
-
-    Safe to use from any thread.
+    """A folder in TMPDIR that is created on first use and removed at exit. Thread-safe.
 
     Args:
-        name: What the folder's name begins with; those that begin so and that nobody uses are removed.
+        name: Prefix of the folder's name; unused folders with this prefix are removed.
     """
 
     def __init__(self, name: str) -> None:
@@ -40,25 +37,25 @@ class TemporaryFolder:
 
     @property
     def path(self) -> Path:
-        """The folder."""
+        """Path of the folder, created if necessary."""
         with self._lock:
-            if self._path is None or not self._path.exists():  # what cleans TMPDIR may have taken it for forgotten
-                self._give_back()
+            if self._path is None or not self._path.exists():  # a cleaner of TMPDIR may have removed it
+                self._release()
                 remove_abandoned(self._name)
                 self._path = Path(tempfile.mkdtemp(prefix=f"{self._name}-"))
                 self._end = weakref.finalize(self, _remove, self._path, _hold(self._path))
             return self._path
 
     def new(self, suffix: str) -> Path:
-        """A name for a new file."""
+        """Return the path of a new file."""
         return self.path / f"{uuid.uuid4().hex}{suffix}"
 
     def remove(self) -> None:
-        """Remove the folder, if there is one, and all that is in it."""
+        """Remove the folder and its content."""
         with self._lock:
-            self._give_back()
+            self._release()
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         if self._end is not None:
             self._end()
         self._path = self._end = None
@@ -67,7 +64,7 @@ class TemporaryFolder:
 def _remove(path: Path, handle: int | None) -> None:
     shutil.rmtree(path, ignore_errors=True)
     with contextlib.suppress(OSError):
-        (path / LOCK).touch()  # it is still there: a thread that was left behind writes to it; the next run removes it
+        (path / LOCK).touch()  # still there if a leftover thread writes to it; the next run removes it
     if handle is not None:
         os.close(handle)
 
@@ -77,20 +74,20 @@ _OF_THIS_PROCESS = TemporaryFolder("singer-arrow")
 
 @contextlib.contextmanager
 def temporary_folder(prefix: str) -> Iterator[Path]:
-    """A folder for as long as the context lasts, within one of this process."""
+    """Create a folder, within that of the process, and remove it after the block."""
     within = _OF_THIS_PROCESS.path
-    # A process that may open no more files cannot remove it now; the folder that it is in is removed later.
+    # Removal may fail for lack of file descriptors; the folder of the process is removed at exit.
     with tempfile.TemporaryDirectory(prefix=prefix, dir=within, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 def no_room(url: object, folder: Path, error: OSError) -> ConfigError:
-    """The error of what cannot be copied to a folder for temporary files."""
+    """Return the error for an object that cannot be copied to a temporary folder."""
     return ConfigError(f"{url} cannot be copied to {folder}: {error.strerror}; make room, or set TMPDIR elsewhere")
 
 
 def remove_abandoned(name: str) -> None:
-    """Remove the folders of that name that killed runs left behind; what cannot be removed stays."""
+    """Remove the folders of killed runs with this prefix, as far as possible."""
     if os.name != "posix":
         return
     for path in Path(tempfile.gettempdir()).glob(f"{name}-*"):
@@ -100,19 +97,19 @@ def remove_abandoned(name: str) -> None:
 
 
 def _hold(folder: Path) -> int | None:
-    """Lock the folder until the process ends; None where that cannot be."""
+    """Lock the folder until the process ends; return None if locks are unsupported."""
     hidden = folder / f".{LOCK}"
     handle = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     if not _try_lock(handle):
         os.close(handle)
         return None
-    hidden.rename(folder / LOCK)  # only now others see it: never without its lock
+    hidden.rename(folder / LOCK)  # visible to other processes only once locked
     return handle
 
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[bool]:
-    """Whether the folder is this user's, and its process has ended."""
+    """Yield whether the folder is this user's and unused, holding its lock."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         yield False

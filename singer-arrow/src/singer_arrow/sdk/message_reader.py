@@ -20,7 +20,7 @@ from singer_sdk.exceptions import InvalidRecord, MissingKeyPropertiesError, Reco
 from singer_sdk.io_base import SingerReader
 from singer_sdk.singerlib.json import deserialize_json
 
-from singer_arrow.casting.from_json import kind_of
+from singer_arrow.casting.from_json import json_kind
 from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.reading import text_blocks as limits
 from singer_arrow.reading.text_blocks import LongRecordError
@@ -98,7 +98,7 @@ class LineReader(SingerReader):
                 self.record_lines.flush()
         except LongRecordError:
             self.number += 1
-            most = limits.LONGEST_RECORD >> 20
+            most = limits.MAX_RECORD_BYTES >> 20
             reason = f"is longer than {most} MiB; does the tap end each message with a line break?"
             raise self._bad(reason) from None
         return self._stats
@@ -274,7 +274,7 @@ def _check_stream(message: dict[str, Any]) -> None:
         msg = f"The 'stream' of a {kind} message is {'no Unicode' if stream else 'empty'}; this is an error of the tap"
         raise DataError(msg)
     if not isinstance(stream, str):
-        msg = f"The 'stream' of a {kind} message must be text, it is {kind_of(stream)}; this is an error of the tap"
+        msg = f"The 'stream' of a {kind} message must be text, it is {json_kind(stream)}; this is an error of the tap"
         raise DataError(msg)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from singer_arrow.errors import CredentialsError, NotFoundError, ServiceError
-from singer_arrow.runtime.threads import every
+from singer_arrow.runtime.threads import repeat_every
 from singer_arrow.storage import aws
 from singer_arrow.storage.aws_options import AwsOptions
 
@@ -113,7 +113,7 @@ class Queue:
 
     def heartbeat(self) -> AbstractContextManager[None]:
         """Keep the messages that are held invisible while a block runs."""
-        return every(self._visibility / 3, self._keep_invisible, name="heartbeat")
+        return repeat_every(self._visibility / 3, self._keep_invisible, name="heartbeat")
 
     def _keep_invisible(self) -> None:
         with self._lock:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.batch.row_size import rows_bytes
+from singer_arrow.batch.row_size import row_bytes
 from singer_arrow.formats import FORMATS
 from singer_arrow.read_options import ReadOptions
 
@@ -48,7 +48,7 @@ def columns(draw: st.DrawFn) -> pa.Array:
 
 
 def size(column: pa.Array) -> int:
-    return rows_bytes(pa.RecordBatch.from_arrays([column], ["c"]))
+    return row_bytes(pa.RecordBatch.from_arrays([column], ["c"]))
 
 
 def expected(value: Any, t: pa.DataType) -> int:
@@ -106,7 +106,7 @@ def test_it_does_not_depend_on_where_a_reading_begins(objects: Any, name: str, h
 
     def sizes(text: str) -> list[int]:
         read = FORMATS[name].read(objects.reader(text.encode(), f"a.{name}"), schema, ReadOptions(block_bytes=512))
-        return [rows_bytes(batch) for batch in read]
+        return [row_bytes(batch) for batch in read]
 
     whole, rest = sizes(body), sizes(head + usual * 800)
     assert len(whole) > 8

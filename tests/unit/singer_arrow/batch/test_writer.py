@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.batch.reader import read_file
-from singer_arrow.batch.writer import ARROW_BYTES_PER_FILE_BYTE, Part, write_parts
+from singer_arrow.batch.writer import ARROW_BYTES_PER_FILE_BYTE, BatchFile, write_batch_files
 from singer_arrow.errors import DataError, NotFoundError
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
@@ -24,10 +24,10 @@ def batches(rows: int, size: int) -> list[pa.RecordBatch]:
     return table.to_batches(max_chunksize=size)
 
 
-def write(root: Path, format: str, source: Iterable[pa.RecordBatch], target_bytes: int) -> list[Part]:
+def write(root: Path, format: str, source: Iterable[pa.RecordBatch], target_bytes: int) -> list[BatchFile]:
     url = Url.parse(str(root))
     return list(
-        write_parts(
+        write_batch_files(
             source,
             SCHEMA,
             storage=Storage(),
@@ -111,7 +111,7 @@ def test_a_file_is_uploaded_while_the_next_one_is_encoded(tmp_path: Path, breaks
             raise DataError("the source broke")
 
     size = int(1.5 * max(b.nbytes for b in given)) // ARROW_BYTES_PER_FILE_BYTE
-    parts = write_parts(
+    parts = write_batch_files(
         source(),
         SCHEMA,
         storage=storage,

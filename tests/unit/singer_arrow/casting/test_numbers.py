@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pyarrow import types as pt
 
 from singer_arrow.casting.from_arrow import fit
-from singer_arrow.casting.from_json import BadRowError, row
+from singer_arrow.casting.from_json import BadRowError, parse_row
 from singer_arrow.casting.from_text import BadValueError, from_text
 from singer_arrow.formats.json.parser import BlockParser
 from singer_arrow.read_options import ReadOptions
@@ -176,7 +176,7 @@ def read(t: pa.DataType, value: str, *, before: str | None = None) -> Any:
 
 def one_by_one(t: pa.DataType, value: str) -> Any:
     try:
-        values, misfits = row(f'{{"a":{value}}}'.encode(), pa.schema([("a", t)]))
+        values, misfits = parse_row(f'{{"a":{value}}}'.encode(), pa.schema([("a", t)]))
     except BadRowError:
         return REFUSED
     return REFUSED if misfits else pa.array(values, t)[0].as_py()

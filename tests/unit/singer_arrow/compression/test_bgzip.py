@@ -47,7 +47,7 @@ def _read(objects: Any, data: bytes, **budget: int) -> bytes:
 def test_it_is_what_gzip_makes_of_it(objects: Any) -> None:
     data = _blocked(TEXT)
     assert gzip.decompress(data) == TEXT
-    assert bgzf.size_of(data[:18]) > 0
+    assert bgzf.member_size(data[:18]) > 0
     assert _read(objects, data) == TEXT
     assert _read(objects, data, fetched=1 << 20, decoded=1 << 10) == TEXT
 
@@ -56,7 +56,7 @@ def test_its_members_are_found_however_it_is_cut() -> None:
     data, rng = _blocked(TEXT[:500_000]), random.Random(1)
     cuts = sorted(rng.sample(range(len(data)), 40))
     chunks = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
-    found = list(bgzf.runs(chunks, size=30_000))
+    found = list(bgzf.member_runs(chunks, size=30_000))
     assert len(found) > 3
     inflated = [(len(run.data), *run.inflate()) for run in found if isinstance(run, bgzf.Run)]
     assert all(end == size for size, _, end in inflated)
@@ -114,7 +114,7 @@ def test_broken_members_are_told(objects: Any, odd: bytes) -> None:
 
 
 def test_no_member_takes_more_memory_than_one_may() -> None:
-    run = next(bgzf.runs([_block(b"0" * 9_000_000) * 4], size=1 << 20))
+    run = next(bgzf.member_runs([_block(b"0" * 9_000_000) * 4], size=1 << 20))
     assert isinstance(run, bgzf.Run)
     tracemalloc.start()
     try:
@@ -127,5 +127,5 @@ def test_no_member_takes_more_memory_than_one_may() -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=64))
 def test_any_bytes_are_no_member_or_have_a_size(data: bytes) -> None:
-    assert 0 <= bgzf.size_of(data) <= 1 << 16
-    assert bgzf.size_of(os.urandom(4)) == 0
+    assert 0 <= bgzf.member_size(data) <= 1 << 16
+    assert bgzf.member_size(os.urandom(4)) == 0

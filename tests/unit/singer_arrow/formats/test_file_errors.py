@@ -12,7 +12,7 @@ from file_bytes import WRITERS
 
 from singer_arrow.errors import DataError, DriftError, FatalError, SchemaError
 from singer_arrow.formats import FORMATS
-from singer_arrow.formats.file_errors import named_after
+from singer_arrow.formats.file_errors import naming_file
 from singer_arrow.read_options import ReadOptions
 
 TWICE = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
@@ -87,7 +87,7 @@ def test_a_file_without_columns_has_its_rows(objects: Any) -> None:
 def test_an_error_of_a_library_becomes_one_line(error: Exception) -> None:
     with (
         pytest.raises(DataError, match=rf"^s3://b/k: it cannot be read \({type(error).__name__}") as found,
-        named_after("s3://b/k"),
+        naming_file("s3://b/k"),
     ):
         raise error
     assert "\n" not in str(found.value)
@@ -97,12 +97,12 @@ def test_an_error_of_a_library_becomes_one_line(error: Exception) -> None:
     "error", [MemoryError(), OSError(28, "No space left"), ConnectionResetError(104, "reset"), DataError("x", url="u")]
 )
 def test_what_is_no_fault_of_the_file_stays(error: Exception) -> None:
-    with pytest.raises(type(error)) as found, named_after("s3://b/k"):
+    with pytest.raises(type(error)) as found, naming_file("s3://b/k"):
         raise error
     assert found.value is error
 
 
 def test_drift_keeps_its_columns() -> None:
-    with pytest.raises(DriftError, match="^s3://b/k, column 'x': new") as found, named_after("s3://b/k"):
+    with pytest.raises(DriftError, match="^s3://b/k, column 'x': new") as found, naming_file("s3://b/k"):
         raise DriftError("new", [pa.field("x", pa.int64())], column="x")
     assert found.value.fields == (pa.field("x", pa.int64()),)

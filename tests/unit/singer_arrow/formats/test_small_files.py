@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import ObjectChangedError, SingerArrowError
 from singer_arrow.formats import FORMATS
-from singer_arrow.formats.small_files import joined, read_all
+from singer_arrow.formats.small_files import join_files, read_all
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.prefetch import groups
+from singer_arrow.reading.prefetch import prefetch_groups
 from singer_arrow.reading.range_planner import SMALL_OBJECT
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))])
@@ -81,7 +81,7 @@ def _alone(objects: Any, info: Any, kind: Any, options: ReadOptions) -> list[dic
 def test_plain_files_are_parsed_together(objects: Any, name: str, bodies: list[bytes]) -> None:
     kind, infos = FORMATS[name[2:]], _write(objects, bodies, name)
     readers = [ObjectReader(objects.storage, info.url, info=info) for info in infos]
-    found = joined(kind, readers, SCHEMA, PLAIN)
+    found = join_files(kind, readers, SCHEMA, PLAIN)
     assert found is not None
     assert [b.to_pylist() for b in found] == [_alone(objects, info, kind, PLAIN) for info in infos]
     assert all(b.schema.equals(SCHEMA) for b in found)
@@ -98,7 +98,7 @@ def test_odd_files_are_left_to_themselves(objects: Any, picked: list[int], csv: 
     kind, infos = FORMATS[name[2:]], _write(objects, [bodies[i % len(bodies)] for i in picked], name)
     options = replace(PLAIN, on_bad_row=policy[0], on_drift=policy[1])
     readers = [ObjectReader(objects.storage, info.url, info=info) for info in infos]
-    found = joined(kind, readers, SCHEMA, options)
+    found = join_files(kind, readers, SCHEMA, options)
     if found is not None:
         assert [b.to_pylist() for b in found] == [_alone(objects, info, kind, options) for info in infos]
 
@@ -120,7 +120,7 @@ def test_odd_files_are_left_to_themselves(objects: Any, picked: list[int], csv: 
 def test_files_that_make_up_for_one_another_are_not_parsed_together(objects: Any, bodies: list[bytes]) -> None:
     infos = _write(objects, bodies, "f.jsonl")
     readers = [ObjectReader(objects.storage, info.url, info=info) for info in infos]
-    assert joined(FORMATS["jsonl"], readers, SCHEMA, ReadOptions()) is None
+    assert join_files(FORMATS["jsonl"], readers, SCHEMA, ReadOptions()) is None
 
 
 @pytest.mark.parametrize("name", ["c.csv", "c.jsonl", "c.parquet"])
@@ -165,7 +165,7 @@ def test_large_objects_are_not_fetched_ahead(objects: Any) -> None:
     objects.storage.asked.clear()
     budget = Budget()
     seen = []
-    for group in groups(objects.storage, infos, budget):
+    for group in prefetch_groups(objects.storage, infos, budget):
         seen.append([reader.size for reader in group])
         assert budget.fetched.used == sum(r.size for r in group if r.is_small)
     assert seen == [[10], [SMALL_OBJECT + 1], [10], [0]]

@@ -16,7 +16,7 @@ from singer_arrow.errors import EmptyObjectError, NotFoundError, ObjectChangedEr
 from singer_arrow.reading import object_reader as objects_module
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.range_planner import LEAST_PART
+from singer_arrow.reading.range_planner import MIN_PART
 from singer_arrow.storage import retry as pace
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
@@ -29,7 +29,7 @@ LARGE = os.urandom(MIB) * 41 + b"end"
 def test_a_small_object_is_one_request(objects: Any) -> None:
     unknown = objects.reader(SMALL)
     assert b"".join(unknown.chunks()) == SMALL
-    assert objects.storage.asked == [(0, LEAST_PART, None), (LEAST_PART, len(SMALL), None)]
+    assert objects.storage.asked == [(0, MIN_PART, None), (MIN_PART, len(SMALL), None)]
     listed = objects.reader(SMALL, listed=True)
     assert b"".join(listed.chunks()) == SMALL
     assert objects.storage.asked == [(0, len(SMALL), None)]
@@ -187,8 +187,8 @@ def test_what_is_given_up_is_not_asked_for_again(by: str, objects: Any, monkeypa
     monkeypatch.setattr(pace, "_FIRST_PAUSE", 1e6)
     monkeypatch.setattr(objects.storage, "_get", slow)
     monkeypatch.setattr(objects.storage, "cancelled", threading.Event())  # others read through this storage too
-    reader.begin()
+    reader.prefetch()
     assert asked.wait(60)
-    (reader.give_up if by == "reader" else objects.storage.cancelled.set)()
+    (reader.cancel if by == "reader" else objects.storage.cancelled.set)()
     with pytest.raises(ServiceError):
         reader.head_bytes(1)

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterator
 
 from singer_arrow.reading.memory_budget import Allowance
-from singer_arrow.reading.ordered_map import ordered
+from singer_arrow.reading.ordered_map import map_ordered
 
 COUNT, SIZE = 12, 1000
 
@@ -40,12 +40,12 @@ def first_byte(block: memoryview) -> int:
 
 
 def test_results_come_in_order() -> None:
-    assert list(ordered(Made().blocks(), first_byte, Allowance(1 << 20))) == list(range(COUNT))
+    assert list(map_ordered(Made().blocks(), first_byte, Allowance(1 << 20))) == list(range(COUNT))
 
 
 def test_of_large_blocks_one_is_made_at_a_time_and_none_is_kept() -> None:
     made, most = Made(), 0
-    for result in ordered(made.blocks(), first_byte, Allowance(SIZE)):
+    for result in map_ordered(made.blocks(), first_byte, Allowance(SIZE)):
         if result > 1:  # the first two are made before it is known that there are several
             assert len(made.refs) == result + 1
         most = max(most, made.held)
@@ -55,7 +55,7 @@ def test_of_large_blocks_one_is_made_at_a_time_and_none_is_kept() -> None:
 
 def test_small_blocks_are_let_go_when_they_are_worked_on() -> None:
     made = Made()
-    results = ordered(made.blocks(), first_byte, Allowance(1 << 20))
+    results = map_ordered(made.blocks(), first_byte, Allowance(1 << 20))
     assert [next(results) for _ in range(COUNT)] == list(range(COUNT))
     assert made.held <= 1  # the last, whose worker may be about to let it go
 

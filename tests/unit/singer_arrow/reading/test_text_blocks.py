@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from singer_arrow.errors import DataError
 from singer_arrow.reading import text_blocks as text_module
 from singer_arrow.reading.memory_budget import Allowance
-from singer_arrow.reading.ordered_map import ordered
+from singer_arrow.reading.ordered_map import map_ordered
 from singer_arrow.reading.text_blocks import LongRecordError, blocks, blocks_of_lines, decoded, sample
 
 
@@ -142,7 +142,7 @@ def test_results_come_in_order_whatever_the_work_takes() -> None:
         return i
 
     allowance = Allowance(1 << 20)
-    assert list(ordered(_views(50), work, allowance)) == list(range(50))
+    assert list(map_ordered(_views(50), work, allowance)) == list(range(50))
     assert allowance.used == 0
 
 
@@ -152,7 +152,7 @@ def test_an_error_comes_after_the_results_before_it() -> None:
             raise LookupError
         return int(bytes(block))
 
-    results = ordered(_views(20), work, Allowance(1 << 20))
+    results = map_ordered(_views(20), work, Allowance(1 << 20))
     assert [next(results) for _ in range(7)] == list(range(7))
     with pytest.raises(LookupError):
         next(results)
@@ -163,7 +163,7 @@ def test_an_error_in_the_source_comes_after_the_results_before_it() -> None:
         yield from _views(5)
         raise LookupError
 
-    results = ordered(source(), lambda b: int(bytes(b)), Allowance(1 << 20))
+    results = map_ordered(source(), lambda b: int(bytes(b)), Allowance(1 << 20))
     assert [next(results) for _ in range(5)] == list(range(5))
     with pytest.raises(LookupError):
         next(results)
@@ -173,7 +173,7 @@ def test_nothing_is_made_far_ahead_of_a_slow_receiver_and_nothing_stays_behind()
     seen: list[int] = []
     allowance = Allowance(12)
     before = threading.active_count()
-    results = ordered(_views(1000, seen), lambda b: int(bytes(b)), allowance)
+    results = map_ordered(_views(1000, seen), lambda b: int(bytes(b)), allowance)
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     time.sleep(0.1)
     assert len(seen) < 12
@@ -185,7 +185,7 @@ def test_nothing_is_made_far_ahead_of_a_slow_receiver_and_nothing_stays_behind()
 def test_readers_that_are_consumed_in_order_all_finish() -> None:
     """One block of each reader is always admitted, so those that wait for their turn block nobody."""
     allowance = Allowance(3)
-    readers = [ordered(_views(30), lambda b: int(bytes(b)), allowance) for _ in range(5)]
+    readers = [map_ordered(_views(30), lambda b: int(bytes(b)), allowance) for _ in range(5)]
     firsts = [next(r) for r in readers]
     assert firsts == [0] * 5
     for reader in readers:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from singer_arrow.runtime.executors import Stopped, default_workers, ordered_results, ordered_streams, threads
+from singer_arrow.runtime.executors import Stopped, default_workers, ordered_results, ordered_streams
+from singer_arrow.runtime.threads import ThreadPool
 
 
 def slow_first(number: int) -> int:
@@ -15,7 +16,7 @@ def slow_first(number: int) -> int:
 
 
 def test_results_come_in_the_order_of_the_tasks() -> None:
-    with threads(4) as pool:
+    with ThreadPool(4, "task") as pool:
         tasks = (lambda n=n: slow_first(n) for n in range(20))
         assert list(ordered_results(pool, tasks, 6)) == list(range(20))
 
@@ -28,7 +29,7 @@ def test_no_more_tasks_are_begun_than_the_window_holds() -> None:
             begun.append(number)
             yield lambda n=number: n  # type: ignore[misc]  # mypy cannot infer a lambda's default
 
-    with threads(2) as pool:
+    with ThreadPool(2, "task") as pool:
         results = ordered_results(pool, tasks(), 4)
         assert next(results) == 0
         assert len(begun) == 4
@@ -40,7 +41,7 @@ def test_the_first_error_in_order_ends_it() -> None:
         msg = "broken"
         raise ValueError(msg)
 
-    with threads(2) as pool:
+    with ThreadPool(2, "task") as pool:
         results = ordered_results(pool, [lambda: 1, fail, lambda: 3], 3)
         assert next(results) == 1
         with pytest.raises(ValueError, match="broken"):
@@ -57,7 +58,7 @@ def counted(start: int, count: int) -> Callable[[threading.Event], Iterator[int]
 
 
 def test_streams_keep_the_order_within_and_between_tasks() -> None:
-    with threads(3) as pool:
+    with ThreadPool(3, "task") as pool:
         streams = ordered_streams(pool, [counted(0, 5), counted(5, 0), counted(5, 3)], 2)
         assert [list(s) for s in streams] == [[0, 1, 2, 3, 4], [], [5, 6, 7]]
 
@@ -70,7 +71,7 @@ def test_a_result_is_there_before_its_task_has_ended() -> None:
         assert goes_on.wait(60)
         yield 2
 
-    with threads(1) as pool:
+    with ThreadPool(1, "task") as pool:
         streams = ordered_streams(pool, [task], 1)
         stream = next(streams)
         assert next(stream) == 1
@@ -84,7 +85,7 @@ def test_a_task_that_fails_late_gives_its_results_first() -> None:
         msg = "broken"
         raise ValueError(msg)
 
-    with threads(1) as pool:
+    with ThreadPool(1, "task") as pool:
         streams = ordered_streams(pool, [task], 1)
         stream = next(streams)
         assert next(stream) == 1
@@ -104,7 +105,7 @@ def test_tasks_are_told_to_stop_when_nobody_takes_their_results() -> None:
         finally:
             ended.append("ended")
 
-    with threads(2) as pool:
+    with ThreadPool(2, "task") as pool:
         streams = ordered_streams(pool, [endless, endless], 2)
         assert next(next(streams)) == 1
         streams.close()

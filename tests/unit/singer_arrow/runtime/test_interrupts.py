@@ -12,7 +12,7 @@ from singer_arrow.runtime.interrupts import Uninterrupted, interrupt
 
 PROGRAM = """
 import signal, sys, threading, time
-from singer_arrow.runtime.executors import threads
+from singer_arrow.runtime.threads import ThreadPool
 from singer_arrow.runtime.interrupts import interrupt
 
 def handle(number, frame):
@@ -23,7 +23,7 @@ def begun(frame, event, arg):  # a signal right after a thread has been started
         signal.raise_signal(signal.SIGTERM)
 
 signal.signal(signal.SIGTERM, handle)
-pool = threads(2)
+pool = ThreadPool(2, "task")
 sys.setprofile(begun)
 pool.submit(time.sleep, 0)
 print("not reached")

@@ -186,7 +186,7 @@ def test_every_key_may_be_missing() -> None:
         (b'{"type": "ACTIVATE_VERSION", "stream": "s", "version": "1"}', "'version' must be an integer"),
         (json.dumps(BATCH | {"manifest": ["s3://b\n/k"]}).encode(), "has a bucket that cannot exist"),
         (json.dumps(BATCH | {"manifest": ["gopher://x/y"]}).encode(), "has the scheme 'gopher'"),
-        (json.dumps(BATCH | {"manifest": ["/a\0b"]}).encode(), "is no URL of a file"),
+        (json.dumps(BATCH | {"manifest": ["/a\0b"]}).encode(), "is not the URL of a file"),
         (json.dumps(BATCH | {"batch_id": "\ud800"}).encode(), "'batch_id' must be text without NUL"),
         (json.dumps(BATCH | {"row_count": -1}).encode(), "'row_count' must be an integer from 0"),
     ],

@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from singer_arrow.casting.extension_types import register
-from singer_arrow.casting.utf8 import as_bytes
+from singer_arrow.casting.utf8 import storage_type
 from singer_arrow.compression.codecs import decompress, detect
 from singer_arrow.enforcement.projection import columns_to_read
 from singer_arrow.errors import DataError
-from singer_arrow.formats.arrow.messages import checked
+from singer_arrow.formats.arrow.messages import check_messages
 from singer_arrow.formats.columnar import FilePart, read_part
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint, no_such_resume_point
@@ -124,7 +124,7 @@ def _check_layout(batch: pa.RecordBatch) -> None:
         batch.validate(full=True)
     except pa.ArrowInvalid:
         for column in batch.columns:
-            column.view(as_bytes(column.type)).validate(full=True)
+            column.view(storage_type(column.type)).validate(full=True)
 
 
 def _source(reader: ObjectReader, options: ReadOptions) -> tuple[ChunkFile, bool]:
@@ -139,7 +139,7 @@ def _source(reader: ObjectReader, options: ReadOptions) -> tuple[ChunkFile, bool
             break
     is_file = first.startswith(_MAGIC)
     stream = ChunkFile(_chain(first[_MARK:] if is_file else first, chunks))
-    messages = checked(stream, reader.budget.decoded.limit, reader.url)
+    messages = check_messages(stream, reader.budget.decoded.limit, reader.url)
     return ChunkFile(messages, longest=_LONGEST_BATCH), is_file
 
 

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from singer_arrow.formats.file_errors import too_large
 from singer_arrow.reading.random_access import ChunkFile
 
-MOST_INFLATED = 100
+MAX_INFLATION = 100
 """Bytes in memory for each byte of a compressed batch: no columns are refused that take less."""
 _CONTINUES = b"\xff\xff\xff\xff"
 _DICTIONARY, _BATCH = 2, 3
 _LARGEST_BODY = 1 << 30
 
 
-def checked(source: ChunkFile, most: int, url: object) -> Iterator[bytes | memoryview]:
+def check_messages(source: ChunkFile, most: int, url: object) -> Iterator[bytes | memoryview]:
     """Yield the bytes of a stream as they are.
 
     Raises:
@@ -52,7 +52,7 @@ def _check(body: bytes, buffers: list[tuple[int, int]], most: int, url: object) 
         struct.unpack_from("<q", body, at)[0] for at, length in buffers if length >= 8 and 0 <= at <= len(body) - 8
     )
     total = sum(size for size in sizes if size > 0)  # -1: it is not compressed
-    if total > most and total > MOST_INFLATED * len(body):
+    if total > most and total > MAX_INFLATION * len(body):
         raise too_large("a batch of rows", total, most, url=url)
 
 

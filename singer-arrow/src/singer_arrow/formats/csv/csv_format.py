@@ -35,8 +35,8 @@ from singer_arrow.formats.text.rows import TextRows, nulls_of
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.ordered_map import ordered
-from singer_arrow.reading.text_blocks import LONGEST_RECORD, LongRecordError, blocks, decoded, sample, whole_text
+from singer_arrow.reading.ordered_map import map_ordered
+from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES, LongRecordError, blocks, decoded, sample, whole_text
 
 logger = logging.getLogger(__name__)
 _LONGEST_SAMPLE = 64 << 20
@@ -108,7 +108,7 @@ class Csv:
         try:
             yield from deliver(results, position, progress, drift)
         except LongRecordError:
-            reason = f"a row is longer than {LONGEST_RECORD >> 20} MiB, or a quote in it is never closed"
+            reason = f"a row is longer than {MAX_RECORD_BYTES >> 20} MiB, or a quote in it is never closed"
             raise DataError(reason, url=reader.url, line=position.place.lines + 1) from None
 
 
@@ -152,7 +152,7 @@ def _results(
     parse: Callable[[memoryview], BlockResult | None] = parser
     while True:
         try:
-            for result in ordered(blocks(text, cut, size=options.block_bytes), parse, reader.budget.decoded):
+            for result in map_ordered(blocks(text, cut, size=options.block_bytes), parse, reader.budget.decoded):
                 if result is None:
                     break  # the cut was wrong
                 at += result.bytes
@@ -175,7 +175,7 @@ def _up_to_open_quote(text: Iterator[Any], dialect: Dialect) -> memoryview:
     Raises:
         LongRecordError: That line is too long itself.
     """
-    head = bytes(next(blocks(text, len, size=LONGEST_RECORD)))
+    head = bytes(next(blocks(text, len, size=MAX_RECORD_BYTES)))
     end = dialect.damaged(head, dialect.whole(head))
     if end == len(head):
         raise LongRecordError

@@ -19,7 +19,7 @@ from singer_arrow.formats.text.infer import infer_type
 from singer_arrow.formats.text.rows import nulls_of
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.text_blocks import LONGEST_RECORD, decoded, sample
+from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES, decoded, sample
 
 HEAD_BYTES = 64 << 10
 """Bytes at the beginning of a file in which the header is searched first."""
@@ -131,12 +131,12 @@ def _names_columns(values: Iterable[str], options: ReadOptions) -> bool:
 
 def _more(size: int, reader: ObjectReader) -> int:
     """Return the next number of bytes to search for the header, if `size` bytes were too few."""
-    if size >= LONGEST_RECORD:
+    if size >= MAX_RECORD_BYTES:
         raise endless_header(reader.url)
     return size * 4
 
 
 def endless_header(url: object) -> DataError:
     """Return the error for a file whose first record does not end."""
-    reason = f"the header is longer than {LONGEST_RECORD >> 20} MiB, or a quote in it is never closed"
+    reason = f"the header is longer than {MAX_RECORD_BYTES >> 20} MiB, or a quote in it is never closed"
     return DataError(reason, url=url, line=1)

@@ -20,13 +20,13 @@ import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 from pyarrow import types as pt
 
-from singer_arrow.casting.from_text import BadValueError, supported
+from singer_arrow.casting.from_text import BadValueError, is_supported
 from singer_arrow.errors import SchemaError
 from singer_arrow.formats.csv.dialect import Dialect, count
 from singer_arrow.formats.csv.malformed_rows import find_rows
 from singer_arrow.formats.row_policy import BlockResult, RowError
 from singer_arrow.formats.text.rows import MismatchError, TextRows
-from singer_arrow.reading.ordered_map import ROW_BY_ROW
+from singer_arrow.reading.ordered_map import ROW_LOCK
 
 _TRUE, _FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
 _ZONED = re.compile(rb"\d\d:\d\d(?::\d\d)?(?:[.]\d+)? ?(?:[Zz]|UTC|[+-]\d\d)")
@@ -49,7 +49,7 @@ class BlockParser:
         self._rows, self.dialect = rows, dialect
         self._names, self._selected = list(rows.names), rows.selected
         for field in self._selected:
-            if not supported(field.type):
+            if not is_supported(field.type):
                 msg = f"Column {field.name!r} is to be {field.type}, which CSV cannot hold; make it json or string"
                 raise SchemaError(msg)
         self._texts = rows.rescued_columns
@@ -82,7 +82,7 @@ class BlockParser:
                 cause = error
         data = text[: -len(self._end) - 1]
         del text
-        with ROW_BY_ROW:
+        with ROW_LOCK:
             examined = self._examine(data, cause, is_utf8=is_utf8, ends_exactly=ends_exactly)
             return examined and replace(examined, bytes=len(block), lines=lines)
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from singer_arrow.errors import DataError
-from singer_arrow.reading.text_blocks import LONGEST_RECORD
+from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES
 
 _BLANK = b" \t\r\n"
 _FIRST_KEY = re.compile(rb'[ \t\r\n]*(\{[ \t\r\n]*"(?>(?:[^"\\]|\\.)*)"[ \t\r\n]*:)', re.DOTALL)
@@ -108,8 +108,8 @@ class Elements:
             held += bytes(chunk)
             while len(held) >= want:
                 elements, end = self._cut(held)
-                if elements is None and want >= LONGEST_RECORD:
-                    raise self._error(f"an element of the list is longer than {LONGEST_RECORD >> 20} MiB", held)
+                if elements is None and want >= MAX_RECORD_BYTES:
+                    raise self._error(f"an element of the list is longer than {MAX_RECORD_BYTES >> 20} MiB", held)
                 if elements is None:
                     want *= 2
                     continue

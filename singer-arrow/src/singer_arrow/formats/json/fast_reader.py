@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 from pyarrow import types as pt
 
-from singer_arrow.casting.cut_digits import name_column
-from singer_arrow.casting.from_json import OBJECT, BadRowError, convert, parse
+from singer_arrow.casting.cut_digits import set_column
+from singer_arrow.casting.from_json import RECORD_DECODER, BadRowError, convert, parse
 from singer_arrow.casting.json_depth import nests_too_deeply
 from singer_arrow.enforcement.enforce import fit
 from singer_arrow.enforcement.excluded_members import exclude_from_json
@@ -162,7 +162,7 @@ class ArrowLines:
             raise NotPlainError
         made, misfits = {}, []
         for field, values in zip(fields, raws, strict=True):
-            name_column(field.name)
+            set_column(field.name)
             found: list[Any] = []
             if field.name in paths_with_exclusions(self._excluded):
                 values = [exclude_from_json(bytes(raw), field, self._excluded, field.name) for raw in values]  # noqa: PLW2901
@@ -235,7 +235,7 @@ class NotPlainError(ValueError):
 def raw_values(data: bytes, names: tuple[str, ...]) -> list[list[Any]]:
     """The raw text of some members of each record, member by member; each has the buffer protocol."""
     if any(c in name for name in names for c in NO_FIELD):
-        return by_name(OBJECT.decode_lines(data), names)
+        return by_name(RECORD_DECODER.decode_lines(data), names)
     return by_number(_raw_decoder(names).decode_lines(data), len(names))
 
 
@@ -318,7 +318,7 @@ def finish(column: pa.Array, field: pa.Field) -> pa.Array:
     Raises:
         Exception: One of `FAILED`: a value does not fit, or may not be what the text says.
     """
-    name_column(field.name)
+    set_column(field.name)
     if not all_finite(column):
         raise NotPlainError
     rounds = pt.is_floating(column.type) and pt.is_integer(field.type)

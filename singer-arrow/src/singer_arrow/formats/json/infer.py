@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.casting.from_json import BadRowError, kind_of, parse
+from singer_arrow.casting.from_json import BadRowError, json_kind, parse
 from singer_arrow.casting.from_text import TIMESTAMP, BadValueError, from_text
 from singer_arrow.errors import DataError
 from singer_arrow.schema.arrow_schema import json_field
@@ -47,7 +47,7 @@ def infer_lines(data: bytes, *, url: object, strict: bool = True) -> pa.Schema:
         try:
             record = parse(line)
             if not isinstance(record, dict):
-                reason = f"each line must hold an object, this one holds {kind_of(record)}"
+                reason = f"each line must hold an object, this one holds {json_kind(record)}"
                 raise BadRowError(reason)
         except BadRowError as error:
             if not strict:

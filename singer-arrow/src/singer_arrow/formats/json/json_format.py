@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from singer_arrow.casting.cut_digits import warn_of_cuts
+from singer_arrow.casting.cut_digits import warn_truncated
 from singer_arrow.enforcement.row_json import line_to_json
 from singer_arrow.errors import DataError
 from singer_arrow.formats.json.array_document import Elements, of_element, take_list
@@ -28,8 +28,8 @@ from singer_arrow.formats.json.writer import JsonLinesWriting
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import MAX_LOGGED, ReadProgress, ResumePoint, Skipped
 from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.ordered_map import ordered
-from singer_arrow.reading.text_blocks import LONGEST_RECORD, LongRecordError, sample
+from singer_arrow.reading.ordered_map import map_ordered
+from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES, LongRecordError, sample
 
 logger = logging.getLogger(__name__)
 _SHOWN = 1 << 20  # bytes that show which types a file has
@@ -48,7 +48,7 @@ class JsonLines(JsonLinesWriting):
             is_list, chunks = take_list(iter([text]))
             elements = Elements(chunks, reader.url, size=len(text) + 1, whole=whole)
             lines = b"".join(elements) if is_list else text if whole else text[: last_line_end(text)]
-            if lines or whole or sample_bytes >= LONGEST_RECORD:
+            if lines or whole or sample_bytes >= MAX_RECORD_BYTES:
                 break
             sample_bytes *= 4
         if not lines and not whole:
@@ -76,10 +76,10 @@ class JsonLines(JsonLinesWriting):
         lenient = replace(options, on_bad_row="skip")
         drift = Drift(schema, lambda: self.infer(reader, lenient, sample_bytes=_SHOWN), reader.url, options)
         try:
-            for parsed in ordered(source.blocks(), BlockParser(schema, options), reader.budget.decoded):
+            for parsed in map_ordered(source.blocks(), BlockParser(schema, options), reader.budget.decoded):
                 if options.on_drift == "raise" and (parsed.faults or parsed.news):
                     drift.refuse(parsed, source.line_of)
-                warn_of_cuts(logger, reader.url, parsed.cuts, warned)
+                warn_truncated(logger, reader.url, parsed.cuts, warned)
                 found = parsed.settled
                 if found.failed is not None:
                     raise source.error(found.failed)

@@ -29,7 +29,7 @@ class LongLine(bytes):
 
 def too_long(more: str = "") -> str:
     """What is wrong with a line that is too long."""
-    return f"the line is longer than {limits.LONGEST_RECORD >> 20} MiB{more}; is each record on a line of its own?"
+    return f"the line is longer than {limits.MAX_RECORD_BYTES >> 20} MiB{more}; is each record on a line of its own?"
 
 
 def blocks_without_long_lines(chunks: Iterable[Any], *, size: int) -> Iterator[memoryview]:
@@ -43,11 +43,11 @@ def blocks_without_long_lines(chunks: Iterable[Any], *, size: int) -> Iterator[m
         if length:
             return data.find(b"\n") + 1 or len(data)
         end = last_line_end(data)
-        return len(data) if not end and len(data) >= limits.LONGEST_RECORD else end
+        return len(data) if not end and len(data) >= limits.MAX_RECORD_BYTES else end
 
     for block in blocks(chunks, cut, size=size):
         rest = block
-        if length or (len(block) >= limits.LONGEST_RECORD and b"\n" not in bytes(block)):
+        if length or (len(block) >= limits.MAX_RECORD_BYTES and b"\n" not in bytes(block)):
             end = bytes(block).find(b"\n") + 1
             head, length, rest = head or bytes(block[:_KEPT]), length + (end or len(block)), block[end or len(block) :]
             if end:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.casting.cut_digits import noting_cuts
+from singer_arrow.casting.cut_digits import collect_truncated
 from singer_arrow.formats.json.bad_rows import Fault, Rows, Settled, settle
 from singer_arrow.formats.json.fast_reader import FAILED, ArrowLines, NotPlainError, Way, batch_of
 from singer_arrow.formats.json.line_blocks import LongLine
@@ -23,7 +23,7 @@ from singer_arrow.formats.json.numbers import needs_wide
 from singer_arrow.formats.json.slow_reader import CarefulReading, Lines
 from singer_arrow.formats.json.unknown_keys import Keys, News
 from singer_arrow.read_options import RESCUED, ReadOptions
-from singer_arrow.reading.ordered_map import ROW_BY_ROW
+from singer_arrow.reading.ordered_map import ROW_LOCK
 
 _OFTEN = 100  # a block of which more than one line in so many is bad: the next one is probably alike
 _MOST_SUSPECTS = 8
@@ -85,7 +85,7 @@ class BlockParser:
         if data[-1:] != b"\n":
             data += b"\n"
         ends = LineEnds.of(data)
-        with noting_cuts() as cuts:
+        with collect_truncated() as cuts:
             rows = self._rows(data, ends)
         return Parsed(ends.count, len(block), self._settled(rows, data), rows.faults, rows.news, cuts)
 
@@ -93,7 +93,7 @@ class BlockParser:
         """The rows of whole lines, one for each line, if they are all as they should be."""
         ends = LineEnds.of(data)
         try:
-            with noting_cuts() as cuts:
+            with collect_truncated() as cuts:
                 batch = self._quick(data, ends)
         except FAILED:
             return None
@@ -118,7 +118,7 @@ class BlockParser:
                 return Rows(self._quick(data, ends), ())
             except FAILED:
                 pass  # it is read again, row by row, which tells what is wrong
-        with ROW_BY_ROW:
+        with ROW_LOCK:
             rows = self._careful(data, self._suspects)
         columns = Counter(fault.column for fault in rows.faults if fault.raw is not None and fault.column is not None)
         often = [name for name, count in columns.most_common(_MOST_SUSPECTS) if count * _OFTEN > ends.count]

@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.casting.from_json import BadRowError, raw_members, row
+from singer_arrow.casting.from_json import BadRowError, parse_row, raw_members
 from singer_arrow.enforcement.excluded_members import exclude_from_json
 from singer_arrow.enforcement.schema_drift import paths_with_exclusions
 from singer_arrow.formats.json.bad_rows import Fault, Rows
@@ -122,7 +122,7 @@ class CarefulReading:
                 continue
             try:
                 if not _is_object(text):  # it may be one by the exact rules
-                    row(text, _NOTHING)
+                    parse_row(text, _NOTHING)
                 found = {} if self._keys is None else self._keys.news(text)
             except BadRowError as error:
                 unread.append(Fault(number, str(error), error.column, text=text))
@@ -156,7 +156,7 @@ class CarefulReading:
         rows, numbers, faults = list[list[object]](), list[int](), list[Fault]()
         for number, text in zip(lines.numbers, lines.texts, strict=True):
             try:
-                values, misfits = row(text, self._schema, loose_text=self._loose_text)
+                values, misfits = parse_row(text, self._schema, loose_text=self._loose_text)
             except BadRowError as error:
                 faults.append(Fault(number, str(error), error.column, text=text))
                 continue

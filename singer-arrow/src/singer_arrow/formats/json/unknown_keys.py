@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.casting.from_json import any_json, parse, raw_members
+from singer_arrow.casting.from_json import parse, raw_members, to_json_bytes
 from singer_arrow.enforcement.excluded_members import exclude_from_json, exclude_members
 from singer_arrow.enforcement.schema_drift import paths_with_exclusions
 from singer_arrow.schema.arrow_schema import is_json
@@ -79,7 +79,7 @@ class Keys:
             elif name in self._nested:
                 extra = _extra(parse(raw), self._nested[name], self._excluded, name)
                 if extra is not None:
-                    found[name] = any_json(extra)
+                    found[name] = to_json_bytes(extra)
         return found
 
 

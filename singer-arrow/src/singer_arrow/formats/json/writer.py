@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from isal import isal_zlib
 from pyarrow import types as pt
 
-from singer_arrow.casting.to_json import check_years, is_list, json_texts, moments, printable
+from singer_arrow.casting.to_json import check_years, is_list, iso_texts, json_texts, printable
 from singer_arrow.errors import ConfigError, SchemaError
 from singer_arrow.formats.base import HELD_BYTES
 from singer_arrow.schema.arrow_schema import is_json
@@ -117,7 +117,7 @@ class JsonEncoder:
         if field.name in self._printed_here:
             return pc.fill_null(json_texts(column, field), "null")
         if pt.is_timestamp(field.type) or pt.is_time(field.type):
-            return moments(column)
+            return iso_texts(column)
         return printable(column)
 
     def _mends(self, frame: pl.DataFrame) -> list[pl.Expr]:

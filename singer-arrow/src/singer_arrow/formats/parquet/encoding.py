@@ -16,7 +16,7 @@ _PAGE_VALUES = 1 << 10  # after so many values the writer looks whether a page i
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ColumnEncoding:
     """What is decided for each leaf column.
 
     Attributes:
@@ -31,7 +31,7 @@ class Columns:
     page_values: int
 
 
-def decide(group: pa.Table) -> Columns:
+def choose_encoding(group: pa.Table) -> ColumnEncoding:
     """The encoding of a file that begins with these rows."""
     some = group.slice(0, _SAMPLE)
     dictionaries, statistics, longest = list[str](), list[str](), 0.0
@@ -48,7 +48,7 @@ def decide(group: pa.Table) -> Columns:
         if mean < _PAGE_BYTES // 8 and _is_worth(field.type, column):
             dictionaries.append(field.name)
     values = max(1, min(_PAGE_VALUES, int(_PAGE_BYTES / max(1.0, longest))))
-    return Columns(dictionaries, statistics, values)
+    return ColumnEncoding(dictionaries, statistics, values)
 
 
 def _is_worth(t: pa.DataType, column: pa.ChunkedArray) -> bool:

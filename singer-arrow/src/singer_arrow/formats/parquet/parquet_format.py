@@ -16,14 +16,14 @@ from singer_arrow.errors import DataError
 from singer_arrow.formats.columnar import FilePart, read_part
 from singer_arrow.formats.file_errors import too_large
 from singer_arrow.formats.parquet.batch_size import TextSizes, rows_at_once, text_sizes
-from singer_arrow.formats.parquet.row_groups import Group, OpenFile, decoded, decoded_bytes
-from singer_arrow.formats.parquet.types import as_told, schema_of
+from singer_arrow.formats.parquet.row_groups import OpenFile, RowGroup, decode_row_groups, decoded_bytes
+from singer_arrow.formats.parquet.types import cast_to, schema_of
 from singer_arrow.formats.parquet.writer import ParquetWriting
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint, no_such_resume_point
-from singer_arrow.reading.object_reader import CONNECTIONS, ObjectReader, Part
+from singer_arrow.reading.object_reader import CONNECTIONS, FetchedRange, ObjectReader
 from singer_arrow.reading.random_access import RangeFile, random_access
-from singer_arrow.reading.range_planner import Span, part_size, plan
+from singer_arrow.reading.range_planner import Span, part_size, plan_requests
 from singer_arrow.reading.sliding_windows import Windows
 from singer_arrow.schema.arrow_schema import canonical
 
@@ -43,7 +43,7 @@ class Footer:
     """What a Parquet file says of itself, the bytes it was read from, the size of the whole file, and its name."""
 
     metadata: pq.FileMetaData
-    tail: Part
+    tail: FetchedRange
     size: int
     url: object
 
@@ -130,8 +130,8 @@ def _read_footer(reader: ObjectReader, url: object) -> Footer:
 def _open(
     reader: ObjectReader,
     footer: Footer,
-    parts: Sequence[Part],
-    miss: Callable[[Span], Part] | None = None,
+    parts: Sequence[FetchedRange],
+    miss: Callable[[Span], FetchedRange] | None = None,
     *,
     buffer_size: int = 0,
     dictionaries: Sequence[str] = (),
@@ -168,13 +168,13 @@ def _rows(
         about, look = footer.metadata.row_group(group), partial(_text_sizes, open_file, group, names)
         rows = rows_at_once(about, chunks[group], options.batch_rows, look)
         found = open_file().iter_batches(rows, [group], names, use_threads=threads)
-        return -(-about.num_rows // rows), (as_told(batch, told) for batch in found)
+        return -(-about.num_rows // rows), (cast_to(batch, told) for batch in found)
 
     sizes = [
-        Group(g, sum(end - start for start, end in own), decoded_bytes(footer.metadata.row_group(g), chunks[g]))
+        RowGroup(g, sum(end - start for start, end in own), decoded_bytes(footer.metadata.row_group(g), chunks[g]))
         for g, own in zip(groups, spans, strict=True)
     ]
-    found = decoded(sizes, _files(reader, footer, spans), read, reader.budget.decoded)
+    found = decode_row_groups(sizes, _files(reader, footer, spans), read, reader.budget.decoded)
     for group in groups:
         part = FilePart(group, group + 1, footer.metadata.row_group(group).num_rows, url, row_group=group)
         try:
@@ -197,7 +197,7 @@ def _files(reader: ObjectReader, footer: Footer, groups: list[list[Span]]) -> Ge
     if max(sizes, default=0) <= allowance.limit // 2:
         part = part_size(sum(sizes), CONNECTIONS)
         # What will be read is known, so nothing but the budget keeps it from being asked for.
-        for parts in reader.ahead((plan(spans, part=part) for spans in groups), window=allowance.limit):
+        for parts in reader.fetch_ahead((plan_requests(spans, part=part) for spans in groups), window=allowance.limit):
             yield partial(_open, reader, footer, parts)
         return
     for spans in groups:  # too large to be held: windows move along the columns

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from singer_arrow.reading.memory_budget import Allowance
-from singer_arrow.reading.ordered_map import ordered
+from singer_arrow.reading.ordered_map import map_ordered
 
 _MOST_BATCHES = 2  # of a row group that is decoded whole
 _OF_TEXT = 64  # bytes of a value of text that stands in a dictionary, which nobody has looked at yet
@@ -20,14 +20,14 @@ Batches = Iterable[pa.RecordBatch]
 OpenFile = Callable[..., pq.ParquetFile]
 
 
-class Read(Protocol):
+class ReadRowGroup(Protocol):
     """Gives the batches of a row group of a file, and how many there are; by several threads if told so."""
 
     def __call__(self, open_file: OpenFile, group: int, *, threads: bool) -> tuple[int, Iterator[pa.RecordBatch]]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RowGroup:
     """A row group that is to be decoded: its number, and its bytes, as they are fetched and in memory."""
 
     number: int
@@ -45,7 +45,9 @@ def decoded_bytes(group: pq.RowGroupMetaData, columns: Iterable[int]) -> int:
     return total
 
 
-def decoded(groups: Sequence[Group], files: Generator[OpenFile], read: Read, allowance: Allowance) -> Iterator[Batches]:
+def decode_row_groups(
+    groups: Sequence[RowGroup], files: Generator[OpenFile], read: ReadRowGroup, allowance: Allowance
+) -> Iterator[Batches]:
     """The batches of each row group, in order.
 
     Args:
@@ -62,12 +64,12 @@ def decoded(groups: Sequence[Group], files: Generator[OpenFile], read: Read, all
             yield read(file, group.number, threads=True)[1]
         return
 
-    def work(unit: tuple[Group, OpenFile]) -> Batches:
+    def work(unit: tuple[RowGroup, OpenFile]) -> Batches:
         count, batches = read(unit[1], unit[0].number, threads=False)
         return list(batches) if count <= _MOST_BATCHES else batches  # larger than it seemed: as it is wanted
 
-    def units() -> Generator[tuple[Group, OpenFile]]:
+    def units() -> Generator[tuple[RowGroup, OpenFile]]:
         with closing(files):
             yield from zip(groups, files, strict=True)
 
-    yield from ordered(units(), work, allowance, cost=lambda unit: unit[0].fetched + unit[0].decoded)
+    yield from map_ordered(units(), work, allowance, cost=lambda unit: unit[0].fetched + unit[0].decoded)

@@ -20,7 +20,7 @@ def schema_of(file: pq.ParquetFile) -> pa.Schema:
     return pa.schema([f.with_type(_with_text(f.type, told)) for f in schema], schema.metadata)
 
 
-def as_told(batch: pa.RecordBatch, told: pa.Schema) -> pa.RecordBatch:
+def cast_to(batch: pa.RecordBatch, told: pa.Schema) -> pa.RecordBatch:
     """A batch as Arrow's reader gives it, in the types that `schema_of` tells; text is not looked at."""
     types = pa.schema([told.field(name) for name in batch.schema.names])
     return batch if types.equals(batch.schema) else batch.cast(types, safe=False)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from singer_arrow.errors import ConfigError
 from singer_arrow.formats.base import HELD_BYTES
-from singer_arrow.formats.parquet.encoding import Columns, decide
+from singer_arrow.formats.parquet.encoding import ColumnEncoding, choose_encoding
 
 ROW_GROUP_ROWS = 1 << 20
 _LEVELS = {"zstd": 1, "snappy": None, "none": None, "gzip": 6}
@@ -37,19 +37,19 @@ class ParquetWriting:
         try:
             for group in _row_groups(batches, schema, held_bytes):
                 if writer is None:
-                    writer = _open(path, schema, codec, decide(group))
+                    writer = _open(path, schema, codec, choose_encoding(group))
                 writer.write_table(group, row_group_size=max(1, group.num_rows))
                 rows += group.num_rows
                 del group  # before the next one is gathered
             if writer is None:
-                writer = _open(path, schema, codec, decide(schema.empty_table()))
+                writer = _open(path, schema, codec, choose_encoding(schema.empty_table()))
         finally:
             if writer is not None:
                 writer.close()
         return rows
 
 
-def _open(path: Path, schema: pa.Schema, codec: str, columns: Columns) -> pq.ParquetWriter:
+def _open(path: Path, schema: pa.Schema, codec: str, columns: ColumnEncoding) -> pq.ParquetWriter:
     return pq.ParquetWriter(
         path,
         schema,

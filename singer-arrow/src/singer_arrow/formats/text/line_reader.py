@@ -16,8 +16,8 @@ from singer_arrow.formats.text.rows import TextRows
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.ordered_map import ordered
-from singer_arrow.reading.text_blocks import LONGEST_RECORD, LongRecordError, blocks, decoded
+from singer_arrow.reading.ordered_map import map_ordered
+from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES, LongRecordError, blocks, decoded
 
 _ENCODING_HINT = "Set csv.encoding to the file's encoding, for instance latin-1"
 
@@ -104,11 +104,11 @@ def read_lines(reader: ObjectReader, options: ReadOptions, begin: ResumePoint) -
     cut = blocks(text, lambda data: data.rfind(b"\n") + 1, size=options.block_bytes)
     lines, skip = begin.lines, max(0, options.skip_rows - begin.lines)
     try:
-        for block in ordered(cut, _split, reader.budget.decoded):
+        for block in map_ordered(cut, _split, reader.budget.decoded):
             yield block.after(min(skip, block.count))
             lines, skip = lines + block.count, max(0, skip - block.count)
     except LongRecordError:
-        reason = f"the line is longer than {LONGEST_RECORD >> 20} MiB"
+        reason = f"the line is longer than {MAX_RECORD_BYTES >> 20} MiB"
         raise DataError(reason, url=reader.url, line=lines + 1) from None
 
 

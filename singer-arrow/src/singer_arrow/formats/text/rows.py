@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.casting.cut_digits import name_column, noting_cuts
+from singer_arrow.casting.cut_digits import collect_truncated, set_column
 from singer_arrow.casting.from_text import BadValueError, describe, from_text, shorten
 from singer_arrow.casting.spelling import Spelling
-from singer_arrow.casting.to_json import as_json
+from singer_arrow.casting.to_json import text_as_json
 from singer_arrow.enforcement.schema_drift import new_columns
 from singer_arrow.enforcement.text_mismatches import fit_text
 from singer_arrow.formats.row_policy import (
@@ -31,7 +31,7 @@ from singer_arrow.formats.row_policy import (
     without_rescued,
 )
 from singer_arrow.read_options import RESCUED, ReadOptions
-from singer_arrow.reading.ordered_map import ROW_BY_ROW
+from singer_arrow.reading.ordered_map import ROW_LOCK
 from singer_arrow.schema.arrow_schema import is_json
 
 
@@ -113,7 +113,7 @@ class TextRows:
         Raises:
             MismatchError: A value does not fit; names the first one of a column.
         """
-        with noting_cuts() as cuts:
+        with collect_truncated() as cuts:
             made = {f.name: self._typed(columns[f.name], f) for f in self.selected}
         found = ParsedRows(self._batch(made, rows), range(rows), unknown=self._unknown(columns, range(rows)))
         return replace(self._apply_policy(found, lambda _: None), cuts=cuts)
@@ -133,8 +133,8 @@ class TextRows:
             unread: Errors of the other rows, ascending.
             line: Returns the line on which the row of a number begins, from 1.
         """
-        with ROW_BY_ROW:
-            with noting_cuts() as cuts:
+        with ROW_LOCK:
+            with collect_truncated() as cuts:
                 made, mismatches = self._fit(columns, numbers)
             errors = sorted([*mismatches, *unread], key=_row) if unread else mismatches
             batch = self._batch(made, len(numbers))
@@ -153,7 +153,7 @@ class TextRows:
         """Return the selected columns, null where a value does not fit, and these values, by row."""
         made, mismatches = dict[str, pa.Array](), list[RowError]()
         for f in self.selected:
-            name_column(f.name)
+            set_column(f.name)
             made[f.name], bad = fit_text(self._normalized(columns[f.name], f), f)
             for row, value in zip(bad.to_pylist(), columns[f.name].take(bad).to_pylist(), strict=True):
                 mismatches.append(RowError(numbers[row], "", f.name, raw=msgspec.json.encode(value)))
@@ -175,9 +175,9 @@ class TextRows:
         return f"{shorten(value)} is not {describe(t)}"
 
     def _typed(self, column: pa.Array, f: pa.Field) -> pa.Array:
-        name_column(f.name)
+        set_column(f.name)
         if is_json(f):
-            return as_json(column)
+            return text_as_json(column)
         if column.type == f.type:
             return column
         if pt.is_large_string(f.type):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from singer_arrow.formats import WRITABLE
-from singer_arrow.formats.parquet.encoding import decide
+from singer_arrow.formats.parquet.encoding import choose_encoding
 
 ROWS = 2_000
 TABLE = pa.table(
@@ -27,7 +27,7 @@ TABLE = pa.table(
 
 
 def test_dictionaries_where_values_repeat_and_statistics_but_of_long_texts() -> None:
-    columns = decide(TABLE)
+    columns = choose_encoding(TABLE)
     assert columns.dictionaries == ["few", "word", "page", "nested.a.list.element", "nothing"]
     assert columns.statistics == [
         *("unique", "few", "half null", "flag", "word", "name"),
@@ -41,7 +41,7 @@ def test_the_file_has_what_was_decided(tmp_path: Path) -> None:
     WRITABLE["parquet"].write(TABLE.to_batches(), TABLE.schema, path)
     group = pq.read_metadata(path).row_group(0)
     chunks = [group.column(i) for i in range(group.num_columns)]
-    columns = decide(TABLE)
+    columns = choose_encoding(TABLE)
     assert [c.path_in_schema for c in chunks if c.has_dictionary_page] == columns.dictionaries
     assert [c.path_in_schema for c in chunks if c.is_stats_set] == columns.statistics
     assert pq.read_table(path).equals(TABLE)
@@ -49,7 +49,7 @@ def test_the_file_has_what_was_decided(tmp_path: Path) -> None:
 
 def test_texts_larger_than_a_page_are_written_one_by_one(tmp_path: Path) -> None:
     path, table = tmp_path / "a.parquet", pa.table({"text": ["x" * 3_000_000] * 4})
-    columns = decide(table)
+    columns = choose_encoding(table)
     assert (columns.dictionaries, columns.statistics, columns.page_values) == ([], [], 1)
     WRITABLE["parquet"].write(table.to_batches(), table.schema, path)
     assert pq.read_table(path).equals(table)
