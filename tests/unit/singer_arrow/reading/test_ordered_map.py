@@ -64,9 +64,9 @@ def test_a_process_ends_though_a_reading_was_left_open() -> None:
     program = """
 import itertools
 from singer_arrow.reading.memory_budget import Allowance
-from singer_arrow.reading.ordered_map import ordered
+from singer_arrow.reading.ordered_map import map_ordered
 
-rows = ordered(itertools.repeat(b"x" * 100), len, Allowance(1 << 20))
+rows = map_ordered(itertools.repeat(b"x" * 100), len, Allowance(1 << 20))
 next(rows)
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
