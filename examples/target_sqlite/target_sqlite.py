@@ -19,7 +19,7 @@ from pyarrow import types as pt
 
 from singer_arrow import Storage, WarehouseSink, WarehouseTarget, run
 from singer_arrow.batch.reader import read_file
-from singer_arrow.casting.to_json import json_texts, moments
+from singer_arrow.casting.to_json import json_texts
 from singer_arrow.errors import LoadError, SchemaError
 from singer_arrow.load import conversion
 from singer_arrow.load.item import Item
@@ -99,7 +99,7 @@ class Conversion(conversion.Conversion[Column]):
         if array.type == column.arrow:
             return array
         if pt.is_temporal(array.type):
-            return moments(array)
+            return iso_texts(array)
         return pc.if_else(array.is_valid(), json_texts(array, self.given.field(column.source)), None)
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from singer_arrow.reading.memory_budget import Budget
-from singer_arrow.runtime.executors import threads
+from singer_arrow.runtime.threads import ThreadPool
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.bookmark import Bookmark
@@ -45,7 +45,7 @@ class TapRun:
     @cached_property
     def pool(self) -> ThreadPoolExecutor:
         """The threads that run tasks."""
-        return threads(self.settings.max_workers)
+        return ThreadPool(self.settings.max_workers, "task")
 
     @cached_property
     def budget(self) -> Budget:
