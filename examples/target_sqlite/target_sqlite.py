@@ -19,7 +19,7 @@ from pyarrow import types as pt
 
 from singer_arrow import Storage, WarehouseSink, WarehouseTarget, run
 from singer_arrow.batch.reader import read_file
-from singer_arrow.casting.to_json import json_texts
+from singer_arrow.casting.to_json import iso_texts, json_texts
 from singer_arrow.errors import LoadError, SchemaError
 from singer_arrow.load import conversion
 from singer_arrow.load.item import Item
