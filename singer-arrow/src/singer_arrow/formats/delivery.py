@@ -21,15 +21,15 @@ class FilePosition:
 
     Args:
         url: The file.
-        place: Point at which the block begins.
+        resume_point: Point at which the block begins.
     """
 
-    def __init__(self, url: object, place: ResumePoint) -> None:
-        self.url, self.place = url, place
+    def __init__(self, url: object, resume_point: ResumePoint) -> None:
+        self.url, self.resume_point = url, resume_point
 
     def line_of(self, line: int) -> int:
         """Return the line of the file for a line of the block, both from 1."""
-        return self.place.lines + line
+        return self.resume_point.lines + line
 
     def error(self, error: RowError) -> DataError:
         """Return the error to raise or log, with file, line and column."""
@@ -38,8 +38,8 @@ class FilePosition:
 
     def advance(self, block: BlockResult) -> None:
         """Move behind a block."""
-        rows = self.place.rows + (0 if block.batch is None else block.batch.num_rows)
-        self.place = ResumePoint(rows, self.place.at + block.bytes, self.place.lines + block.lines)
+        rows = self.resume_point.rows + (0 if block.batch is None else block.batch.num_rows)
+        self.resume_point = ResumePoint(rows, self.resume_point.at + block.bytes, self.resume_point.lines + block.lines)
 
 
 def deliver(
@@ -76,8 +76,8 @@ def deliver(
             _count(progress.skip, block.skipped, position)
         _count(progress.rescue, block.rescued, position)
         position.advance(block)
-        progress.resume_point = position.place
-        is_over = progress.has_reached_end(position.place, position.url)
+        progress.resume_point = position.resume_point
+        is_over = progress.has_reached_end(position.resume_point, position.url)
         if block.batch is not None and block.batch.num_rows:
             yield block.batch
         if is_over:

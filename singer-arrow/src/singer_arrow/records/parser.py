@@ -22,9 +22,10 @@ from singer_arrow.casting.cut_digits import collect_truncated, warn_truncated
 from singer_arrow.casting.from_json import BadRowError, parse_row, raw_members
 from singer_arrow.casting.to_json import check_years
 from singer_arrow.errors import DataError
-from singer_arrow.formats.json.envelope_reader import EnvelopedLines
-from singer_arrow.formats.json.fast_reader import FAILED, NotPlainError, batch_of, from_raw
-from singer_arrow.formats.json.parser import ways_for
+from singer_arrow.formats.json.envelope_reader import EnvelopeReader
+from singer_arrow.formats.json.fast_reader import FAST_PATH_ERRORS, FastPathError, from_raw
+from singer_arrow.formats.json.strategies import read_strategies
+from singer_arrow.formats.row_policy import batch_of
 from singer_arrow.records.message import (
     AROUND_VALUES,
     Message,
@@ -102,12 +103,12 @@ class RecordParser:
         self._schema, self._around, self._rules, self._check = schema, tuple(around), rules, check
         closed = rules is not None and rules.is_closed
         known = pa.schema([(n, t) for n, t in _AROUND.items() if closed or n in (*around, "type", "stream")])
-        self._strict = EnvelopedLines(
+        self._strict = EnvelopeReader(
             schema, under="record", around=known, is_closed=closed, loose_text=not checks_types, fits=_texts_fit
         )
-        self._loose = EnvelopedLines(schema, under="record", around=known, loose_text=True)
-        self._loose_ways = ways_for(schema, loose_text=True)
-        self._strict_ways = [w for w in self._loose_ways if not (checks_types and w.raw_text)]
+        self._loose = EnvelopeReader(schema, under="record", around=known, loose_text=True)
+        self._loose_strategies = read_strategies(schema, loose_text=True)
+        self._strict_strategies = [w for w in self._loose_strategies if not (checks_types and w.raw_text)]
         self._raws = [(i, f) for i, f in enumerate(schema) if is_json(f) or pt.is_string(f.type)]
         self._temporal = [(i, f) for i, f in enumerate(schema) if _holds_dates(f.type)]
         self._holds_json = any(is_json(f) for f in schema)
@@ -125,32 +126,32 @@ class RecordParser:
         if not self._is_wary:
             try:
                 return self._fast(data, lines)
-            except FAILED:
+            except FAST_PATH_ERRORS:
                 pass  # it is read again, with care, which tells what is wrong
         return self._with_care(data.split(b"\n")[:-1])
 
     def _fast(self, data: bytes, lines: int) -> Parsed:
         self._refuse_surrogates(data)
-        rows, around = self._strict.rows(data, self._strict_ways[0])
+        rows, around = self._strict.rows(data, self._strict_strategies[0])
         if rows.num_rows != lines or self._rules is None or not self._rules.hold(rows, data):
-            raise NotPlainError
+            raise FastPathError
         self._check_years(rows)
         if "time_extracted" in self._around and not all_dates(around["time_extracted"].to_pylist(), "date-time"):
-            raise NotPlainError
+            raise FastPathError
         return Parsed(rows, {name: around[name] for name in self._around})
 
     def _unchecked(self, data: bytes, lines: int) -> Parsed:
         self._refuse_surrogates(data)
-        rows, around = self._loose.rows(data, self._loose_ways[0])
+        rows, around = self._loose.rows(data, self._loose_strategies[0])
         if rows.num_rows != lines:
-            raise NotPlainError
+            raise FastPathError
         self._check_years(rows)
         return Parsed(rows, {name: around[name] for name in self._around})
 
     def _refuse_surrogates(self, data: bytes) -> None:
         """JSON text may hold lone surrogates, escaped, of which only Arrow's reader tells by itself."""
         if self._holds_json and _SURROGATE.search(data) and _SURROGATE.search(_PAIR.sub(b"", data)):
-            raise NotPlainError
+            raise FastPathError
 
     def _check_years(self, rows: pa.RecordBatch) -> None:
         for i, field in self._temporal:
@@ -207,7 +208,7 @@ class RecordParser:
             return
         try:
             yield (self._unchecked if is_checked else self._fast)(b"\n".join([*lines, b""]), len(lines))
-        except FAILED:
+        except FAST_PATH_ERRORS:
             pass  # its halves are read, down to single lines
         else:
             return
@@ -239,18 +240,18 @@ class RecordParser:
                 rows.append(values)
                 around.append(members)
         if fault is None and not refused:
-            self._turn_ways(is_checked=is_checked)
+            self._rotate_strategies(is_checked=is_checked)
         columns = [pa.array([r[i] for r in rows], f.type) for i, f in enumerate(self._schema)]
         made = {n: pa.array([a[i] for a in around], _AROUND[n]) for i, n in enumerate(self._around)}
         batch = batch_of(columns, self._schema, len(rows))
         return Parsed(batch, made, fault, is_slow=True, refused=tuple(refused))
 
-    def _turn_ways(self, *, is_checked: bool) -> None:
+    def _rotate_strategies(self, *, is_checked: bool) -> None:
         """Lines that are not bad could not be read fast: the next ones are tried another way."""
         if is_checked:
-            self._loose_ways = [*self._loose_ways[1:], self._loose_ways[0]]
+            self._loose_strategies = [*self._loose_strategies[1:], self._loose_strategies[0]]
         else:
-            self._strict_ways = [*self._strict_ways[1:], self._strict_ways[0]]
+            self._strict_strategies = [*self._strict_strategies[1:], self._strict_strategies[0]]
 
     def _row(self, line: bytes, message: Message) -> list[Any]:
         raw = raw_record(line, message)

@@ -167,7 +167,7 @@ def read(t: pa.DataType, value: str, *, before: str | None = None) -> Any:
     if before is not None:
         for _ in range(2):
             parser(memoryview(f'{{"a":{before}}}\n'.encode()))
-    batch = parser(memoryview(f'{{"a":{value}}}\n'.encode())).settled.batch
+    batch = parser(memoryview(f'{{"a":{value}}}\n'.encode())).batch
     if batch is None:
         return REFUSED
     batch.validate(full=True)

@@ -109,7 +109,7 @@ class Csv:
             yield from deliver(results, position, progress, drift)
         except LongRecordError:
             reason = f"a row is longer than {MAX_RECORD_BYTES >> 20} MiB, or a quote in it is never closed"
-            raise DataError(reason, url=reader.url, line=position.place.lines + 1) from None
+            raise DataError(reason, url=reader.url, line=position.resume_point.lines + 1) from None
 
 
 def _infer_columns(data: bytes, header: Header, options: ReadOptions, url: object) -> pa.Schema:

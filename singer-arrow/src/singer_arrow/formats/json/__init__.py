@@ -1,19 +1,16 @@
-"""JSON Lines, JSON arrays, and JSON documents that envelop rows.
+"""The format `jsonl`: JSON Lines, and documents that are a list. The path of a file begins in `json_format`.
 
-array_document   A JSON document that is a list -> JSON Lines, one element a line, in bounded memory
-bad_rows         Rows of a block that are not as they should be
-drift            What the schema must become before the rows of a block can be given
-envelope_reader  Lines of JSON that hold a record among other members, as messages do -> one record batch, fast or not
-fast_reader      Whole lines of JSON -> one record batch, by Arrow's JSON reader: fast, or not at all
-infer            Which types the columns of a JSON Lines file have, told from a sample
-json_format      JSON: one object a line, or a document that is a list of objects
-line_blocks      Lines in blocks, where lines that are too long are left out and told
-line_ends        Whether each line of a text of JSON objects holds one of them. Pure
-numbers          Numbers as Arrow's JSON reader makes them, where it does not look
-parser           One block of JSON Lines -> one record batch, and what is wrong with the rest of it
-slow_reader      Lines of JSON with some trouble among them -> their rows, and what is wrong with which line
-small_files      Small files of JSON Lines, parsed as one text
-source           A text of JSON from some place on, in blocks of lines, whether it is lines or a list; and where in it
-unknown_keys     Which keys of records are known, and what stands under those that are not
-writer           JSON Lines, written
+json_format      Read a file: source, parsed blocks, batches. Infer the types of a file; join small files
+source           Open a text at a point, as blocks of whole lines
+array_document   Convert a document that is a list to JSON Lines
+parser           Parse one block: Arrow's reader by a strategy, else the exact reader and the policy for bad rows
+strategies       Strategies to read lines by Arrow's JSON reader. Pure
+fast_reader      Read whole lines by Arrow's reader; fail if a line is bad
+arrow_checks     Checks of what Arrow's reader accepts although it must not. Pure
+exact_reader     Read lines of which some are bad, and find the error of each
+unknown_keys     Find the keys of records that are unknown, and their values
+drift            Detect drift: new columns, new members of objects, columns of another type
+infer            Infer the types of the columns from a sample. Pure
+envelope_reader  Read lines whose record is a member of an object, as in messages
+writer           Write JSON Lines
 """

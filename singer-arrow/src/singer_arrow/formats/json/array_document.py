@@ -1,7 +1,7 @@
-"""A JSON document that is a list -> JSON Lines, one element a line, in bounded memory.
+"""Convert a JSON document that is a list to JSON Lines, one element a line, in bounded memory.
 
-A piece of the text is cut after its last whole element: first where a record probably begins (as the first one does),
-which the parser then confirms or not; else by the exact rules, at a twentieth of the speed.
+A piece of the text is cut after its last whole element. The cut is where a record probably begins (with the same key as
+the first record), if the parser confirms it; otherwise by the exact rules, at a twentieth of the speed.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES
 
 _BLANK = b" \t\r\n"
 _FIRST_KEY = re.compile(rb'[ \t\r\n]*(\{[ \t\r\n]*"(?>(?:[^"\\]|\\.)*)"[ \t\r\n]*:)', re.DOTALL)
-_TOKEN = re.compile(rb'"(?>(?:[^"\\]|\\.)*)"|[\[\]{},"]', re.DOTALL)  # a quote alone: its string does not end
+_TOKEN = re.compile(rb'"(?>(?:[^"\\]|\\.)*)"|[\[\]{},"]', re.DOTALL)  # a lone quote: its string does not end
 _TRIES = 3
 _MOST_BLANK = 64 << 10
-"""A list begins within so many blanks; what has more of them is read in blocks, as lines."""
+"""Bytes of blanks before a list, at most; a text with more blanks is read as lines."""
 _ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
 _NOT_DECODED = (msgspec.DecodeError, RecursionError)
 
 
 def take_list(chunks: Iterator[Any]) -> tuple[bool, Iterator[Any]]:
-    """Whether a text is a list, and the text; if it is one, without its first bracket."""
+    """Return whether a text is a list, and the text; without the first bracket of a list."""
     head = b""
     for chunk in chunks:
         head += bytes(chunk)
@@ -42,10 +42,10 @@ def take_list(chunks: Iterator[Any]) -> tuple[bool, Iterator[Any]]:
 
 
 def take_rest(chunks: Iterator[Any]) -> tuple[bool, bool, Iterator[Any]]:
-    """Whether a text is the rest of a list, whether elements follow, and the text without its first byte.
+    """Return whether a text is the rest of a list, whether elements follow, and the text without its first byte.
 
     Args:
-        chunks: The text from one byte before the place on, which stands after a line, or after an element of a list.
+        chunks: Text from the last byte of a line, or of an element of a list, on.
     """
     head = b""
     for chunk in chunks:
@@ -58,20 +58,20 @@ def take_rest(chunks: Iterator[Any]) -> tuple[bool, bool, Iterator[Any]]:
     return False, False, iter([head[1:]])
 
 
-class Elements:
-    """The lines, one for each element; an iterator that tells where the elements stand.
+class ListElements:
+    """Lines of the elements of a list, and the positions of the elements; an iterable.
 
     Args:
-        chunks: The text without its first bracket, or without the comma that it begins with; cut anywhere.
-        url: What an error names.
-        size: Bytes of a piece; larger where an element is.
-        whole: Whether the text is all there is; else an element that is cut at its end is left out.
+        chunks: Text without the first bracket or comma, cut anywhere.
+        url: The file, for errors.
+        size: Bytes of a piece; more if an element is larger.
+        whole: Whether the text is complete; otherwise an element that is cut off at its end is ignored.
         at: Bytes before the text.
         lines: Lines before the text.
-        begun: Whether there were elements before, so that one must follow.
+        follows: Whether a comma precedes the text, so that an element must follow.
 
     Raises:
-        DataError: It is no list of JSON values, or an element is larger than 64 MiB; names the line.
+        DataError: The text is not a list of JSON values, or an element is larger than 64 MiB; names the line.
     """
 
     def __init__(
@@ -83,68 +83,68 @@ class Elements:
         whole: bool = True,
         at: int = 0,
         lines: int = 0,
-        begun: bool = False,
+        follows: bool = False,
     ) -> None:
         self._chunks, self._url, self._size, self._whole = chunks, url, size, whole
-        self._line, self._at, self._begun = lines + 1, at, begun
-        # Of elements that were given and not yet passed: their first line, and bytes and lines before their ends.
+        self._line, self._at, self._follows = lines + 1, at, follows
+        # Of elements that were yielded and not yet dropped: first line, and bytes and lines before the end.
         self._first_lines, self._ends, self._end_lines = array("q"), array("q"), array("q")
         self._first_key: bytes | None = None
 
     def line_of(self, number: int) -> int:
-        """Line on which the element of that number (from 1) begins, of those that were not yet passed."""
+        """Return the line on which an element begins, by its number from 1 among those not yet dropped."""
         return self._first_lines[number - 1]
 
-    def passed(self, count: int) -> tuple[int, int]:
-        """So many elements will not be asked for any more: the bytes and the lines before the end of the last one."""
+    def drop(self, count: int) -> tuple[int, int]:
+        """Drop the positions of the first elements; returns bytes and lines before the end of the last of them."""
         last = self._ends[count - 1], self._end_lines[count - 1]
         for held in (self._first_lines, self._ends, self._end_lines):
             del held[:count]
         return last
 
     def __iter__(self) -> Iterator[bytes]:
-        held, given, want = b"", self._begun, self._size
+        held, follows, size = b"", self._follows, self._size
         for chunk in self._chunks:
             held += bytes(chunk)
-            while len(held) >= want:
+            while len(held) >= size:
                 elements, end = self._cut(held)
-                if elements is None and want >= MAX_RECORD_BYTES:
+                if elements is None and size >= MAX_RECORD_BYTES:
                     raise self._error(f"an element of the list is longer than {MAX_RECORD_BYTES >> 20} MiB", held)
                 if elements is None:
-                    want *= 2
+                    size *= 2
                     continue
-                yield self._take(elements, held[:end])
-                held, given, want = held[end + 1 :], True, self._size
+                yield self._lines_of(elements, held[:end])
+                held, follows, size = held[end + 1 :], True, self._size
         if not self._whole:
             elements, end = self._cut(held)
             if elements is None and held.rstrip(_BLANK)[-1:] != b"]":
                 return
             if elements is not None:
-                yield self._take(elements, held[:end])
+                yield self._lines_of(elements, held[:end])
                 return
-        yield from self._end(held, given=given)
+        yield from self._end(held, follows=follows)
 
-    def _end(self, held: bytes, *, given: bool) -> Iterator[bytes]:
+    def _end(self, held: bytes, *, follows: bool) -> Iterator[bytes]:
         text = held.rstrip(_BLANK)
         try:
             elements = _ELEMENTS.decode(b"[" + text)
         except _NOT_DECODED as error:
             commas = _commas(text)
             if commas and text[commas[-1] :] == b"]" and (good := _split(text, commas)):
-                yield self._take(good, text)
+                yield self._lines_of(good, text)
                 return
             good, end = self._cut(held)
             if good is not None:
-                yield self._take(good, held[:end])
+                yield self._lines_of(good, held[:end])
                 held = held[end + 1 :]
             reason = str(error).partition(" (byte")[0]
-            raise self._error(f"the list is not closed, or not sound JSON ({reason})", held) from None
-        if not elements and given:
+            raise self._error(f"the list is not closed, or not valid JSON ({reason})", held) from None
+        if not elements and follows:
             raise self._error("the list ends with a comma", held)
-        yield self._take(elements, text)
+        yield self._lines_of(elements, text)
 
     def _cut(self, data: bytes) -> tuple[list[Any] | None, int]:
-        """The whole elements that a text begins with, and the comma after them; None if there is none."""
+        """Return the whole elements at the beginning of a text, and the end of the last one; None if there is none."""
         if self._first_key is None:
             found = _FIRST_KEY.match(data)
             self._first_key = found[1] if found else b""
@@ -165,17 +165,17 @@ class Elements:
             return None, 0
         return _decoded(data, commas[-1]) or _split(data, commas), commas[-1]
 
-    def _take(self, elements: list[Any], text: bytes) -> bytes:
-        """The lines of elements that stand in a text, which ends at a comma or a bracket."""
+    def _lines_of(self, elements: list[Any], text: bytes) -> bytes:
+        """Return the lines of the elements of a text that ends at a comma or a bracket."""
         lines, at = [], 0
         for element in elements:
             raw = bytes(element)
-            start = text.find(raw, at)  # before it stand blanks and a comma alone
+            start = text.find(raw, at)  # only blanks and a comma precede it
             self._line += text.count(b"\n", at, start)
             begins, at = self._line, start + len(raw)
             if b"\n" in raw or b"\r" in raw:
                 self._line += raw.count(b"\n")
-                if isinstance(element, _Doubtful):
+                if isinstance(element, _Unparsed):
                     raw = raw.replace(b"\n", b"\r")
                 else:  # between tokens only
                     raw = raw.replace(b"\n", b" ").replace(b"\r", b" ")
@@ -188,13 +188,13 @@ class Elements:
         return b"".join(line + b"\n" for line in lines)
 
     def _error(self, reason: str, held: bytes) -> DataError:
-        """An error on the line on which the first element that was not given begins."""
+        """Return an error on the line on which the first element that was not yielded begins."""
         line = self._line + held[: len(held) - len(held.lstrip(_BLANK))].count(b"\n")
         return DataError(reason, url=self._url, line=line)
 
 
-def of_element(reason: str) -> str:
-    """What is wrong with a line, said of an element."""
+def element_reason(reason: str) -> str:
+    """Return the reason of an error of a line, reworded for an element of a list."""
     return reason.replace("each line must hold", "each element of the list must be")
 
 
@@ -206,23 +206,23 @@ def _decoded(data: bytes, end: int) -> list[Any] | None:
 
 
 def _split(data: bytes, ends: Sequence[int]) -> list[Any] | None:
-    """The elements that end at the commas given, of which some are no JSON: these are bad rows; None if one is empty.
+    """Return the elements that end at the given commas, some of which are not JSON; None if one is empty.
 
-    A line break stays a break within a text, which JSON does not allow, but is none of those that end a line.
+    These become bad rows. A line break within a string, which JSON does not allow, is kept as CR.
     """
     begins = [0, *(end + 1 for end in ends)]
     found = [data[begin:end].strip(_BLANK) for begin, end in zip(begins, ends, strict=False)]
-    return [_Doubtful(element) for element in found] if all(found) else None
+    return [_Unparsed(element) for element in found] if all(found) else None
 
 
-class _Doubtful(bytes):
-    """An element that may be no JSON."""
+class _Unparsed(bytes):
+    """An element that may not be JSON."""
 
 
 def _commas(data: bytes) -> list[int]:
-    """The commas that are in nothing but the list, and the bracket that closes it, if it is closed.
+    """Return the commas of the list itself, and the bracket that closes the list, if it is closed.
 
-    None after a place where a comma is missing.
+    Stops where a comma is missing.
     """
     depth, begin, found = 0, 0, []
     for token in _TOKEN.finditer(data):

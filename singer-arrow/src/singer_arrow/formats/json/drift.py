@@ -1,8 +1,8 @@
-"""What the schema must become before the rows of a block can be given.
+"""Detect drift in a file of JSON: new columns, new members of objects, and columns of another type.
 
-A new column has the type of its values in the block, and so have new members of objects: their struct widens. A value
-that does not fit its column is drift if the beginning of the file shows that the file has another type there; else the
-row is a bad one. A column whose type is null, as no value of it had been seen, takes the type of the values.
+A new column has the type of its values in the block; new members of objects widen their struct. A value that does not
+fit its column is drift if the beginning of the file has another type there, otherwise its row is bad. A column of type
+null, of which no value was seen before, takes the type of its values.
 """
 
 from __future__ import annotations
@@ -16,56 +16,53 @@ from pyarrow import types as pt
 
 from singer_arrow.enforcement.schema_drift import type_name, widened_field, without_excluded
 from singer_arrow.errors import DriftError
+from singer_arrow.formats.delivery import FilePosition
 from singer_arrow.formats.json.infer import infer_lines
-from singer_arrow.formats.json.parser import Parsed
+from singer_arrow.formats.row_policy import BlockResult
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.schema.arrow_schema import merge_fields
 
 
-class Drift:
-    """What a file's blocks tell about a schema.
+class JsonDrift:
+    """Detection of drift in one file.
 
     Args:
-        schema: What is wanted of the file.
-        infer: The types that the beginning of the file shows; asked for once, when a value does not fit.
-        url: The file.
-        options: Of the reading.
+        schema: Schema of the batches.
+        infer: Returns the types of the beginning of the file; called at most once, when a value does not fit.
+        options: Options of the reading.
     """
 
-    def __init__(self, schema: pa.Schema, infer: Callable[[], pa.Schema], url: object, options: ReadOptions) -> None:
-        self._schema, self._infer, self._url, self._options = schema, infer, url, options
+    def __init__(self, schema: pa.Schema, infer: Callable[[], pa.Schema], options: ReadOptions) -> None:
+        self._schema, self._infer, self._options = schema, infer, options
 
     @cached_property
-    def _shown(self) -> pa.Schema:
+    def _inferred(self) -> pa.Schema:
         return self._infer()
 
-    def refuse(self, parsed: Parsed, line_of: Callable[[int], int]) -> None:
-        """Raise DriftError if the schema must change before the rows of a block are given.
-
-        Args:
-            parsed: The block.
-            line_of: The line of the file for one of the block.
-        """
-        found = {**self._new(parsed), **self._other(parsed)}
+    def refuse(self, block: BlockResult, position: FilePosition) -> None:
+        """Raise DriftError if the schema must change before a block is delivered."""
+        if not (block.mismatches or block.unknown):
+            return
+        found = {**self._new_fields(block), **self._changed_fields(block)}
         if not found:
             return
-        lines = [(n.line, name) for n in parsed.news for name in n.values]
-        lines += [(f.line, f.column) for f in parsed.faults if f.column is not None]
+        lines = [(keys.row, name) for keys in block.unknown for name in keys.values]
+        lines += [(e.row, e.column) for e in block.mismatches if e.column is not None]
         line, first = min((line, name) for line, name in lines if name in found)
         more = f", and so it is with {len(found) - 1} more" if len(found) > 1 else ""
         raise DriftError(
             f"{found[first][1]}{more}",
             [field for field, _ in found.values()],
-            url=self._url,
-            line=line_of(line),
+            url=position.url,
+            line=position.line_of(line),
             column=first,
         )
 
-    def _new(self, parsed: Parsed) -> dict[str, tuple[pa.Field, str]]:
-        """By name, what new columns and columns with new members must become, and why."""
+    def _new_fields(self, block: BlockResult) -> dict[str, tuple[pa.Field, str]]:
+        """Return, by name, the fields of new columns and of columns with new members, and the reasons."""
         values = defaultdict[str, list[bytes]](list)
-        for news in parsed.news:
-            for name, raw in news.values.items():
+        for keys in block.unknown:
+            for name, raw in keys.values.items():
                 values[name].append(raw)
         values.pop(RESCUED, None)
         found = {}
@@ -78,23 +75,23 @@ class Drift:
                 found[name] = (merged, f"the file has new members in it, with which it is {type_name(merged)}")
         return found
 
-    def _other(self, parsed: Parsed) -> dict[str, tuple[pa.Field, str]]:
-        """By name, what columns must become of which a value does not fit, and why."""
+    def _changed_fields(self, block: BlockResult) -> dict[str, tuple[pa.Field, str]]:
+        """Return, by name, the widened fields of columns with a value that does not fit, and the reasons."""
         values = defaultdict[str, list[bytes]](list)
-        for fault in parsed.faults:
+        for error in block.mismatches:
             if (
-                fault.raw is not None
-                and fault.column is not None
-                and fault.column not in self._options.declared_columns
+                error.raw is not None
+                and error.column is not None
+                and error.column not in self._options.declared_columns
             ):
-                values[fault.column].append(fault.raw)
+                values[error.column].append(error.raw)
         found = {}
         for name, raws in values.items():
             field = self._schema.field(name)
             if pt.is_null(field.type):
                 seen = _seen(name, raws)
-            elif name in self._shown.names:
-                seen = without_excluded(self._shown.field(name), field, self._options.excluded_members)
+            elif name in self._inferred.names:
+                seen = without_excluded(self._inferred.field(name), field, self._options.excluded_members)
             else:
                 continue
             if (merged := widened_field(field, seen)) is not None:

@@ -1,6 +1,6 @@
-"""Lines of JSON that hold a record among other members, as messages do -> one record batch, fast or not at all.
+"""Read lines of JSON whose record is a member of an object, as in messages, by Arrow's JSON reader.
 
-The lines are read as they are: Arrow's reader makes the record and the other members that are wanted in one go.
+Arrow's reader makes the record and the other selected members in one pass.
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from singer_arrow.formats.json.arrow_checks import LineEnds
 from singer_arrow.formats.json.fast_reader import (
-    ArrowLines,
-    NotPlainError,
-    Way,
-    batch_of,
+    ArrowJsonReader,
+    FastPathError,
     by_name,
     by_number,
-    finish,
+    convert_column,
     read_lines,
 )
-from singer_arrow.formats.json.line_ends import LineEnds
+from singer_arrow.formats.json.strategies import ReadStrategy
 from singer_arrow.formats.json.unknown_keys import NO_FIELD
+from singer_arrow.formats.row_policy import batch_of
 
 TextCheck = Callable[[pa.Array, pa.Field], bool]
-"""Whether all texts of a column may become values of the field."""
+"""Return whether all texts of a column can become values of the field."""
 _ANY_ROW = "\0"
-"""The name of a column that no record has, for records of which Arrow's reader makes no column."""
+"""Column that no record has, for records without a column that Arrow's reader makes."""
 
 
-class EnvelopedLines(ArrowLines):
-    """As `ArrowLines`, of lines whose member `under` is the record; may be called from several threads at once.
+class EnvelopeReader(ArrowJsonReader):
+    """Reader of lines whose member `under` is the record; safe to call from several threads at once.
 
     Args:
-        schema: The columns that are wanted of the record.
-        under: The member that holds it.
-        around: The other members that are wanted; that one stands twice in a line is noticed.
-        is_closed: Any other member, of lines, records or objects within, is for a closer look.
-        loose_text: As in `ArrowLines`.
-        fits: Told of columns that come as text, before they are converted.
+        schema: Schema of the record.
+        under: Member that holds the record.
+        around: Other members to read; a line that repeats one of them needs the exact reader.
+        is_closed: Whether a line with any other member, also within records, needs the exact reader.
+        loose_text: As `ReadOptions.loose_text`.
+        fits: Returns whether a column of text can be converted to a field.
     """
 
     def __init__(
@@ -58,31 +58,31 @@ class EnvelopedLines(ArrowLines):
         self._under, self._around, self._fits = under, around, fits
         self._unexpected = "error" if is_closed else "ignore"
 
-    def rows(self, data: bytes, way: Way) -> tuple[pa.RecordBatch, dict[str, pa.Array]]:
-        """The records of whole lines, and the members around them.
+    def rows(self, data: bytes, strategy: ReadStrategy) -> tuple[pa.RecordBatch, dict[str, pa.Array]]:
+        """Return the records of whole lines, and the members around them.
 
         Raises:
-            Exception: One of `FAILED`: the lines hold something that needs a closer look.
+            Exception: One of `FAST_PATH_ERRORS`: a line is bad, or needs the exact reader.
         """
-        self._check(data, way)
-        columns = self._columns(way)
+        self._check(data, strategy)
+        columns = self._columns(strategy)
         read = list(columns.read) or [pa.field(_ANY_ROW, pa.null())]
         whole = self._around.append(pa.field(self._under, pa.struct(read)))
         table = read_lines(data, whole, LineEnds.of(data), unexpected=self._unexpected)
         record = table.column(self._under)
         if record.null_count:
-            raise NotPlainError
+            raise FastPathError
         found = dict(zip((f.name for f in record.type), record.flatten(), strict=True))
-        self._check_integers(data, way)
-        raws, _ = self._raws(data, columns.raw, table.num_rows, way)
-        made = [raws[f.name] if f.name in raws else self._finished(found[f.name], f) for f in self._schema]
+        self._check_integers(data, strategy)
+        raws, _ = self._raws(data, columns.raw, table.num_rows, strategy)
+        made = [raws[f.name] if f.name in raws else self._converted(found[f.name], f) for f in self._schema]
         around = {f.name: table.column(f.name) for f in self._around}
         return batch_of(made, self._schema, table.num_rows), around
 
-    def _finished(self, column: pa.Array, field: pa.Field) -> pa.Array:
+    def _converted(self, column: pa.Array, field: pa.Field) -> pa.Array:
         if self._fits is not None and column.type != field.type and not self._fits(column, field):
-            raise NotPlainError
-        return finish(column, field)
+            raise FastPathError
+        return convert_column(column, field)
 
     def _raw_values(self, data: bytes, names: tuple[str, ...]) -> list[list[Any]]:
         is_odd = any(c in name for name in names for c in NO_FIELD)

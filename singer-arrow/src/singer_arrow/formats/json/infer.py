@@ -1,4 +1,4 @@
-"""Which types the columns of a JSON Lines file have, told from a sample.
+"""Infer the types of the columns of JSON Lines from a sample. Pure.
 
 - integers: int64; decimal(38, 0) if one lies beyond. Integers and other numbers: float64.
 - text: date if all values are YYYY-MM-DD; timestamp in microseconds, UTC, if all are ISO 8601 dates with times (dates
@@ -22,23 +22,23 @@ from singer_arrow.casting.from_text import TIMESTAMP, BadValueError, from_text
 from singer_arrow.errors import DataError
 from singer_arrow.schema.arrow_schema import json_field
 
-_MOST_KEYS = 200  # an object of more is used as a map
-_MOST_LEVELS = 32  # types of more are of no use: Arrow IPC refuses those of 64, BigQuery those of 15
+_MOST_KEYS = 200  # an object with more keys is used as a map
+_MOST_LEVELS = 32  # Arrow IPC refuses types of 64 levels, BigQuery those of 15
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TIMESTAMP = re.compile(TIMESTAMP)
 _TEMPORAL = ((_DATE, pa.date32()), (_TIMESTAMP, pa.timestamp("us", "UTC")))
 
 
 def infer_lines(data: bytes, *, url: object, strict: bool = True) -> pa.Schema:
-    """The types of the columns in a text of whole lines.
+    """Return the types of the columns in a text of whole lines.
 
     Args:
-        data: The text.
-        url: What an error names.
-        strict: If not, lines that hold no object are left out.
+        data: Text of whole lines.
+        url: The file, for errors.
+        strict: Whether a line without an object is an error; otherwise it is ignored.
 
     Raises:
-        DataError: A line holds no object.
+        DataError: A line does not hold an object, and `strict`.
     """
     columns = dict[str, _Seen]()
     for number, line in enumerate(data.split(b"\n"), 1):
@@ -63,7 +63,7 @@ class _DeepError(Exception):
 
 
 class _Seen:
-    """What was seen in one place of the records."""
+    """Values seen under one path of the records."""
 
     def __init__(self) -> None:
         self.kinds: set[type] = set()
@@ -105,12 +105,12 @@ class _Seen:
                 self._texts = None
 
     def field(self, name: str) -> pa.Field:
-        """The field for what was seen."""
+        """Return the field for the values seen."""
         t = self._type()
         return json_field(name) if t is None else pa.field(name, t)
 
     def _type(self) -> pa.DataType | None:
-        """The type; None for JSON text."""
+        """Return the type; None for JSON text."""
         if self._is_deep:
             return None
         if self.kinds == {int, Decimal}:

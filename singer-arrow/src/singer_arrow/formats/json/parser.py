@@ -1,181 +1,157 @@
-"""One block of JSON Lines -> one record batch, and what is wrong with the rest of it.
+"""Parse one block of JSON Lines into the rows of a schema.
 
-A block is read fast. Where that fails, a few lines at the first trouble tell why: either the file writes its values in
-another way, which is then tried for the whole block; or there is trouble indeed, and the block is read with care. What
-comes out does not depend on which way that took.
+The order of passes: Arrow's reader by the strategy that worked last (`fast_reader`). If that fails and the first lines
+that fail are good, the other strategies. If no strategy succeeds or a line is bad, the exact reader (`exact_reader`),
+and the policy for bad rows. The result does not depend on the pass.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
-from pyarrow import types as pt
 
 from singer_arrow.casting.cut_digits import collect_truncated
-from singer_arrow.formats.json.bad_rows import Fault, Rows, Settled, settle
-from singer_arrow.formats.json.fast_reader import FAILED, ArrowLines, NotPlainError, Way, batch_of
-from singer_arrow.formats.json.line_blocks import LongLine
-from singer_arrow.formats.json.line_ends import LineEnds
-from singer_arrow.formats.json.numbers import needs_wide
-from singer_arrow.formats.json.slow_reader import CarefulReading, Lines
-from singer_arrow.formats.json.unknown_keys import Keys, News
+from singer_arrow.formats.json.arrow_checks import LineEnds
+from singer_arrow.formats.json.exact_reader import ExactReader, NumberedLines
+from singer_arrow.formats.json.fast_reader import FAST_PATH_ERRORS, ArrowJsonReader, FastPathError
+from singer_arrow.formats.json.source import LongLine
+from singer_arrow.formats.json.strategies import ReadStrategy, read_strategies, with_key_checks
+from singer_arrow.formats.json.unknown_keys import KnownKeys
+from singer_arrow.formats.row_policy import (
+    BlockResult,
+    ParsedRows,
+    RowError,
+    apply_row_policy,
+    batch_of,
+    without_rescued,
+)
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.reading.ordered_map import ROW_LOCK
 
-_OFTEN = 100  # a block of which more than one line in so many is bad: the next one is probably alike
+_OFTEN = 100  # if more than one line in so many is bad, the next block is probably alike
 _MOST_SUSPECTS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """A block's rows.
-
-    Attributes:
-        lines: How many lines it has.
-        size: Its bytes of text.
-        settled: The rows as the options want them, and what became of the others.
-        faults: What is wrong, by line.
-        news: What is new, by line.
-        cuts: By column, the first value of which digits were cut off.
-    """
-
-    lines: int
-    size: int
-    settled: Settled
-    faults: Sequence[Fault] = ()
-    news: Sequence[News] = ()
-    cuts: Mapping[str, str] = field(default_factory=dict)
-
-
 class BlockParser:
-    """Parses the blocks of files of one schema; may be called from several threads at once.
+    """Parser of blocks of one schema; safe to call from several threads at once.
 
     Args:
-        schema: The columns that are wanted.
-        options: How they are read.
+        schema: Schema of the batches.
+        options: Options of the reading.
     """
 
     def __init__(self, schema: pa.Schema, options: ReadOptions) -> None:
-        self._wanted, self._options = schema, options
-        own = pa.schema([f for f in schema if not (options.rescues and f.name == RESCUED)])
-        known = options.known_columns if options.on_drift != "ignore" else None
-        keys = (
-            None
-            if known is None
-            else Keys(own, known - {RESCUED} if options.rescues else known, options.excluded_members)
-        )
-        ways = ways_for(own, loose_text=options.loose_text)
-        self._own = own
-        self._read = ArrowLines(own, keys, options.excluded_members, loose_text=options.loose_text)
-        self._ways = ways if keys is None else _watched(ways)
-        self._careful = CarefulReading(own, keys, self._read, ways, options)
-        self._wary = False  # both are only about speed
+        self._schema, self._options = schema, options
+        own = without_rescued(schema, options)
+        strategies, keys = read_strategies(own, loose_text=options.loose_text), _known_keys(own, options)
+        self._read = ArrowJsonReader(own, keys, options.excluded_members, loose_text=options.loose_text)
+        self._exact = ExactReader(own, keys, self._read, strategies, options)
+        self._strategies = strategies if keys is None else with_key_checks(strategies)
+        self._empty = batch_of([pa.nulls(0, f.type) for f in own], own, 0)
+        self._expects_errors = False  # this and the next only save time
         self._suspects: tuple[str, ...] = ()
 
-    def __call__(self, block: memoryview) -> Parsed:
-        """Parse a block of whole lines, or the stand-in of one that is too long."""
+    def __call__(self, block: memoryview) -> BlockResult:
+        """Return the rows of a block of whole lines, or of a view of a LongLine."""
         if isinstance(block.obj, LongLine):
-            rows = Rows(self._empty(), (), (block.obj.fault(),))
-            return Parsed(1, block.obj.size, settle(rows, self._wanted, self._options), rows.faults)
+            rows = ParsedRows(self._empty, (), (block.obj.error(),))
+            return replace(self._apply_policy(rows, b"", {}), bytes=block.obj.size, lines=1)
         whole = block.obj
         data = whole if isinstance(whole, bytes) and len(whole) == len(block) else bytes(block)
         if data[-1:] != b"\n":
             data += b"\n"
         ends = LineEnds.of(data)
         with collect_truncated() as cuts:
-            rows = self._rows(data, ends)
-        return Parsed(ends.count, len(block), self._settled(rows, data), rows.faults, rows.news, cuts)
+            rows = self._parse(data, ends)
+        return replace(self._apply_policy(rows, data, cuts), bytes=len(block), lines=ends.count)
 
-    def plain(self, data: bytes) -> pa.RecordBatch | None:
-        """The rows of whole lines, one for each line, if they are all as they should be."""
+    def parse_good(self, data: bytes) -> pa.RecordBatch | None:
+        """Return the rows of whole lines, one for each line; None unless all lines are good."""
         ends = LineEnds.of(data)
         try:
             with collect_truncated() as cuts:
-                batch = self._quick(data, ends)
-        except FAILED:
+                batch = self._parse_fast(data, ends)
+        except FAST_PATH_ERRORS:
             return None
         if cuts or batch.num_rows != ends.count:
             return None
-        return settle(Rows(batch, ()), self._wanted, self._options).batch
+        return self._apply_policy(ParsedRows(batch, ()), data, {}).batch
 
-    def _settled(self, rows: Rows, data: bytes) -> Settled:
-        """The rows as the options want them; whatever is left out has its line."""
-        settled = settle(rows, self._wanted, self._options)
-        if not settled.skipped:
-            return settled
-        lines = data.split(b"\n")
-        return replace(settled, skipped=[replace(f, text=f.text or lines[f.line - 1]) for f in settled.skipped])
-
-    def _empty(self) -> pa.RecordBatch:
-        return batch_of([pa.nulls(0, f.type) for f in self._own], self._own, 0)
-
-    def _rows(self, data: bytes, ends: LineEnds) -> Rows:
-        if not self._wary:
+    def _parse(self, data: bytes, ends: LineEnds) -> ParsedRows:
+        if not self._expects_errors:
             try:
-                return Rows(self._quick(data, ends), ())
-            except FAILED:
-                pass  # it is read again, row by row, which tells what is wrong
+                return ParsedRows(self._parse_fast(data, ends), ())
+            except FAST_PATH_ERRORS:
+                pass  # the exact reader finds the lines
         with ROW_LOCK:
-            rows = self._careful(data, self._suspects)
-        columns = Counter(fault.column for fault in rows.faults if fault.raw is not None and fault.column is not None)
+            rows = self._exact(data, self._suspects)
+        columns = Counter(error.column for error in rows.errors if error.raw is not None and error.column is not None)
         often = [name for name, count in columns.most_common(_MOST_SUSPECTS) if count * _OFTEN > ends.count]
         self._suspects = tuple(sorted(often))
-        bad = {fault.line for fault in rows.faults}.union(new.line for new in rows.news)
-        self._wary = len(bad) * _OFTEN > ends.count
+        bad = {error.row for error in rows.errors}.union(keys.row for keys in rows.unknown)
+        self._expects_errors = len(bad) * _OFTEN > ends.count
         return rows
 
-    def _quick(self, data: bytes, ends: LineEnds) -> pa.RecordBatch:
-        """The rows of a block without trouble.
+    def _parse_fast(self, data: bytes, ends: LineEnds) -> pa.RecordBatch:
+        """Return the rows of a block of good lines.
 
         Raises:
-            Exception: One of `FAILED`: it has some.
+            Exception: One of `FAST_PATH_ERRORS`: a line is bad, or needs the exact reader.
         """
-        ways = self._ways
+        strategies = self._strategies
         try:
-            return self._read(data, ways[0], ends)[0]
-        except FAILED:
-            if len(ways) == 1 or self._has_trouble(data, ways[0]):
+            return self._read(data, strategies[0], ends)[0]
+        except FAST_PATH_ERRORS:
+            if len(strategies) == 1 or self._has_bad_line(data, strategies[0]):
                 raise
-        for way in ways[1:]:
+        for strategy in strategies[1:]:
             try:
-                batch, _ = self._read(data, way, ends)
-            except FAILED:
+                batch, _ = self._read(data, strategy, ends)
+            except FAST_PATH_ERRORS:
                 continue
-            self._ways = [way, *(other for other in ways if other != way)]  # the next blocks are probably alike
+            self._strategies = [strategy, *(other for other in strategies if other != strategy)]  # for the next block
             return batch
-        raise NotPlainError
+        raise FastPathError
 
-    def _has_trouble(self, data: bytes, way: Way) -> bool:
-        """Whether the first few lines that cannot be read in some way cannot be read in any."""
-        lines = Lines.of(data)
+    def _has_bad_line(self, data: bytes, strategy: ReadStrategy) -> bool:
+        """Return whether one of the first few lines that a strategy cannot read is bad."""
+        lines = NumberedLines.of(data)
         while not lines.are_few:
             first, second = lines.halves()
             text = first.data
             try:
-                self._read(text, way, LineEnds.of(text))
-            except FAILED:
+                self._read(text, strategy, LineEnds.of(text))
+            except FAST_PATH_ERRORS:
                 lines = first
             else:
                 lines = second
-        return self._careful.has_trouble(lines)
+        return self._exact.has_bad_line(lines)
+
+    def _apply_policy(self, rows: ParsedRows, data: bytes, cuts: Mapping[str, str]) -> BlockResult:
+        rescues = self._options.on_drift == "rescue"
+        resolved = rows if rescues or not rows.unknown else replace(rows, unknown=())
+        result = apply_row_policy(resolved, self._schema, self._options, _locator(data), most_skipped=None)
+        return replace(result, mismatches=rows.errors, unknown=rows.unknown, cuts=cuts)
 
 
-def ways_for(schema: pa.Schema, *, loose_text: bool) -> list[Way]:
-    """The ways to read lines of a schema, the cheapest first."""
-    ways = [Way()]
-    wide = any(needs_wide(f.type) for f in schema)
-    if wide or any("timestamp" in str(f.type) for f in schema):
-        ways += [Way(text_times=True, wide_decimals=wide)]
-    if any(pt.is_integer(f.type) for f in schema):
-        ways += [Way(text_times=True, wide_decimals=wide, float_integers=True)]
-    if loose_text and any(pt.is_string(f.type) for f in schema):
-        ways += [replace(way, text_times=True, wide_decimals=wide, raw_text=True) for way in ways]
-    return ways
+def _known_keys(own: pa.Schema, options: ReadOptions) -> KnownKeys | None:
+    """Return the keys that are not drift; None if drift is ignored."""
+    if options.known_columns is None or options.on_drift == "ignore":
+        return None
+    known = options.known_columns - {RESCUED} if options.rescues else options.known_columns
+    return KnownKeys(own, known, options.excluded_members)
 
 
-def _watched(ways: list[Way]) -> list[Way]:
-    """The ways with a watch on keys; the dearest watch last."""
-    return [replace(way, watch=watch) for watch in ("infer", "scan") for way in ways]
+def _locator(data: bytes) -> Callable[[RowError], RowError]:
+    """Return a function that adds the line and the text of the row to errors of a block."""
+    lines = list[bytes]()
+
+    def locate(error: RowError) -> RowError:
+        if not error.text and not lines:
+            lines.extend(data.split(b"\n"))
+        return error._replace(line=error.row, text=error.text or lines[error.row - 1])
+
+    return locate

@@ -1,75 +1,117 @@
-"""A text of JSON from some place on, in blocks of lines, whether it is lines or a list; and where in it one is."""
+"""Open a text of JSON at a point, as blocks of whole lines; an element of a list becomes a line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from singer_arrow.errors import DataError
-from singer_arrow.formats.json.array_document import Elements, of_element, take_list, take_rest
-from singer_arrow.formats.json.bad_rows import Fault
-from singer_arrow.formats.json.line_blocks import blocks_without_long_lines, last_line_end
-from singer_arrow.formats.json.parser import Parsed
+from singer_arrow.formats.delivery import FilePosition
+from singer_arrow.formats.json.array_document import ListElements, element_reason, take_list, take_rest
+from singer_arrow.formats.row_policy import BlockResult, RowError
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ResumePoint
+from singer_arrow.reading import text_blocks as limits
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.reading.text_blocks import blocks, blocks_of_lines, decoded
 
+_KEPT = 1 << 20
 
-class Source:
-    """The text of an object, as it is read.
 
-    A place in lines stands after a line break, one in a list right after an element, which ends with none. So the byte
-    before a place tells which it is.
+class LongLine(bytes):
+    """Beginning of a line that is too long; a block of its own. `size` is the size of the whole line in bytes."""
 
-    Args:
-        reader: The object.
-        options: How it is read.
-        place: Where to begin.
-    """
+    size: int
 
-    def __init__(self, reader: ObjectReader, options: ReadOptions, place: ResumePoint) -> None:
-        self._url, self._options, self.place = reader.url, options, place
-        text = decoded(reader, compression=options.compression, start=max(0, place.at - 1))
-        begun = False
-        if place.at:
-            is_list, begun, self._text = take_rest(text)
-        else:
-            is_list, self._text = take_list(text)
-        self._elements = (
-            Elements(self._text, reader.url, size=options.block_bytes, at=place.at, lines=place.lines, begun=begun)
-            if is_list
-            else None
-        )
+    def error(self) -> RowError:
+        """Return the error of the line."""
+        return RowError(1, long_line_reason(", of which no more than the first MiB is kept"), text=bytes(self))
 
-    def blocks(self) -> Iterator[memoryview]:
-        """The rest of the text in blocks of whole lines; of a list, an element is one.
 
-        Raises:
-            LongRecordError: A line is too long, and bad rows are errors.
-            DataError: It is no list of JSON values.
-        """
-        size = self._options.block_bytes
-        if self._elements is not None:
-            return blocks(self._elements, last_line_end, size=size)
-        if self._options.on_bad_row == "fail":
-            return blocks_of_lines(self._text, size=size)
-        return blocks_without_long_lines(self._text, size=size)
+class ListPosition(FilePosition):
+    """Position in a document that is a list of records."""
+
+    def __init__(self, url: object, resume_point: ResumePoint, elements: ListElements) -> None:
+        super().__init__(url, resume_point)
+        self._elements = elements
 
     def line_of(self, line: int) -> int:
-        """The line of the text for one (from 1) of the blocks that were not yet passed."""
-        return self.place.lines + line if self._elements is None else self._elements.line_of(line)
+        return self._elements.line_of(line)
 
-    def error(self, fault: Fault) -> DataError:
-        """What is wrong with a line of the blocks that were not yet passed."""
-        reason, line = fault.reason, self.line_of(fault.line)
-        return DataError(
-            reason if self._elements is None else of_element(reason), url=self._url, line=line, column=fault.column
-        )
+    def error(self, error: RowError) -> DataError:
+        return super().error(error._replace(reason=element_reason(error.reason)))
 
-    def passed(self, parsed: Parsed) -> None:
-        """A block and its rows are done with."""
-        rows = self.place.rows + (parsed.settled.batch.num_rows if parsed.settled.batch is not None else 0)
-        if self._elements is None:
-            self.place = ResumePoint(rows, self.place.at + parsed.size, self.place.lines + parsed.lines)
-        else:
-            self.place = ResumePoint(rows, *self._elements.passed(parsed.lines))
+    def advance(self, block: BlockResult) -> None:
+        rows = self.resume_point.rows + (0 if block.batch is None else block.batch.num_rows)
+        self.resume_point = ResumePoint(rows, *self._elements.drop(block.lines))
+
+
+def open_source(
+    reader: ObjectReader, options: ReadOptions, begin: ResumePoint
+) -> tuple[FilePosition, Iterator[memoryview]]:
+    """Return the position of the first block, and the blocks of whole lines from a resume point on.
+
+    A resume point in lines is behind a line break, one in a list directly behind an element. So the byte before it
+    shows whether the text is a list.
+
+    Raises:
+        LongRecordError: From the blocks: a line is too long, and the policy for bad rows is to fail.
+        DataError: From the blocks: the text is not a list of JSON values.
+    """
+    text = decoded(reader, compression=options.compression, start=max(0, begin.at - 1))
+    follows = False
+    if begin.at:
+        is_list, follows, text = take_rest(text)
+    else:
+        is_list, text = take_list(text)
+    size = options.block_bytes
+    if is_list:
+        elements = ListElements(text, reader.url, size=size, at=begin.at, lines=begin.lines, follows=follows)
+        return ListPosition(reader.url, begin, elements), blocks(elements, last_line_end, size=size)
+    position = FilePosition(reader.url, begin)
+    if options.on_bad_row == "fail":
+        return position, blocks_of_lines(text, size=size)
+    return position, _blocks_without_long_lines(text, size=size)
+
+
+def last_line_end(data: bytes) -> int:
+    """Return where the last whole line of a text ends."""
+    return data.rfind(b"\n") + 1
+
+
+def long_line_reason(more: str = "") -> str:
+    """Return the reason of the error of a line that is too long."""
+    return f"the line is longer than {limits.MAX_RECORD_BYTES >> 20} MiB{more}; is each record on a line of its own?"
+
+
+def _blocks_without_long_lines(chunks: Iterable[Any], *, size: int) -> Iterator[memoryview]:
+    """Yield blocks of whole lines; a line that is too long becomes a block that is a view of a LongLine.
+
+    A block after a long line begins as if the text began there.
+    """
+    head, length = b"", 0  # of a long line that has begun
+
+    def cut(data: bytes) -> int:
+        if length:
+            return data.find(b"\n") + 1 or len(data)
+        end = last_line_end(data)
+        return len(data) if not end and len(data) >= limits.MAX_RECORD_BYTES else end
+
+    for block in blocks(chunks, cut, size=size):
+        rest = block
+        if length or (len(block) >= limits.MAX_RECORD_BYTES and b"\n" not in bytes(block)):
+            end = bytes(block).find(b"\n") + 1
+            head, length, rest = head or bytes(block[:_KEPT]), length + (end or len(block)), block[end or len(block) :]
+            if end:
+                yield _long_line(head, length)
+                head, length = b"", 0
+        if rest:
+            yield rest
+    if length:
+        yield _long_line(head, length)
+
+
+def _long_line(head: bytes, size: int) -> memoryview:
+    line = LongLine(head)
+    line.size = size
+    return memoryview(line)

@@ -1,12 +1,11 @@
-"""Which keys of records are known, and what stands under those that are not.
+"""Find the keys of records that are unknown, and their values.
 
-News are keys of records that are neither in the schema nor known, and members of objects that their struct lacks, at
-any depth, unless they are left out. A key whose value is null is none: nothing is lost with it.
+Unknown keys are those that are neither in the schema nor in `ReadOptions.known_columns`, and members of objects that
+their struct lacks, at any depth, unless they are excluded. Keys whose value is null are ignored.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -19,40 +18,27 @@ from singer_arrow.enforcement.schema_drift import paths_with_exclusions
 from singer_arrow.schema.arrow_schema import is_json
 
 NO_FIELD = '"\\' + "".join(map(chr, range(32)))
-"""Characters that msgspec allows in no field's name."""
-_RAW = pa.null()  # of a member that the quick look passes over
+"""Characters that msgspec does not allow in the name of a field."""
+_RAW = pa.null()  # type of a member that the fast check skips
 
 
-@dataclass(frozen=True, slots=True)
-class News:
-    """What is new in one line.
-
-    Attributes:
-        line: Its number.
-        values: By column, the JSON of a new column's value, or of an object of the new members of a column's value.
-    """
-
-    line: int
-    values: dict[str, bytes]
-
-
-class Keys:
-    """The keys that are known.
+class KnownKeys:
+    """Keys of records and of objects within that are known.
 
     Args:
-        schema: The columns that are read.
-        known: Columns that are not read and not new.
-        excluded: Members of objects that are not, by their paths.
+        schema: Columns that are read.
+        known: Other columns that are known.
+        excluded: As `ReadOptions.excluded_members`.
     """
 
     def __init__(self, schema: pa.Schema, known: frozenset[str], excluded: frozenset[str]) -> None:
         self.names, self._excluded = known.union(schema.names), excluded
         self._nested = {f.name: f.type for f in schema if not is_json(f) and _has_members(f.type)}
         types = dict.fromkeys(self.names, _RAW) | {f.name: f.type for f in schema if f.name in self._nested}
-        self._decoder = msgspec.json.Decoder(_object(types, excluded)) if _can_have(types) else None
+        self._decoder = msgspec.json.Decoder(_object(types, excluded)) if _are_allowed(types) else None
 
     def all_known(self, data: bytes) -> bool:
-        """Whether lines hold no news, as far as a quick look tells: if they do not, it may be for other reasons."""
+        """Return whether lines are certain to have only known keys, by a fast check."""
         if self._decoder is None:
             return False
         decode = self._decoder.decode
@@ -64,11 +50,11 @@ class Keys:
             return False
         return True
 
-    def news(self, line: bytes) -> dict[str, bytes]:
-        """What is new in a record.
+    def unknown(self, line: bytes) -> dict[str, bytes]:
+        """Return the JSON of unknown values, by column; of a known column an object of its unknown members.
 
         Raises:
-            BadRowError: It is none.
+            BadRowError: The line is not a record.
         """
         found = {}
         for name, raw in raw_members(line).items():
@@ -84,9 +70,9 @@ class Keys:
 
 
 def _extra(value: Any, t: pa.DataType, excluded: frozenset[str], path: str) -> Any:
-    """The members of a value that its type has no place for, where they stand; None if there are none.
+    """Return the unknown members of a value, nested as in the value; None if there are none.
 
-    Of an array, each element's, or null; of a map, those of its items.
+    For an array a list with those of each element, or null; for a map those of its items.
     """
     if pt.is_struct(t) and isinstance(value, dict):
         known, parts = {f.name: f for f in t}, {}
@@ -111,10 +97,10 @@ def _has_members(t: pa.DataType) -> bool:
     return pt.is_struct(t) or any(_has_members(t.field(i).type) for i in range(t.num_fields))
 
 
-def _can_have(types: dict[str, pa.DataType]) -> bool:
-    """Whether msgspec can have such names."""
+def _are_allowed(types: dict[str, pa.DataType]) -> bool:
+    """Return whether msgspec allows all names."""
     return all(
-        not any(c in name for c in NO_FIELD) and (not _has_members(t) or _can_have(_members(t)))
+        not any(c in name for c in NO_FIELD) and (not _has_members(t) or _are_allowed(_members(t)))
         for name, t in types.items()
     )
 
@@ -126,7 +112,7 @@ def _members(t: pa.DataType) -> dict[str, pa.DataType]:
 
 
 def _object(types: dict[str, pa.DataType], excluded: frozenset[str], path: str | None = None) -> Any:
-    """Objects of some members, and those of them that are left out, and no others."""
+    """Return a type for objects with the given and the excluded members, and no others."""
     more = () if path is None else paths_with_exclusions(excluded).get(path, ())
     types = dict.fromkeys((name for name in more if not any(c in name for c in NO_FIELD)), _RAW) | types
     below = "" if path is None else f"{path}."
@@ -139,7 +125,7 @@ def _object(types: dict[str, pa.DataType], excluded: frozenset[str], path: str |
 
 
 def _shape(t: pa.DataType, excluded: frozenset[str], path: str) -> Any:
-    """What of a value the quick look wants."""
+    """Return the type by which the fast check decodes a value."""
     if not _has_members(t):
         return msgspec.Raw
     if pt.is_struct(t):

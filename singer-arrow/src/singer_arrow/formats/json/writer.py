@@ -1,7 +1,7 @@
-"""JSON Lines, written: RFC 3339 timestamps, ISO dates, exact decimals as numbers, base64 bytes, null for NaN.
+"""Write JSON Lines: RFC 3339 timestamps, ISO dates, exact decimals as numbers, base64 bytes, null for NaN.
 
-polars prints what it prints right. Decimals, JSON text, maps, and nested columns that hold one of them are printed
-here, as columns of JSON text that are then set between the others.
+polars encodes most types. Decimals, JSON text, maps, and nested columns with one of them are encoded here, as columns
+of JSON text that are then joined with the others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FRACTIONS = {"s": "", "ms": "%.3f", "us": "%.6f", "ns": "%.9f"}
 
 
 class JsonLinesWriting:
-    """The writing half of the format."""
+    """The method `write` of the format `jsonl`."""
 
     def write(
         self,
@@ -41,10 +41,10 @@ class JsonLinesWriting:
         compression: str | None = None,
         held_bytes: int = HELD_BYTES,
     ) -> int:
-        """See `WritableFormat.write`; gzip by default, or none. Each record holds all columns, null or not."""
+        """Write a file as `WritableFormat.write` does; compressed by gzip unless `none`. Nulls are written."""
         codec = compression or "gzip"
         if codec not in ("gzip", "none"):
-            msg = f"compression {compression!r} is none that JSONL batch files can have; use gzip or none"
+            msg = f"compression {compression!r} is not possible for JSONL batch files; use gzip or none"
             raise ConfigError(msg)
         encoder, rows, most = JsonEncoder(schema), 0, min(held_bytes, _SLICE_BYTES)
         with path.open("wb") as file:
@@ -83,21 +83,21 @@ def _slices(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
 
 
 class JsonEncoder:
-    """Encodes batches of one schema.
+    """Encoder of batches of one schema.
 
     Raises:
-        SchemaError: A column's type has no counterpart in JSON.
+        SchemaError: The type of a column has no counterpart in JSON.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         for field in schema:
             _check_type(field.type, field.name)
-        self._printed_here = {f.name for f in schema if _needs_text(f)}
-        self._mended: list[pl.Expr] | None = None
+        self._encoded_here = {f.name for f in schema if _needs_text(f)}
+        self._corrections: list[pl.Expr] | None = None
 
     def lines(self, batch: pa.RecordBatch, before: str = "", after: str = "") -> memoryview:
-        """One line for each row: its record, between `before` and `after`.
+        """Return one line for each row: its record, between `before` and `after`.
 
         Raises:
             DataError: A date or timestamp lies outside the years 1 to 9999, or JSON text is not JSON.
@@ -111,29 +111,29 @@ class JsonEncoder:
         columns = [self._column(c, f) for f, c in zip(self._schema, batch.columns, strict=True)]
         frame = pl.DataFrame(pa.RecordBatch.from_arrays(columns, names=self._schema.names))
         lines = pl.concat_str(pl.lit(before), *self._record(), pl.lit(f"{after}\n"))
-        return memoryview(_data(frame.with_columns(self._mends(frame)).select(lines).to_series().to_arrow()))
+        return memoryview(_data(frame.with_columns(self._corrected(frame)).select(lines).to_series().to_arrow()))
 
     def _column(self, column: pa.Array, field: pa.Field) -> pa.Array:
-        if field.name in self._printed_here:
+        if field.name in self._encoded_here:
             return pc.fill_null(json_texts(column, field), "null")
         if pt.is_timestamp(field.type) or pt.is_time(field.type):
             return iso_texts(column)
         return printable(column)
 
-    def _mends(self, frame: pl.DataFrame) -> list[pl.Expr]:
+    def _corrected(self, frame: pl.DataFrame) -> list[pl.Expr]:
         import polars as pl
 
-        if self._mended is None:
+        if self._corrections is None:
             types = zip(frame.schema.items(), self._schema, strict=True)
-            found = [(name, _mended(pl.col(name), dtype, f.type)) for (name, dtype), f in types]
-            self._mended = [expr.alias(name) for name, expr in found if expr is not None]
-        return self._mended
+            found = [(name, _corrected_column(pl.col(name), dtype, f.type)) for (name, dtype), f in types]
+            self._corrections = [expr.alias(name) for name, expr in found if expr is not None]
+        return self._corrections
 
     def _record(self) -> list[pl.Expr]:
-        """The record's text: runs of columns that polars prints, and between them those printed here."""
+        """Return the text of the record: runs of columns that polars encodes, and columns encoded here."""
         import polars as pl
 
-        if not self._printed_here:
+        if not self._encoded_here:
             return [pl.struct(pl.all()).struct.json_encode()]
         parts, run, between = [pl.lit("{")], list[str](), ""
 
@@ -146,7 +146,7 @@ class JsonEncoder:
                 run.clear()
 
         for name in self._schema.names:
-            if name not in self._printed_here:
+            if name not in self._encoded_here:
                 run.append(name)
                 continue
             close_run()
@@ -157,7 +157,7 @@ class JsonEncoder:
 
 
 def _data(texts: pa.Array) -> pa.Buffer:
-    """The bytes of all texts of an array, one after the other."""
+    """Return the bytes of all texts of an array, concatenated."""
     if not isinstance(texts, pa.LargeStringArray):
         texts = texts.cast(pa.large_string())
     _, offsets, data = texts.buffers()
@@ -166,7 +166,7 @@ def _data(texts: pa.Array) -> pa.Buffer:
 
 
 def _needs_text(field: pa.Field) -> bool:
-    """Whether polars prints the field not as JSON should be."""
+    """Return whether polars cannot encode the field."""
     t = field.type
     if is_json(field) or pt.is_map(t) or pt.is_decimal(t):
         return True
@@ -175,46 +175,44 @@ def _needs_text(field: pa.Field) -> bool:
     return bool(is_list(t) and _needs_text(t.value_field))
 
 
-def _mended(expr: pl.Expr, dtype: Any, t: pa.DataType) -> pl.Expr | None:
-    """What makes a column print as it should; None if it does already."""
+def _corrected_column(expr: pl.Expr, dtype: Any, t: pa.DataType) -> pl.Expr | None:
+    """Return an expression with the values that polars encodes correctly; None if it does already."""
     import polars as pl
 
-    if isinstance(dtype, pl.Datetime) and dtype.time_zone != "UTC":  # without a zone it has no T
+    if isinstance(dtype, pl.Datetime) and dtype.time_zone != "UTC":  # without a zone polars writes no T
         return expr.dt.replace_time_zone("UTC") if dtype.time_zone is None else expr.dt.convert_time_zone("UTC")
     if dtype == pl.Binary:  # makes polars panic
         return expr.bin.encode("base64")
-    if (
-        dtype.is_float() and dtype != pl.Float64
-    ):  # of fewer digits, it would be another number where it is read as a float64
+    if dtype.is_float() and dtype != pl.Float64:  # with fewer digits it would be another number in a float64
         return expr.cast(pl.Float64)
     if isinstance(dtype, pl.Array):
-        return _mended(expr.arr.to_list(), pl.List(dtype.inner), t) or expr.arr.to_list()
+        return _corrected_column(expr.arr.to_list(), pl.List(dtype.inner), t) or expr.arr.to_list()
     if isinstance(dtype, pl.List):
-        inner = _mended_part(pl.element(), dtype.inner, t.value_type)
+        inner = _corrected_part(pl.element(), dtype.inner, t.value_type)
         return None if inner is None else expr.list.eval(inner)
     if isinstance(dtype, pl.Struct):
         parts = zip(dtype.fields, t, strict=True)
-        mended = [(f.name, _mended_part(expr.struct.field(f.name), f.dtype, part.type)) for f, part in parts]
-        changed = [e.alias(name) for name, e in mended if e is not None]
+        corrected = [(f.name, _corrected_part(expr.struct.field(f.name), f.dtype, part.type)) for f, part in parts]
+        changed = [e.alias(name) for name, e in corrected if e is not None]
         return expr.struct.with_fields(changed) if changed else None
     return None
 
 
-def _mended_part(expr: pl.Expr, dtype: Any, t: pa.DataType) -> pl.Expr | None:
-    """As `_mended`, for what is nested: a warehouse may keep its text, which must be the same in all messages."""
+def _corrected_part(expr: pl.Expr, dtype: Any, t: pa.DataType) -> pl.Expr | None:
+    """Correct a nested value: a warehouse may keep its text, which must be the same in all messages."""
     if pt.is_timestamp(t):
-        in_utc = _mended(expr, dtype, t)
+        in_utc = _corrected_column(expr, dtype, t)
         return (expr if in_utc is None else in_utc).dt.strftime(f"%Y-%m-%dT%H:%M:%S{_FRACTIONS[t.unit]}Z")
     if pt.is_time(t):
         return expr.dt.strftime(f"%H:%M:%S{_FRACTIONS[t.unit]}")
-    return _mended(expr, dtype, t)
+    return _corrected_column(expr, dtype, t)
 
 
 def _check_type(t: pa.DataType, name: str) -> None:
     if isinstance(t, pa.BaseExtensionType) or pt.is_union(t) or pt.is_interval(t) or pt.is_run_end_encoded(t):
         msg = f"Column {name!r} is of type {t}, which has no counterpart in JSON; leave it out by selection"
         raise SchemaError(msg)
-    if "\0" in name or any("\0" in t.field(i).name for i in range(t.num_fields)):  # polars would cut the name there
+    if "\0" in name or any("\0" in t.field(i).name for i in range(t.num_fields)):  # polars cuts the name there
         msg = f"Column {name!r} has the character NUL in its name or a member's; leave it out by selection"
         raise SchemaError(msg)
     for i in range(t.num_fields):

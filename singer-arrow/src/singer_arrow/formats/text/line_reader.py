@@ -84,7 +84,7 @@ def read_rows(
     position = FilePosition(reader.url, progress.resume_point or ResumePoint())
 
     def results() -> Iterator[BlockResult]:
-        for block in read_lines(reader, rows.options, position.place):
+        for block in read_lines(reader, rows.options, position.resume_point):
             found = split(block)
             result = rows.read(found.columns, found.rows, found.numbers, found.unread)
             yield replace(result, bytes=block.bytes, lines=block.count)

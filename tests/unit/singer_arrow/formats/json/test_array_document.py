@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS
 from singer_arrow.formats.json import array_document as module
-from singer_arrow.formats.json.array_document import Elements, take_list
+from singer_arrow.formats.json.array_document import ListElements, take_list
 from singer_arrow.read_options import ReadOptions
 
 IDS = pa.schema([("id", pa.int64())])
@@ -30,7 +30,7 @@ values = st.recursive(
 def _lines(data: bytes, cut: int, size: int) -> tuple[list[Any], list[int]]:
     is_list, chunks = take_list(iter([data[i : i + cut] for i in range(0, len(data), cut)]))
     assert is_list
-    elements = Elements(chunks, "u", size=size)
+    elements = ListElements(chunks, "u", size=size)
     lines = b"".join(elements).split(b"\n")[:-1]
     return [json.loads(line) for line in lines], [elements.line_of(n + 1) for n in range(len(lines))]
 
@@ -97,9 +97,9 @@ def test_lists_without_elements(objects: Any) -> None:
         (b'[\n{"id": 1},\n{"id":\n2}\n,\n{"id": "x"}]', 6, "column 'id': expected an integer, found text 'x'"),
         (b'[{"id": 1},\n\n5]', 3, "each element of the list must be an object, this one"),
         (b'[{"id": 1},\n{"id": 2}', 2, "the list is not closed"),
-        (b'[{"id": 1},\n{"id": 2}] {"id": 3}', 2, "the list is not closed, or not sound JSON"),
-        (b'[{"id": 1},\n{"id": 2}]\n[]', 2, "not sound JSON"),
-        (b'[{"id": 1}\n{"id": 2}]', 1, "not sound JSON"),
+        (b'[{"id": 1},\n{"id": 2}] {"id": 3}', 2, "the list is not closed, or not valid JSON"),
+        (b'[{"id": 1},\n{"id": 2}]\n[]', 2, "not valid JSON"),
+        (b'[{"id": 1}\n{"id": 2}]', 1, "not valid JSON"),
         (b'[{"id": 1},\n]', 2, "the list"),
         (b"[", 1, "not closed"),
     ],

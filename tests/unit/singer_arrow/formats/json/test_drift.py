@@ -10,7 +10,7 @@ import pytest
 
 from singer_arrow.errors import DataError, DriftError
 from singer_arrow.formats import FORMATS
-from singer_arrow.formats.json import slow_reader as careful
+from singer_arrow.formats.json import exact_reader
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.read_progress import ReadProgress
 from singer_arrow.schema.arrow_schema import is_json, json_field, merge_schemas
@@ -200,9 +200,9 @@ def test_skips_before_a_drift_are_counted_once(objects: Any) -> None:
 def test_bad_lines_cost_what_they_are(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lines that are read one by one are few where few are bad, whatever is wrong with them."""
     read: list[int] = []
-    exact = careful.CarefulReading._one_by_one
+    exact = exact_reader.ExactReader._one_by_one
     monkeypatch.setattr(
-        careful.CarefulReading, "_one_by_one", lambda self, lines: read.append(len(lines.texts)) or exact(self, lines)
+        exact_reader.ExactReader, "_one_by_one", lambda self, lines: read.append(len(lines.texts)) or exact(self, lines)
     )
     for bad in (b'{"a":"x"}', b"{", b'{"a":1.5,"t":5}'):
         read.clear()
@@ -215,6 +215,6 @@ def test_bad_lines_cost_what_they_are(objects: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_new_keys_that_are_null_cost_nothing(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(careful.CarefulReading, "__call__", None)
+    monkeypatch.setattr(exact_reader.ExactReader, "__call__", None)
     data = b'{"a":1,"b":null}\n{"a":2}\n' * 1000
     assert objects.read(data, "a.jsonl", A, on_drift="raise", known_columns=frozenset("a")).num_rows == 2000

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError, EmptyObjectError
 from singer_arrow.formats import WRITABLE
-from singer_arrow.formats.json.fast_reader import FAILED, read_lines
-from singer_arrow.formats.json.line_ends import LineEnds
+from singer_arrow.formats.json.arrow_checks import LineEnds
+from singer_arrow.formats.json.fast_reader import FAST_PATH_ERRORS, read_lines
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.schema.arrow_schema import json_field
 
@@ -300,7 +300,7 @@ def test_rows_are_those_of_the_lines(parts: list[str]) -> None:
     schema = pa.schema([("a", pa.struct([("x", pa.int64())])), ("b", pa.int64())])
     try:
         found = read_lines(text, schema, LineEnds.of(text), unexpected="ignore").to_pylist() if text.strip() else []
-    except FAILED:
+    except FAST_PATH_ERRORS:
         return
     assert expected is not None
     assert found == [{"a": row.get("a") and {"x": row["a"].get("x")}, "b": row.get("b")} for row in expected]

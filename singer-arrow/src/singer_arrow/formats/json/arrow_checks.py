@@ -1,0 +1,99 @@
+"""Checks of what Arrow's JSON reader accepts although it must not. Pure.
+
+It accepts several records on a line and records over several lines. It scales decimals without a check of overflow or
+of the precision of their type, rounds what is read as a float, and makes infinities of numbers that are too large.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+_BLANK = re.compile(rb"(?m)^[ \t\r]*\n")
+_TINY = re.compile(rb'-(?<=[eE]-)0*[1-9][0-9]+["\s,}\]]')
+_NO_INTEGER = re.compile(rb"\.\d*[1-9]|[eE]")
+_BORDER = re.compile(rb"\}[ \t\r]*+\n[ \t\r\n]*+\{")
+
+
+@dataclass(frozen=True, slots=True)
+class LineEnds:
+    """Line ends of a text of whole lines.
+
+    Attributes:
+        count: Number of line ends.
+        are_borders: Whether each is directly between the end of an object and the beginning of the next one.
+    """
+
+    count: int
+    are_borders: bool
+
+    @classmethod
+    def of(cls, data: bytes) -> LineEnds:
+        """Return the line ends of a text, in one pass without the GIL."""
+        text = pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])
+        ends = pc.equal(text, _character(b"\n"))
+        is_whole = data[:1] == b"{" and data[-1:] == b"\n"
+        return cls(ends.true_count, is_whole and _begin_objects(text, ends) and _end_objects(text, ends))
+
+    def hold_one_each(self, data: bytes, rows: int) -> bool:
+        """Return whether each line that is not blank holds one object, given the number of objects in the text.
+
+        A JSON string holds no line end, and `}` followed by `{` occurs only between two objects of the top level. So if
+        that surrounds each line end, no line end is within an object, and each line holds at least one object.
+        """
+        if self.are_borders and rows == self.count:
+            return True
+        if rows != self.count - len(_BLANK.findall(data)):
+            return False
+        text = data.strip(b" \t\r\n")
+        return text[:1] == b"{" and text[-1:] == b"}" and len(_BORDER.findall(text)) == rows - 1
+
+
+def _character(one: bytes) -> pa.Scalar:
+    return pa.scalar(one[0], pa.uint8())
+
+
+def _begin_objects(text: pa.Array, ends: pa.Array) -> bool:
+    """Return whether `{` follows each line end except at the end of the text."""
+    return _are_all(text.slice(1).filter(ends.slice(0, len(ends) - 1)), b"{")
+
+
+def _end_objects(text: pa.Array, ends: pa.Array) -> bool:
+    """Return whether `}` precedes each line end, or `}` and CR precede all of them."""
+    before = _at_distance(text, ends, 1)
+    return _are_all(before, b"}") or (_are_all(before, b"\r") and _are_all(_at_distance(text, ends, 2), b"}"))
+
+
+def _at_distance(text: pa.Array, ends: pa.Array, distance: int) -> pa.Array:
+    """Return the characters at a distance before the line ends."""
+    return text.slice(0, len(text) - distance).filter(ends.slice(distance))
+
+
+def _are_all(characters: pa.Array, one: bytes) -> bool:
+    return bool(pc.all(pc.equal(characters, _character(one)), min_count=0).as_py())
+
+
+def may_hold_tiny(data: bytes) -> bool:
+    """Return whether JSON may hold a number so small that Arrow's reader scales it by a wrong power of ten."""
+    return b"-" in data and _TINY.search(data) is not None
+
+
+def all_finite(column: pa.Array) -> bool:
+    """Return whether all floats of a column are finite, within lists and objects too."""
+    if pt.is_floating(column.type):  # the sum of finite numbers may overflow
+        return isfinite(pc.sum(column).as_py() or 0.0) or pc.all(pc.is_finite(column)).as_py() is not False
+    if pt.is_struct(column.type):
+        return all(all_finite(part) for part in column.flatten())
+    return not pt.is_list(column.type) or all_finite(column.flatten())
+
+
+def all_integers(texts: Iterable[Any]) -> bool:
+    """Return whether JSON numbers (bytes or buffers) have no exponent and only zeros after a point."""
+    return _NO_INTEGER.search(b" ".join(texts)) is None
