@@ -111,6 +111,7 @@ def apply_row_policy(
     locate: Locate,
     *,
     most_skipped: int | None = MAX_LOGGED,
+    text_of: Callable[[bytes], str] = printable,
 ) -> BlockResult:
     """Return the rows that `options` let through, and the errors of the others.
 
@@ -120,6 +121,7 @@ def apply_row_policy(
         options: Options of the reading.
         locate: Adds the line, and an exact reason, to an error that is reported.
         most_skipped: Number of skipped rows whose errors are reported; None for all.
+        text_of: Returns the text of a row that cannot be read, for `RESCUED`.
     """
     if not rows.errors and not rows.unknown:
         return BlockResult(_with_rescued(rows.batch, schema, None, options))
@@ -138,7 +140,7 @@ def apply_row_policy(
     batch, kept = rows.batch, sorted([*index, *unread]) if unread else list(index)
     if len(kept) != len(rows.numbers) or unread:
         batch = _take(batch, [index.get(row) for row in kept])
-    rescue = _rescue(rows, {row: i for i, row in enumerate(kept)}) if rescued else None
+    rescue = _rescue(rows, {row: i for i, row in enumerate(kept)}, text_of) if rescued else None
     return BlockResult(
         _with_rescued(batch, schema, rescue, options),
         _reject(list(skipped.values()), locate, most_skipped),
@@ -171,7 +173,7 @@ def _take(batch: pa.RecordBatch, rows: list[int | None]) -> pa.RecordBatch:
     return batch.take(pa.array(rows, pa.int64()))
 
 
-def _rescue(rows: ParsedRows, index: Mapping[int, int]) -> Rescue:
+def _rescue(rows: ParsedRows, index: Mapping[int, int], text_of: Callable[[bytes], str]) -> Rescue:
     """Collect what `RESCUED` holds of the rows that are kept; `index` has their rows in the batch."""
     rescue = Rescue()
     for keys in rows.unknown:
@@ -183,7 +185,7 @@ def _rescue(rows: ParsedRows, index: Mapping[int, int]) -> Rescue:
             continue
         if error.raw is None:
             reason = error.reason if error.column is None else f"column {error.column!r}: {error.reason}"
-            rescue.add(index[error.row], "_raw", json_text(printable(error.text)))
+            rescue.add(index[error.row], "_raw", json_text(text_of(error.text)))
             rescue.add(index[error.row], "_error", json_text(reason))
         elif error.column is not None:
             rescue.add(index[error.row], error.column, error.raw)

@@ -133,7 +133,9 @@ class BlockParser:
     def _apply_policy(self, rows: ParsedRows, data: bytes, cuts: Mapping[str, str]) -> BlockResult:
         rescues = self._options.on_drift == "rescue"
         resolved = rows if rescues or not rows.unknown else replace(rows, unknown=())
-        result = apply_row_policy(resolved, self._schema, self._options, _locator(data), most_skipped=None)
+        result = apply_row_policy(
+            resolved, self._schema, self._options, _locator(data), most_skipped=None, text_of=_line_text
+        )
         return replace(result, mismatches=rows.errors, unknown=rows.unknown, cuts=cuts)
 
 
@@ -143,6 +145,10 @@ def _known_keys(own: pa.Schema, options: ReadOptions) -> KnownKeys | None:
         return None
     known = options.known_columns - {RESCUED} if options.rescues else options.known_columns
     return KnownKeys(own, known, options.excluded_members)
+
+
+def _line_text(line: bytes) -> str:
+    return line.rstrip(b"\r").decode(errors="replace")
 
 
 def _locator(data: bytes) -> Callable[[RowError], RowError]:
