@@ -104,7 +104,7 @@ class Reading:
 @each
 @pytest.mark.parametrize("drift", ["raise", "rescue"])
 def test_they_are_no_news(objects: Any, name: str, drift: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact_reader.ExactReader, "_one_by_one", None)  # they cost no closer look
+    monkeypatch.setattr(exact_reader.ExactReader, "read_one_by_one", None)  # they cost no closer look
     schema = pa.schema([*SCHEMA, json_field(RESCUED)]) if drift == "rescue" else SCHEMA
     found = Reading(objects, name, written(name, [row(n) for n in range(200)], FILE), schema, on_drift=drift)
     assert not found.drifts

@@ -129,7 +129,7 @@ class ListElements:
         try:
             elements = _ELEMENTS.decode(b"[" + text)
         except _NOT_DECODED as error:
-            commas = _commas(text)
+            commas = list_commas(text)
             if commas and text[commas[-1] :] == b"]" and (good := _split(text, commas)):
                 yield self._lines_of(good, text)
                 return
@@ -158,7 +158,7 @@ class ListElements:
                 break
             if data[comma] == ord(",") and (elements := _decoded(data, comma)) is not None:
                 return elements, comma
-        commas = _commas(data)
+        commas = list_commas(data)
         if commas and data[commas[-1] :][:1] == b"]":
             commas.pop()
         if not commas:
@@ -219,7 +219,7 @@ class _Unparsed(bytes):
     """An element that may not be JSON."""
 
 
-def _commas(data: bytes) -> list[int]:
+def list_commas(data: bytes) -> list[int]:
     """Return the commas of the list itself, and the bracket that closes the list, if it is closed.
 
     Stops where a comma is missing.

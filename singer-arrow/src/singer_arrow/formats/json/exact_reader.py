@@ -27,7 +27,8 @@ from singer_arrow.formats.row_policy import ParsedRows, RowError, UnknownKeys, b
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.schema.arrow_schema import is_json
 
-_FEW = 64
+FEW_LINES = 64
+"""Number of lines that are read one by one instead of being halved, at most."""
 _MOST_SUSPECTS = 8  # of a line, and in total: with more bad columns, reading line by line is faster
 _NOTHING = pa.schema([])
 _ANY_OBJECT = msgspec.json.Decoder(msgspec.defstruct("AnyObject", []))
@@ -54,7 +55,7 @@ class NumberedLines:
     @property
     def are_few(self) -> bool:
         """Whether the lines are read one by one."""
-        return len(self.texts) <= _FEW
+        return len(self.texts) <= FEW_LINES
 
     def halves(self) -> tuple[NumberedLines, NumberedLines]:
         """Return the lines in two parts."""
@@ -115,7 +116,7 @@ class ExactReader:
 
     def has_bad_line(self, lines: NumberedLines) -> bool:
         """Return whether one of a few lines is bad, or has unknown keys."""
-        return bool(self._one_by_one(lines).errors) or bool(self._scan(lines)[2])
+        return bool(self.read_one_by_one(lines).errors) or bool(self._scan(lines)[2])
 
     def _scan(self, lines: NumberedLines) -> tuple[NumberedLines, list[RowError], list[UnknownKeys]]:
         """Return the lines that are JSON objects, the errors of the others, and the unknown keys."""
@@ -143,7 +144,7 @@ class ExactReader:
             yield self._fast(lines, hints.strategy)
         except FAST_PATH_ERRORS:
             if lines.are_few:
-                rows = self._one_by_one(lines)
+                rows = self.read_one_by_one(lines)
                 hints.learn(rows)
                 yield rows
                 return
@@ -155,7 +156,8 @@ class ExactReader:
         batch, mismatches = self._read(data, strategy, LineEnds.of(data))
         return ParsedRows(batch, lines.numbers, [m._replace(row=lines.numbers[m.row]) for m in mismatches])
 
-    def _one_by_one(self, lines: NumberedLines) -> ParsedRows:
+    def read_one_by_one(self, lines: NumberedLines) -> ParsedRows:
+        """Return the rows of lines, each parsed by the exact rules."""
         rows, numbers, errors = list[list[object]](), list[int](), list[RowError]()
         for number, text in zip(lines.numbers, lines.texts, strict=True):
             try:

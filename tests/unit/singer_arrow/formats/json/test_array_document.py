@@ -69,8 +69,8 @@ def test_lists_and_lines_give_the_same_rows(objects: Any) -> None:
 
 def test_the_exact_rules_are_hardly_needed(objects: Any, monkeypatch: Any) -> None:
     calls: list[int] = []
-    exact = module._commas
-    monkeypatch.setattr(module, "_commas", lambda data: calls.append(len(data)) or exact(data))
+    exact = module.list_commas
+    monkeypatch.setattr(module, "list_commas", lambda data: calls.append(len(data)) or exact(data))
     rows = [{"key": n, "items": [{"a": i} for i in range(50)]} for n in range(5000)]
     found = objects.read(json.dumps(rows).encode(), "a.jsonl", pa.schema([("key", pa.int64())]), block_bytes=20_000)
     assert found.num_rows == 5000

@@ -188,7 +188,7 @@ def test_rows_are_skipped_and_rescued_as_by_the_model(
     data = gzip.compress(text) if packed else text
     progress = ReadProgress()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact_reader, "_FEW", few)
+        patch.setattr(exact_reader, "FEW_LINES", few)
         batches, error = _read(objects.reader(data, "a.jsonl"), schema, options, progress)
     got = list(_plain([batch for batch, _ in batches]))
     if failed is None:

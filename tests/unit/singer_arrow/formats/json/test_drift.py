@@ -200,9 +200,11 @@ def test_skips_before_a_drift_are_counted_once(objects: Any) -> None:
 def test_bad_lines_cost_what_they_are(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lines that are read one by one are few where few are bad, whatever is wrong with them."""
     read: list[int] = []
-    exact = exact_reader.ExactReader._one_by_one
+    exact = exact_reader.ExactReader.read_one_by_one
     monkeypatch.setattr(
-        exact_reader.ExactReader, "_one_by_one", lambda self, lines: read.append(len(lines.texts)) or exact(self, lines)
+        exact_reader.ExactReader,
+        "read_one_by_one",
+        lambda self, lines: read.append(len(lines.texts)) or exact(self, lines),
     )
     for bad in (b'{"a":"x"}', b"{", b'{"a":1.5,"t":5}'):
         read.clear()
