@@ -251,18 +251,22 @@ def everything(probe: Callable[[Scenario], tuple[Sequence[str], int]], *, may_mo
 
 
 def few(probe: Callable[[Scenario], tuple[Sequence[str], int]]) -> list[Walk]:
-    """Some of each kind, for a suite that must be quick."""
+    """Return one walk for each scenario, of kinds in turn: the sample of `make test`."""
     walks, chance = list(islice(reloads(), 1)), random.Random(5)
     walks += [walk for walk in limited(SCENARIOS[2], may_mount=False) if walk.kind == "limit FSIZE"]
+    kinds = cycle(("kills", "sleepers", "answers", "kills", "changed_settings", "kills"))
     for number, scenario in enumerate((*SCENARIOS, MANY_SEGMENTS)):
         points, requests = probe(scenario)
-        walks.append(chance.choice(list(kills(scenario, points))))
-        if number % 3 == 0:
-            walks.append(chance.choice(list(sleepers(scenario, points))))
-        if number % 3 == 1:
-            walks.append(chance.choice(list(answers(scenario, requests, turns=1))))
-        if number % 6 == 2:
-            walks.append(chance.choice(list(changed_settings(scenario, points))))
+        match next(kinds):
+            case "sleepers":
+                some = sleepers(scenario, points)
+            case "answers":
+                some = answers(scenario, requests, turns=1)
+            case "changed_settings":
+                some = changed_settings(scenario, points)
+            case _:
+                some = kills(scenario, points)
+        walks.append(chance.choice(list(some)))
         if number == _QUEUE:
             walks.append(chance.choice(list(lost_visibility(scenario, requests))))
     return walks
