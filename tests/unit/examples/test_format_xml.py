@@ -1,0 +1,107 @@
+"""The example of docs/add-a-format.md keeps what `Format` promises."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from singer_arrow import ObjectReader, ReadOptions, Storage, Url
+from singer_arrow.errors import DataError, DriftError, EmptyObjectError
+from singer_arrow.formats.base import Format
+from singer_arrow.formats.registry import zipped
+from singer_arrow.read_progress import ReadProgress
+from xml_format import Xml
+
+ORDERS = b"""<?xml version="1.0" encoding="latin-1"?>
+<orders>
+  <order id="1"><item>caf\xe9</item><price>1.50</price><day>2024-05-01</day></order>
+  <order id="2"><item/><price>2</price></order>
+  <order id="3"><item>pen</item><note>late</note></order>
+</orders>"""
+COLUMNS = ["id", "item", "price", "day", "note"]
+TYPES = [pa.int64(), pa.string(), pa.float64(), pa.date32(), pa.string()]
+xml: Format = Xml()
+
+
+class Folder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def reader(self, data: bytes, name: str = "orders.xml") -> ObjectReader:
+        (self.path / name).write_bytes(data)
+        return ObjectReader(Storage(), Url.parse(str(self.path / name)))
+
+    def read(self, data: bytes, schema: pa.Schema, progress: ReadProgress | None = None, **options: object) -> pa.Table:
+        batches = xml.read(self.reader(data), schema, ReadOptions(**options), progress)  # type: ignore[arg-type]
+        return pa.Table.from_batches(batches, schema)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_types_and_rows(folder: Folder, pack: type[bytes]) -> None:
+    schema = xml.infer(folder.reader(pack(ORDERS)), ReadOptions(), sample_bytes=1 << 20)
+    assert (schema.names, schema.types) == (COLUMNS, TYPES)
+    found = folder.read(pack(ORDERS), schema).to_pydict()
+    assert found["item"] == ["café", "", "pen"]
+    assert found["price"] == [1.5, 2.0, None]
+    assert found["note"] == [None, None, "late"]
+
+
+def test_columns_are_found_by_name(folder: Folder) -> None:
+    schema = pa.schema([("missing", pa.int64()), ("item", pa.string())])
+    assert folder.read(ORDERS, schema).to_pydict() == {"missing": [None] * 3, "item": ["café", "", "pen"]}
+
+
+def test_every_run_yields_the_same_batches(folder: Folder) -> None:
+    many = b"<r>" + b"".join(b'<x n="%d"/>' % n for n in range(1000)) + b"</r>"
+    options, schema = ReadOptions(block_bytes=100), pa.schema([("n", pa.int64())])
+    sizes = [[b.num_rows for b in xml.read(folder.reader(many), schema, options)] for _ in range(2)]
+    assert sizes[0] == sizes[1]
+    assert len(sizes[0]) > 10
+    assert sum(sizes[0]) == 1000
+
+
+def test_a_bad_value_is_an_error_or_a_skipped_row(folder: Folder) -> None:
+    schema = pa.schema([("id", pa.int64()), ("item", pa.int64())])
+    with pytest.raises(DataError, match=r"orders\.xml.*line 1, column 'item': 'café' is not an integer"):
+        folder.read(ORDERS, schema)
+    progress = ReadProgress()
+    assert folder.read(ORDERS, schema, progress, on_bad_row="skip").to_pydict() == {"id": [2], "item": [None]}
+    assert progress.skipped == 2
+
+
+def test_a_new_column_is_drift(folder: Folder) -> None:
+    schema = pa.schema(list(zip(COLUMNS[:4], TYPES[:4], strict=True)))
+    with pytest.raises(DriftError) as raised:
+        folder.read(ORDERS, schema, on_drift="raise", known_columns=frozenset(COLUMNS[:4]))
+    assert [field.name for field in raised.value.fields] == ["note"]
+
+
+def test_broken_files_are_errors(folder: Folder) -> None:
+    schema = pa.schema([("id", pa.int64())])
+    for data in (ORDERS[:-20], b"no xml", ORDERS.replace(b"</item>", b"</other>", 1)):
+        with pytest.raises(DataError, match=r"orders\.xml.*not XML, or it is broken"):
+            folder.read(data, schema)
+    with pytest.raises(DataError, match="a row is longer than 64 MiB"):
+        folder.read(b"<r><x><y>" + b"0" * (70 << 20), schema)
+    with pytest.raises(EmptyObjectError):
+        folder.read(b"", schema)
+
+
+def test_it_is_read_from_zip_archives(folder: Folder) -> None:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("a.xml", ORDERS)
+        file.writestr("b.xml", ORDERS)
+    reader = folder.reader(archive.getvalue(), "orders.zip")
+    batches = zipped(xml).read(reader, pa.schema([("id", pa.int64())]), ReadOptions())
+    assert pa.Table.from_batches(batches)["id"].to_pylist() == [1, 2, 3, 1, 2, 3]
