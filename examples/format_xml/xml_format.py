@@ -24,7 +24,7 @@ from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.reading.random_access import ChunkFile
-from singer_arrow.reading.text_blocks import LONGEST_RECORD
+from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES
 
 Row = dict[str, str]
 
@@ -81,7 +81,7 @@ def _rows(reader: ObjectReader, options: ReadOptions) -> Iterator[Row]:
     """Yield the rows of a file.
 
     Raises:
-        DataError: It is not XML, it is truncated, or a row is longer than `LONGEST_RECORD`.
+        DataError: It is not XML, it is truncated, or a row is longer than `MAX_RECORD_BYTES`.
     """
     head = bytes(reader.head_bytes(16))
     codec = detect(reader.url.name, head) if options.compression == "auto" else options.compression
@@ -90,8 +90,8 @@ def _rows(reader: ObjectReader, options: ReadOptions) -> Iterator[Row]:
     def chunks() -> Iterator[bytes]:
         nonlocal pending
         for chunk in decompress(reader.chunks(), codec, url=reader.url):
-            if pending > LONGEST_RECORD:
-                reason = f"a row is longer than {LONGEST_RECORD >> 20} MiB"
+            if pending > MAX_RECORD_BYTES:
+                reason = f"a row is longer than {MAX_RECORD_BYTES >> 20} MiB"
                 raise DataError(reason, url=reader.url, hint="Check that the children of the root element are the rows")
             pending += len(chunk)
             yield chunk

@@ -13,7 +13,7 @@ import pytest
 from singer_arrow import ObjectReader, ReadOptions, Storage, Url
 from singer_arrow.errors import DataError, DriftError, EmptyObjectError
 from singer_arrow.formats.base import Format
-from singer_arrow.formats.registry import zipped
+from singer_arrow.formats.registry import with_archives
 from singer_arrow.read_progress import ReadProgress
 from xml_format import Xml
 
@@ -103,5 +103,5 @@ def test_it_is_read_from_zip_archives(folder: Folder) -> None:
         file.writestr("a.xml", ORDERS)
         file.writestr("b.xml", ORDERS)
     reader = folder.reader(archive.getvalue(), "orders.zip")
-    batches = zipped(xml).read(reader, pa.schema([("id", pa.int64())]), ReadOptions())
+    batches = with_archives(xml).read(reader, pa.schema([("id", pa.int64())]), ReadOptions())
     assert pa.Table.from_batches(batches)["id"].to_pylist() == [1, 2, 3, 1, 2, 3]
