@@ -1,4 +1,4 @@
-"""Batches as a file has them -> batches as a schema wants them, exactly; what does not fit goes as the options say."""
+"""Batches of a file -> batches of exactly a schema: `fit_batch`."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ def fit_batch(
     options: ReadOptions = _PLAIN,
     progress: ReadProgress | None = None,
 ) -> pa.RecordBatch:
-    """The columns of a schema, found by name in a batch of a file; one that the file lacks is null.
+    """Cast a batch to exactly `schema`; columns are matched by name, missing ones are null.
 
     Args:
-        batch: With the file's own types; of its columns those of the schema, and new ones to be rescued.
-        schema: What is wanted.
+        batch: Rows with the file's types: columns of the schema, and new ones to rescue.
+        schema: The result's schema.
         url: The file.
-        row_group: Where in it.
-        first_row: The number of the batch's first row in the row group.
-        options: What happens to values that do not fit; by default they are an error.
-        progress: Counts rows that are left out, and rows of which something is rescued.
+        row_group: Number of the row group.
+        first_row: Number of the batch's first row in the row group.
+        options: Policies for values that do not fit. Default: such a value is an error.
+        progress: Counts skipped and rescued rows.
 
     Returns:
-        The rows in order, all of them unless `options.on_bad_row` is `skip`. `RESCUED` has each value under its
-        column's name: of an object with new members the whole object, as the file has it, but for members left out.
+        The rows in order; all of them unless `options.on_bad_row` is `skip`. `RESCUED` maps column names to values; for
+        an object with new members, to the whole object without excluded members.
 
     Raises:
-        DataError: A value does not fit, or a wanted column stands in the file twice; names the column.
+        DataError: A value does not fit, or the file has a column of the schema twice; names the column.
         DriftError: A value does not fit, the file has the column in another type, the column is not one of
             `options.declared_columns`, and `options.on_drift` is `raise`.
     """
@@ -58,30 +58,30 @@ def fit_batch(
         field = schema.field(name)
         try:
             fitted[name] = (
-                fit_read(_given(batch.column(at[0]), field, options), field, json_output=options.json_output)
+                fit_read(_with_floats(batch.column(at[0]), field, options), field, json_output=options.json_output)
                 if at
                 else pa.nulls(batch.num_rows, field.type)
             )
         except BadValueError as error:
-            held = name in paths_with_exclusions(
-                options.excluded_members
-            )  # of which the error would tell what is left out
-            bad[name] = fitting.refusal(name, error.row) if held else fitting.error(str(error), name, row=error.row)
-    return apply_policy(fitting, fitted, bad) if bad or options.rescues else fitting.made(batch.num_rows, fitted)
+            if name in paths_with_exclusions(options.excluded_members):  # which an error must not show
+                bad[name] = fitting.mismatch_error(name, error.row)
+            else:
+                bad[name] = fitting.error(str(error), name, row=error.row)
+    return apply_policy(fitting, fitted, bad) if bad or options.rescues else fitting.to_batch(batch.num_rows, fitted)
 
 
-def _given(column: pa.Array, field: pa.Field, options: ReadOptions) -> pa.Array:
-    """The column, with floats in place of decimals if a SCHEMA asks for floats and may be rounded to."""
+def _with_floats(column: pa.Array, field: pa.Field, options: ReadOptions) -> pa.Array:
+    """Return the column with decimals as floats where the field has floats, if `rounds_decimals` is set."""
     t = _floats_for(column.type, field.type) if options.rounds_decimals else column.type
     return column if t == column.type else column.cast(t)
 
 
-def _floats_for(source: pa.DataType, wanted: pa.DataType) -> pa.DataType:
-    if pt.is_decimal(source) and pt.is_floating(wanted):
-        return wanted
-    if pt.is_struct(source) and pt.is_struct(wanted):
-        names = {f.name: f.type for f in wanted}
+def _floats_for(source: pa.DataType, target: pa.DataType) -> pa.DataType:
+    if pt.is_decimal(source) and pt.is_floating(target):
+        return target
+    if pt.is_struct(source) and pt.is_struct(target):
+        names = {f.name: f.type for f in target}
         return pa.struct([f.with_type(_floats_for(f.type, names.get(f.name, f.type))) for f in source])
-    if pt.is_list(source) and pt.is_list(wanted):
-        return pa.list_(source.value_field.with_type(_floats_for(source.value_type, wanted.value_type)))
+    if pt.is_list(source) and pt.is_list(target):
+        return pa.list_(source.value_field.with_type(_floats_for(source.value_type, target.value_type)))
     return source

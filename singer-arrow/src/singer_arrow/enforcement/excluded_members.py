@@ -18,13 +18,13 @@ from singer_arrow.schema.arrow_schema import is_json
 
 
 def exclude_members(value: Any, ours: pa.Field | None, excluded: frozenset[str], path: str) -> Any:
-    """A parsed value without them.
+    """Return a parsed value without excluded members.
 
     Args:
-        value: As `jsonl_rows.parse` gives it.
-        ours: What the schema has there.
-        excluded: As in the options.
-        path: Of the value.
+        value: Result of `from_json.parse`.
+        ours: The schema's field at this path.
+        excluded: `ReadOptions.excluded_members`.
+        path: Path of the value.
     """
     if path not in paths_with_exclusions(excluded):
         return value
@@ -45,10 +45,10 @@ def exclude_members(value: Any, ours: pa.Field | None, excluded: frozenset[str],
 
 
 def exclude_from_json(raw: bytes, ours: pa.Field | None, excluded: frozenset[str], path: str) -> bytes:
-    """The JSON of a value without them; as it is, if it has none.
+    """Return the JSON of a value without excluded members; unchanged if it has none.
 
     Raises:
-        BadRowError: It is not JSON.
+        BadRowError: The text is not JSON.
     """
     if raw.lstrip()[:1] not in (b"{", b"[") or path not in paths_with_exclusions(excluded):
         return raw
@@ -58,24 +58,24 @@ def exclude_from_json(raw: bytes, ours: pa.Field | None, excluded: frozenset[str
 
 
 def exclude_from_column(column: pa.Array, field: pa.Field, excluded: frozenset[str]) -> pa.Array:
-    """A column of which the JSON texts, its own or those within, are without them.
+    """Remove excluded members from the JSON texts of a column, at any depth.
 
     Args:
-        column: Of the field's type.
-        field: In canonical types.
-        excluded: As in the options.
+        column: Values of the field's type.
+        field: Field with canonical types.
+        excluded: `ReadOptions.excluded_members`.
 
     Raises:
         BadRowError: A text is not JSON.
     """
     return (
-        _cut(column, field, excluded, field.name)
+        _exclude(column, field, excluded, field.name)
         if field.name in paths_with_exclusions(excluded) and _has_json(field)
         else column
     )
 
 
-def _cut(column: pa.Array, field: pa.Field, excluded: frozenset[str], path: str) -> pa.Array:
+def _exclude(column: pa.Array, field: pa.Field, excluded: frozenset[str], path: str) -> pa.Array:
     if path not in paths_with_exclusions(excluded) or not _has_json(field):
         return column
     if is_json(field):
@@ -84,15 +84,17 @@ def _cut(column: pa.Array, field: pa.Field, excluded: frozenset[str], path: str)
             [None if raw is None else exclude_from_json(raw, None, excluded, path).decode() for raw in texts],
             field.type,
         )
-    column = column.take(pa.array(range(len(column)), pa.int64()))  # offsets of a slice do not go with a mask
+    column = column.take(
+        pa.array(range(len(column)), pa.int64())
+    )  # Arrow does not accept offsets of a slice with a mask
     t, mask = field.type, pc.is_null(column) if column.null_count else None
     if pt.is_struct(t):
-        parts = [_cut(part, f, excluded, f"{path}.{f.name}") for f, part in zip(t, column.flatten(), strict=True)]
+        parts = [_exclude(part, f, excluded, f"{path}.{f.name}") for f, part in zip(t, column.flatten(), strict=True)]
         return pa.StructArray.from_arrays(parts, fields=list(t), mask=mask)
     if pt.is_map(t):
-        items = _cut(column.items, t.item_field, excluded, path)
+        items = _exclude(column.items, t.item_field, excluded, path)
         return pa.MapArray.from_arrays(column.offsets, column.keys, items, type=t, mask=mask)
-    values = _cut(column.values, t.value_field, excluded, path)
+    values = _exclude(column.values, t.value_field, excluded, path)
     return pa.ListArray.from_arrays(column.offsets, values, type=t, mask=mask)
 
 

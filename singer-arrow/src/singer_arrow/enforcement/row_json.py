@@ -1,4 +1,4 @@
-"""A row of a batch as JSON text from which it can be told, whatever is wrong with it. Pure."""
+"""Rows and values as JSON text for error reports, also if they are invalid. Pure."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from singer_arrow.casting.utf8 import is_valid
 from singer_arrow.errors import DataError
 
 NON_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
-"""What numbers are called that JSON lacks; others of them are `NaN`."""
+"""Texts of infinities, which JSON lacks; other non-finite numbers are `NaN`."""
 
 
 def row_to_json(batch: pa.RecordBatch, row: int) -> str:
-    """A row (from 0): numbers that JSON lacks are `"NaN"` and such, invalid text is escaped, nulls are there."""
+    """Return a row (from 0) as a JSON object, with nulls, `"NaN"` for NaN, and invalid UTF-8 escaped."""
     pairs = zip(batch.schema, batch.columns, strict=True)
     members = (f"{json_text(f.name)}:{_value(c.take(pa.array([row], pa.int64())), f)}" for f, c in pairs)
     return f"{{{','.join(members)}}}"
 
 
 def line_to_json(line: bytes) -> str:
-    """A line of JSON Lines: as it is, or an object with its text as `_raw` if it is no JSON."""
+    """Return a line of JSON Lines unchanged, or as `{"_raw": ...}` if it is not JSON."""
     line = line.strip()
     try:
         parse(line)
@@ -37,12 +37,12 @@ def line_to_json(line: bytes) -> str:
 
 
 def float_to_json(value: float) -> str:
-    """A float as JSON."""
+    """Return a float as JSON, non-finite ones as text."""
     return json_text(value if math.isfinite(value) else NON_FINITE.get(value, "NaN"))
 
 
 def _value(one: pa.Array, field: pa.Field) -> str:
-    """The only value of a column."""
+    """Return the only value of a column as JSON."""
     one = unwrap(one)
     if one.null_count or pt.is_null(one.type):
         return "null"
@@ -53,12 +53,12 @@ def _value(one: pa.Array, field: pa.Field) -> str:
             return json_text(display_value(one, 0))
         return str(json_texts(one, field.with_type(one.type))[0].as_py())
     except (pa.ArrowException, DataError, ArithmeticError, ValueError, TypeError):
-        return json_text(_readable(one[0]))
+        return json_text(_to_text(one[0]))
 
 
-def _readable(scalar: Any) -> str:
-    """Something that tells a value which has no JSON."""
+def _to_text(scalar: Any) -> str:
+    """Return a text for a value that has no JSON."""
     try:
         return str(scalar.as_py())
-    except (ArithmeticError, ValueError, TypeError):  # a moment of a year that Python does not have
+    except (ArithmeticError, ValueError, TypeError):  # a year outside Python's range
         return str(scalar)

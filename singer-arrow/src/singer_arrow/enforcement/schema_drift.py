@@ -1,4 +1,4 @@
-"""What of a file does not fit its stream's schema: new columns, other types, values to rescue. Pure."""
+"""Drift between a file and the schema: new columns, changed types, rescued values. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from singer_arrow.schema.arrow_schema import UTC_MICROSECONDS, is_json, merge_fi
 
 
 def new_columns(names: Iterable[str], schema: pa.Schema, options: ReadOptions) -> list[str]:
-    """The columns of a file that are news: neither in the schema nor known to be left out."""
+    """Return the columns of a file that are neither in the schema nor in `known_columns`."""
     if options.known_columns is None or options.on_drift == "ignore":
         return []
     known = options.known_columns.union(schema.names)
@@ -25,7 +25,7 @@ def new_columns(names: Iterable[str], schema: pa.Schema, options: ReadOptions) -
 
 @lru_cache(maxsize=64)
 def paths_with_exclusions(excluded: frozenset[str]) -> Mapping[str, Sequence[str]]:
-    """By the path of a value of which members are left out: what follows it in the paths of these."""
+    """Map each path above an excluded member to the rests of the members' paths below it."""
     found = defaultdict[str, list[str]](list)
     for path in excluded:
         for end in (end for end, c in enumerate(path) if c == "."):
@@ -34,12 +34,12 @@ def paths_with_exclusions(excluded: frozenset[str]) -> Mapping[str, Sequence[str
 
 
 def without_excluded(field: pa.Field, ours: pa.Field | None, excluded: frozenset[str]) -> pa.Field:
-    """A file's column without members that are left out, at any depth; of type null if nothing of it is left.
+    """Return a field without excluded members, at any depth; of type null if nothing remains.
 
     Args:
-        field: The column, in canonical types.
-        ours: The schema's column of that name, if it has one. Its members stay.
-        excluded: As `ReadOptions.excluded_members`.
+        field: Field of the file with canonical types.
+        ours: Field of the schema, if any; its members are kept.
+        excluded: `ReadOptions.excluded_members`.
     """
     if not pt.is_nested(field.type) or field.name not in paths_with_exclusions(excluded):
         return field
@@ -70,25 +70,25 @@ def _without(t: pa.DataType, ours: pa.DataType | None, excluded: frozenset[str],
 
 
 def raise_new_columns(found: Iterable[pa.Field], url: object, **where: int) -> None:
-    """Raise DriftError for columns of a file that are news, if there are any.
+    """Raise DriftError if there are new columns.
 
     Args:
-        found: They, with the types that their values have.
+        found: The new columns.
         url: The file.
         where: `line` or `row_group`.
     """
     fields = list(found)
     if fields:
-        told = ", ".join(f"{f.name!r} ({type_name(f)})" for f in fields[:5])
+        listed = ", ".join(f"{f.name!r} ({type_name(f)})" for f in fields[:5])
         more = f" and {len(fields) - 5} more" if len(fields) > 5 else ""
         word = "a new column" if len(fields) == 1 else "new columns"
-        raise DriftError(f"the file has {word}: {told}{more}", fields, url=url, column=fields[0].name, **where)
+        raise DriftError(f"the file has {word}: {listed}{more}", fields, url=url, column=fields[0].name, **where)
 
 
 def widened_field(field: pa.Field, found: pa.Field) -> pa.Field | None:
-    """What the schema's field must become to hold what a file has under its name; None if it holds that already.
+    """Return the schema's field widened to hold a file's values; None if it already holds them.
 
-    Neither nanoseconds nor microseconds hold all values of the other: timestamps get the unit that the file has.
+    Neither nanoseconds nor microseconds hold all values of the other, so timestamps get the file's unit.
     """
     merged = merge_fields(field, found)
     if not is_json(merged):
@@ -97,7 +97,7 @@ def widened_field(field: pa.Field, found: pa.Field) -> pa.Field | None:
 
 
 def _with_units(t: pa.DataType, found: pa.DataType) -> pa.DataType:
-    """The type with the unit of a file's timestamps, at any depth."""
+    """Return the type with the units of the file's timestamps, at any depth."""
     if pt.is_timestamp(t) and (pt.is_timestamp(found) or pt.is_date(found)):
         return UTC_MICROSECONDS if pt.is_date(found) else found
     if pt.is_struct(t) and pt.is_struct(found):
@@ -111,11 +111,11 @@ def _with_units(t: pa.DataType, found: pa.DataType) -> pa.DataType:
 
 
 def raise_if_incompatible(field: pa.Field, found: pa.Field, url: object, **where: int) -> None:
-    """Raise DriftError if a schema's field cannot hold what a file has under its name.
+    """Raise DriftError if a schema's field cannot hold the values of a file's field.
 
     Args:
-        field: Of the schema.
-        found: Of the file.
+        field: Field of the schema.
+        found: Field of the file.
         url: The file.
         where: `line` or `row_group`.
     """
@@ -126,12 +126,12 @@ def raise_if_incompatible(field: pa.Field, found: pa.Field, url: object, **where
 
 
 def type_name(field: pa.Field) -> str:
-    """The type of a field, as it is told."""
+    """Return the type of a field for messages."""
     return "json" if is_json(field) else str(field.type)
 
 
 class Rescue:
-    """What of a batch's rows does not fit, by row and column, on its way into `RESCUED`."""
+    """Values of a batch to store in `RESCUED`, by row and column."""
 
     def __init__(self) -> None:
         self._rows: dict[int, dict[str, msgspec.Raw]] = {}
@@ -140,22 +140,22 @@ class Rescue:
         return len(self._rows)
 
     def add(self, row: int, column: str, json: str | bytes) -> None:
-        """Keep a value.
+        """Add a value.
 
         Args:
-            row: Its row in the batch, from 0.
-            column: Its column in the file; `_raw` for a whole row that cannot be read, `_error` for why.
+            row: Row in the batch, from 0.
+            column: Column in the file; `_raw` for a row that cannot be read, `_error` for the reason.
             json: The value as JSON.
         """
         self._rows.setdefault(row, {})[column] = msgspec.Raw(json.encode() if isinstance(json, str) else json)
 
     def add_text(self, row: int, values: Mapping[str, str]) -> None:
-        """Keep texts, by column."""
+        """Add texts by column."""
         for column, value in values.items():
             self.add(row, column, msgspec.json.encode(value))
 
     def array(self, rows: int) -> pa.Array:
-        """The column `RESCUED` of a batch of so many rows: a JSON object, or null."""
+        """Return the column `RESCUED` of a batch: JSON objects, or null."""
         found: list[str | None] = [None] * rows
         for row, values in self._rows.items():
             found[row] = msgspec.json.encode(values).decode()

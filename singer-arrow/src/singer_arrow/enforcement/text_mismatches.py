@@ -1,7 +1,7 @@
-"""Columns of text -> columns of a type, with all values that do not fit told and made null. Pure.
+"""Text columns -> columns of a type, with mismatches as null: `fit_text`. Pure.
 
-Which values fit is as `values.from_text` says. What clearly does not is found by a pattern, for all values at once; the
-rest is halved until each part fits, which takes time only for values that look right and are not.
+`from_text.from_text` decides which values fit. A pattern finds most mismatches at once; the rest is bisected, which is
+slow only for values that look valid but are not.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from singer_arrow.casting.from_text import BadValueError, from_text
 from singer_arrow.casting.to_json import text_as_json
 from singer_arrow.schema.arrow_schema import is_json
 
-_ODD = r"0[xX][0-9a-fA-F]+|[-+0-9.]*[eE][-+0-9]+|(?i:nan|inf|infinity)"  # numbers whose size their digits do not tell
+_ODD = r"0[xX][0-9a-fA-F]+|[-+0-9.]*[eE][-+0-9]+|(?i:nan|inf|infinity)"  # numbers whose digits do not show their size
 _DAY = r"^[0-9]{4}-?(0[1-9]|1[0-2])-?(0[1-9]|[12][0-9]|3[01])"
 
 
 def fit_text(column: pa.Array, field: pa.Field) -> tuple[pa.Array, pa.Array]:
-    """The column in the field's type, null where a value does not fit; and the numbers of these rows, ascending.
+    """Return the column in the field's type, with mismatches as null, and the mismatched rows in order.
 
     Args:
-        column: Of type string.
-        field: Of a type that `values.supported` knows.
+        column: Column of type string.
+        field: Field of a type that `from_text.is_supported` accepts.
     """
     none = pa.array([], pa.int64())
     if is_json(field):
@@ -35,7 +35,7 @@ def fit_text(column: pa.Array, field: pa.Field) -> tuple[pa.Array, pa.Array]:
     try:
         return from_text(column, field.type), none
     except BadValueError:
-        pass  # it does not say which values do not fit
+        pass  # it reports the first mismatch only
     coded = column.dictionary_encode()
     texts = coded.dictionary
     likely = pc.match_substring_regex(pc.utf8_trim_whitespace(texts), _pattern(field.type))
@@ -45,25 +45,25 @@ def fit_text(column: pa.Array, field: pa.Field) -> tuple[pa.Array, pa.Array]:
 
 
 def _halve(column: pa.Array, t: pa.DataType) -> tuple[pa.Array, pa.Array]:
-    """The values that fit, and which do."""
+    """Return the values that fit, and whether each does, by bisection."""
     parts, fits = [pa.nulls(0, t)], [pa.array([], pa.bool_())]
-    todo = [(column, True)]  # parts in order, the next one last, and whether it may fit
+    todo = [(column, True)]  # parts in reverse order, and whether each may fit
     while todo:
-        part, hopeful = todo.pop()
+        part, may_fit = todo.pop()
         try:
-            parts.append(from_text(part, t) if hopeful and len(part) else pa.nulls(len(part), t))
+            parts.append(from_text(part, t) if may_fit and len(part) else pa.nulls(len(part), t))
         except BadValueError as error:
             rest = part.slice(error.row + 1)
             middle = len(rest) // 2
             todo += [(rest.slice(middle), True), (rest.slice(0, middle), True)]
             todo += [(part.slice(error.row, 1), False), (part.slice(0, error.row), True)]
             continue
-        fits.append(pa.repeat(hopeful, len(part)))
+        fits.append(pa.repeat(may_fit, len(part)))
     return pa.concat_arrays(parts), pa.concat_arrays(fits)
 
 
 def _pattern(t: pa.DataType) -> str:
-    """What all texts match that fit a type, blanks around them left out, and few others."""
+    """Return a pattern that all trimmed texts that fit the type match, and few others."""
     if pt.is_integer(t):
         digits = len(str(2 ** (t.bit_width - pt.is_signed_integer(t))))
         return f"^[-+]*(0*[0-9]{{0,{digits}}}(\\.0*)?|{_ODD})$"
@@ -80,7 +80,7 @@ def _pattern(t: pa.DataType) -> str:
 
 
 def first_invalid(text: bytes) -> int | None:
-    """Where a text stops to be UTF-8."""
+    """Return the offset of the first invalid UTF-8 byte; None if there is none."""
     try:
         text.decode()
     except UnicodeDecodeError as error:
@@ -89,5 +89,5 @@ def first_invalid(text: bytes) -> int | None:
 
 
 def printable(text: bytes) -> str:
-    """A text for people, without its line break; bytes that are no UTF-8 by their numbers."""
+    """Decode a line for messages, without its line break and with invalid bytes escaped."""
     return re.sub(r"\r?\n\Z|\r\Z", "", text.decode(errors="backslashreplace"))

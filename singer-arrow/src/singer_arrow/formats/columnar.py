@@ -1,4 +1,4 @@
-"""A file of columns is read part by part (row groups, groups of blocks, record batches), between any two rows."""
+"""Reading a columnar file part by part (row groups, record batches, groups of blocks): `FilePart`, `read_part`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class FilePart:
     """A part of a file.
 
     Attributes:
-        at: Where it begins, as `ResumePoint.at` says it.
-        following: Where the next one begins; None if a file has one part only.
-        rows: How many it has, as the file says.
+        at: Start of the part (see `ResumePoint.at`).
+        following: Start of the next part; None if the file has a single part.
+        rows: Number of rows according to the file.
         url: The file.
-        row_group: Its number, where it is one.
+        row_group: Number of the row group, if the part is one.
     """
 
     at: int
@@ -38,14 +38,14 @@ def read_part(
     """Yield the rows of a part between `progress.resume_point` and `progress.end`, fitted to `schema`.
 
     Args:
-        part: What is said of it.
-        batches: All its rows, cut anywhere, but to the same batches on every run.
-        schema: What is wanted.
-        options: How it is read.
-        progress: Where the reading stands.
+        part: The part.
+        batches: All rows of the part, in the same batches on every run.
+        schema: The result's schema.
+        options: How to read the file.
+        progress: Current position, updated before each batch is yielded.
 
     Raises:
-        DataError: A value does not fit, or there are more or fewer rows than `part.rows`.
+        DataError: A value does not fit, or the number of rows is not `part.rows`.
         DriftError: See `fit_batch`.
     """
     begin, end = progress.resume_point or ResumePoint(), progress.end
@@ -73,5 +73,5 @@ def read_part(
         if rows == until < part.rows:
             return
     if rows != part.rows:
-        reason = f"its footer tells of {part.rows} rows, there are {rows}"
+        reason = f"its footer lists {part.rows} rows, there are {rows}"
         raise DataError(reason, url=part.url, row_group=part.row_group, hint="Upload the file again")

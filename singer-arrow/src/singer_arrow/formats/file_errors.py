@@ -1,4 +1,4 @@
-"""What goes wrong while a file is read -> an error of one line that names the file."""
+"""Conversion of library errors to errors that name the file: `naming_file`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _HINT = (
 
 @contextmanager
 def naming_file(url: object) -> Iterator[None]:
-    """Let errors name the file, and make errors of libraries about its content a DataError.
+    """Add the file to errors, and convert library errors about its content to DataError.
 
-    What the machine or the network refuses stays as it is.
+    Errors of disk, memory and network are raised unchanged.
 
     Raises:
-        DataError: See above.
-        SchemaError: A type of the file's is not supported, or a name in it is not unique.
+        DataError: The file cannot be read.
+        SchemaError: A type of the file is not supported, or it has a name twice.
     """
     try:
         yield
@@ -51,14 +51,14 @@ def naming_file(url: object) -> Iterator[None]:
 
 
 def too_large(what: str, size: int, most: int, *, url: object = None, row_group: int | None = None) -> DataError:
-    """Return the error for a part of a file that is small as it is stored, and more than allowed in memory.
+    """Return the error for a part of a file that exceeds the memory limit when decompressed.
 
     Args:
-        what: Which part.
-        size: Bytes that it has decompressed, at least.
-        most: Bytes that are allowed: a quarter of `memory_limit_mb`.
+        what: Name of the part.
+        size: Minimum decompressed bytes.
+        most: Allowed bytes: a quarter of `memory_limit_mb`.
         url: The file.
-        row_group: The number of its row group, where it is in one.
+        row_group: Number of the row group, if any.
     """
     megabytes = -(-4 * size >> 20) + 1
     reason = f"{what} would take {size >> 20} MB decompressed, more than the {most >> 20} MB that one may take"

@@ -1,7 +1,7 @@
-"""ORC files: only the columns that are wanted, a batch of rows at a time.
+"""ORC files: the selected columns, batch by batch.
 
-Arrow's reader asks for many small ranges, so what is larger than 8 MiB is first copied to local disk; for its schema
-the end of a file is enough. Timestamps are instants in UTC, in nanoseconds: from 1677 to 2262, others are refused.
+Arrow's reader requests many small ranges, so files above 8 MiB are first copied to local disk; the schema needs only
+the end of a file. Timestamps are instants in UTC with nanoseconds, from 1677 to 2262; others are refused.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ _TAIL = 256 << 10
 
 
 class Orc:
-    """See the module."""
+    """The format ORC."""
 
     name = "orc"
     suffixes = (".orc",)
 
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
-        """The schema that the footer tells, in canonical types."""
         with random_access(reader) as file:
             start, data = file.tail(_TAIL)
             source = RangeFile(start + len(data), [(start, data)], lambda span: file.fetch([span])[0])
@@ -39,7 +38,6 @@ class Orc:
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """See `Format.read`; rows before the place are decoded, and left out."""
         from pyarrow import dataset
 
         with local_copy(reader) as source:
@@ -54,7 +52,7 @@ class Orc:
                 yield from read_part(part, batches, schema, options, progress or ReadProgress())
             except (pa.ArrowException, OSError) as error:
                 reason = f"its data cannot be read ({' '.join(str(error).split())[:200]})"
-                hint = "Leave the column out by selection" if "out of range" in reason else "Upload the file again"
+                hint = "Deselect the column" if "out of range" in reason else "Upload the file again"
                 raise DataError(reason, url=reader.url, hint=hint) from None
 
 

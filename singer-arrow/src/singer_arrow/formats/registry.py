@@ -1,4 +1,4 @@
-"""A dict of formats that imports the module of one when it is first asked for: a run uses few of them."""
+"""Mapping from format names to lazily imported formats: `Formats`."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ F = TypeVar("F", bound=Format)
 
 
 class Formats(Mapping[str, F], Generic[F]):
-    """Formats by name. Names, `in` and `len` import nothing.
+    """Formats by name; a format is imported on first access.
 
     Args:
-        places: Where the class of each is: `package.module.Class`.
-        dress: What is made of an instance before it is given out.
+        paths: Import path of each class: `package.module.Class`.
+        wrap: Wraps each instance.
     """
 
-    def __init__(self, places: Mapping[str, str], dress: Callable[[F], F] = lambda kind: kind) -> None:
-        self._places, self._dress = dict(places), dress
+    def __init__(self, paths: Mapping[str, str], wrap: Callable[[F], F] = lambda kind: kind) -> None:
+        self._paths, self._wrap = dict(paths), wrap
         self._loaded: dict[str, F] = {}
 
     def __getitem__(self, name: str) -> F:
-        if name not in self._loaded:  # two threads may both import it; the formats hold no state
-            module, _, kind = self._places[name].rpartition(".")
-            self._loaded[name] = self._dress(getattr(import_module(module), kind)())
+        if name not in self._loaded:  # two threads may both create it: formats are stateless
+            module, _, kind = self._paths[name].rpartition(".")
+            self._loaded[name] = self._wrap(getattr(import_module(module), kind)())
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places
+        return name in self._paths
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._paths)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._paths)
 
 
 def with_archives(kind: Format) -> Format:
-    """A format that is read from zip and tar archives too."""
+    """Return a format that also reads zip and tar archives."""
     from singer_arrow.formats.zip_archive import ArchiveFormat
 
     return ArchiveFormat(kind)

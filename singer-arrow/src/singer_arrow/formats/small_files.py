@@ -1,4 +1,4 @@
-"""Many small files of one format, parsed together where that gives the same rows as one after the other."""
+"""Reading of many small files of one format, parsed together if possible."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from singer_arrow.storage.storage import Storage
 def join_files(
     kind: Format, readers: list[ObjectReader], schema: pa.Schema, options: ReadOptions
 ) -> list[pa.RecordBatch] | None:
-    """The rows of each of some small objects; None if each is to be read by itself.
+    """Return one batch per small object; None if the objects must be read one by one.
 
-    That is so where anything is not plain: what `Format.read` would raise, count, skip or rescue is left to it.
+    That is the case if `Format.read` has to raise, count, skip or rescue anything.
     """
     if len(readers) > 1 and isinstance(kind, JoiningFormat):
         return kind.join(readers, schema, options)
@@ -36,11 +36,11 @@ def read_all(
     *,
     budget: Budget,
 ) -> Iterator[tuple[ObjectReader, pa.RecordBatch]]:
-    """The rows of many files, in order, each batch with the file that it is of.
+    """Yield the rows of many files, in order: each batch with the reader of its file.
 
     Raises:
-        EmptyObjectError: An object holds no byte.
-        DataError: As `Format.read`.
+        EmptyObjectError: An object is empty.
+        DataError: See `Format.read`.
     """
     for readers in prefetch_groups(storage, objects, budget):
         batches = join_files(kind, readers, schema, options)

@@ -1,8 +1,7 @@
-"""Tar archives, compressed or not: each member that is a file, in order, as an object of its own.
+"""Tar archives, also compressed: each regular file is read as an object.
 
-An archive is read once, from its start, and each member is copied to local disk while it is read. Folders, links,
-members without a byte and what macOS adds (`._name`) are left out. An archive that is cut or damaged is an error, also
-where that is between two members.
+An archive is read once, in order; each member is copied to local disk while it is read. Folders, links, empty members
+and macOS metadata (`._name`) are skipped. A truncated or damaged archive is an error, even between two members.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class TarMember(ObjectReader):
 
 
 class _Source(ChunkFile):
-    """The bytes of an archive; remembers the last ones that were read, and where they begin."""
+    """The bytes of an archive, with the last read and its offset."""
 
     last, begin = b"", 0
 
@@ -68,7 +67,7 @@ class _Source(ChunkFile):
         return self.last
 
     def is_over(self, at: int) -> bool:
-        """Whether there is nothing but the mark of the end from the byte `at` on, which is among the last ones."""
+        """Return whether only the end mark follows the byte `at`, which is within the last read."""
         rest, length = self.last[at - self.begin :], 0
         while rest:
             if rest.strip(b"\0"):
@@ -79,12 +78,12 @@ class _Source(ChunkFile):
 
 
 def tar_members(reader: ObjectReader) -> Generator[TarMember]:
-    """The members that hold a byte; each can be read until the next one is asked for.
+    """Yield the members that are not empty; each can be read until the next one is requested.
 
     Raises:
-        EmptyObjectError: The object holds no byte.
-        DataError: It is no tar archive, or it is cut or damaged.
-        ConfigError: There is no room on the local disk.
+        EmptyObjectError: The object is empty.
+        DataError: The object is not a tar archive, or it is truncated or damaged.
+        ConfigError: The local disk is full.
     """
     codec = detect(reader.url.name, bytes(reader.head_bytes(16)))
     chunks: Iterator[Any] = reader.chunks()
@@ -96,7 +95,7 @@ def tar_members(reader: ObjectReader) -> Generator[TarMember]:
                     if not info.isfile() or not info.size or Path(info.name).name.startswith("._"):
                         continue
                     path = _extract(archive, info, folder / "member", reader.url)
-                    yield TarMember(reader, path, _url_of(info, reader.url))
+                    yield TarMember(reader, path, _member_url(info, reader.url))
                 if not source.is_over(archive.offset):
                     raise _broken(reader.url, "it is cut or damaged between two members")
         except (tarfile.TarError, EOFError, ValueError) as error:
@@ -116,7 +115,7 @@ def _extract(archive: tarfile.TarFile, info: tarfile.TarInfo, path: Path, url: U
     return path
 
 
-def _url_of(info: tarfile.TarInfo, url: Url) -> Url:
+def _member_url(info: tarfile.TarInfo, url: Url) -> Url:
     name = info.name.encode(errors="replace").decode()
     return Url(url.scheme, url.bucket, f"{url.key}!/{name}")
 

@@ -1,9 +1,9 @@
-"""Any format in zip and tar archives: each member is a file of its own, with its own header or footer.
+"""Any format inside zip and tar archives: each member is a file with its own header or footer.
 
-The members of tar archives are those of `tarred`. Those of a zip archive are in the directory at its end; each is then
-read as a stream, so that memory is bounded whatever it claims to become. Folders, members without a byte, and what
-macOS adds (`__MACOSX/`) are left out. The name or the option `compression` shows that a file is an archive, not its
-first bytes: formats of columns are read from the end of a file.
+Zip members are found in the directory at the end of the archive and decompressed as streams, so memory is bounded
+whatever their claimed size; for tar see `tar_archive`. Folders, empty members and macOS metadata (`__MACOSX/`) are
+skipped. Archives are recognised by name or the option `compression`, not by their first bytes, because columnar formats
+are read from the end of a file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from singer_arrow.storage.urls import Url
 
 _TAIL = 128 << 10
 _PIECE = 1 << 20
-_LOCAL_HEADER = struct.Struct("<4s22xHH")  # what is needed of it: its mark, and the lengths of what follows it
+_LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, and the lengths of name and extra field
 _ENCRYPTED = 0x1 | 0x40 | 0x2000
 _STORED = 0
 _METHODS: dict[int, Callable[[], Any]] = {
@@ -48,16 +48,16 @@ _METHODS: dict[int, Callable[[], Any]] = {
     12: bz2.BZ2Decompressor,
     95: lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ),
 }
-_IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub says an instance
+_IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub declares an instance
 _SAMPLED = 5
-"""How many members a schema is inferred from."""
+"""Number of members from which a schema is inferred."""
 
 
 class ArchiveFormat:
-    """A format, in zip and tar archives too, whose errors name the file or the member.
+    """A format that also reads zip and tar archives, and whose errors name the file or member.
 
     Args:
-        inner: The format of the members.
+        inner: Format of the members.
     """
 
     def __init__(self, inner: Format) -> None:
@@ -65,7 +65,7 @@ class ArchiveFormat:
         self.name, self.suffixes = inner.name, inner.suffixes
 
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
-        """See `Format.infer`; of an archive, what its first five members have, merged."""
+        """Return the schema of a file, or the merged schemas of an archive's first five members."""
         if (kind := _archive(reader, options)) is None:
             return self._infer(reader, options, sample_bytes)
         own = replace(options, compression="auto")
@@ -73,7 +73,7 @@ class ArchiveFormat:
             first = islice(members, _SAMPLED)
             schemas = [self._infer(member, own, sample_bytes) for member in first]
         if not schemas:
-            raise _nothing(reader.url)
+            raise _empty_archive(reader.url)
         return merge_all(schemas)
 
     def _infer(self, reader: ObjectReader, options: ReadOptions, sample_bytes: int) -> pa.Schema:
@@ -83,10 +83,7 @@ class ArchiveFormat:
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """See `Format.read`; of an archive, the rows of its members in their order.
-
-        A reading of an archive begins at its start only.
-        """
+        """Yield the rows of a file, or of all members of an archive, which can only be read from its start."""
         if (kind := _archive(reader, options)) is None:
             with naming_file(reader.url):
                 yield from self._inner.read(reader, schema, options, progress)
@@ -100,19 +97,18 @@ class ArchiveFormat:
                         progress.resume_point = None
                         yield batch
         if not found:
-            raise _nothing(reader.url)
+            raise _empty_archive(reader.url)
 
     def join(
         self, readers: Sequence[ObjectReader], schema: pa.Schema, options: ReadOptions
     ) -> list[pa.RecordBatch] | None:
-        """See `JoiningFormat`; archives are read one by one."""
         if not isinstance(self._inner, JoiningFormat) or any(_archive(r, options) for r in readers):
             return None
         return self._inner.join(readers, schema, options)
 
 
 def _archive(reader: ObjectReader, options: ReadOptions) -> str | None:
-    """Which archive an object is, if it is one."""
+    """Return the archive type of an object; None if it is not an archive."""
     if options.compression == "auto":
         return archive_of(reader.url.name)
     return options.compression if options.compression in ARCHIVES else None
@@ -129,15 +125,15 @@ def _members_of(reader: ObjectReader, kind: str) -> Iterator[Iterator[ObjectRead
 
 
 def _members(archive: ObjectReader, url: Url) -> Iterator[MemberReader]:
-    """The members that hold a byte.
+    """Yield the members that are not empty.
 
     Raises:
-        DataError: It is no zip archive.
+        DataError: The object is not a zip archive.
     """
     start, data = archive.tail(_TAIL)
     size = start + len(data)
     if size <= SMALL_OBJECT:
-        archive.head_bytes(size)  # kept, so that its members need no requests
+        archive.head_bytes(size)  # cached, so that members need no requests
     file: Any = RangeFile(size, [(start, data)], lambda span: archive.fetch([span])[0])
     try:
         directory = zipfile.ZipFile(file)
@@ -149,29 +145,31 @@ def _members(archive: ObjectReader, url: Url) -> Iterator[MemberReader]:
     for info in infos:
         if not info.is_dir() and info.file_size and not info.filename.startswith("__MACOSX/"):
             end = ends[bisect_right(ends, info.header_offset)]
-            yield MemberReader(archive, _Place(info, end), Url(url.scheme, url.bucket, f"{url.key}!/{info.filename}"))
+            yield MemberReader(
+                archive, _MemberSpan(info, end), Url(url.scheme, url.bucket, f"{url.key}!/{info.filename}")
+            )
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """A member, and where the next thing in its archive begins."""
+class _MemberSpan:
+    """Directory entry of a member, and the offset at which the next entry starts."""
 
     info: zipfile.ZipInfo
     end: int
 
 
 class MemberReader(ObjectReader):
-    """A member of an archive, as an object that is read in order."""
+    """A member of a zip archive, read in order."""
 
-    def __init__(self, archive: ObjectReader, place: _Place, url: Url) -> None:
+    def __init__(self, archive: ObjectReader, span: _MemberSpan, url: Url) -> None:
         super().__init__(archive.storage, url, budget=archive.budget)
         self.ranged = False
-        self._archive, self._place = archive, place
+        self._archive, self._span = archive, span
 
     @property
     def size(self) -> int:
-        """Bytes of the member, as the directory tells."""
-        return self._place.info.file_size
+        """Bytes of the member according to the directory."""
+        return self._span.info.file_size
 
     def download(self, path: Path) -> int:
         """Write the member to a local file."""
@@ -198,19 +196,19 @@ class MemberReader(ObjectReader):
         return held[:n]
 
     def _data(self) -> Iterator[bytes]:
-        """The member's bytes, checked against the size and the checksum that the directory tells."""
-        due, size, checksum = self._place.info, 0, 0
+        """Yield the member's bytes, and check size and checksum against the directory."""
+        due, size, checksum = self._span.info, 0, 0
         for data in self._unpacked():
             size += len(data)
             checksum = zlib.crc32(data, checksum)
             if size > due.file_size:
-                raise self._error(f"it holds more than the {due.file_size} bytes that the archive tells of")
+                raise self._error(f"it has more than the {due.file_size} bytes of its directory entry")
             yield data
         if (size, checksum) != (due.file_size, due.CRC):
-            raise self._error("its size or its checksum is not as the archive tells")
+            raise self._error("its size or checksum differs from its directory entry")
 
     def _unpacked(self) -> Iterator[bytes]:
-        info, end = self._place.info, self._place.end
+        info, end = self._span.info, self._span.end
         if info.flag_bits & _ENCRYPTED:
             hint = "Extract it, and upload it without a password"
             raise DataError("it is encrypted, which cannot be read", url=self.url, hint=hint)
@@ -220,11 +218,11 @@ class MemberReader(ObjectReader):
         source = ChunkFile(self._archive.chunks(info.header_offset, end))
         header = source.read(_LOCAL_HEADER.size)
         if len(header) < _LOCAL_HEADER.size or header[:4] != b"PK\x03\x04":
-            raise self._error("it does not stand where the archive tells")
+            raise self._error("it is not at the offset of its directory entry")
         _, name_size, extra_size = _LOCAL_HEADER.unpack(header)
         source.read(name_size + extra_size)
         if info.header_offset + _LOCAL_HEADER.size + name_size + extra_size + info.compress_size > end:
-            raise self._error("it overlaps what stands after it")
+            raise self._error("it overlaps the next member")
         packed = _limited(source, info.compress_size)
         if info.compress_type == _STORED:
             yield from packed
@@ -245,7 +243,7 @@ def _limited(source: ChunkFile, size: int) -> Iterator[bytes]:
 
 
 def _unpack(packed: Iterable[bytes], unpacker: Any) -> Iterator[bytes]:
-    """What comes out is cut to pieces, however well it compressed."""
+    """Yield decompressed pieces of at most 1 MiB."""
     for piece in packed:
         data = piece
         while not unpacker.eof:
@@ -259,5 +257,5 @@ def _unpack(packed: Iterable[bytes], unpacker: Any) -> Iterator[bytes]:
         raise EOFError(msg)
 
 
-def _nothing(url: object) -> EmptyObjectError:
-    return EmptyObjectError(f"{url} is empty: no file in it holds a byte")
+def _empty_archive(url: object) -> EmptyObjectError:
+    return EmptyObjectError(f"{url} is empty: it contains no file with content")

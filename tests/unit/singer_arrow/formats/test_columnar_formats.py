@@ -203,7 +203,7 @@ def test_a_full_disk_is_told(objects: Any, monkeypatch: Any, tmp_path: Path) -> 
 
 def test_orc_timestamps_that_nanoseconds_cannot_hold_are_refused(objects: Any) -> None:
     moments = pa.array([datetime(1500, 1, 1), datetime(2020, 1, 1)], pa.timestamp("us"))  # noqa: DTZ001 - no zone there
-    with pytest.raises(DataError, match=r"a\.orc.*out of range.*Leave the column out"):
+    with pytest.raises(DataError, match=r"a\.orc.*out of range.*Deselect the column"):
         objects.read(_orc(pa.table({"t": moments})), "a.orc")
 
 
@@ -249,6 +249,6 @@ def test_a_parquet_file_that_claims_more_rows_than_it_has_is_refused(objects: An
     assert pq.read_metadata(io.BytesIO(forged)).num_rows == claimed
     reader = objects.reader(forged, "a.parquet")
     with pytest.raises(
-        DataError, match=rf"row group 0: (its footer tells of {claimed} rows, there are 100003|its data is)"
+        DataError, match=rf"row group 0: (its footer lists {claimed} rows, there are 100003|its data is)"
     ):
         list(FORMATS["parquet"].read(reader, pa.schema([("id", pa.int64())]), ReadOptions()))

@@ -78,9 +78,9 @@ def test_names() -> None:
 
 def test_archives_without_a_row(objects: Any) -> None:
     for data in (_tar({}), _tar({"a/": b"", "b.csv": b""})):
-        with pytest.raises(EmptyObjectError, match="no file in it holds a byte"):
+        with pytest.raises(EmptyObjectError, match="it contains no file with content"):
             objects.infer(data, "a.csv.tar")
-        with pytest.raises(EmptyObjectError, match="no file in it holds a byte"):
+        with pytest.raises(EmptyObjectError, match="it contains no file with content"):
             objects.read(data, "a.csv.tar", IDS)
     with pytest.raises(EmptyObjectError):
         objects.read(b"", "a.csv.tar", IDS)

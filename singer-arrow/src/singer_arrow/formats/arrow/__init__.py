@@ -1,5 +1,5 @@
 """Arrow IPC files and streams.
 
-arrow_format  Arrow IPC: files (Feather version 2 too) and streams, read in order, one record batch at a time
-messages      The messages of an Arrow IPC stream, looked at before Arrow decompresses them
+arrow_format  The format: schema and record batches
+messages      Size checks before decompression
 """

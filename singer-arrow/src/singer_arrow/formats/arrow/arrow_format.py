@@ -1,8 +1,8 @@
-"""Arrow IPC: files (Feather version 2 too) and streams, read in order, one record batch at a time.
+"""Arrow IPC files (also Feather version 2) and streams, read in order, one record batch at a time.
 
-A file is a stream between two marks, and is read as such; its end mark must be there. Files of polars, which are no
-stream, are read by their footer. The format has no checksums, and
-a stream may end without an end mark: one that was cut between two batches cannot be told from a whole one.
+A file is a stream between two marks and read as such; the end mark is required. Files of polars, which contain no
+stream, are read by their footer. The format has no checksums, and a stream may end without an end mark, so truncation
+between two batches is not detected.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from singer_arrow.schema.arrow_schema import canonical
 
 _MAGIC = b"ARROW1"
 _MARK = 8
-"""Bytes of the mark and its padding at the beginning of a file."""
+"""Bytes of the mark and its padding at the start of a file."""
 _LONGEST_BATCH = 1 << 30
 _TAIL = 64 << 10
 _AGAIN = "Upload the file again, or set the stream's format"
@@ -37,13 +37,12 @@ register()
 
 
 class Arrow:
-    """See the module."""
+    """The format Arrow IPC."""
 
     name = "arrow"
     suffixes = (".arrow", ".arrows", ".ipc", ".feather")
 
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
-        """The schema that the file begins with, or that its footer has, in canonical types."""
         try:
             return canonical(_schema(reader, options)[0])
         except (pa.ArrowException, OSError, EOFError) as error:
@@ -52,7 +51,6 @@ class Arrow:
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """See `Format.read`; a record batch of more than 1 GiB is refused, and those before the place are passed by."""
         progress = progress or ReadProgress()
         begin, number = progress.resume_point or ResumePoint(), -1
         try:
@@ -76,9 +74,9 @@ class Arrow:
 
 
 def _schema(reader: ObjectReader, options: ReadOptions) -> tuple[pa.Schema, bool]:
-    """Return the schema, and whether the file can be read from its beginning on.
+    """Return the schema, and whether the file can be read as a stream.
 
-    Polars writes files whose schema only the footer has in a form that readers know.
+    In files of polars only the footer has a readable schema.
     """
     source, is_file = _source(reader, options)
     try:
@@ -115,10 +113,10 @@ def _slices(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
 
 
 def _check_layout(batch: pa.RecordBatch) -> None:
-    """Check that offsets lie within their data, because Arrow trusts what it maps. Values may be anything.
+    """Check that offsets lie within their data, which Arrow does not do. Values are not checked.
 
     Raises:
-        ArrowInvalid: One does not.
+        ArrowInvalid: An offset lies outside.
     """
     try:
         batch.validate(full=True)
@@ -128,8 +126,8 @@ def _check_layout(batch: pa.RecordBatch) -> None:
 
 
 def _source(reader: ObjectReader, options: ReadOptions) -> tuple[ChunkFile, bool]:
-    """The stream, and whether it stands in a file, at whose mark it is then past."""
-    head = bytes(reader.head_bytes(16))  # kept: the schema is read twice and fetched once
+    """Return the stream, and whether it is within a file, whose start mark is skipped."""
+    head = bytes(reader.head_bytes(16))  # cached: the schema is read twice
     codec = detect(reader.url.name, head) if options.compression == "auto" else options.compression
     chunks = decompress(reader.chunks(), codec, url=reader.url)
     first = b""

@@ -1,7 +1,7 @@
-"""The messages of an Arrow IPC stream, looked at before Arrow decompresses them.
+"""Size checks of the messages of an Arrow IPC stream before Arrow decompresses them.
 
-A compressed buffer begins with its size in memory, which Arrow believes. See the Arrow specification, "Serialization
-and Interprocess Communication"; the metadata is a FlatBuffer, of which three tables are read here.
+Arrow trusts the size in memory with which a compressed buffer starts. See the Arrow specification, "Serialization and
+Interprocess Communication"; the metadata is a FlatBuffer, of which three tables are parsed here.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from singer_arrow.formats.file_errors import too_large
 from singer_arrow.reading.random_access import ChunkFile
 
 MAX_INFLATION = 100
-"""Bytes in memory for each byte of a compressed batch: no columns are refused that take less."""
+"""Compression ratio up to which batches are always accepted."""
 _CONTINUES = b"\xff\xff\xff\xff"
 _DICTIONARY, _BATCH = 2, 3
 _LARGEST_BODY = 1 << 30
 
 
 def check_messages(source: ChunkFile, most: int, url: object) -> Iterator[bytes | memoryview]:
-    """Yield the bytes of a stream as they are.
+    """Yield the bytes of a stream unchanged.
 
     Raises:
-        DataError: A batch is few bytes in the file and more than `most` in memory.
+        DataError: A batch decompresses to more than `most` bytes, at a ratio above `MAX_INFLATION`.
     """
     while len(start := source.read(4)) == 4:
         length = source.read(4) if start == _CONTINUES else start
@@ -51,13 +51,13 @@ def _check(body: bytes, buffers: list[tuple[int, int]], most: int, url: object) 
     sizes = (
         struct.unpack_from("<q", body, at)[0] for at, length in buffers if length >= 8 and 0 <= at <= len(body) - 8
     )
-    total = sum(size for size in sizes if size > 0)  # -1: it is not compressed
+    total = sum(size for size in sizes if size > 0)  # -1: not compressed
     if total > most and total > MAX_INFLATION * len(body):
         raise too_large("a batch of rows", total, most, url=url)
 
 
 def _body_of(metadata: bytes) -> tuple[int, list[tuple[int, int]]]:
-    """The size of a message's body, and where its compressed buffers lie in it, each with its length."""
+    """Return the size of a message's body, and offset and length of its compressed buffers."""
     table = _Table(metadata, struct.unpack_from("<I", metadata)[0])
     kind = table.number("<B", 1)
     body: int = table.number("<q", 3)
@@ -74,22 +74,22 @@ def _body_of(metadata: bytes) -> tuple[int, list[tuple[int, int]]]:
 
 
 class _Table:
-    """A table of a FlatBuffer, at a place in its bytes."""
+    """A table of a FlatBuffer at an offset."""
 
     def __init__(self, data: bytes, at: int) -> None:
         self._data, self.at = data, at
 
     def number(self, kind: str, field: int) -> int:
-        """A field that is a number; 0 if it is not there."""
-        place = self._place(field)
-        return int(struct.unpack_from(kind, self._data, place)[0]) if place else 0
+        """Return a numeric field; 0 if it is missing."""
+        offset = self._offset(field)
+        return int(struct.unpack_from(kind, self._data, offset)[0]) if offset else 0
 
     def inner(self, field: int) -> _Table | None:
-        """A field that is a table, or a vector, if it is there."""
-        place = self._place(field)
-        return _Table(self._data, place + struct.unpack_from("<I", self._data, place)[0]) if place else None
+        """Return a field that is a table or a vector; None if it is missing."""
+        offset = self._offset(field)
+        return _Table(self._data, offset + struct.unpack_from("<I", self._data, offset)[0]) if offset else None
 
-    def _place(self, field: int) -> int:
+    def _offset(self, field: int) -> int:
         fields = self.at - struct.unpack_from("<i", self._data, self.at)[0]
         if 4 + 2 * field >= struct.unpack_from("<H", self._data, fields)[0]:
             return 0

@@ -1,4 +1,4 @@
-"""Avro files: schema from the header, rows block by block; written for warehouses that load Avro best."""
+"""Avro files: schema from the header, rows by groups of blocks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from singer_arrow.enforcement.projection import columns_to_read
 from singer_arrow.errors import DataError
 from singer_arrow.formats.avro import writer as avro_write
 from singer_arrow.formats.avro.container import Header, read_blocks, read_header, repack
-from singer_arrow.formats.avro.schema import from_avro_schema, without_moments
+from singer_arrow.formats.avro.schema import from_avro_schema, without_logical_types
 from singer_arrow.formats.base import HELD_BYTES
 from singer_arrow.formats.columnar import FilePart, read_part
 from singer_arrow.read_options import ReadOptions
@@ -32,20 +32,18 @@ _CODECS = {None: "snappy", "none": "null", "gzip": "deflate", "zstd": "zstandard
 
 
 class Avro:
-    """See the module."""
+    """The format Avro."""
 
     name = "avro"
     suffixes = (".avro",)
 
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
-        """See `Format.infer`; the header tells all."""
         header = read_header(_source(reader, options), reader.url)
         return canonical(from_avro_schema(header.schema, reader.url))
 
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """See `Format.read`; blocks before the place are not fetched, unless the file as a whole is compressed."""
         progress = progress or ReadProgress()
         begin = progress.resume_point or ResumePoint()
         source = _source(reader, options)
@@ -62,7 +60,7 @@ class Avro:
             try:
                 table = decode(header, blocks, ours, names)
             except (pa.ArrowException, ValueError, TypeError, IndexError, EOFError, OverflowError) as error:
-                msg = f"its rows are not as its header says ({' '.join(str(error).split())[:200]})"
+                msg = f"its rows do not match its header ({' '.join(str(error).split())[:200]})"
                 raise DataError(msg, url=reader.url) from None
             part = FilePart(at, source.position, table.num_rows, reader.url)
             yield from read_part(part, table.to_batches(options.batch_rows), schema, options, progress)
@@ -79,15 +77,15 @@ class Avro:
         path: Path,
         *,
         compression: str | None = None,
-        held_bytes: int = HELD_BYTES,  # noqa: ARG002 - a block is less
+        held_bytes: int = HELD_BYTES,  # noqa: ARG002 - blocks are smaller
     ) -> int:
-        """See `WritableFormat.write`. Compression: snappy (default), none, deflate or zstandard."""
+        """Write a file; `compression` is snappy (default), none, deflate or zstandard."""
         codec = _CODECS.get(compression, compression) or "null"
         return avro_write.write(batches, schema, path, codec=codec)
 
 
 class _Positioned:
-    """A source that knows how many bytes of the file, without its outer compression, stand before it."""
+    """A source with its position in the file, without outer compression."""
 
     def __init__(self, source: ChunkFile, position: int) -> None:
         self._source, self.position = source, position
@@ -99,7 +97,7 @@ class _Positioned:
 
 
 def _source(reader: ObjectReader, options: ReadOptions, position: int = 0) -> _Positioned:
-    """The file from a byte on, or from its end if that comes before."""
+    """Open the file at a position, or at its end if it is shorter."""
     codec = options.compression
     if codec == "auto":
         codec = detect(reader.url.name, bytes(reader.head_bytes(8)))
@@ -113,7 +111,7 @@ def _source(reader: ObjectReader, options: ReadOptions, position: int = 0) -> _P
 
 
 def _groups(blocks: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
-    """Blocks gathered until there is enough for a batch; by size alone, so the same on every run."""
+    """Group blocks up to `_GROUP_BYTES`; by size alone, so alike on every run."""
     group: list[tuple[int, bytes]] = []
     size = 0
     for rows, data in blocks:
@@ -127,13 +125,13 @@ def _groups(blocks: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, byt
 
 
 def _branches(kind: Any) -> tuple[list[Any], list[Any]]:
-    """The branches of a type, and those that are not null."""
+    """Return the branches of a union type, and those that are not null."""
     branches = kind if isinstance(kind, list) else [kind]
     return branches, [b for b in branches if b != "null"]
 
 
 def _physical(kind: Any) -> str | None:
-    """The primitive that a type is stored as; None for what polars does not decode, or not exactly."""
+    """Return the primitive that a type is stored as; None if polars does not decode it exactly."""
     if isinstance(kind, dict):
         if kind.get("logicalType") == "decimal" or kind["type"] not in _FLAT:
             return None
@@ -147,7 +145,7 @@ def _is_flat(schema: dict[str, Any]) -> bool:
 
 
 def _decode_fast(header: Header, blocks: list[tuple[int, bytes]], ours: pa.Schema, names: list[str]) -> pa.Table:
-    """By polars, in the stored types; the logical types are put on afterwards, without a copy."""
+    """Decode by polars, in the stored types; the logical types are applied afterwards without a copy."""
     import polars as pl
 
     fields = header.schema["fields"]
@@ -172,14 +170,14 @@ def _decode_slow(header: Header, blocks: list[tuple[int, bytes]], ours: pa.Schem
     made = {f.name: _with_json(f) for f in fields}
     rows = [
         {name: make(row[name]) if make is not None else row[name] for name, make in made.items()}
-        for row in fastavro.reader(io.BytesIO(repack(header, blocks, without_moments(header.schema))))
+        for row in fastavro.reader(io.BytesIO(repack(header, blocks, without_logical_types(header.schema))))
         if isinstance(row, dict)
     ]
     return pa.Table.from_pylist(rows, schema=pa.schema(fields))
 
 
 def _with_json(field: pa.Field) -> Callable[[Any], Any] | None:
-    """What makes JSON text of the parts of a value that are such in Arrow; None if no part is."""
+    """Return a function that converts the JSON columns within a value to text; None if there are none."""
     t = field.type
     if is_json(field):
         return lambda value: None if value is None else json_text(value)

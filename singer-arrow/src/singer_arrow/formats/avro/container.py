@@ -1,6 +1,6 @@
-"""The container of Avro: a header with the schema, then blocks of encoded rows, each followed by the file's marker.
+"""Avro container files: a header with the schema, then blocks of encoded rows, each followed by the file's marker.
 
-Works on bytes alone, so that blocks can be decompressed and joined without decoding a row.
+Blocks are decompressed and joined as bytes, without decoding rows.
 See the Avro specification, "Object Container Files".
 """
 
@@ -21,13 +21,13 @@ from singer_arrow.formats.file_errors import too_large
 
 MAGIC = b"Obj\x01"
 MARKER = bytes.fromhex("5e1f8a0c77d24b3f9a6c21e0b4d8f356")
-"""Ends every block that we write; any 16 bytes do, and the same ones make the same file of the same rows."""
+"""Marker of files that we write; constant, so that the same rows give the same file."""
 _LARGEST_BLOCK, _PIECE = 1 << 30, 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a container begins with."""
+    """Header of a container file."""
 
     schema: dict[str, Any]
     codec: str
@@ -35,15 +35,15 @@ class Header:
 
 
 class Source(Protocol):
-    """Something that gives exactly as many bytes as it is asked for, or fewer at its end."""
+    """A source of bytes that returns fewer than requested only at its end."""
 
     def read(self, n: int) -> bytes:
-        """The next `n` bytes."""
+        """Return the next `n` bytes."""
         ...
 
 
 def write_header(schema: dict[str, Any], codec: str) -> bytes:
-    """The header of a container whose blocks end with `MARKER`."""
+    """Return the header of a container with the marker `MARKER`."""
     metadata = {"avro.codec": codec.encode(), "avro.schema": json.dumps(schema).encode()}
     out = [MAGIC, _long(len(metadata))]
     for key, value in metadata.items():
@@ -52,7 +52,7 @@ def write_header(schema: dict[str, Any], codec: str) -> bytes:
 
 
 def write_block(rows: int, data: bytes | memoryview, codec: str) -> bytes:
-    """A block of `rows` encoded rows."""
+    """Return a block of `rows` encoded rows."""
     packed = compress(data, codec)
     return b"".join((_long(rows), _long(len(packed)), packed, MARKER))
 
@@ -61,10 +61,10 @@ def read_header(source: Source, url: object = None) -> Header:
     """Read the header.
 
     Raises:
-        DataError: It is none, or broken off.
+        DataError: The header is invalid or truncated.
     """
     if _take(source, 4, url) != MAGIC:
-        msg = "it is no Avro file"
+        msg = "it is not an Avro file"
         raise DataError(msg, url=url)
     metadata: dict[str, bytes] = {}
     while count := _read_long(source, url):
@@ -84,10 +84,10 @@ def read_header(source: Source, url: object = None) -> Header:
 def read_blocks(
     source: Source, header: Header, url: object = None, *, most: int = _LARGEST_BLOCK
 ) -> Iterator[tuple[int, bytes]]:
-    """The blocks from where the source stands, decompressed: number of rows, and their bytes.
+    """Yield the following blocks, decompressed: number of rows, and their bytes.
 
     Raises:
-        DataError: A block is broken off or damaged, has more than `most` bytes, or its codec is unknown.
+        DataError: A block is truncated, damaged or above `most` bytes, or its codec is unknown.
     """
     while (first := source.read(1)) != b"":
         rows = _read_long(source, url, first)
@@ -101,7 +101,7 @@ def read_blocks(
 
 
 def split_blocks(container: memoryview, start: int) -> Iterator[tuple[int, memoryview]]:
-    """The blocks of an uncompressed container in memory, from `start` on, without a copy."""
+    """Yield the blocks of an uncompressed container in memory from `start`, without a copy."""
     while start < len(container):
         rows, start = _long_at(container, start)
         size, start = _long_at(container, start)
@@ -110,7 +110,7 @@ def split_blocks(container: memoryview, start: int) -> Iterator[tuple[int, memor
 
 
 def header_size(container: memoryview) -> int:
-    """Where the blocks of a container in memory begin."""
+    """Return the offset of the first block of a container in memory."""
     at = len(MAGIC)
     while True:
         count, at = _long_at(container, at)
@@ -125,7 +125,7 @@ def compress(data: bytes | memoryview, codec: str) -> bytes:
     """Compress a block.
 
     Raises:
-        ConfigError: The codec is none that we write.
+        ConfigError: The codec is not supported.
     """
     if codec == "null":
         return bytes(data)
@@ -143,10 +143,10 @@ def compress(data: bytes | memoryview, codec: str) -> bytes:
 
 
 def decompress(data: bytes, codec: str, url: object = None, *, most: int = _LARGEST_BLOCK) -> bytes:
-    """Decompress a block, without decoding much more of it than `most` bytes.
+    """Decompress a block, stopping soon after `most` bytes.
 
     Raises:
-        DataError: It is damaged, or has more than `most` bytes, or the codec is unknown.
+        DataError: The block is damaged or above `most` bytes, or the codec is unknown.
     """
     try:
         plain = _decompressed(data, codec, most + 1)
@@ -161,7 +161,7 @@ def decompress(data: bytes, codec: str, url: object = None, *, most: int = _LARG
 
 
 def _decompressed(data: bytes, codec: str, most: int) -> bytes | None:
-    """The first `most` bytes of a block, all of them checked if it has no more; None if the codec is not known."""
+    """Return the first `most` bytes of a block, verified if it has no more; None if the codec is unknown."""
     match codec:
         case "null":
             return data
@@ -202,7 +202,7 @@ def _pieces(stream: pa.CompressedInputStream, most: int) -> Iterator[bytes]:
 
 
 def repack(header: Header, blocks: Iterable[tuple[int, bytes]], schema: dict[str, Any] | None = None) -> bytes:
-    """A container of uncompressed blocks, with another schema of the same encoding if one is given."""
+    """Return a container of uncompressed blocks, optionally with another schema of the same encoding."""
     return b"".join(
         (write_header(schema or header.schema, "null"), *(write_block(rows, data, "null") for rows, data in blocks))
     )
@@ -247,7 +247,7 @@ def _long_at(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def _long(value: int) -> bytes:
-    """Zigzag, then seven bits a byte."""
+    """Encode a number as a zigzag varint."""
     value = (value << 1) ^ (value >> 63)
     out = bytearray()
     while value > 0x7F:

@@ -36,17 +36,17 @@ _LOGICAL = {
     ("long", "local-timestamp-micros"): UTC_MICROSECONDS,
     ("long", "local-timestamp-nanos"): _NANOSECONDS,
 }
-"""Arrow types of logical types that are stored as integers; on any other type a logical type means nothing."""
+"""Arrow types of logical types that are stored as integers; on other types they are ignored."""
 
 
 def to_avro_schema(schema: pa.Schema) -> dict[str, Any]:
-    """The Avro schema of rows of an Arrow schema, every column nullable, items of arrays not.
+    """Return the Avro schema of an Arrow schema; every column is nullable, array items are not.
 
-    Dates, times and timestamps are logical types of microseconds, decimals logical types of bytes, JSON text is a
-    string that BigQuery takes for its type JSON (`sqlType`).
+    Dates, times and timestamps are logical types of microseconds, decimals logical types of bytes, and JSON text is a
+    string that BigQuery loads as JSON (`sqlType`).
 
     Raises:
-        SchemaError: A name is none that Avro allows, or a type has no counterpart.
+        SchemaError: Avro does not allow a name, or has no counterpart for a type.
     """
     return _record("row", list(schema))
 
@@ -98,13 +98,13 @@ def _type(field: pa.Field, path: str) -> Any:
 
 
 def from_avro_schema(schema: Any, url: object = None) -> pa.Schema:
-    """The Arrow schema of a file's rows. Unions of several types become JSON text.
+    """Return the Arrow schema of a file. Unions of several types become JSON text.
 
     Raises:
-        DataError: The file's rows are no records.
+        DataError: The rows are not records.
     """
     if not isinstance(schema, Mapping) or schema.get("type") != "record":
-        msg = "its rows are no records"
+        msg = "its rows are not records"
         raise DataError(msg, url=url)
     named: dict[str, Any] = {}
     return pa.schema(list(_read_record(schema, named)))
@@ -121,7 +121,7 @@ def _read_record(schema: Mapping[str, Any], named: dict[str, Any]) -> pa.StructT
 
 
 def _read(schema: Any, named: dict[str, Any]) -> pa.DataType | None:
-    """The Arrow type; None for JSON text."""
+    """Return the Arrow type; None for JSON text."""
     if isinstance(schema, list):
         branches = [b for b in schema if b != "null"]
         return _read(branches[0], named) if len(branches) == 1 else None
@@ -147,27 +147,27 @@ def _read(schema: Any, named: dict[str, Any]) -> pa.DataType | None:
     return _read(kind, named)
 
 
-def without_moments(schema: Any) -> Any:
-    """The Avro schema without logical types that are stored as integers or text: a decoder gives what is stored.
+def without_logical_types(schema: Any) -> Any:
+    """Return the Avro schema without logical types stored as integers or text, so that decoders return stored values.
 
-    Dates and times within a union of several types stay, as its values become JSON text; all stay if such a union
-    names a type that is defined elsewhere.
+    Dates and times within unions of several types are kept, because these become JSON text. All are kept if such a
+    union names a type defined elsewhere.
     """
-    return _stripped(schema, moments=not _has_named_union(schema))
+    return _stripped(schema, temporal=not _has_named_union(schema))
 
 
-def _stripped(schema: Any, *, moments: bool) -> Any:
+def _stripped(schema: Any, *, temporal: bool) -> Any:
     if isinstance(schema, list):
-        return [_stripped(b, moments=moments and not _is_mixed(schema)) for b in schema]
+        return [_stripped(b, temporal=temporal and not _is_mixed(schema)) for b in schema]
     if not isinstance(schema, Mapping):
         return schema
-    inner = {k: _stripped(schema[k], moments=moments) for k in ("items", "values") if k in schema}
+    inner = {k: _stripped(schema[k], temporal=temporal) for k in ("items", "values") if k in schema}
     if "fields" in schema:
-        inner["fields"] = [{**f, "type": _stripped(f["type"], moments=moments)} for f in schema["fields"]]
+        inner["fields"] = [{**f, "type": _stripped(f["type"], temporal=temporal)} for f in schema["fields"]]
     if not isinstance(schema["type"], str):
-        inner["type"] = _stripped(schema["type"], moments=moments)
+        inner["type"] = _stripped(schema["type"], temporal=temporal)
     logical = schema.get("logicalType")
-    dropped = logical == "uuid" or (moments and (schema["type"], logical) in _LOGICAL if logical else False)
+    dropped = logical == "uuid" or (temporal and (schema["type"], logical) in _LOGICAL if logical else False)
     return {k: v for k, v in {**schema, **inner}.items() if not (dropped and k == "logicalType")}
 
 
@@ -176,7 +176,7 @@ def _is_mixed(union: list[Any]) -> bool:
 
 
 def _has_named_union(schema: Any, *, mixed: bool = False) -> bool:
-    """Whether a union of several types names one that is defined elsewhere, at any depth."""
+    """Return whether a union of several types names a type defined elsewhere, at any depth."""
     if isinstance(schema, list):
         return any(_has_named_union(b, mixed=mixed or _is_mixed(schema)) for b in schema)
     if isinstance(schema, Mapping):

@@ -1,7 +1,7 @@
 """Arrow batches -> an Avro file.
 
-Flat columns are encoded by polars, in the types that Avro stores (a timestamp is a long); the header then says what
-they mean, which polars cannot say of zoned timestamps, times, decimals and JSON. Nested ones are encoded by fastavro.
+polars encodes flat columns in the types that Avro stores (a timestamp is a long); we write the header with the logical
+types, because polars lacks zoned timestamps, times, decimals and JSON. fastavro encodes nested columns.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from singer_arrow.formats.avro.container import header_size, split_blocks, write
 from singer_arrow.formats.avro.schema import to_avro_schema
 
 BLOCK_BYTES = 4 << 20
-"""Bytes of the rows of a block, at most, about; readers take a block at a time, in parallel."""
-_LEAST = 2  # bytes of a value: Arrow takes a bit for a boolean
+"""Approximate maximum bytes of a block; readers process blocks in parallel."""
+_MIN_VALUE_BYTES = 2  # a boolean takes a bit in Arrow, but a byte or two in Avro
 
 
 def can_write_fast(schema: pa.Schema) -> bool:
-    """Whether all columns are flat, so that no Python object is made of any value."""
+    """Return whether all columns are flat, so that polars can encode them."""
     return not any(pt.is_nested(f.type) for f in schema)
 
 
 def write(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path, *, codec: str) -> int:
-    """Write a file; the number of rows."""
+    """Write a file and return the number of rows."""
     avro_schema, fast = to_avro_schema(schema), can_write_fast(schema)
     rows = 0
     with path.open("wb") as out:
@@ -44,7 +44,7 @@ def write(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path, *, c
 
 
 def write_stream(source: Path, path: Path, codec: str) -> int:
-    """Write a file from an Arrow IPC stream on disk, in a process of its own if need be; the number of rows."""
+    """Write a file from an Arrow IPC stream on disk and return the number of rows; usable in another process."""
     with pa.memory_map(str(source)) as file, pa.ipc.open_stream(file) as reader:
         return write(reader, reader.schema, path, codec=codec)
 
@@ -52,7 +52,7 @@ def write_stream(source: Path, path: Path, codec: str) -> int:
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if batch.num_rows:
-            size = max(batch.nbytes, batch.num_rows * batch.num_columns * _LEAST)
+            size = max(batch.nbytes, batch.num_rows * batch.num_columns * _MIN_VALUE_BYTES)
             step = -(-batch.num_rows // -(-size // BLOCK_BYTES)) if size else batch.num_rows
             for start in range(0, batch.num_rows, step):
                 yield batch.slice(start, step)
@@ -69,8 +69,8 @@ def _encode_fast(batch: pa.RecordBatch) -> memoryview:
 
 
 def _stored(column: pa.Array) -> pa.Array:
-    """A flat column in the type that Avro stores."""
-    t = _plain(column.type)
+    """Return a flat column in the type that Avro stores."""
+    t = _avro_arrow_type(column.type)
     plain = column if column.type == t else column.cast(t, safe=False)
     if pt.is_decimal(t):
         return _big_endian(plain)
@@ -80,17 +80,17 @@ def _stored(column: pa.Array) -> pa.Array:
 
 
 def _big_endian(column: pa.Array) -> pa.Array:
-    """Decimals as the bytes of their unscaled values, most significant first, which is how Avro holds them."""
+    """Return decimals as big-endian bytes of their unscaled values, as Avro stores them."""
     width, count = column.type.byte_width, len(column)
     values = column.buffers()[1][column.offset * width : (column.offset + count) * width]
-    turned = pa.py_buffer(values.to_pybytes()[::-1])  # turns each value around, and the order of the values
+    turned = pa.py_buffer(values.to_pybytes()[::-1])  # reverses the bytes of each value, and the order of the values
     reverse = pa.array(range(count - 1, -1, -1), pa.int64())
     whole = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), count, [None, turned]).take(reverse)
     return pc.if_else(column.is_valid(), whole.cast(pa.binary()), None)
 
 
-def _plain(t: pa.DataType) -> pa.DataType:
-    """The type among those that the Avro schema of `avro_schema` stands for."""
+def _avro_arrow_type(t: pa.DataType) -> pa.DataType:
+    """Return the Arrow type that the Avro schema of `to_avro_schema` represents."""
     if pt.is_uint64(t):
         return pa.decimal128(20, 0)
     if pt.is_integer(t):
@@ -108,18 +108,18 @@ def _plain(t: pa.DataType) -> pa.DataType:
     if pt.is_large_binary(t) or pt.is_fixed_size_binary(t):
         return pa.binary()
     if pt.is_struct(t):
-        return pa.struct([f.with_type(_plain(f.type)) for f in t])
+        return pa.struct([f.with_type(_avro_arrow_type(f.type)) for f in t])
     if pt.is_list(t) or pt.is_large_list(t):
-        return pa.list_(t.value_field.with_type(_plain(t.value_type)))
+        return pa.list_(t.value_field.with_type(_avro_arrow_type(t.value_type)))
     if pt.is_map(t):
-        return pa.map_(t.key_type, _plain(t.item_type))
+        return pa.map_(t.key_type, _avro_arrow_type(t.item_type))
     return t
 
 
 def _encode_slow(batch: pa.RecordBatch, avro_schema: dict[str, Any]) -> memoryview:
     import fastavro
 
-    columns = {f.name: batch.column(i).cast(_plain(f.type), safe=False) for i, f in enumerate(batch.schema)}
+    columns = {f.name: batch.column(i).cast(_avro_arrow_type(f.type), safe=False) for i, f in enumerate(batch.schema)}
     rows = pa.table(columns).to_pylist(maps_as_pydicts="strict")
     out = io.BytesIO()
     try:

@@ -1,8 +1,7 @@
-"""How many rows of a row group make a batch, so that none is large in memory, however small the file is.
+"""Rows per batch of a row group, so that batches are bounded in memory, however small the file is.
 
-Rows are counted, bytes are what matters: a thousand columns, or a text of 10 kB that a dictionary holds once and a
-million rows name, make batches of gigabytes out of small files. What a row takes is told by the footer, and for
-dictionaries of texts by the dictionaries themselves. All of that is the file's own, so every run cuts alike.
+A thousand columns, or a 10 kB text in a dictionary used by a million rows, would make batches of gigabytes. The size of
+a row is estimated from the footer and from the dictionaries of texts, so every run has the same batches.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ import pyarrow.parquet as pq
 from pyarrow import types as pt
 
 BATCH_BYTES = 32 << 20
-"""Bytes in memory of a batch of rows of mean size, at most."""
+"""Maximum bytes of a batch of rows of average size."""
 LARGE_BATCH_BYTES = 64 << 20
-"""Bytes of a batch whose rows all name the longest texts of their dictionaries, at most; a row is never cut."""
+"""Maximum bytes of a batch whose rows all use the longest texts of their dictionaries; rows are never split."""
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8, "FIXED_LEN_BYTE_ARRAY": 32}
 _OFFSET = 4
-_SHORT = 512  # bytes of a column chunk of which no value needs to be looked at
+_SHORT = 512  # bytes up to which the dictionary of a column chunk is not examined
 
 
 @dataclass(frozen=True, slots=True)
 class TextSizes:
-    """Bytes of the texts of a dictionary."""
+    """Mean and maximum bytes of the texts of a dictionary."""
 
     mean: float
     longest: int
@@ -38,13 +37,13 @@ def rows_at_once(
     most: int,
     sizes: Callable[[Sequence[str]], Mapping[str, TextSizes]],
 ) -> int:
-    """Rows of a row group that are read at once.
+    """Return the number of rows per batch of a row group.
 
     Args:
-        group: What the footer says of it.
-        columns: The numbers of the leaf columns that are read.
-        most: Rows, at most.
-        sizes: Looks at the dictionaries of texts at these paths; what it does not find may be any text of its chunk.
+        group: Metadata of the row group.
+        columns: Indexes of the leaf columns to read.
+        most: Maximum number of rows.
+        sizes: Returns sizes of the text dictionaries at these paths; a missing one counts as long as its chunk.
     """
     chunks = [group.column(i) for i in columns]
     named = [c for c in chunks if c.physical_type == "BYTE_ARRAY" and c.has_dictionary_page]
@@ -65,9 +64,9 @@ def rows_at_once(
 
 
 def text_sizes(batch: pa.RecordBatch, paths: Sequence[str]) -> dict[str, TextSizes]:
-    """The sizes of texts in the dictionaries of a batch that was read with them, by the paths of its leaf columns.
+    """Return the sizes of texts in the dictionaries of a batch, by the paths of its leaf columns.
 
-    A path that does not lead to exactly one dictionary is left out.
+    Paths without exactly one dictionary are omitted.
     """
     found = dict[str, TextSizes]()
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -79,7 +78,7 @@ def text_sizes(batch: pa.RecordBatch, paths: Sequence[str]) -> dict[str, TextSiz
 
 
 def _dictionaries(column: pa.Array) -> Iterator[pa.Array]:
-    """Those of an array, in the order of its leaves."""
+    """Yield the dictionaries of an array, in the order of its leaves."""
     if pt.is_dictionary(column.type):
         yield column.dictionary
     elif pt.is_struct(column.type):

@@ -1,8 +1,7 @@
-"""Parquet files of one schema -> one file that holds their row groups, which are copied and not decoded.
+"""Concatenation of Parquet files of one schema by copying their row groups without decoding: `join`.
 
-Only the footer is made anew, in Thrift's compact protocol: the places of the column chunks in the new file, without
-those of page indexes, which themselves hold places of the old one. See parquet.thrift of the Apache Parquet format for
-the numbers of the fields.
+Only the footer is rewritten, in Thrift's compact protocol, with the new offsets of column chunks and without page
+indexes, which contain offsets themselves. See parquet.thrift of Apache Parquet for the field numbers.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ import pyarrow as pa
 from singer_arrow.formats.parquet.thrift import I16, I64, Field, Struct, read_struct, write_struct
 
 _MAGIC = b"PAR1"
-_TAIL = 8  # bytes after a footer: its size, and the magic
+_TAIL = 8  # bytes of footer size and magic
 _SCHEMA, _ROWS, _GROUPS, _CREATED_BY, _ORDERS, _ENCRYPTION = 2, 3, 4, 6, 7, 8
-_GROUP_COLUMNS, _GROUP_PLACE, _GROUP_ORDINAL = 1, 5, 7
-_MOST_GROUPS = 1 << 15  # their ordinals have 16 bits
-_CHUNK_FILE, _CHUNK_PLACE, _CHUNK_META, _CHUNK_INDEXES = 1, 2, 3, (4, 5, 6, 7)
+_GROUP_COLUMNS, _GROUP_OFFSET, _GROUP_ORDINAL = 1, 5, 7
+_MOST_GROUPS = 1 << 15  # ordinals have 16 bits
+_CHUNK_FILE, _CHUNK_OFFSET, _CHUNK_META, _CHUNK_INDEXES = 1, 2, 3, (4, 5, 6, 7)
 _META_BYTES, _META_PAGES, _META_BLOOM = 7, (9, 10, 11), 14
 _COPIED = 1 << 20
 
@@ -34,15 +33,15 @@ class _File:
 
 
 def join(paths: Sequence[Path], target: Path, *, chunk_bytes: int) -> int | None:
-    """Put the row groups of files one after the other.
+    """Write the row groups of several files to one file.
 
     Args:
         paths: Parquet files.
         target: The file to write.
-        chunk_bytes: How large column chunks must be on average, for a file of many small ones is slow to read.
+        chunk_bytes: Minimum average bytes of column chunks, because many small ones are slow to read.
 
     Returns:
-        The number of rows; None, and nothing is written, if the files are not alike, or their chunks too small.
+        The number of rows; None if the files differ or their chunks are too small: then nothing is written.
 
     Raises:
         OSError: A file cannot be read or written.
@@ -57,7 +56,7 @@ def join(paths: Sequence[Path], target: Path, *, chunk_bytes: int) -> int | None
         for group in _shifted(file.footer, sum(ends) - len(_MAGIC) * len(ends)):
             if _GROUP_ORDINAL in group and group[_GROUP_ORDINAL].type == I16:
                 group[_GROUP_ORDINAL] = group[_GROUP_ORDINAL].holding(len(groups))
-            groups.append(write_struct(group))  # which is far smaller than the structure
+            groups.append(write_struct(group))  # far smaller than the structure
         rows += file.footer[_ROWS].value
         ends.append(file.end)
     if len(groups) > _MOST_GROUPS:
@@ -75,7 +74,7 @@ def join(paths: Sequence[Path], target: Path, *, chunk_bytes: int) -> int | None
 
 
 def _has_large_chunks(paths: Sequence[Path], chunk_bytes: int) -> bool:
-    """Whether they are as large on average; Arrow tells sooner than we do. False if one of the files is broken."""
+    """Return whether column chunks are large enough on average; False if a file is damaged."""
     import pyarrow.parquet as pq
 
     try:
@@ -87,7 +86,7 @@ def _has_large_chunks(paths: Sequence[Path], chunk_bytes: int) -> bool:
 
 
 def _opened(path: Path) -> _File | None:
-    """A file and its footer; None if it is none that can be joined."""
+    """Return a file with its footer; None if it cannot be joined."""
     size = path.stat().st_size
     if size < len(_MAGIC) + _TAIL:
         return None
@@ -109,22 +108,22 @@ def _opened(path: Path) -> _File | None:
 
 
 def _is_within(chunk: Struct, end: int) -> bool:
-    """Whether the pages of a column chunk stand in the file itself, before its footer."""
+    """Return whether the pages of a column chunk are in the file itself, before its footer."""
     if _CHUNK_FILE in chunk or _CHUNK_META not in chunk:
         return False
     meta = chunk[_CHUNK_META].value
-    begin = min(place for n in _META_PAGES if (place := _place(meta, n)))
-    is_within = len(_MAGIC) <= begin and begin + max(0, _place(meta, _META_BYTES)) <= end
-    return is_within and 0 <= _place(meta, _META_BLOOM) < end
+    begin = min(offset for n in _META_PAGES if (offset := _offset(meta, n)))
+    is_within = len(_MAGIC) <= begin and begin + max(0, _offset(meta, _META_BYTES)) <= end
+    return is_within and 0 <= _offset(meta, _META_BLOOM) < end
 
 
-def _place(struct: Struct, number: int) -> int:
-    """A place, or a size; 0 where there is none."""
+def _offset(struct: Struct, number: int) -> int:
+    """Return an offset or size; 0 if it is missing."""
     return int(struct[number].value) if number in struct and struct[number].type == I64 else 0
 
 
 def _are_alike(a: Struct, b: Struct) -> bool:
-    """Whether their row groups mean the same; who wrote them tells how to read their statistics."""
+    """Return whether row groups of both are compatible; the writer's name determines how to read statistics."""
     return all(a.get(n) == b.get(n) for n in (_SCHEMA, _CREATED_BY, _ORDERS))
 
 
@@ -133,7 +132,7 @@ def _items(struct: Struct, number: int) -> list[Any]:
 
 
 def _copy(path: Path, end: int, out: IO[bytes]) -> None:
-    """Copy what stands before a footer, without the magic."""
+    """Copy the bytes between magic and footer."""
     with path.open("rb") as source:
         source.seek(len(_MAGIC))
         left = end - len(_MAGIC)
@@ -147,20 +146,20 @@ def _copy(path: Path, end: int, out: IO[bytes]) -> None:
 
 
 def _shifted(footer: Struct, shift: int) -> Iterator[Struct]:
-    """The row groups, so many bytes later in a file."""
+    """Yield the row groups with offsets increased by `shift` bytes."""
     for group in _items(footer, _GROUPS):
         of, chunks = group[_GROUP_COLUMNS].value
         moved = [_moved_chunk(chunk, shift) for chunk in chunks]
-        yield _moved(group, (_GROUP_PLACE,), shift) | {_GROUP_COLUMNS: group[_GROUP_COLUMNS].holding((of, moved))}
+        yield _moved(group, (_GROUP_OFFSET,), shift) | {_GROUP_COLUMNS: group[_GROUP_COLUMNS].holding((of, moved))}
 
 
 def _moved_chunk(chunk: Struct, shift: int) -> Struct:
     meta = chunk[_CHUNK_META].holding(_moved(chunk[_CHUNK_META].value, (*_META_PAGES, _META_BLOOM), shift))
     kept = {number: field for number, field in chunk.items() if number not in _CHUNK_INDEXES}
-    return _moved(kept, (_CHUNK_PLACE,), shift) | {_CHUNK_META: meta}
+    return _moved(kept, (_CHUNK_OFFSET,), shift) | {_CHUNK_META: meta}
 
 
-def _moved(struct: Struct, places: Sequence[int], shift: int) -> Struct:
-    """A structure with its places in the file moved; 0 stands for none."""
-    moved: dict[int, Field] = {n: struct[n].holding(place + shift) for n in places if (place := _place(struct, n))}
+def _moved(struct: Struct, fields: Sequence[int], shift: int) -> Struct:
+    """Return a structure with the offsets in `fields` increased by `shift`; 0 means none."""
+    moved: dict[int, Field] = {n: struct[n].holding(offset + shift) for n in fields if (offset := _offset(struct, n))}
     return struct | moved

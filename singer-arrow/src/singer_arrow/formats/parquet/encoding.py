@@ -1,4 +1,4 @@
-"""How the columns of a Parquet file are encoded, told from its first rows. Pure."""
+"""Encoding of the columns of a Parquet file, chosen from its first rows. Pure."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-_SAMPLE = 1 << 14  # rows that are looked at
-_WORTH = 0.5  # distinct values per value, up to which a dictionary pays
-_PAGE_BYTES = 1 << 20  # of a data page and of a dictionary, about
-_LONG = 1 << 10  # bytes of a text on average, from which it is long
-_PAGE_VALUES = 1 << 10  # after so many values the writer looks whether a page is full
+_SAMPLE = 1 << 14  # number of rows
+_WORTH = 0.5  # maximum ratio of distinct values for a dictionary
+_PAGE_BYTES = 1 << 20  # approximate size of a data page or dictionary
+_LONG = 1 << 10  # average bytes from which texts are long
+_PAGE_VALUES = 1 << 10  # values between two checks of the page size
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnEncoding:
-    """What is decided for each leaf column.
+    """Encoding of the leaf columns.
 
     Attributes:
-        dictionaries: Paths of those that are worth a dictionary.
-        statistics: Paths of those that get the least and the greatest value: not long texts, of which copies would be
-            held, and nobody prunes by them.
-        page_values: Values that are written before a page's size is looked at: few where values are long.
+        dictionaries: Paths of columns with a dictionary.
+        statistics: Paths of columns with minimum and maximum; not long texts, whose copies take memory and which are
+            useless for pruning.
+        page_values: Number of values between two checks of the page size; few if values are long.
     """
 
     dictionaries: list[str]
@@ -32,13 +32,13 @@ class ColumnEncoding:
 
 
 def choose_encoding(group: pa.Table) -> ColumnEncoding:
-    """The encoding of a file that begins with these rows."""
+    """Return the encoding for a file that starts with these rows."""
     some = group.slice(0, _SAMPLE)
     dictionaries, statistics, longest = list[str](), list[str](), 0.0
     for field, column in zip(some.schema, some.columns, strict=True):
         mean = _mean_bytes(column)
         longest = max(longest, mean)
-        if pt.is_nested(field.type):  # its leaves are too costly to look at, so all get a dictionary
+        if pt.is_nested(field.type):  # examining leaves is too costly, so all get a dictionary
             paths = [f"{field.name}.{rest}" for rest in _leaves(field.type)]
             dictionaries += paths if mean < _PAGE_BYTES else []
             statistics += paths if mean < _PAGE_BYTES else []
@@ -61,7 +61,7 @@ def _is_worth(t: pa.DataType, column: pa.ChunkedArray) -> bool:
 
 
 def _mean_bytes(column: pa.ChunkedArray) -> float:
-    """Bytes of a value on average, without those of nulls."""
+    """Return the average bytes of a value that is not null."""
     t = column.type
     if pt.is_string(t) or pt.is_large_string(t) or pt.is_binary(t) or pt.is_large_binary(t):
         return float(pc.mean(pc.binary_length(column)).as_py() or 0.0)
@@ -69,7 +69,7 @@ def _mean_bytes(column: pa.ChunkedArray) -> float:
 
 
 def _leaves(t: pa.DataType) -> list[str]:
-    """Paths of the leaves below a nested type."""
+    """Return the paths of the leaves of a nested type."""
     if pt.is_struct(t):
         return [path for f in t for path in _below(f.name, f.type)]
     if pt.is_map(t):

@@ -1,4 +1,4 @@
-"""Parquet files: only the columns that are wanted, by planned ranges, row group by row group."""
+"""Parquet files: the selected columns, by planned ranges, row group by row group."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from singer_arrow.schema.arrow_schema import canonical
 _LEAST_TAIL, _USUAL_TAIL, _MOST_TAIL = 32 << 10, 128 << 10, 1 << 20
 _LEAST_WINDOW, _MOST_WINDOW, _READ_BUFFER = 256 << 10, 4 << 20, 1 << 20
 _DECRYPT = "Decrypt the file first"
-_IN_MEMORY = 4  # bytes of metadata in memory for each byte of it in a file
+_IN_MEMORY = 4  # bytes of metadata in memory per byte in the file
 _SIGNATURE = 28
-"""Bytes of a nonce and a tag, which follow the footer of a file whose columns are encrypted and whose footer is not."""
+"""Bytes of nonce and tag after the footer of a file with encrypted columns and a plaintext footer."""
 _MOST_INFLATED = 100
-"""Bytes of a column for each byte of it in the file: more is rare, as dictionaries come before compression."""
+"""Compression ratio of a column up to which it is always accepted; dictionaries make higher ones rare."""
 _BROKEN = "not a Parquet file, or its footer is broken"
 
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What a Parquet file says of itself, the bytes it was read from, the size of the whole file, and its name."""
+    """Metadata of a Parquet file, the bytes at its end, its size and its URL."""
 
     metadata: pq.FileMetaData
     tail: FetchedRange
@@ -52,13 +52,12 @@ register()
 
 
 class Parquet(ParquetWriting):
-    """See the module."""
+    """The format Parquet."""
 
     name = "parquet"
     suffixes = (".parquet", ".parq", ".pq")
 
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
-        """The schema that the footer tells, in canonical types."""
         with random_access(reader) as file:
             footer = read_footer(file, reader.url)
             return canonical(schema_of(_open(file, footer, [])))
@@ -66,39 +65,38 @@ class Parquet(ParquetWriting):
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """See `Format.read`; no batch spans two row groups, and those before the place are not fetched."""
         with random_access(reader) as file:
             footer = read_footer(file, reader.url)
             yield from _rows(file, footer, schema, options, progress or ReadProgress())
 
 
 def read_footer(reader: ObjectReader, url: object, *, fresh: bool = False) -> Footer:
-    """The footer of a file: one request for its end where nothing is known of it, two if the footer is a large one.
+    """Return the footer of a file, by one request for its end, or two for a large footer.
 
-    The footer of a version that was read before through the same storage is not asked for again, unless it
-    must be `fresh`: then the object is known to be there.
+    Footers are cached per storage and object version. With `fresh` the object is always requested, which proves that
+    it exists.
 
     Raises:
-        EmptyObjectError: The object holds no byte.
-        DataError: It is not a Parquet file.
+        EmptyObjectError: The object is empty.
+        DataError: The object is not a Parquet file.
     """
-    key = _version(reader)
+    key = _cache_key(reader)
     if not fresh and key is not None and isinstance(known := reader.storage.cache.get(key), Footer):
         return replace(known, url=url)
     footer = _read_footer(reader, url)
-    if (key := _version(reader)) is not None:
+    if (key := _cache_key(reader)) is not None:
         reader.storage.cache.put(key, footer, len(footer.tail[1]) + _IN_MEMORY * footer.metadata.serialized_size)
     return footer
 
 
 def codecs_of(metadata: pq.FileMetaData) -> set[str]:
-    """The codecs of a file's columns, each of which may have its own; row groups are written alike."""
+    """Return the codecs of a file's columns in its first row group."""
     group = metadata.row_group(0) if metadata.num_row_groups else None
     return {group.column(n).compression for n in range(group.num_columns)} if group else set()
 
 
-def _version(reader: ObjectReader) -> tuple[str, str, str] | None:
-    """What names the version that is read, as far as it is known and has a name."""
+def _cache_key(reader: ObjectReader) -> tuple[str, str, str] | None:
+    """Return the cache key of the object version; None if it is unknown or has no ETag."""
     info = reader.info
     return ("footer", str(info.url), info.etag) if info is not None and info.etag else None
 
@@ -118,11 +116,11 @@ def _read_footer(reader: ObjectReader, url: object) -> Footer:
     if need > len(view):
         start, data = reader.fetch([(size - need, size)])[0]
     try:
-        metadata = pq.read_metadata(pa.BufferReader(data))  # the end of a file does for it
+        metadata = pq.read_metadata(pa.BufferReader(data))  # the end of a file suffices
     except (pa.ArrowException, OSError) as error:
         reason = f"{_BROKEN} ({_line(error)})"
         raise DataError(reason, url=url, hint="Upload the file again") from None
-    if metadata.serialized_size == need - 8 - _SIGNATURE:  # Arrow's reader ends the process at such columns
+    if metadata.serialized_size == need - 8 - _SIGNATURE:  # Arrow's reader crashes on such columns
         raise DataError("some of its columns are encrypted, which cannot be read", url=url, hint=_DECRYPT)
     return Footer(metadata, (start, data), size, url)
 
@@ -142,7 +140,7 @@ def _open(
         metadata=footer.metadata,
         pre_buffer=False,
         buffer_size=buffer_size,
-        page_checksum_verification=True,  # where a file has any
+        page_checksum_verification=True,  # if the file has any
         coerce_int96_timestamp_unit="us",  # nanoseconds would wrap around outside 1677 to 2262
         read_dictionary=list(dictionaries),
     )
@@ -157,18 +155,18 @@ def _rows(
         raise no_such_resume_point(begin, url)
     if (end := progress.end) is not None:
         groups = range(begin.at, min(groups.stop, end.at + bool(end.lines)))
-    told = schema_of(_open(reader, footer, []))
-    names = columns_to_read(told, schema, options, url)
+    file_schema = schema_of(_open(reader, footer, []))
+    names = columns_to_read(file_schema, schema, options, url)
     chunks = {group: _chunks(footer, group, names) for group in groups}
     spans = [_spans(footer, group, some) for group, some in chunks.items()]
     for group, some in chunks.items():
         _check_sizes(footer, group, some, reader.budget.decoded.limit)
 
     def read(open_file: OpenFile, group: int, *, threads: bool) -> tuple[int, Iterator[pa.RecordBatch]]:
-        about, look = footer.metadata.row_group(group), partial(_text_sizes, open_file, group, names)
-        rows = rows_at_once(about, chunks[group], options.batch_rows, look)
+        about, sizes_of = footer.metadata.row_group(group), partial(_text_sizes, open_file, group, names)
+        rows = rows_at_once(about, chunks[group], options.batch_rows, sizes_of)
         found = open_file().iter_batches(rows, [group], names, use_threads=threads)
-        return -(-about.num_rows // rows), (cast_to(batch, told) for batch in found)
+        return -(-about.num_rows // rows), (cast_to(batch, file_schema) for batch in found)
 
     sizes = [
         RowGroup(g, sum(end - start for start, end in own), decoded_bytes(footer.metadata.row_group(g), chunks[g]))
@@ -185,22 +183,22 @@ def _rows(
 
 
 def _text_sizes(open_file: OpenFile, group: int, names: Sequence[str], paths: Sequence[str]) -> dict[str, TextSizes]:
-    """What the dictionaries of a row group hold at these paths: its first row comes with all of them."""
+    """Return the sizes of the dictionaries at these paths; reading the first row returns whole dictionaries."""
     first = next(open_file(dictionaries=paths).iter_batches(1, [group], names), None)
     return text_sizes(first, paths) if first is not None else {}
 
 
 def _files(reader: ObjectReader, footer: Footer, groups: list[list[Span]]) -> Generator[OpenFile]:
-    """For each row group, what opens the file so that its wanted bytes can be read."""
+    """Yield for each row group a function that opens the file with the needed ranges available."""
     sizes = [sum(end - start for start, end in spans) for spans in groups]
     allowance = reader.budget.fetched
     if max(sizes, default=0) <= allowance.limit // 2:
         part = part_size(sum(sizes), CONNECTIONS)
-        # What will be read is known, so nothing but the budget keeps it from being asked for.
+        # All needed ranges are known, so only the budget limits prefetching.
         for parts in reader.fetch_ahead((plan_requests(spans, part=part) for spans in groups), window=allowance.limit):
             yield partial(_open, reader, footer, parts)
         return
-    for spans in groups:  # too large to be held: windows move along the columns
+    for spans in groups:  # too large for memory: windows slide along the columns
         size = max(_LEAST_WINDOW, min(_MOST_WINDOW, allowance.limit // (4 * max(1, len(spans)))))
         cost = 2 * size * len(spans)
         allowance.take(cost)
@@ -212,16 +210,16 @@ def _files(reader: ObjectReader, footer: Footer, groups: list[list[Span]]) -> Ge
 
 
 def _chunks(footer: Footer, group: int, names: Sequence[str]) -> list[int]:
-    """The numbers of the wanted columns' chunks in a row group."""
+    """Return the indexes of the needed column chunks of a row group."""
     columns = footer.metadata.row_group(group)
-    if columns.num_columns != footer.metadata.num_columns or columns.num_rows < 0:  # Arrow would end the process
+    if columns.num_columns != footer.metadata.num_columns or columns.num_rows < 0:  # Arrow would crash
         raise _contradiction(footer, group)
     paths, whole = [columns.column(i).path_in_schema for i in range(columns.num_columns)], set(names)
-    return [i for i, path in enumerate(paths) if not whole.isdisjoint(_beginnings(path))]
+    return [i for i, path in enumerate(paths) if not whole.isdisjoint(_ancestors(path))]
 
 
-def _beginnings(path: str) -> Iterator[str]:
-    """A path, and those of what it lies in; names may have dots too."""
+def _ancestors(path: str) -> Iterator[str]:
+    """Yield a path and all its prefixes at dots, as names may contain dots."""
     yield path
     while "." in path:
         path = path.rpartition(".")[0]
@@ -229,9 +227,9 @@ def _beginnings(path: str) -> Iterator[str]:
 
 
 def _spans(footer: Footer, group: int, chunks: Sequence[int]) -> list[Span]:
-    """Where chunks of a row group lie, as far as they are not in the tail."""
+    """Return the spans of chunks of a row group that are not in the tail."""
     spans, limit = [], footer.tail[0]
-    is_empty = footer.metadata.row_group(group).num_rows == 0  # writers leave out its chunks
+    is_empty = footer.metadata.row_group(group).num_rows == 0  # writers omit its chunks
     for i in [] if is_empty else chunks:
         column = footer.metadata.row_group(group).column(i)
         start = min((o for o in (column.dictionary_page_offset, column.data_page_offset) if o), default=0)
@@ -244,12 +242,12 @@ def _spans(footer: Footer, group: int, chunks: Sequence[int]) -> list[Span]:
 
 
 def _check_sizes(footer: Footer, group: int, chunks: Sequence[int], most: int) -> None:
-    """Refuse a column of a row group that is a few bytes in the file and more than `most` in memory.
+    """Refuse columns that decompress to more than `most` bytes at an unusual ratio.
 
-    It is decoded page by page, but nothing bounds a page.
+    Columns are decoded page by page, but the size of a page is not limited.
 
     Raises:
-        DataError: There is one.
+        DataError: There is such a column.
     """
     for i in chunks:
         column = footer.metadata.row_group(group).column(i)
@@ -260,7 +258,7 @@ def _check_sizes(footer: Footer, group: int, chunks: Sequence[int], most: int) -
 
 
 def _contradiction(footer: Footer, group: int) -> DataError:
-    reason = "its footer tells of columns, rows or bytes that cannot be"
+    reason = "its footer lists impossible columns, rows or bytes"
     return DataError(reason, url=footer.url, row_group=group, hint="Upload the file again")
 
 

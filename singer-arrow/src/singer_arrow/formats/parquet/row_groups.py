@@ -1,4 +1,4 @@
-"""The row groups of a Parquet file, decoded: side by side where they are small, else one by one, batch by batch."""
+"""Decoding of row groups: small ones in parallel, others one by one, batch by batch."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ import pyarrow.parquet as pq
 from singer_arrow.reading.memory_budget import Allowance
 from singer_arrow.reading.ordered_map import map_ordered
 
-_MOST_BATCHES = 2  # of a row group that is decoded whole
-_OF_TEXT = 64  # bytes of a value of text that stands in a dictionary, which nobody has looked at yet
+_MOST_BATCHES = 2  # of a row group that is decoded as a whole
+_OF_TEXT = 64  # assumed bytes of a text in a dictionary
 
 Batches = Iterable[pa.RecordBatch]
 OpenFile = Callable[..., pq.ParquetFile]
 
 
 class ReadRowGroup(Protocol):
-    """Gives the batches of a row group of a file, and how many there are; by several threads if told so."""
+    """Returns the number of batches of a row group, and the batches; decodes with several threads if `threads`."""
 
     def __call__(self, open_file: OpenFile, group: int, *, threads: bool) -> tuple[int, Iterator[pa.RecordBatch]]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """A row group that is to be decoded: its number, and its bytes, as they are fetched and in memory."""
+    """Number of a row group, and its bytes as stored and in memory."""
 
     number: int
     fetched: int
@@ -36,7 +36,7 @@ class RowGroup:
 
 
 def decoded_bytes(group: pq.RowGroupMetaData, columns: Iterable[int]) -> int:
-    """Bytes in memory of some leaf columns of a row group, estimated; no less than they have uncompressed."""
+    """Estimate the bytes in memory of leaf columns of a row group; at least their uncompressed size."""
     total = 0
     for i in columns:
         chunk = group.column(i)
@@ -48,16 +48,16 @@ def decoded_bytes(group: pq.RowGroupMetaData, columns: Iterable[int]) -> int:
 def decode_row_groups(
     groups: Sequence[RowGroup], files: Generator[OpenFile], read: ReadRowGroup, allowance: Allowance
 ) -> Iterator[Batches]:
-    """The batches of each row group, in order.
+    """Yield the batches of each row group, in order.
 
     Args:
-        groups: Which.
-        files: For each of them what opens the file, whose wanted bytes it can read.
-        read: Reads one.
-        allowance: What bounds the memory of those that are decoded at once.
+        groups: The row groups.
+        files: For each row group a function that opens the file with the needed ranges.
+        read: Reads a row group.
+        allowance: Limits the memory of row groups decoded in parallel.
 
     Raises:
-        Exception: What `read` raises of a row group, after the batches of those before it.
+        Exception: Raised by `read`, after the batches of earlier row groups.
     """
     if len(groups) < 2 or max(g.fetched + g.decoded for g in groups) > allowance.limit // 8:
         for group, file in zip(groups, files, strict=True):
@@ -66,7 +66,7 @@ def decode_row_groups(
 
     def work(unit: tuple[RowGroup, OpenFile]) -> Batches:
         count, batches = read(unit[1], unit[0].number, threads=False)
-        return list(batches) if count <= _MOST_BATCHES else batches  # larger than it seemed: as it is wanted
+        return list(batches) if count <= _MOST_BATCHES else batches  # larger than estimated: decode lazily
 
     def units() -> Generator[tuple[RowGroup, OpenFile]]:
         with closing(files):

@@ -1,6 +1,6 @@
-"""Thrift's compact protocol, as far as the footers of Parquet files need it: structures by the numbers of their fields.
+"""Thrift's compact protocol for the footers of Parquet files: structures as dicts by field number. Pure.
 
-What is read and written again is the same, also fields that nobody here knows. Pure.
+Reading and writing a structure preserves it, including unknown fields.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _LONG_LIST = 15
 class Field(NamedTuple):
     """A value and its type: an int, bool, bytes (also for doubles), or (type, items) for a list.
 
-    A structure is one that was read, or the bytes of one.
+    A structure is a `Struct`, or its encoded bytes.
     """
 
     type: int
     value: Any
 
     def holding(self, value: Any) -> Field:
-        """The field with another value of its type."""
+        """Return the field with another value of the same type."""
         return Field(self.type, value)
 
 
@@ -31,7 +31,7 @@ Struct = dict[int, Field]
 
 
 def read_struct(data: bytes) -> Struct | None:
-    """The structure that bytes begin with; None if they hold none, or one that says something twice."""
+    """Return the structure at the start of the bytes; None if it is invalid or repeats a field."""
     try:
         return _Reader(data).struct()
     except (IndexError, KeyError, RecursionError):
@@ -39,7 +39,7 @@ def read_struct(data: bytes) -> Struct | None:
 
 
 def write_struct(struct: Struct) -> bytes:
-    """The bytes of a structure."""
+    """Return the encoded structure."""
     out = bytearray()
     _write(out, _STRUCT, struct)
     return bytes(out)
@@ -71,7 +71,7 @@ class _Reader:
             size = head >> 4 if head >> 4 < _LONG_LIST else self._unsigned()
             of = head & 0x0F
             return of, [self._value(of) for _ in range(size)]
-        if kind in (_TRUE, _FALSE, _BYTE):  # booleans in lists have a byte of their own
+        if kind in (_TRUE, _FALSE, _BYTE):  # booleans in lists take a byte
             return self._byte()
         if kind == _DOUBLE:
             return self._bytes(8)

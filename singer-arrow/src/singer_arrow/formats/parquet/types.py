@@ -1,4 +1,4 @@
-"""The Arrow types of a Parquet file's columns, where Arrow's reader knows less than the file says. Pure."""
+"""Arrow types of a Parquet file's columns, with enumerations as text. Pure."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pyarrow import types as pt
 
 
 def schema_of(file: pq.ParquetFile) -> pa.Schema:
-    """The file's schema as Arrow's reader has it, but for values of enumerations, which are text and not bytes."""
+    """Return the Arrow schema of a file with enumerations as text; Arrow's reader has them as bytes."""
     schema = file.schema_arrow
     leaves = [file.schema.column(i) for i in range(len(file.schema))]
     enums = [leaf.logical_type.type == "ENUM" or leaf.converted_type == "ENUM" for leaf in leaves]
     if not any(enums):
         return schema
-    told = iter(enums)
-    return pa.schema([f.with_type(_with_text(f.type, told)) for f in schema], schema.metadata)
+    flags = iter(enums)
+    return pa.schema([f.with_type(_with_text(f.type, flags)) for f in schema], schema.metadata)
 
 
-def cast_to(batch: pa.RecordBatch, told: pa.Schema) -> pa.RecordBatch:
-    """A batch as Arrow's reader gives it, in the types that `schema_of` tells; text is not looked at."""
-    types = pa.schema([told.field(name) for name in batch.schema.names])
+def cast_to(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Cast a batch of Arrow's reader to the types of `schema_of`, without checking text."""
+    types = pa.schema([schema.field(name) for name in batch.schema.names])
     return batch if types.equals(batch.schema) else batch.cast(types, safe=False)
 
 
 def _with_text(t: pa.DataType, enums: Iterator[bool]) -> pa.DataType:
-    """The type with text for each leaf that is an enumeration; leaves are told in order."""
+    """Return the type with text for each leaf whose flag is set; consumes one flag per leaf."""
     if isinstance(t, pa.BaseExtensionType):
         _with_text(t.storage_type, enums)
         return t

@@ -1,4 +1,4 @@
-"""Parquet files, written in row groups of up to 64 MiB in memory, with dictionaries only where they pay."""
+"""Writing of Parquet files: row groups of up to 64 MiB in memory, dictionaries only where they save space."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEVELS = {"zstd": 1, "snappy": None, "none": None, "gzip": 6}
 
 
 class ParquetWriting:
-    """The writing half of the format."""
+    """Writes the format Parquet."""
 
     def write(
         self,
@@ -28,10 +28,10 @@ class ParquetWriting:
         compression: str | None = None,
         held_bytes: int = HELD_BYTES,
     ) -> int:
-        """See `WritableFormat.write`; zstd at level 1 by default, or snappy, gzip, none."""
+        """Write a file; `compression` is zstd (default, level 1), snappy, gzip or none."""
         codec = (compression or "zstd").lower()
         if codec not in _LEVELS:
-            msg = f"compression {compression!r} is none that Parquet batch files can have; use {', '.join(_LEVELS)}"
+            msg = f"compression {compression!r} is not supported for Parquet batch files; use {', '.join(_LEVELS)}"
             raise ConfigError(msg)
         rows, writer = 0, None
         try:
@@ -40,7 +40,7 @@ class ParquetWriting:
                     writer = _open(path, schema, codec, choose_encoding(group))
                 writer.write_table(group, row_group_size=max(1, group.num_rows))
                 rows += group.num_rows
-                del group  # before the next one is gathered
+                del group  # free it before the next one is collected
             if writer is None:
                 writer = _open(path, schema, codec, choose_encoding(schema.empty_table()))
         finally:
@@ -63,7 +63,7 @@ def _open(path: Path, schema: pa.Schema, codec: str, columns: ColumnEncoding) ->
 
 
 def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema, size: int) -> Iterator[pa.Table]:
-    """Tables of about so many bytes, or of `ROW_GROUP_ROWS`."""
+    """Yield tables of about `size` bytes, or of `ROW_GROUP_ROWS` rows."""
     held, rows, held_size = list[pa.RecordBatch](), 0, 0
     for batch in batches:
         for part in _parts(batch, size):
@@ -80,7 +80,7 @@ def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema, size: int)
 
 
 def _parts(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
-    """The batch, cut where it is far larger than a row group is to be."""
+    """Split a batch that is far larger than a row group."""
     if batch.nbytes <= 2 * size:
         yield batch
         return

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, SchemaError
 from singer_arrow.formats.avro.avro_format import Avro
 from singer_arrow.formats.avro.container import Header, compress, decompress, read_blocks, read_header, repack
-from singer_arrow.formats.avro.schema import without_moments
+from singer_arrow.formats.avro.schema import without_logical_types
 from singer_arrow.formats.avro.writer import can_write_fast
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading.object_reader import ObjectReader
@@ -205,7 +205,7 @@ def test_uuids_and_unions_beside_and_within_nested_columns(tmp_path: Path, kind:
     stored = io.BytesIO()  # as text, of which fastavro does not ask that it be a uuid
     fastavro.writer(
         stored,
-        without_moments(schema) if UUID_TEXT in str(value) or value == "no identity" else schema,
+        without_logical_types(schema) if UUID_TEXT in str(value) or value == "no identity" else schema,
         [{"x": value, "tags": [1]}],
     )
     stored.seek(0)
@@ -233,7 +233,7 @@ def test_a_broken_file_is_named(tmp_path: Path, cut: int) -> None:
 
 def test_another_file_and_an_empty_one(tmp_path: Path) -> None:
     (tmp_path / "x.avro").write_bytes(b"PAR1 and more")
-    with pytest.raises(DataError, match="no Avro file"):
+    with pytest.raises(DataError, match="not an Avro file"):
         read(tmp_path / "x.avro", FLAT)
     (tmp_path / "x.avro").write_bytes(b"")
     with pytest.raises(EmptyObjectError):
