@@ -293,8 +293,12 @@ def page() -> str:
 
 _OF_PARQUET = """\
 Files without a schema of Arrow; where a file has one, its types count. VARIANT, shredded or not, is JSON
-text: `JSON` in BigQuery, `SUPER` in Redshift. GEOMETRY and GEOGRAPHY are well-known text (`POINT (1 2)`), without their
-coordinate system: `STRING` and `VARCHAR`."""
+text: `JSON` in BigQuery, `SUPER` in Redshift. GEOMETRY and GEOGRAPHY, and the columns that a GeoParquet 1 file lists
+with the encoding WKB (in Arrow files too), are well-known text (`POINT (1 2)`), without their coordinate system:
+`STRING` and `VARCHAR`. In a catalog that has such a column as bytes it stays bytes. BigQuery's `GEOGRAPHY` could not
+hold these values as they are: its edges are geodesic, those of most files planar; a load takes the side to the
+left of a ring as the inside of a polygon, while most files do not say how rings turn; polygons that cross themselves
+are refused. A query can decide that: `ST_GEOGFROMTEXT(shape, planar => TRUE, make_valid => TRUE)`."""
 
 
 def _parts(shop: Workshop) -> Iterator[str]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.batch.writer import BatchFile, write_batch_files
-from singer_arrow.errors import NotFoundError, ObjectChangedError
+from singer_arrow.errors import DataError, NotFoundError, ObjectChangedError
 from singer_arrow.storage.urls import Url
 from tap_s3_files.passthrough import Passed, untouched
 from tap_s3_files.plan.cuts import Cut, Cuts
@@ -173,20 +173,28 @@ class _Maker:
         return self._batch.root.join(f"{self._batch.prefix}{name}")
 
     def write(self, pieces: _Pieces, worker: Worker, start: Position, target_bytes: int) -> Iterator[BatchFile]:
-        """Write what is read as batch files of some size, which end only where a reading can begin."""
-        return write_batch_files(
-            pieces.batches(),
-            self.job.schema,
-            storage=worker.storage,
-            url_of=self.url,
-            format=self._batch.format,
-            compression=self._batch.compression,
-            target_bytes=target_bytes,
-            first_row=start.rows,
-            mark=pieces.now,
-            can_end=lambda mark: mark[0].place is not None,
-            held_bytes=worker.held_bytes,
-        )
+        """Write what is read as batch files of some size, which end only where a reading can begin.
+
+        Raises:
+            DataError: A value cannot be written; names the object.
+        """
+        try:
+            yield from write_batch_files(
+                pieces.batches(),
+                self.job.schema,
+                storage=worker.storage,
+                url_of=self.url,
+                format=self._batch.format,
+                compression=self._batch.compression,
+                target_bytes=target_bytes,
+                first_row=start.rows,
+                mark=pieces.now,
+                can_end=lambda mark: mark[0].place is not None,
+                held_bytes=worker.held_bytes,
+            )
+        except DataError as error:
+            at = min(pieces.now()[0].object, len(self.task.objects) - 1)
+            raise error if error.url is not None else error.at(self.task.objects[at].url) from None
 
     def untouched(self, passed: Passed) -> Batch:
         """Return the message for objects that go as they are: the batch that they would make, under its id."""

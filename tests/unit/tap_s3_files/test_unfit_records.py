@@ -18,11 +18,12 @@ from tap_s3_files.tap import TapS3Files
 ROWS, BAD = 3000, 2500
 
 
-def run(folder: Path, **settings: Any) -> list[dict[str, Any]]:
+def run(folder: Path, tap: dict[str, Any] | None = None, **settings: Any) -> list[dict[str, Any]]:
     config = {
         "streams": [{"name": "rows", "path": f"{folder}/x.parquet", **settings}],
         "plan_root": f"file://{folder}/plan",
         "metadata_columns": False,
+        **(tap or {}),
     }
     text = io.StringIO()
     with redirect_stdout(text):
@@ -61,3 +62,20 @@ def test_dates_that_json_has_no_text_for_are_bad_rows(tmp_path: Path, column: pa
     sent = [m["record"] for m in run(tmp_path, on_bad_row="rescue") if m["type"] == "RECORD"]
     assert [(r["id"], r.get("d") is None) for r in sent] == [(1, False), (2, True), (3, True), (4, False)]
     assert "10000-01-01" in str(sent[1]["_sdc_rescued"])
+
+
+@pytest.mark.parametrize("batch_format", [None, "jsonl", "parquet"])
+@pytest.mark.parametrize("kind", ["column", "member"])
+def test_a_name_with_nul_and_values_is_refused_by_file(tmp_path: Path, kind: str, batch_format: str | None) -> None:
+    for number, value in enumerate([None, None, 1, None]):
+        odd = {"c\0d": value} if kind == "column" else {"c": None if value is None else {"d\0": value}}
+        (tmp_path / f"{number}.jsonl").write_text(json.dumps({"id": number, **odd}) + "\n")
+    batches = {"encoding": {"format": batch_format}, "storage": {"root": f"file://{tmp_path}/out"}}
+    settings = {"batch_config": batches} if batch_format else {}
+    path = f"{tmp_path}/[0-3].jsonl"
+    if batch_format == "parquet":
+        assert [m["type"] for m in run(tmp_path, path=path, tap=settings)].count("BATCH") == 1
+        return
+    with pytest.raises(DataError, match=r"/2\.jsonl, column 'c.*': it has values, and the character NUL in its name"):
+        run(tmp_path, path=path, tap=settings)
+    assert [m["type"] for m in run(tmp_path, path=path, tap=settings, columns=["id"])].count("STATE") > 0

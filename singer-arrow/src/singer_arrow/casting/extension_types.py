@@ -5,9 +5,12 @@ Columns of such types are read, never written: Arrow's writers have classes of t
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from contextlib import suppress
 
 import pyarrow as pa
+from pyarrow import types as pt
 
 from singer_arrow.schema.arrow_schema import VARIANT, WKB
 
@@ -62,3 +65,32 @@ def is_variant(t: pa.DataType) -> bool:
 def is_wkb(t: pa.DataType) -> bool:
     """Whether a type is GEOMETRY or GEOGRAPHY."""
     return isinstance(t, pa.BaseExtensionType) and t.extension_name == WKB
+
+
+def with_geometries(schema: pa.Schema, metadata: Mapping[bytes, bytes] | None) -> pa.Schema:
+    """Return the schema with the type of GEOMETRY for columns of bytes that hold geometries as GeoParquet 1 has them.
+
+    Args:
+        schema: Of a file.
+        metadata: The file's; its member `geo` names the columns. Metadata that is not as the specification has it is
+            passed over.
+    """
+    if metadata is None or b"geo" not in metadata:
+        return schema
+    try:
+        columns = json.loads(metadata[b"geo"])["columns"]
+        names = {name for name, about in columns.items() if about["encoding"] == "WKB"}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return schema
+    fields = [f.with_type(WkbType(f.type)) if f.name in names and _is_bytes(f.type) else f for f in schema]
+    return pa.schema(fields, schema.metadata)
+
+
+def cast_to(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Cast a batch of Arrow's reader to the types of the schema of its file, without a check of its values."""
+    types = pa.schema([schema.field(name) for name in batch.schema.names])
+    return batch if types.equals(batch.schema) else batch.cast(types, safe=False)
+
+
+def _is_bytes(t: pa.DataType) -> bool:
+    return bool(pt.is_binary(t) or pt.is_large_binary(t) or pt.is_binary_view(t))

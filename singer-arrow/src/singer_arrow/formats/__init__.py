@@ -27,7 +27,7 @@ _WRITABLE = {
 _ALL = {
     "csv": "singer_arrow.formats.csv.csv_format.Csv",
     **_WRITABLE,
-    "orc": "singer_arrow.formats.orc.Orc",
+    "orc": "singer_arrow.formats.orc.orc_format.Orc",
     "arrow": "singer_arrow.formats.arrow.arrow_format.Arrow",
     "lines": "singer_arrow.formats.text.lines_format.Lines",
     "fixed_width": "singer_arrow.formats.text.fixed_width.FixedWidth",

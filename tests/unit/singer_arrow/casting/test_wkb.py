@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import struct
 import zlib
 from contextlib import suppress
@@ -107,3 +108,42 @@ def test_geometries_within_lists_and_bad_ones(objects: Any) -> None:
     skipping = ReadOptions(on_bad_row="skip")
     (batch,) = FORMATS["arrow"].read(objects.reader(data, "a.arrow"), schema, skipping)
     assert batch.to_pylist() == [{"g": "POINT (1 2)"}]
+
+
+GEO = {
+    "version": "1.0.0",
+    "primary_column": "g",
+    "columns": {"g": {"encoding": "WKB", "geometry_types": []}, "n": {"encoding": "point"}, "id": {"encoding": "WKB"}},
+}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+@pytest.mark.parametrize("t", [pa.binary(), pa.large_binary()], ids=str)
+def test_columns_that_the_metadata_of_geoparquet_names(objects: Any, kind: str, t: pa.DataType) -> None:
+    columns = {"id": [1, 2], "g": pa.array([point(1, 2), None], t), "b": [b"x", b"y"], "n": [{"x": 1.5}, None]}
+    data = WRITERS[kind](pa.table(columns).replace_schema_metadata({"geo": json.dumps(GEO)}))
+    schema = FORMATS[kind].infer(objects.reader(data, f"a.{kind}"), ReadOptions(), sample_bytes=1)
+    assert [str(f.type) for f in schema] == ["int64", "string", "binary", "struct<x: double>"]
+    (batch,) = FORMATS[kind].read(objects.reader(data, f"a.{kind}"), schema, ReadOptions())
+    assert batch.to_pylist() == [
+        {"id": 1, "g": "POINT (1 2)", "b": b"x", "n": {"x": 1.5}},
+        {"id": 2, "g": None, "b": b"y", "n": None},
+    ]
+    as_before = pa.schema([("g", pa.binary())])
+    (batch,) = FORMATS[kind].read(
+        objects.reader(data, f"a.{kind}"),
+        as_before,
+        ReadOptions(on_drift="raise", known_columns=frozenset({"id", "b", "n"})),
+        as_before,
+        ReadOptions(on_drift="raise", known_columns=frozenset({"id", "b", "n"})),
+    )
+    assert batch.column("g").to_pylist() == [point(1, 2), None]
+
+
+@pytest.mark.parametrize(
+    "geo", [b"", b"\xff", b"[]", b'{"columns": []}', b'{"columns": {"g": 1}}', b'{"columns": {"g": {}}}'], ids=repr
+)
+def test_metadata_that_is_not_of_geoparquet_is_passed_over(objects: Any, geo: bytes) -> None:
+    data = WRITERS["parquet"](pa.table({"g": [point(1, 2)]}).replace_schema_metadata({"geo": geo}))
+    schema = FORMATS["parquet"].infer(objects.reader(data, "a.parquet"), ReadOptions(), sample_bytes=1)
+    assert schema.field("g").type == pa.binary()

@@ -103,3 +103,62 @@ def test_large_batches_and_cut_streams_are_as_before(objects: Any, compression: 
     for end in (len(data) // 2, 20, len(data) - 3):
         with pytest.raises(DataError, match=r"a\.arrow"):
             read(objects, data[:end], "arrow", SMALL)
+
+
+def orc_of(rows: list[dict[str, Any]], codec: str = "zstd", **options: Any) -> bytes:
+    types = [("id", pa.int64()), ("x", pa.array([r["x"] for r in rows]).type)]
+    return WRITERS["orc"](pa.Table.from_pylist(rows, pa.schema(types)), compression=codec, **options)
+
+
+@pytest.mark.parametrize("codec", ["zlib", "snappy", "lz4", "zstd"])
+def test_a_stripe_that_inflates(objects: Any, codec: str) -> None:
+    rows = [{"id": n, "x": bytes(1 << 20)} for n in range(16)]
+    data = orc_of(rows, codec, compression_block_size=1 << 20, dictionary_key_size_threshold=0.0)
+    assert len(data) < 20 << 20
+    if codec == "snappy":  # which packs 1:20
+        assert read(objects, data, "orc", SMALL) == rows
+        return
+    assert len(data) < 160_000
+    why = r"a\.orc: the column 'x' of stripe 0 would take 15 MB decompressed, more than the 4 MB"
+    with pytest.raises(DataError, match=rf"{why}.*set memory_limit_mb to 6\d or more"):
+        read(objects, data, "orc", SMALL)
+    assert read(objects, data, "orc", LARGE) == rows
+    assert len(read(objects, data, "orc", SMALL, pa.schema([("id", pa.int64())]))) == 16
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [("x" * (1 << 20), "its footer"), ([7] * (1 << 17), "a row of the column 'x'")],  # whose statistics have the text
+    ids=["dictionary", "runs"],
+)
+def test_rows_that_are_larger_than_what_the_file_holds_of_them(objects: Any, value: Any, what: str) -> None:
+    rows = [{"id": n, "x": value} for n in range(64)]
+    data = orc_of(rows, dictionary_key_size_threshold=1.0)
+    assert len(data) < 20_000
+    table = pa.schema([("id", pa.int64()), ("x", pa.array([value]).type)])
+    reader = objects.reader(data, "a.orc", budget=SMALL)
+    batches = list(FORMATS["orc"].read(reader, table, ReadOptions()))
+    assert [b.num_rows for b in batches] == [15, 15, 15, 15, 4]
+    assert [row for b in batches for row in b.to_pylist()] == rows
+    huge = orc_of([{"id": 1, "x": value * 8}], dictionary_key_size_threshold=1.0, compression_block_size=4 << 20)
+    with pytest.raises(DataError, match=rf"a\.orc: {what} would take 8 MB.*memory_limit_mb to 3\d"):
+        read(objects, huge, "orc", SMALL, table)
+
+
+@pytest.mark.parametrize("codec", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
+def test_large_and_nested_columns_of_orc_are_as_before(objects: Any, codec: str) -> None:
+    rows = [{"id": n, "x": {"a": [n.to_bytes(8, "big") * 9], "b": None if n % 3 else f"{n}"}} for n in range(50_000)]
+    data = orc_of(rows, codec)
+    schema = pa.schema([("id", pa.int64()), ("x", pa.struct([("a", pa.list_(pa.binary())), ("b", pa.string())]))])
+    assert read(objects, data, "orc", SMALL, schema) == rows
+    for end in (len(data) // 2, len(data) - 3):
+        with pytest.raises(DataError, match=r"a\.orc"):
+            read(objects, data[:end], "orc", SMALL, schema)
+
+
+def test_blocks_of_orc_that_may_be_larger_than_it_allows(objects: Any) -> None:
+    data = orc_of([{"id": 1, "x": "a"}])
+    end = data[-1 - data[-1] :].replace(b"\x18\x80\x80\x04", b"\x18\x80\x80\x80\x80\x04")  # 64 KiB to 1 GiB
+    forged = data[: -1 - data[-1]] + end[:-1] + bytes([end[-1] + 2])
+    with pytest.raises(DataError, match=r"a\.orc: its blocks are of 1073741824 bytes, more than ORC allows"):
+        read(objects, forged, "orc", SMALL)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.casting.extension_types import register
+from singer_arrow.casting.extension_types import cast_to, register, with_geometries
 from singer_arrow.casting.utf8 import storage_type
 from singer_arrow.compression.codecs import decompress, detect
 from singer_arrow.enforcement.projection import columns_to_read
@@ -66,7 +66,8 @@ class Arrow:
                 if number >= begin.at:
                     _check_layout(batch)
                     part = FilePart(number, number + 1, batch.num_rows, reader.url)
-                    yield from read_part(part, _slices(batch, options.batch_rows), schema, options, progress)
+                    slices = _slices(cast_to(batch, file), options.batch_rows)
+                    yield from read_part(part, slices, schema, options, progress)
         except (pa.ArrowException, OSError, EOFError) as error:
             raise _broken(error, reader.url) from None
         if (begin.at, begin.lines) > (number + 1, 0):
@@ -80,12 +81,13 @@ def _schema(reader: ObjectReader, options: ReadOptions) -> tuple[pa.Schema, bool
     """
     source, is_file = _source(reader, options)
     try:
-        return pa.ipc.open_stream(pa.PythonFile(source, "r")).schema, True
+        schema = pa.ipc.open_stream(pa.PythonFile(source, "r")).schema
+        return with_geometries(schema, schema.metadata), True
     except (pa.ArrowException, OSError, EOFError):
         if not is_file:
             raise
         with _opened_by_footer(reader) as file:
-            return file.schema, False
+            return with_geometries(file.schema, file.schema.metadata), False
 
 
 def _in_order(reader: ObjectReader, options: ReadOptions, read: pa.ipc.IpcReadOptions) -> Iterator[pa.RecordBatch]:

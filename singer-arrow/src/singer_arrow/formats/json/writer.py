@@ -17,7 +17,7 @@ from isal import isal_zlib
 from pyarrow import types as pt
 
 from singer_arrow.casting.to_json import check_years, is_list, iso_texts, json_texts, printable
-from singer_arrow.errors import ConfigError, SchemaError
+from singer_arrow.errors import ConfigError, DataError, SchemaError
 from singer_arrow.formats.base import HELD_BYTES
 from singer_arrow.schema.arrow_schema import is_json
 
@@ -90,20 +90,24 @@ class JsonEncoder:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
         for field in schema:
             _check_type(field.type, field.name)
-        self._encoded_here = {f.name for f in schema if _needs_text(f)}
+        self._with_nul = [f.name for f in schema if _has_nul(f)]
+        self._schema = pa.schema([f for f in schema if f.name not in self._with_nul])
+        self._encoded_here = {f.name for f in self._schema if _needs_text(f)}
         self._corrections: list[pl.Expr] | None = None
 
     def lines(self, batch: pa.RecordBatch, before: str = "", after: str = "") -> memoryview:
         """Return one line for each row: its record, between `before` and `after`.
 
         Raises:
-            DataError: A date or timestamp lies outside the years 1 to 9999, or JSON text is not JSON.
+            DataError: A date or timestamp lies outside the years 1 to 9999, JSON text is not JSON, or a column has
+                values and NUL in its name.
         """
         import polars as pl
 
+        if self._with_nul:
+            batch = self._without_nul(batch)
         if not self._schema.names or not batch.num_rows:
             return memoryview(f"{before}{{}}{after}\n".encode() * batch.num_rows)
         for field, column in zip(self._schema, batch.columns, strict=True):
@@ -112,6 +116,13 @@ class JsonEncoder:
         frame = pl.DataFrame(pa.RecordBatch.from_arrays(columns, names=self._schema.names))
         lines = pl.concat_str(pl.lit(before), *self._record(), pl.lit(f"{after}\n"))
         return memoryview(_data(frame.with_columns(self._corrected(frame)).select(lines).to_series().to_arrow()))
+
+    def _without_nul(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        for name in self._with_nul:
+            if batch.column(name).null_count < batch.num_rows:
+                reason = "it has values, and the character NUL in its name or a member's"
+                raise DataError(reason, column=name, hint="Leave it out by selection, or rename it at the source")
+        return batch.select(self._schema.names)
 
     def _column(self, column: pa.Array, field: pa.Field) -> pa.Array:
         if field.name in self._encoded_here:
@@ -212,8 +223,10 @@ def _check_type(t: pa.DataType, name: str) -> None:
     if isinstance(t, pa.BaseExtensionType) or pt.is_union(t) or pt.is_interval(t) or pt.is_run_end_encoded(t):
         msg = f"Column {name!r} is of type {t}, which has no counterpart in JSON; leave it out by selection"
         raise SchemaError(msg)
-    if "\0" in name or any("\0" in t.field(i).name for i in range(t.num_fields)):  # polars cuts the name there
-        msg = f"Column {name!r} has the character NUL in its name or a member's; leave it out by selection"
-        raise SchemaError(msg)
     for i in range(t.num_fields):
         _check_type(t.field(i).type, name)
+
+
+def _has_nul(field: pa.Field) -> bool:
+    """Whether a name in a field has the character NUL, where polars would cut it."""
+    return "\0" in field.name or any(_has_nul(field.type.field(i)) for i in range(field.type.num_fields))

@@ -10,14 +10,14 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from singer_arrow.casting.extension_types import register
+from singer_arrow.casting.extension_types import cast_to, register
 from singer_arrow.enforcement.projection import columns_to_read
 from singer_arrow.errors import DataError
 from singer_arrow.formats.columnar import FilePart, read_part
 from singer_arrow.formats.file_errors import too_large
 from singer_arrow.formats.parquet.batch_size import TextSizes, rows_at_once, text_sizes
 from singer_arrow.formats.parquet.row_groups import OpenFile, RowGroup, decode_row_groups, decoded_bytes
-from singer_arrow.formats.parquet.types import cast_to, schema_of
+from singer_arrow.formats.parquet.types import schema_of
 from singer_arrow.formats.parquet.writer import ParquetWriting
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint, no_such_resume_point

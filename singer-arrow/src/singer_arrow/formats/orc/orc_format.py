@@ -1,7 +1,13 @@
 """ORC files: the selected columns, batch by batch.
 
+<<<<<<< HEAD:singer-arrow/src/singer_arrow/formats/orc.py
 Arrow's reader requests many small ranges, so files above 8 MiB are first copied to local disk; the schema needs only
 the end of a file. Timestamps are instants in UTC with nanoseconds, from 1677 to 2262; others are refused.
+=======
+Batches are cut by bytes; columns that are small in the file and large in memory are refused before they are decoded.
+Arrow's reader asks for many small ranges, so what is larger than 8 MiB is first copied to local disk; for its schema
+the end of a file is enough. Timestamps are instants in UTC, in nanoseconds: from 1677 to 2262, others are refused.
+>>>>>>> f2fc5d3 (ORC is checked before it is decoded; geometries of GeoParquet 1 are text; a NUL in a column name names the file):singer-arrow/src/singer_arrow/formats/orc/orc_format.py
 """
 
 from __future__ import annotations
@@ -14,6 +20,8 @@ import pyarrow as pa
 from singer_arrow.enforcement.projection import columns_to_read
 from singer_arrow.errors import DataError
 from singer_arrow.formats.columnar import FilePart, read_part
+from singer_arrow.formats.orc.footers import OrcFooter, OrcSource, read_footer
+from singer_arrow.formats.orc.sizes import check_sizes, rows_at_once
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress
 from singer_arrow.reading.object_reader import ObjectReader
@@ -33,22 +41,24 @@ class Orc:
         with random_access(reader) as file:
             start, data = file.tail(_TAIL)
             source = RangeFile(start + len(data), [(start, data)], lambda span: file.fetch([span])[0])
-            return canonical(_open(pa.PythonFile(source, "r"), reader.url).schema)
+            return canonical(_open(_source(pa.PythonFile(source, "r"), reader))[0].schema)
 
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
         from pyarrow import dataset
 
-        with local_copy(reader) as source:
-            file = _open(source, reader.url)
+        with local_copy(reader) as copy:
+            file, footer = _open(source := _source(copy, reader))
             names = columns_to_read(file.schema, schema, options, reader.url)
+            rows = options.batch_rows
+            if footer is not None and len(footer.columns) == len(file.schema.names):
+                columns = dict(zip(file.schema.names, footer.columns, strict=True))
+                rows = min(rows, _rows_at_once(source, footer, {name: columns[name] for name in names}))
             part = FilePart(0, None, file.nrows, reader.url)
-            fragment = dataset.OrcFileFormat().make_fragment(source)
+            fragment = dataset.OrcFileFormat().make_fragment(copy)
             try:
-                batches = fragment.to_batches(
-                    columns=names, batch_size=options.batch_rows, batch_readahead=1, use_threads=False
-                )
+                batches = fragment.to_batches(columns=names, batch_size=rows, batch_readahead=1, use_threads=False)
                 yield from read_part(part, batches, schema, options, progress or ReadProgress())
             except (pa.ArrowException, OSError) as error:
                 reason = f"its data cannot be read ({' '.join(str(error).split())[:200]})"
@@ -56,11 +66,20 @@ class Orc:
                 raise DataError(reason, url=reader.url, hint=hint) from None
 
 
-def _open(source: pa.NativeFile, url: object) -> Any:
+def _source(file: pa.NativeFile, reader: ObjectReader) -> OrcSource:
+    return OrcSource(file, reader.url, reader.budget.decoded.limit)
+
+
+def _open(source: OrcSource) -> tuple[Any, OrcFooter | None]:
     from pyarrow import orc
 
+    footer = read_footer(source)
     try:
-        return orc.ORCFile(source)
+        return orc.ORCFile(source.file), footer
     except (pa.ArrowException, OSError) as error:
         reason = f"not an ORC file, or its footer is broken ({' '.join(str(error).split())[:200]})"
-        raise DataError(reason, url=url, hint="Upload the file again, or set the stream's format") from None
+        raise DataError(reason, url=source.url, hint="Upload the file again, or set the stream's format") from None
+
+
+def _rows_at_once(source: OrcSource, footer: OrcFooter, columns: dict[str, range]) -> int:
+    return rows_at_once(source, footer, columns, check_sizes(source, footer, columns))

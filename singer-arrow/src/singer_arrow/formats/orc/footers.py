@@ -1,0 +1,260 @@
+"""What the footers of an ORC file say about its stripes and columns, which Arrow's reader does not pass on.
+
+They are Protocol Buffers, of which the fields needed are read here; see the ORC specification, "File Tail".
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from singer_arrow.errors import DataError
+from singer_arrow.formats.file_errors import too_large
+
+MOST_INFLATED = 100
+"""Bytes in memory for each byte in the file; what takes less is never refused."""
+_TAIL = 64 << 10
+_PIECE = 64 << 10
+_NONE, _ZLIB, _SNAPPY, _LZ4, _ZSTD = 0, 1, 2, 4, 5
+_LARGEST_BLOCK = 1 << 23
+_AGAIN = "Write the file again"
+_LZ4_FRAME = b"\x04\x22\x4d\x18\x60\x70\x73"
+"""The beginning of an LZ4 frame of blocks of up to 4 MiB; ORC has blocks without one."""
+_INDEXES = frozenset(range(6, 11))
+"""Kinds of streams that are no data of columns."""
+
+Fields = dict[int, list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class OrcSource:
+    """A file, its name, and the bytes that a part of it may take in memory."""
+
+    file: pa.NativeFile
+    url: object
+    most: int
+
+    def read(self, at: int, length: int) -> bytes:
+        """Some bytes of the file, fewer at its end."""
+        return bytes(self.file.read_at(length, at))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return int(self.file.size())
+
+
+@dataclass(frozen=True, slots=True)
+class Stripe:
+    """Where a stripe lies in the file: its first byte, and the bytes of its indexes, its data and its footer."""
+
+    offset: int
+    indexes: int
+    data: int
+    footer: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Bytes of a column in a stripe: from `offset` on, `length` of them, compressed if the file is."""
+
+    column: int
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """How many values a column has that are not null, and the bytes of them if they are texts or binary."""
+
+    values: int
+    text_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class OrcFooter:
+    """The footer of a file.
+
+    Attributes:
+        codec: The number of the file's codec.
+        block_bytes: Bytes of a block of compressed data in memory, at most.
+        rows: Rows of the file.
+        stripes: Its stripes.
+        columns: The numbers of all columns below and including each column of the top level, in order.
+        statistics: By the numbers of columns; empty if the file has none.
+    """
+
+    codec: int
+    block_bytes: int
+    rows: int
+    stripes: list[Stripe]
+    columns: list[range]
+    statistics: list[Statistics] = field(default_factory=list)
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether its data is in blocks."""
+        return self.codec != _NONE
+
+
+def read_footer(source: OrcSource) -> OrcFooter | None:
+    """Read the footer; None if it is broken, or of a codec that is not known.
+
+    Raises:
+        DataError: It is small and would take too much memory, or it has larger blocks than ORC allows.
+    """
+    start = max(0, source.size - _TAIL)
+    tail = source.read(start, _TAIL)
+    try:
+        end = len(tail) - 1 - tail[-1]
+        postscript = _fields(tail[max(0, end) : -1])
+        length, codec, block = (_number(postscript, n) for n in (1, 2, 3))
+        if codec != _NONE and block > _LARGEST_BLOCK:
+            raise DataError(f"its blocks are of {block} bytes, more than ORC allows", url=source.url, hint=_AGAIN)
+        footer = _fields(_unpacked(source, start + end - length, length, codec, block))
+        return OrcFooter(
+            codec,
+            block,
+            _number(footer, 6),
+            [Stripe(*(_number(_fields(s), n) for n in (1, 2, 3, 4))) for s in footer.get(3, ())],
+            _columns([_fields(t) for t in footer[4]]),
+            [_statistics(_fields(s)) for s in footer.get(7, ())],
+        )
+    except _BROKEN:
+        return None
+
+
+def read_streams(source: OrcSource, footer: OrcFooter, stripe: Stripe) -> list[Stream]:
+    """Read a stripe's footer; no streams if it is broken.
+
+    Raises:
+        DataError: It is small and would take too much memory.
+    """
+    start, found = stripe.offset, list[Stream]()
+    try:
+        at = stripe.offset + stripe.indexes + stripe.data
+        about = _fields(_unpacked(source, at, stripe.footer, footer.codec, footer.block_bytes))
+        for stream in map(_fields, about.get(1, ())):
+            kind, column, length = (_number(stream, n) for n in (1, 2, 3))
+            if kind not in _INDEXES:
+                found.append(Stream(column, start, length))
+            start += length
+    except _BROKEN:
+        return []
+    return found
+
+
+def count_blocks(source: OrcSource, stream: Stream, most: int) -> int:
+    """How many blocks a stream of compressed data has, by their headers; no more than `most` are counted."""
+    at, end, count = stream.offset, min(stream.offset + stream.length, source.size), 0
+    while at + 3 <= end and count < most:
+        at += 3 + (int.from_bytes(source.read(at, 3), "little") >> 1)
+        count += 1
+    return count
+
+
+def _unpacked(source: OrcSource, at: int, length: int, codec: int, block: int) -> bytes:
+    if not 0 <= at <= at + length <= source.size:
+        raise IndexError(at)
+    data = source.read(at, length)
+    if codec == _NONE:
+        return data
+    found, start = bytearray(), 0
+    while start < len(data):
+        header = int.from_bytes(data[start : start + 3], "little")
+        end = start + 3 + (header >> 1)
+        found += data[start + 3 : end] if header & 1 else _decompressed(data[start + 3 : end], codec, block)
+        if len(found) > max(source.most, MOST_INFLATED * length):
+            raise too_large("its footer", len(found), source.most, url=source.url)
+        start = end
+    return bytes(found)
+
+
+def _decompressed(data: bytes, codec: int, most: int) -> bytes:
+    """Decompress a block, to no more than `most` bytes."""
+    if codec == _ZLIB:
+        return zlib.decompressobj(wbits=-15).decompress(data, most)
+    if codec == _SNAPPY:
+        size, _ = _varint(data, 0)
+        plain: bytes = pa.Codec("snappy").decompress(data, decompressed_size=min(size, most), asbytes=True)
+        return plain
+    if codec == _LZ4:
+        framed = b"".join((_LZ4_FRAME, struct.pack("<I", len(data)), data, bytes(4)))
+        return b"".join(_pieces(pa.CompressedInputStream(pa.BufferReader(framed), "lz4"), most))
+    if codec == _ZSTD:
+        return b"".join(_pieces(pa.CompressedInputStream(pa.BufferReader(data), "zstd"), most))
+    raise LookupError(codec)
+
+
+def _pieces(stream: pa.CompressedInputStream, most: int) -> Iterator[bytes]:
+    while most > 0 and (piece := stream.read(min(most, _PIECE))):
+        most -= len(piece)
+        yield piece
+
+
+def _columns(types: list[Fields]) -> list[range]:
+    starts = _numbers(types[0], 2)
+    return [range(a, b) for a, b in zip(starts, [*starts[1:], len(types)], strict=True)]
+
+
+def _statistics(about: Fields) -> Statistics:
+    texts = _fields(about[4][0]) if 4 in about else {}
+    binary = _fields(about[8][0]) if 8 in about else {}
+    return Statistics(_number(about, 1), _signed(_number(texts, 3)) + _signed(_number(binary, 1)))
+
+
+def _signed(value: int) -> int:
+    return value >> 1 ^ -(value & 1)
+
+
+def _number(fields: Fields, number: int) -> int:
+    """A field that is an integer; 0 if it is not there."""
+    return int(fields.get(number, (0,))[-1])
+
+
+def _numbers(fields: Fields, number: int) -> list[int]:
+    """A field of integers, packed or not."""
+    found = list[int]()
+    for value in fields.get(number, ()):
+        if isinstance(value, int):
+            found.append(value)
+            continue
+        at = 0
+        while at < len(value):
+            one, at = _varint(value, at)
+            found.append(one)
+    return found
+
+
+def _fields(data: bytes) -> Fields:
+    """The fields of a message by their numbers, each with its values: integers, or bytes."""
+    found, at = Fields(), 0
+    value: int | bytes
+    while at < len(data):
+        key, at = _varint(data, at)
+        if (kind := key & 7) == 0:
+            value, at = _varint(data, at)
+        else:
+            size, at = _varint(data, at) if kind == 2 else ({1: 8, 5: 4}[kind], at)
+            value, at = data[at : at + size], at + size
+        found.setdefault(key >> 3, []).append(value)
+    return found
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
+_BROKEN = (pa.ArrowException, OSError, zlib.error, ValueError, TypeError, LookupError)
