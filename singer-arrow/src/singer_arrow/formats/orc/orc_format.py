@@ -1,13 +1,8 @@
 """ORC files: the selected columns, batch by batch.
 
-<<<<<<< HEAD:singer-arrow/src/singer_arrow/formats/orc.py
+Batches are cut by bytes; columns that are small in the file and large in memory are refused before they are decoded.
 Arrow's reader requests many small ranges, so files above 8 MiB are first copied to local disk; the schema needs only
 the end of a file. Timestamps are instants in UTC with nanoseconds, from 1677 to 2262; others are refused.
-=======
-Batches are cut by bytes; columns that are small in the file and large in memory are refused before they are decoded.
-Arrow's reader asks for many small ranges, so what is larger than 8 MiB is first copied to local disk; for its schema
-the end of a file is enough. Timestamps are instants in UTC, in nanoseconds: from 1677 to 2262, others are refused.
->>>>>>> f2fc5d3 (ORC is checked before it is decoded; geometries of GeoParquet 1 are text; a NUL in a column name names the file):singer-arrow/src/singer_arrow/formats/orc/orc_format.py
 """
 
 from __future__ import annotations

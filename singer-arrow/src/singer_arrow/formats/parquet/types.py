@@ -12,15 +12,11 @@ from singer_arrow.casting.extension_types import with_geometries
 
 
 def schema_of(file: pq.ParquetFile) -> pa.Schema:
-<<<<<<< HEAD
-    """Return the Arrow schema of a file with enumerations as text; Arrow's reader has them as bytes."""
-=======
-    """Return the schema of Arrow's reader, but with text for enumerations, and geometries as GeoParquet 1 has them."""
+    """Return the Arrow schema of a file, with enumerations as text and the geometries that GeoParquet 1 declares."""
     return with_geometries(_with_enums(file), file.metadata.metadata)
 
 
 def _with_enums(file: pq.ParquetFile) -> pa.Schema:
->>>>>>> f2fc5d3 (ORC is checked before it is decoded; geometries of GeoParquet 1 are text; a NUL in a column name names the file)
     schema = file.schema_arrow
     leaves = [file.schema.column(i) for i in range(len(file.schema))]
     enums = [leaf.logical_type.type == "ENUM" or leaf.converted_type == "ENUM" for leaf in leaves]
@@ -30,15 +26,6 @@ def _with_enums(file: pq.ParquetFile) -> pa.Schema:
     return pa.schema([f.with_type(_with_text(f.type, flags)) for f in schema], schema.metadata)
 
 
-<<<<<<< HEAD
-def cast_to(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Cast a batch of Arrow's reader to the types of `schema_of`, without checking text."""
-    types = pa.schema([schema.field(name) for name in batch.schema.names])
-    return batch if types.equals(batch.schema) else batch.cast(types, safe=False)
-
-
-=======
->>>>>>> f2fc5d3 (ORC is checked before it is decoded; geometries of GeoParquet 1 are text; a NUL in a column name names the file)
 def _with_text(t: pa.DataType, enums: Iterator[bool]) -> pa.DataType:
     """Return the type with text for each leaf whose flag is set; consumes one flag per leaf."""
     if isinstance(t, pa.BaseExtensionType):
