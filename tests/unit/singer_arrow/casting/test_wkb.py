@@ -134,8 +134,6 @@ def test_columns_that_the_metadata_of_geoparquet_names(objects: Any, kind: str, 
         objects.reader(data, f"a.{kind}"),
         as_before,
         ReadOptions(on_drift="raise", known_columns=frozenset({"id", "b", "n"})),
-        as_before,
-        ReadOptions(on_drift="raise", known_columns=frozenset({"id", "b", "n"})),
     )
     assert batch.column("g").to_pylist() == [point(1, 2), None]
 
