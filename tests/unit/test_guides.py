@@ -78,5 +78,5 @@ def test_what_is_named_exists(guide: str) -> None:
 
 
 def test_what_is_missing_is_found() -> None:
-    named = "`formats/gone.py` `formats/orc.py` `formats.orc.Gone` `formats.orc.Orc` `GoneError` `DataError`"
+    named = "`formats/gone.py` `formats/orc/orc_format.py` `formats.orc.Gone` `formats.orc.orc_format.Orc` `GoneError` `DataError`"
     assert sorted(missing(named)) == ["GoneError", "formats.orc.Gone", "formats/gone.py"]
