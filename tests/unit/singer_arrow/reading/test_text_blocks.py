@@ -60,7 +60,7 @@ def test_lines_are_cut_as_other_records_and_each_block_is_a_whole_object(
     "cut", [lambda chunks: blocks(chunks, _last_line_end, size=10), partial(blocks_of_lines, size=10)]
 )
 def test_a_record_that_never_ends_is_told(cut: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_module, "LONGEST_RECORD", 1000)
+    monkeypatch.setattr(text_module, "MAX_RECORD_BYTES", 1000)
     found = cut([b"a\n", b"b" * 5000])
     assert bytes(next(found)) == b"a\n"
     with pytest.raises(LongRecordError):

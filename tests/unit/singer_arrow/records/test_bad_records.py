@@ -191,7 +191,7 @@ def test_a_state_that_is_cut_off_is_told_so() -> None:
 
 
 def test_a_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(text, "LONGEST_RECORD", 3 << 20)
+    monkeypatch.setattr(text, "MAX_RECORD_BYTES", 3 << 20)
     fits, long = "x" * (2 << 20), "x" * (7 << 20)
     ran = Run([schema(), record(1), record(2, t=fits), state(1), record(3, t=long), record(4)])
     assert re.search("Line 5 of the input.* is longer than 3 MiB", str(ran.error))

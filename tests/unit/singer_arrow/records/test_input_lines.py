@@ -76,7 +76,7 @@ def test_a_line_longer_than_a_pipe() -> None:
 
 
 def test_a_line_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "LONGEST_RECORD", 1 << 20)
+    monkeypatch.setattr(text, "MAX_RECORD_BYTES", 1 << 20)
     with pipe(pieces(b"ok\n" + b"x" * (4 << 20) + b"\n", [])) as source, closing(Lines().of(source)) as read:
         assert next(read) == b"ok\n"
         with pytest.raises(text.LongRecordError):

@@ -123,7 +123,7 @@ def test_rows_before_a_bad_one_are_given(objects: Any) -> None:
 
 
 def test_an_element_that_is_too_long_is_told(objects: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(module, "LONGEST_RECORD", 1 << 20)
+    monkeypatch.setattr(module, "MAX_RECORD_BYTES", 1 << 20)
     data = b'[{"id": 1},\n{"id": "' + b"x" * (3 << 20) + b'"}]'
     with pytest.raises(DataError, match="line 2: an element of the list is longer than 1 MiB"):
         objects.read(data, "a.jsonl", IDS, block_bytes=100_000)

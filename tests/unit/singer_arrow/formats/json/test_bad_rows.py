@@ -287,7 +287,7 @@ def test_only_the_first_bad_rows_are_logged(objects: Any, caplog: pytest.LogCapt
 
 
 def test_a_line_that_is_too_long_is_a_bad_row(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_module, "LONGEST_RECORD", 1 << 20)
+    monkeypatch.setattr(text_module, "MAX_RECORD_BYTES", 1 << 20)
     long = b'{"t":"' + b"x" * ((1 << 20) + 5000) + b'"}'
     for data in (
         b'{"a":1}\n' + long + b'\n{"a":2}\n{"a":3}\n',

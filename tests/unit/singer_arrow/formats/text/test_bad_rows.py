@@ -110,7 +110,7 @@ def test_what_is_too_long_is_an_error_unless_a_quote_makes_it_so(objects: Any, m
         "singer_arrow.formats.csv.csv_format",
         "singer_arrow.formats.text.line_reader",
     ):
-        monkeypatch.setattr(f"{module}.LONGEST_RECORD", 1000)
+        monkeypatch.setattr(f"{module}.MAX_RECORD_BYTES", 1000)
     data = b'x,y\na,1\n\n"b\n","2\n' + b"z,3\n" * 5000 + b'"q",4\n"r,5\n' + b"z,3\n" * 500
     with pytest.raises(DataError, match=r"line [34]: a row is longer than"):
         read(objects, data, block_bytes=10)
