@@ -20,18 +20,18 @@ from singer_arrow.formats.registry import Formats, with_archives
 __all__ = ["FORMATS", "WRITABLE", "Format", "WritableFormat", "detect_format"]
 
 _WRITABLE = {
-    "jsonl": "singer_arrow.formats.json.json_format.JsonLines",
+    "jsonl": "singer_arrow.formats.json.json_format.JsonLinesFormat",
     "parquet": "singer_arrow.formats.parquet.parquet_format.Parquet",
     "avro": "singer_arrow.formats.avro.avro_format.Avro",
 }
 _ALL = {
-    "csv": "singer_arrow.formats.csv.csv_format.Csv",
+    "csv": "singer_arrow.formats.csv.csv_format.CsvFormat",
     **_WRITABLE,
     "orc": "singer_arrow.formats.orc.orc_format.Orc",
     "arrow": "singer_arrow.formats.arrow.arrow_format.Arrow",
-    "lines": "singer_arrow.formats.text.lines_format.Lines",
-    "fixed_width": "singer_arrow.formats.text.fixed_width.FixedWidth",
-    "excel": "singer_arrow.formats.excel.excel_format.Excel",
+    "lines": "singer_arrow.formats.text.lines_format.LinesFormat",
+    "fixed_width": "singer_arrow.formats.text.fixed_width.FixedWidthFormat",
+    "excel": "singer_arrow.formats.excel.excel_format.ExcelFormat",
 }
 _SUFFIXES = {
     "csv": (".csv", ".tsv", ".tab", ".psv"),

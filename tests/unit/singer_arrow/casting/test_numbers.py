@@ -20,7 +20,7 @@ from pyarrow import types as pt
 from singer_arrow.casting.from_arrow import fit
 from singer_arrow.casting.from_json import BadRowError, parse_row
 from singer_arrow.casting.from_text import BadValueError, from_text
-from singer_arrow.formats.json.parser import BlockParser
+from singer_arrow.formats.json.parser import JsonBlockParser
 from singer_arrow.read_options import ReadOptions
 
 D = pa.decimal128
@@ -163,7 +163,7 @@ def _float(number: Decimal, t: pa.DataType) -> Any:
 
 def read(t: pa.DataType, value: str, *, before: str | None = None) -> Any:
     """A value read as blocks are; `before` stands alone in the block before."""
-    parser = BlockParser(pa.schema([("a", t)]), ReadOptions())
+    parser = JsonBlockParser(pa.schema([("a", t)]), ReadOptions())
     if before is not None:
         for _ in range(2):
             parser(memoryview(f'{{"a":{before}}}\n'.encode()))

@@ -149,7 +149,7 @@ def _file(kind: Any, objects: Any, values: list[int]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def test_one_that_is_gone_is_told_when_its_turn_comes(objects: Any) -> None:
+def test_a_deleted_file_is_an_error_after_the_files_before_it(objects: Any) -> None:
     infos = _write(objects, [b'{"id":1}\n', b'{"id":2}\n', b'{"id":3}\n'], "d.jsonl")
     objects.storage.delete([infos[1].url])
     read, budget = list[int](), Budget()

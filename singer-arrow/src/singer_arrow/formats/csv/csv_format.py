@@ -25,8 +25,15 @@ from singer_arrow.casting.spelling_hints import hint
 from singer_arrow.enforcement.schema_drift import new_columns
 from singer_arrow.errors import DataError, SingerArrowError
 from singer_arrow.formats.csv.dialect import Dialect
-from singer_arrow.formats.csv.header import HEAD_BYTES, Header, endless_header, parse_header, peek_header, take_header
-from singer_arrow.formats.csv.parser import BlockParser
+from singer_arrow.formats.csv.header import (
+    HEAD_BYTES,
+    CsvHeader,
+    endless_header,
+    parse_header,
+    peek_header,
+    take_header,
+)
+from singer_arrow.formats.csv.parser import CsvBlockParser
 from singer_arrow.formats.delivery import FilePosition, deliver
 from singer_arrow.formats.row_policy import BlockResult
 from singer_arrow.formats.text.drift import SAMPLE, TextDrift
@@ -42,7 +49,7 @@ logger = logging.getLogger(__name__)
 _LONGEST_SAMPLE = 64 << 20
 
 
-class Csv:
+class CsvFormat:
     """The format `csv`."""
 
     name = "csv"
@@ -86,7 +93,7 @@ class Csv:
         dialect, names = headers.pop()
         if options.on_drift != "ignore" and new_columns(names, schema, options):
             return None
-        return BlockParser(TextRows(names, schema, options, nulls_of(options)), dialect).together(bodies)
+        return CsvBlockParser(TextRows(names, schema, options, nulls_of(options)), dialect).together(bodies)
 
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
@@ -104,7 +111,7 @@ class Csv:
         rows = TextRows(header.names, schema, options, nulls_of(options))
         infer = partial(self.infer, reader, replace(options, on_bad_row="skip"), sample_bytes=SAMPLE)
         drift = TextDrift(rows, infer).refuse if options.on_drift == "raise" else None
-        results = _results(reader, options, BlockParser(rows, header.dialect), text, begin.at)
+        results = _results(reader, options, CsvBlockParser(rows, header.dialect), text, begin.at)
         try:
             yield from deliver(results, position, progress, drift)
         except LongRecordError:
@@ -112,7 +119,7 @@ class Csv:
             raise DataError(reason, url=reader.url, line=position.resume_point.lines + 1) from None
 
 
-def _infer_columns(data: bytes, header: Header, options: ReadOptions, url: object) -> pa.Schema:
+def _infer_columns(data: bytes, header: CsvHeader, options: ReadOptions, url: object) -> pa.Schema:
     """Return the types of the columns in a text of whole records.
 
     Raises:
@@ -121,7 +128,7 @@ def _infer_columns(data: bytes, header: Header, options: ReadOptions, url: objec
     if not data:
         return pa.schema([(name, pa.null()) for name in header.names])
     rows = TextRows(header.names, pa.schema([(name, pa.string()) for name in header.names]), options)
-    result = BlockParser(rows, header.dialect)(memoryview(data), ends_exactly=True)
+    result = CsvBlockParser(rows, header.dialect)(memoryview(data), ends_exactly=True)
     assert result is not None
     if result.failed is not None:
         raise FilePosition(url, ResumePoint(0, header.bytes, header.lines)).error(result.failed)
@@ -140,7 +147,7 @@ def _text(reader: ObjectReader, options: ReadOptions, begin: int) -> Iterator[An
 
 
 def _results(
-    reader: ObjectReader, options: ReadOptions, parser: BlockParser, text: Iterator[Any], at: int
+    reader: ObjectReader, options: ReadOptions, parser: CsvBlockParser, text: Iterator[Any], at: int
 ) -> Iterator[BlockResult]:
     """Yield the parsed blocks of a text that begins at the byte `at`.
 

@@ -182,7 +182,7 @@ class Dialect:
 
     def _quotes(self, data: bytes, start: int, end: int) -> int:
         quote = (self.quote or "").encode()
-        found = count(data, quote, start, end)
+        found = count_byte(data, quote, start, end)
         return found - data.count((self.escape or "").encode() + quote, start, end) if self.escape else found
 
     @cached_property
@@ -240,7 +240,7 @@ def count_lines(data: bytes) -> int:
     return data.count(b"\n") or data.count(b"\r")
 
 
-def count(text: bytes, character: bytes, start: int = 0, end: int | None = None) -> int:
+def count_byte(text: bytes, character: bytes, start: int = 0, end: int | None = None) -> int:
     """Return how often a byte occurs in `text[start:end]`; releases the GIL for a long text."""
     size = (len(text) if end is None else end) - start
     if size < _SHORT:

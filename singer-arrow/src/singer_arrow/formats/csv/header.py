@@ -26,8 +26,8 @@ HEAD_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
-    """Header of a file.
+class CsvHeader:
+    """CsvHeader of a file.
 
     Attributes:
         names: Names of the columns.
@@ -42,7 +42,7 @@ class Header:
     dialect: Dialect
 
 
-def take_header(reader: ObjectReader, options: ReadOptions) -> tuple[Header | None, Iterator[Any]]:
+def take_header(reader: ObjectReader, options: ReadOptions) -> tuple[CsvHeader | None, Iterator[Any]]:
     """Return the header of a file and the text after it; no header if the file holds no record.
 
     Raises:
@@ -62,7 +62,7 @@ def take_header(reader: ObjectReader, options: ReadOptions) -> tuple[Header | No
         size = _more(size, reader)
 
 
-def peek_header(reader: ObjectReader, options: ReadOptions) -> Header | None:
+def peek_header(reader: ObjectReader, options: ReadOptions) -> CsvHeader | None:
     """Return the header as `take_header` does, fetching only the beginning of the file."""
     size = HEAD_BYTES
     while True:
@@ -73,7 +73,7 @@ def peek_header(reader: ObjectReader, options: ReadOptions) -> Header | None:
         size = _more(size, reader)
 
 
-def parse_header(text: bytes, reader: ObjectReader, options: ReadOptions, *, final: bool) -> Header | None:
+def parse_header(text: bytes, reader: ObjectReader, options: ReadOptions, *, final: bool) -> CsvHeader | None:
     """Return the header of a text; None if it lies beyond the end, or if the text holds no record.
 
     Args:
@@ -109,9 +109,9 @@ def parse_header(text: bytes, reader: ObjectReader, options: ReadOptions, *, fin
     raw = text[at + record.start : at + record.end]
     values = _values(dialect, raw, line, reader.url)
     if not (_names_columns(values, options) if options.header == "auto" else options.header):
-        return Header(numbered([""] * len(values)), at, skipped, dialect)
+        return CsvHeader(numbered([""] * len(values)), at, skipped, dialect)
     names = distinct(numbered(values))
-    return Header(names, at + record.end, skipped + record.line - 1 + count_lines(raw), dialect)
+    return CsvHeader(names, at + record.end, skipped + record.line - 1 + count_lines(raw), dialect)
 
 
 def _values(dialect: Dialect, record: bytes, line: int, url: object) -> list[str]:

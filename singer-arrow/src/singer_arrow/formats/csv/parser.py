@@ -22,7 +22,7 @@ from pyarrow import types as pt
 
 from singer_arrow.casting.from_text import BadValueError, is_supported
 from singer_arrow.errors import SchemaError
-from singer_arrow.formats.csv.dialect import Dialect, count
+from singer_arrow.formats.csv.dialect import Dialect, count_byte
 from singer_arrow.formats.csv.malformed_rows import find_rows
 from singer_arrow.formats.row_policy import BlockResult, RowError
 from singer_arrow.formats.text.rows import MismatchError, TextRows
@@ -34,7 +34,7 @@ _FIRST_BYTES = 4096  # searched for a timestamp with a zone, to spare a parse th
 _ERROR_COLUMN = re.compile(r"In CSV column #(\d+):")
 
 
-class BlockParser:
+class CsvBlockParser:
     """Parser of the blocks of one file; safe to call from several threads at once.
 
     Args:
@@ -69,7 +69,7 @@ class BlockParser:
         """
         line_end = b"" if bytes(block[-1:]) in (b"\n", b"\r") else b"\n"
         text = self.dialect.without_comments(b"".join((block, line_end, self._end.encode(), b"\n")))
-        lines = count(text, b"\n") - 1 or text.count(b"\r")
+        lines = count_byte(text, b"\n") - 1 or text.count(b"\r")
         cause: Exception | None = None
         if is_utf8 := _is_utf8(text):
             invalid = _InvalidRows(self._end)

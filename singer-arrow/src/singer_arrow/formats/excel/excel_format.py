@@ -59,7 +59,7 @@ _TYPES = {
 """Types by kind of cell: the first one whose pattern matches all cells."""
 
 
-class Excel:
+class ExcelFormat:
     """The format `excel`."""
 
     name = "excel"
@@ -194,7 +194,7 @@ def _copy(reader: ObjectReader, options: ReadOptions, folder: Path) -> Path:
     except OSError as error:
         raise no_room(reader.url, folder, error) from None
     suffix = Path(strip_suffix(reader.url.name).lower()).suffix
-    by_mark = ".xls" if mark == _CFB else suffix if suffix in Excel.suffixes and suffix != ".xls" else ".xlsx"
+    by_mark = ".xls" if mark == _CFB else suffix if suffix in ExcelFormat.suffixes and suffix != ".xls" else ".xlsx"
     if not mark.startswith((_CFB, _ZIP)):
         raise _not_a_workbook(reader.url, "its first bytes are those of no workbook")
     return path.rename(path.with_suffix(by_mark))

@@ -20,7 +20,7 @@ from singer_arrow.formats.json.fast_reader import (
     by_name,
     by_number,
     convert_column,
-    read_lines,
+    read_objects,
 )
 from singer_arrow.formats.json.strategies import ReadStrategy
 from singer_arrow.formats.json.unknown_keys import NO_FIELD
@@ -68,7 +68,7 @@ class EnvelopeReader(ArrowJsonReader):
         columns = self._columns(strategy)
         read = list(columns.read) or [pa.field(_ANY_ROW, pa.null())]
         whole = self._around.append(pa.field(self._under, pa.struct(read)))
-        table = read_lines(data, whole, LineEnds.of(data), unexpected=self._unexpected)
+        table = read_objects(data, whole, LineEnds.of(data), unexpected=self._unexpected)
         record = table.column(self._under)
         if record.null_count:
             raise FastPathError

@@ -75,7 +75,7 @@ class ArrowJsonReader:
             return batch_of([pa.nulls(0, f.type) for f in self._schema], self._schema, 0), []
         self._check(data, strategy)
         columns, infers = self._columns(strategy), strategy.key_check == "infer"
-        table = read_lines(data, columns.read, ends, unexpected="infer" if infers else "ignore")
+        table = read_objects(data, columns.read, ends, unexpected="infer" if infers else "ignore")
         if infers and not self._is_known(table.schema, columns.read):
             raise FastPathError
         found = dict(zip(table.schema.names, table.columns, strict=True))
@@ -150,7 +150,7 @@ class ArrowJsonReader:
         return raw_values(data, names)
 
 
-def read_lines(data: bytes, read: pa.Schema, ends: LineEnds, *, unexpected: str) -> pa.RecordBatch:
+def read_objects(data: bytes, read: pa.Schema, ends: LineEnds, *, unexpected: str) -> pa.RecordBatch:
     """Read whole lines of one object each by Arrow's reader.
 
     Args:

@@ -21,7 +21,7 @@ from singer_arrow.formats.delivery import deliver
 from singer_arrow.formats.json.array_document import ListElements, element_reason, take_list
 from singer_arrow.formats.json.drift import JsonDrift
 from singer_arrow.formats.json.infer import infer_lines
-from singer_arrow.formats.json.parser import BlockParser
+from singer_arrow.formats.json.parser import JsonBlockParser
 from singer_arrow.formats.json.source import last_line_end, long_line_reason, open_source
 from singer_arrow.formats.json.writer import JsonLinesWriting
 from singer_arrow.read_options import ReadOptions
@@ -33,7 +33,7 @@ from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES, LongRecordError, 
 _SAMPLE = 1 << 20  # bytes from which the types of a file are inferred, to detect drift
 
 
-class JsonLines(JsonLinesWriting):
+class JsonLinesFormat(JsonLinesWriting):
     """The format `jsonl`."""
 
     name = "jsonl"
@@ -71,7 +71,7 @@ class JsonLines(JsonLinesWriting):
             return None
         if len(texts) < len(readers):
             return None
-        batch = BlockParser(schema, options).parse_good(b"".join(texts))
+        batch = JsonBlockParser(schema, options).parse_good(b"".join(texts))
         return None if batch is None else _split(batch, (text.count(b"\n") for text in texts))
 
     def read(
@@ -81,7 +81,7 @@ class JsonLines(JsonLinesWriting):
         position, blocks = open_source(reader, options, progress.resume_point or ResumePoint())
         infer = partial(self.infer, reader, replace(options, on_bad_row="skip"), sample_bytes=_SAMPLE)
         drift = JsonDrift(schema, infer, options).refuse if options.on_drift == "raise" else None
-        results = map_ordered(blocks, BlockParser(schema, options), reader.budget.decoded)
+        results = map_ordered(blocks, JsonBlockParser(schema, options), reader.budget.decoded)
         try:
             yield from deliver(results, position, progress, drift, with_records=True)
         except LongRecordError:

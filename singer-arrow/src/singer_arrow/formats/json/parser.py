@@ -35,7 +35,7 @@ _OFTEN = 100  # if more than one line in so many is bad, the next block is proba
 _MOST_SUSPECTS = 8
 
 
-class BlockParser:
+class JsonBlockParser:
     """Parser of blocks of one schema; safe to call from several threads at once.
 
     Args:

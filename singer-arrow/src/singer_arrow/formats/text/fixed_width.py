@@ -28,7 +28,7 @@ from singer_arrow.reading.object_reader import ObjectReader
 _SAMPLE_BLOCK = 256 << 10
 
 
-class FixedWidth:
+class FixedWidthFormat:
     """The format `fixed_width`."""
 
     name = "fixed_width"

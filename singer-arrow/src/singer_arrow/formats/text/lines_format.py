@@ -20,7 +20,7 @@ from singer_arrow.reading.object_reader import ObjectReader
 COLUMN = "line"
 
 
-class Lines:
+class LinesFormat:
     """The format `lines`."""
 
     name = "lines"

@@ -124,7 +124,7 @@ def test_dialect_and_header_options(objects: Any) -> None:
     assert objects.read(b'"a\nb","c""d"\n1,2\n', "a.csv").to_pylist() == [{"a\nb": 1, 'c"d': 2}]
 
 
-def test_files_of_tabs_are_told_by_their_suffix(objects: Any) -> None:
+def test_the_suffix_of_a_file_of_tabs_sets_the_delimiter(objects: Any) -> None:
     assert Dialect.of("a.tsv", _options()).delimiter == "\t"
     assert Dialect.of("a.psv", _options()).delimiter == "|"
     assert Dialect.of("a.tsv", _options(delimiter=";")).delimiter == ";"
@@ -175,7 +175,7 @@ def test_rows_count_without_any_column(objects: Any) -> None:
 # ---- types
 
 
-def test_types_are_told_from_the_values(objects: Any) -> None:
+def test_types_are_inferred_from_the_values(objects: Any) -> None:
     columns = {
         "integer": (["1", "-2", ""], pa.int64()),
         "beyond": (["1", "99999999999999999999", ""], pa.decimal128(38, 0)),

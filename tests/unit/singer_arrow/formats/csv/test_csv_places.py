@@ -53,7 +53,7 @@ pieces = st.sampled_from(['"', '""', ",", "\n", "\r\n", "a", "1", "b,2\n", "é",
     mark=st.sampled_from(["", "\ufeff"]),
     encode=st.sampled_from([str.encode, lambda t: t.encode("utf-16"), lambda t: gzip.compress(t.encode())]),
 )
-def test_every_place_is_one_to_begin_at(
+def test_a_reading_can_begin_at_every_resume_point(
     objects: Any, parts: list[str], block: int, on_bad_row: str, how: dict[str, Any], mark: str, encode: Any
 ) -> None:
     """Also where quotes are irregular, so that blocks are cut at wrong places first."""
@@ -68,7 +68,7 @@ def test_every_place_is_one_to_begin_at(
     assert on_bad_row == "fail" or not error
 
 
-def test_a_place_of_a_large_file_fetches_what_stands_after_it(objects: Any) -> None:
+def test_only_the_bytes_behind_a_resume_point_of_a_large_file_are_fetched(objects: Any) -> None:
     rng = random.Random(5)
     data = b"\xef\xbb\xbfx,y\n" + b"".join(
         b'%s "q" %d,%d\n' % (b"z" * rng.randint(0, 90), i, i) for i in range(300_000)

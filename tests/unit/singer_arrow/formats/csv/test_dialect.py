@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from singer_arrow.formats.csv.dialect import count
+from singer_arrow.formats.csv.dialect import count_byte
 
 _TEXT = random.Random(7).randbytes(200_001)
 
@@ -14,4 +14,4 @@ _TEXT = random.Random(7).randbytes(200_001)
 )
 def test_counts_as_bytes_do(start: int, end: int | None) -> None:
     for character in (b"\n", b'"', b"\xff"):
-        assert count(_TEXT, character, start, end) == _TEXT.count(character, start, end)
+        assert count_byte(_TEXT, character, start, end) == _TEXT.count(character, start, end)

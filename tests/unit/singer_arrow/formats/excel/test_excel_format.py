@@ -173,14 +173,14 @@ def test_errors_are_values_that_do_not_fit(objects: Any) -> None:
     assert (progress.skipped, progress.rescued) == (0, 2)
 
 
-def test_drift_is_told_by_the_types_of_the_columns(objects: Any) -> None:
+def test_drift_names_the_types_of_the_columns(objects: Any) -> None:
     known = frozenset({"id"})
-    with pytest.raises(DriftError) as told:
+    with pytest.raises(DriftError) as caught:
         given(objects, pa.schema([("id", pa.int64())]), on_drift="raise", known_columns=known)
-    assert [(f.name, f.type) for f in told.value.fields] == [("name", pa.string()), ("day", pa.date32())]
-    with pytest.raises(DriftError) as told:
+    assert [(f.name, f.type) for f in caught.value.fields] == [("name", pa.string()), ("day", pa.date32())]
+    with pytest.raises(DriftError) as caught:
         given(objects, pa.schema([("name", pa.int64())]), on_drift="raise")
-    assert [(f.name, f.type) for f in told.value.fields] == [("name", pa.string())]
+    assert [(f.name, f.type) for f in caught.value.fields] == [("name", pa.string())]
     with pytest.raises(DataError) as error:  # the column has integers, and one error
         given(objects, pa.schema([("id", pa.int64())]), on_drift="raise")
     assert not isinstance(error.value, DriftError)
@@ -256,13 +256,13 @@ def test_what_would_take_too_much_memory_is_refused(objects: Any, monkeypatch: p
         (encrypted(), "it is encrypted, which cannot be read. Save it without a password"),
     ],
 )
-def test_what_is_no_workbook_is_told(data: bytes, words: str, objects: Any) -> None:
-    with pytest.raises(DataError, match=words) as told:
+def test_a_file_that_is_not_a_workbook_is_an_error(data: bytes, words: str, objects: Any) -> None:
+    with pytest.raises(DataError, match=words) as caught:
         objects.infer(data, NAME)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
 
 
-def test_no_room_on_local_disk_is_told(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_local_disk_is_an_error(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> Any:
         raise OSError(28, "No space left on device")
 

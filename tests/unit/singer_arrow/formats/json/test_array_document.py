@@ -59,12 +59,12 @@ def _begins(text: str, indent: int) -> bool:
 def test_lists_and_lines_give_the_same_rows(objects: Any) -> None:
     rows = [{"id": n, "items": [{"id": i} for i in range(n % 5)], "text": "},{" * (n % 3)} for n in range(5000)]
     lines = "".join(json.dumps(r) + "\n" for r in rows).encode()
-    wanted = objects.read(lines, "a.jsonl")
+    expected = objects.read(lines, "a.jsonl")
     for indent in (None, 2):
         document = json.dumps(rows, indent=indent).encode()
         for data in (document, gzip.compress(document), b"\xef\xbb\xbf" + document):
-            assert objects.read(data, "a.jsonl", block_bytes=10_000).equals(wanted)
-    assert objects.infer(json.dumps(rows).encode(), "a.jsonl", sample_bytes=2000) == wanted.schema
+            assert objects.read(data, "a.jsonl", block_bytes=10_000).equals(expected)
+    assert objects.infer(json.dumps(rows).encode(), "a.jsonl", sample_bytes=2000) == expected.schema
 
 
 def test_the_exact_rules_are_hardly_needed(objects: Any, monkeypatch: Any) -> None:
@@ -122,7 +122,7 @@ def test_rows_before_a_bad_one_are_given(objects: Any) -> None:
         list(batches)
 
 
-def test_an_element_that_is_too_long_is_told(objects: Any, monkeypatch: Any) -> None:
+def test_an_element_that_is_too_long_is_an_error(objects: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(module, "MAX_RECORD_BYTES", 1 << 20)
     data = b'[{"id": 1},\n{"id": "' + b"x" * (3 << 20) + b'"}]'
     with pytest.raises(DataError, match="line 2: an element of the list is longer than 1 MiB"):

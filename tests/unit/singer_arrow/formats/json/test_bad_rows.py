@@ -38,16 +38,16 @@ class Line:
 
     text: bytes
     row: dict[str, Any] | None = None  # None: it is no record
-    misfits: dict[str, Any] = field(default_factory=dict)
-    news: dict[str, Any] = field(default_factory=dict)
+    mismatches: dict[str, Any] = field(default_factory=dict)
+    unknown: dict[str, Any] = field(default_factory=dict)
     loose: dict[str, str] = field(
         default_factory=dict
-    )  # the text of misfits that are taken as text where that is wanted
+    )  # the text of mismatches that are accepted as text with `loose_text`
 
     def as_text(self) -> Line:
         """The line where other kinds are taken as text."""
-        misfits = {name: value for name, value in self.misfits.items() if name not in self.loose}
-        return Line(self.text, None if self.row is None else {**self.row, **self.loose}, misfits, self.news)
+        mismatches = {name: value for name, value in self.mismatches.items() if name not in self.loose}
+        return Line(self.text, None if self.row is None else {**self.row, **self.loose}, mismatches, self.unknown)
 
 
 BAD = "bad"
@@ -79,19 +79,19 @@ NO_RECORDS = [
 @st.composite
 def records(draw: Any) -> Line:
     names = draw(st.lists(st.sampled_from(list(CELLS)), unique=True, max_size=5))
-    parts, row, misfits, news, loose = [], dict.fromkeys(COLUMNS.names), {}, {}, {}
+    parts, row, mismatches, unknown, loose = [], dict.fromkeys(COLUMNS.names), {}, {}, {}
     for name in names:
         text, value, new = draw(st.sampled_from(CELLS[name]))
         parts.append(f'"{name}": {text}')
         key = name.encode().decode("unicode-escape")
         if value is BAD:
-            misfits[key] = json.loads(text)
+            mismatches[key] = json.loads(text)
             loose |= {key: text} if key == "t" else {}
         elif key in row:
             row[key] = value
-        if new is not None and key not in misfits:
-            news[key] = new
-    return Line(("{" + ", ".join(parts) + "}").encode(), row, misfits, news, loose)
+        if new is not None and key not in mismatches:
+            unknown[key] = new
+    return Line(("{" + ", ".join(parts) + "}").encode(), row, mismatches, unknown, loose)
 
 
 lines = st.lists(
@@ -113,11 +113,11 @@ def _model(found: list[Line], options: ReadOptions) -> tuple[list[dict[str, Any]
             action = options.on_bad_row
             kept = {"_raw": line.text.decode(errors="replace")}
         else:
-            if line.misfits:
+            if line.mismatches:
                 action = "rescue" if options.on_drift == "rescue" else options.on_bad_row
             if options.on_drift == "rescue":
-                kept |= line.news
-            kept |= line.misfits
+                kept |= line.unknown
+            kept |= line.mismatches
         if action == "fail":
             return rows, skipped, rescued, number
         if action == "skip":
@@ -180,9 +180,9 @@ def test_rows_are_skipped_and_rescued_as_by_the_model(
     loose: bool,
 ) -> None:
     options = ReadOptions(on_bad_row=bad, on_drift=drift, known_columns=known, block_bytes=block, loose_text=loose)
-    told = [line.as_text() for line in found] if loose else found
-    told = [Line(line.text, line.row, line.misfits) for line in told] if known is None else told
-    rows, skipped, rescued, failed = _model(told, options)
+    lines = [line.as_text() for line in found] if loose else found
+    lines = [Line(line.text, line.row, line.mismatches) for line in lines] if known is None else lines
+    rows, skipped, rescued, failed = _model(lines, options)
     schema = WITH_RESCUED if options.rescues else COLUMNS
     text = b"\n" + b"".join(line.text + end for line in found)  # a document that begins with [ is a list
     data = gzip.compress(text) if packed else text
@@ -252,7 +252,7 @@ def _is_json(text: bytes) -> bool:
     return b"NaN" not in text
 
 
-def test_what_stands_before_a_place_is_not_fetched(objects: Any) -> None:
+def test_bytes_before_a_resume_point_are_not_fetched(objects: Any) -> None:
     text = b"".join(b'{"a":%d,"t":"%b"}\n' % (n, b"x" * 1000) for n in range(12_000))
     for mark in (b"", b"\xef\xbb\xbf"):
         reader = objects.reader(mark + text, "a.jsonl", listed=True)
@@ -266,7 +266,7 @@ def test_what_stands_before_a_place_is_not_fetched(objects: Any) -> None:
         assert sum(end - start for start, end, _ in objects.storage.asked) < len(text) - place.at + (1 << 20)
 
 
-def test_a_list_goes_on_at_a_place(objects: Any) -> None:
+def test_a_reading_of_a_list_can_begin_at_a_resume_point(objects: Any) -> None:
     data = b'\n[ {"a":1},\n{"a":2}\n , {"a":3}, {"a":"x"} ]'
     options = ReadOptions(block_bytes=1)
     batches, error = _read(objects.reader(data, "a.jsonl"), COLUMNS, options, ReadProgress())
@@ -316,7 +316,7 @@ def test_a_line_that_is_too_long_is_a_bad_row(objects: Any, monkeypatch: pytest.
             objects.read(data, "a.jsonl", COLUMNS, block_bytes=8)
 
 
-def test_types_are_told_from_the_good_rows_where_bad_ones_are_left_out(objects: Any) -> None:
+def test_types_are_inferred_from_the_good_rows_where_bad_ones_are_left_out(objects: Any) -> None:
     data = b'{"a":1}\n{"a":\n{"a":2.5}\n'
     assert objects.infer(data, "a.jsonl", on_bad_row="skip").types == [pa.float64()]
     with pytest.raises(DataError, match="line 2"):

@@ -31,7 +31,7 @@ def _watching(schema: pa.Schema, drift: str = "raise", **more: Any) -> ReadOptio
 def _evolved(
     objects: Any, data: bytes, schema: pa.Schema, options: ReadOptions
 ) -> tuple[list[dict[str, Any]], list[DriftError]]:
-    """The rows, where the schema widens at each drift, and the reading goes on where it was."""
+    """Return the rows; the schema is widened at each drift, and the reading continues from there."""
     progress, rows, found = ReadProgress(), list[dict[str, Any]](), list[DriftError]()
     while True:
         reader = objects.reader(data, "a.jsonl")
@@ -116,7 +116,7 @@ def test_one_new_key_in_many_lines_is_noticed(objects: Any, at: int, other: pa.F
         assert (caught.value.line, caught.value.fields) == (at + 1, (pa.field("n\u00e9w", pa.int64()),))
 
 
-def test_what_is_new_is_rescued_where_it_stands(objects: Any) -> None:
+def test_unknown_members_are_rescued_in_their_place(objects: Any) -> None:
     schema = S.append(pa.field("l", pa.list_(pa.struct([("x", pa.int64())])))).append(pa.field(RESCUED, pa.string()))
     rows = [
         {"a": 1, "n": None},

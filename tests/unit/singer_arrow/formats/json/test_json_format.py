@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from singer_arrow.errors import DataError, EmptyObjectError
 from singer_arrow.formats import WRITABLE
 from singer_arrow.formats.json.arrow_checks import LineEnds
-from singer_arrow.formats.json.fast_reader import FAST_PATH_ERRORS, read_lines
+from singer_arrow.formats.json.fast_reader import FAST_PATH_ERRORS, read_objects
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.schema.arrow_schema import json_field
 
@@ -130,7 +130,7 @@ def test_what_was_inferred_from_a_whole_file_reads_it(objects: Any, rows: list[d
 # ---- types
 
 
-def test_types_are_told_from_the_values(objects: Any) -> None:
+def test_types_are_inferred_from_the_values(objects: Any) -> None:
     rows = [
         {"i": 1, "n": 1, "b": True, "s": "x", "d": "2024-01-01", "t": "2024-01-01T00:00:00Z", "none": None,
          "big": 2**63, "o": {"x": 1, "y": {"z": "a"}}, "l": [1], "mixed": 1, "empty": {}, "both": "2024-01-01"},
@@ -299,7 +299,7 @@ def test_rows_are_those_of_the_lines(parts: list[str]) -> None:
         expected = None
     schema = pa.schema([("a", pa.struct([("x", pa.int64())])), ("b", pa.int64())])
     try:
-        found = read_lines(text, schema, LineEnds.of(text), unexpected="ignore").to_pylist() if text.strip() else []
+        found = read_objects(text, schema, LineEnds.of(text), unexpected="ignore").to_pylist() if text.strip() else []
     except FAST_PATH_ERRORS:
         return
     assert expected is not None

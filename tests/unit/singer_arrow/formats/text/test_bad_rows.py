@@ -128,7 +128,7 @@ def test_what_is_too_long_is_an_error_unless_a_quote_makes_it_so(objects: Any, m
         read(objects, b"a\n" + b"z" * 5000, "a.lines", on_bad_row="skip", block_bytes=10)
 
 
-def test_bad_rows_are_told_by_line_the_first_one_by_one(objects: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_bad_rows_are_logged_with_their_line(objects: Any, caplog: pytest.LogCaptureFixture) -> None:
     data = b"x,y\n" + b'"a\nb",z\n' * 5000
     with caplog.at_level(logging.WARNING):
         _, progress = read(objects, data, on_bad_row="skip", block_bytes=1000)
@@ -137,8 +137,8 @@ def test_bad_rows_are_told_by_line_the_first_one_by_one(objects: Any, caplog: py
     assert "a.csv, line 20, column 'y': 'z' is not an integer; further ones" in caplog.messages[-1]
 
 
-def test_what_nobody_needs_is_not_looked_at(objects: Any) -> None:
-    """A row is bad for a column that is wanted, not for others; and a file's own column of the name is no loss."""
+def test_columns_that_are_not_read_are_not_checked(objects: Any) -> None:
+    """A row is bad for a column that is read, not for others; and a file's own column of the name is no loss."""
     data = b"x,y,z\na,1,\xff\nb,q,\xff\n\xff,2,\n"
     assert read(objects, data, on_bad_row="skip")[0] == [("a", 1, None)]
     own = f"x,{RESCUED}\na,mine\n".encode()
@@ -208,7 +208,7 @@ def test_lines_count_for_themselves(
         assert list(kind.read(reader, schema, options, ReadProgress(place))) == [b for _, b in steps[i + 1 :]]
 
 
-# ---- misfits
+# ---- mismatches
 
 
 texts = st.one_of(

@@ -31,7 +31,7 @@ def refused(objects: Any, data: bytes, schema: pa.Schema = A, **how: Any) -> Dat
     return caught.value
 
 
-def test_new_columns_are_told_with_their_types_before_any_row(objects: Any) -> None:
+def test_new_columns_are_drift_before_any_row(objects: Any) -> None:
     error = refused(objects, NEW, known_columns=frozenset(), block_bytes=100)
     assert isinstance(error, DriftError)
     assert [(f.name, f.type) for f in error.fields] == [("b", pa.string()), ("c", pa.float64()), ("d", pa.string())]
@@ -73,8 +73,8 @@ def test_a_value_that_does_not_fit_is_drift_where_the_files_head_shows_it(object
     assert isinstance(error, DriftError)
     assert error.fields == (pa.field("a", pa.float64()), pa.field("t", pa.timestamp("us", "UTC")))
     assert error.line == 503
-    told = "line 503, column 'a': '2.5' is not an integer, as the file has 'a' as double, the schema as int64; "
-    assert told in str(error)
+    reason = "line 503, column 'a': '2.5' is not an integer, as the file has 'a' as double, the schema as int64; "
+    assert reason in str(error)
     widened = pa.schema([*error.fields, *list(schema)[2:]])
     (batch,), _ = read(objects, data, widened, on_drift="raise", on_bad_row=on_bad_row)
     assert batch.num_rows == 502
@@ -92,7 +92,7 @@ def test_a_value_that_does_not_fit_is_a_bad_row_where_the_files_head_does_not_sh
 
 
 def test_drift_comes_at_the_place_where_it_is_met(objects: Any) -> None:
-    """What stands before it is given, and the reading goes on there with another schema."""
+    """Rows before it are delivered, and the reading continues there with another schema."""
     data = b"a\n" + b"1\n" * 500 + b"1.5\n" * 500
     options = ReadOptions(on_drift="raise", block_bytes=100)
     progress, kind = ReadProgress(), FORMATS["csv"]

@@ -61,10 +61,10 @@ def test_columns_of_fixed_width(objects: Any) -> None:
         "name": ["Anna", "Jörgän", None],
         "day": [date(2024, 5, 1), date(2024, 5, 2), None],
     }
-    wanted = pa.schema([("day", pa.date32()), ("absent", pa.int64()), ("id", pa.int64())])
+    selected = pa.schema([("day", pa.date32()), ("absent", pa.int64()), ("id", pa.int64())])
     for block in (20, 4 << 20):
         found = objects.read(
-            data, "a.fixed_width", wanted, fixed_width=COLUMNS, skip_rows=1, comment="#", block_bytes=block
+            data, "a.fixed_width", selected, fixed_width=COLUMNS, skip_rows=1, comment="#", block_bytes=block
         )
         assert found["id"].to_pylist() == [1, 2, 3]
         assert found["absent"].null_count == 3
@@ -94,5 +94,5 @@ def test_what_is_wrong_with_fixed_width_is_named(objects: Any) -> None:
         objects.infer(b"1\n", "a.fixed_width", fixed_width=(FixedColumn("z", 0, 1),))
 
 
-def test_they_are_told_by_suffixes_where_these_are_clear() -> None:
+def test_formats_are_detected_by_suffix() -> None:
     assert [detect_format(n) for n in ("a.log.gz", "a.fwf", "a.txt")] == ["lines", "fixed_width", None]
