@@ -78,5 +78,6 @@ def test_what_is_named_exists(guide: str) -> None:
 
 
 def test_what_is_missing_is_found() -> None:
-    named = "`formats/gone.py` `formats/orc/orc_format.py` `formats.orc.Gone` `formats.orc.orc_format.Orc` `GoneError` `DataError`"
+    paths = "`formats/gone.py` `formats/orc/orc_format.py`"
+    named = f"{paths} `formats.orc.Gone` `formats.orc.orc_format.Orc` `GoneError` `DataError`"
     assert sorted(missing(named)) == ["GoneError", "formats.orc.Gone", "formats/gone.py"]
