@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow import Storage, WarehouseSink, WarehouseTarget, run
+from singer_arrow import Storage, WarehouseTable, WarehouseTarget, run
 from singer_arrow.batch.reader import read_file
 from singer_arrow.casting.to_json import iso_texts, json_texts
 from singer_arrow.errors import LoadError, SchemaError
@@ -184,7 +184,7 @@ METHODS: dict[str, type[Append]] = {"append-only": Append, "upsert": Upsert}
 # The sink of a stream, and the target
 
 
-class SqliteSink(WarehouseSink):
+class SqliteTable(WarehouseTable):
     """A stream, while its SCHEMA stays the same: its table, and the load method that fills it."""
 
     target: TargetSqlite
@@ -246,7 +246,7 @@ class TargetSqlite(WarehouseTarget):
 
     name = "target-sqlite"
     config_jsonschema: ClassVar[dict[str, Any]] = {"type": "object", "properties": SETTINGS, "required": ["path"]}
-    default_sink_class = SqliteSink
+    table_class = SqliteTable
 
     @cached_property
     def settings(self) -> LoadSettings:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import LoadError
 from singer_arrow.load.scheduler import Limits
@@ -59,28 +61,35 @@ class Memory:
         return []
 
 
-class MemorySink(LoadSink):
-    """The sink."""
+class MemoryTable:
+    """The table of a stream."""
 
-    def open_load_method(self) -> Memory:
-        """A load method."""
-        return Memory()
+    is_streamed = False
+
+    def __init__(self, target: LoadTarget, record_schema: pa.Schema | None = None) -> None:
+        self.target, self.method, self.record_schema = target, Memory(), record_schema
 
     def take_batch(self, batch: Batch) -> None:
         """Add it."""
         self.target.scheduler.add(self.method, batch.manifest[0], token=self.target.checkpoints.open())
 
-    def take_records(self, path: Path, rows: int, token: int) -> None:
+    def take_records(self, path: Path | None, rows: int, *, token: int, **_: Any) -> None:
         """Add them."""
         self.target.scheduler.add(self.method, str(path), token=token)
+
+    def activate_version(self, version: int) -> None:
+        """Nothing is to be removed."""
 
 
 class MemoryTarget(LoadTarget):
     """The target; groups are loaded after 0.1 seconds."""
 
     name = "memory-target"
-    default_sink_class = MemorySink
     config_jsonschema = {"properties": {}}  # noqa: RUF012 - as the SDK has it
+
+    def open_table(self, sink: LoadSink) -> MemoryTable:
+        """A new one."""
+        return MemoryTable(self)
 
     @property
     def limits(self) -> Limits:

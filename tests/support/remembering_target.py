@@ -17,7 +17,8 @@ from singer_arrow.load.item import Item
 from singer_arrow.load.load_method import LoadContext, LoadMethod
 from singer_arrow.storage.urls import Url
 from singer_arrow.warehouse.settings import LOADS, LoadSettings, given_settings, storage_options
-from singer_arrow.warehouse.warehouse import WarehouseSink, WarehouseTarget
+from singer_arrow.warehouse.table import WarehouseTable
+from singer_arrow.warehouse.warehouse import WarehouseTarget
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,8 @@ class Replace(Remembering):
 METHODS = {"append-only": Append, "upsert": Merge, "overwrite": Replace}
 
 
-class RememberingSink(WarehouseSink):
-    """The sink; `removed` is what it was asked to remove."""
+class RememberingTable(WarehouseTable):
+    """The table; `removed` is what it was asked to remove."""
 
     methods: ClassVar[list[Remembering]] = []
     removed: ClassVar[list[Any]] = []
@@ -136,7 +137,7 @@ class RememberingTarget(WarehouseTarget):
     """The target."""
 
     name = "target-remembering"
-    default_sink_class = RememberingSink
+    table_class = RememberingTable
     config_jsonschema: ClassVar[dict[str, Any]] = {"properties": dict(LOADS)}
 
     @cached_property

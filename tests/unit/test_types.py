@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from memory_target import MemorySink, MemoryTarget
+from memory_target import MemoryTable, MemoryTarget
 from pyarrow import orc
 from pyarrow import types as pt
 from singer_sdk.singerlib.json import serialize_json
@@ -29,6 +29,7 @@ from singer_arrow.records.encoder import to_records
 from singer_arrow.schema.arrow_schema import canonical
 from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
 from singer_arrow.sdk.message_reader import LineReader
+from singer_arrow.sdk.sink import LoadSink
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.catalog import parse_type
@@ -140,16 +141,6 @@ def parsed(text: str | None) -> Any:
 # Messages -----------------------------------------------------------------------------------------------------------
 
 
-class ReadingSink(MemorySink):
-    """Reads records as a warehouse's would."""
-
-    wanted: pa.Schema
-
-    @property
-    def record_schema(self) -> pa.Schema:
-        return self.wanted
-
-
 @pytest.fixture(scope="module")
 def target() -> Iterator[MemoryTarget]:
     made = MemoryTarget(config={})
@@ -185,8 +176,8 @@ def record_file(rows: pa.Table, folder: Path) -> str:
 def read_records(path: str, schema: pa.Schema, target: MemoryTarget) -> pa.Table:
     """What targets make of RECORD messages."""
     first, *lines = Path(path).read_bytes().splitlines(keepends=True)
-    sink = ReadingSink(target, "s", LineReader().deserialize_json(first)["schema"], [])
-    sink.wanted = schema
+    sink = LoadSink(target, "s", LineReader().deserialize_json(first)["schema"], [])
+    sink.table = MemoryTable(target, record_schema=schema)
     parsed = sink.parser(b"".join(lines), len(lines))
     assert parsed.fault is None
     return pa.Table.from_batches([parsed.rows], schema)

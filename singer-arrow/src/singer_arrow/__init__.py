@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from singer_arrow.sdk.tap import ArrowStream, ArrowTap
     from singer_arrow.storage.storage import Storage
     from singer_arrow.storage.urls import Url
-    from singer_arrow.warehouse.warehouse import WarehouseSink, WarehouseTarget
+    from singer_arrow.warehouse.table import WarehouseTable
+    from singer_arrow.warehouse.warehouse import WarehouseTarget
 
 __all__ = [
     "FORMATS",
@@ -50,7 +51,7 @@ __all__ = [
     "ReadOptions",
     "Storage",
     "Url",
-    "WarehouseSink",
+    "WarehouseTable",
     "WarehouseTarget",
     "detect_format",
     "errors",
@@ -69,7 +70,7 @@ _MODULES = {
     "ReadOptions": "read_options",
     "Storage": "storage.storage",
     "Url": "storage.urls",
-    "WarehouseSink": "warehouse.warehouse",
+    "WarehouseTable": "warehouse.table",
     "WarehouseTarget": "warehouse.warehouse",
     "detect_format": "formats",
     "from_json_schema": "schema.json_schema",

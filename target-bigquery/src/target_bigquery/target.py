@@ -24,8 +24,8 @@ from target_bigquery.load.dead_letter_table import Rejections
 from target_bigquery.load.overwrite_staging import Replacement
 from target_bigquery.load.uploads import Files
 from target_bigquery.settings import SETTINGS, STORAGE_WRITE, Settings
-from target_bigquery.sink import BigQuerySink
 from target_bigquery.storage_write.load_method import record_age_seconds
+from target_bigquery.stream_table import BigQueryStreamTable
 from target_bigquery.tables import migrate
 
 _PUTTING = 8
@@ -40,7 +40,7 @@ class TargetBigQuery(WarehouseTarget):
         "properties": dict(SETTINGS),  # to which the SDK adds its own
         "required": ["project"],
     }
-    default_sink_class = BigQuerySink
+    table_class = BigQueryStreamTable
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

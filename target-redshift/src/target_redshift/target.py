@@ -19,7 +19,7 @@ from target_redshift.load.overwrite_staging import Replacement
 from target_redshift.load.s3_staging import Stage
 from target_redshift.load.uploads import Files
 from target_redshift.settings import REQUIRED, SETTINGS, Settings
-from target_redshift.sink import RedshiftSink
+from target_redshift.stream_table import RedshiftStreamTable
 from target_redshift.tables import migrate
 
 _LOOKING = 8
@@ -34,7 +34,7 @@ class TargetRedshift(WarehouseTarget):
         "properties": dict(SETTINGS),  # to which the SDK adds its own
         "required": list(REQUIRED),
     }
-    default_sink_class = RedshiftSink
+    table_class = RedshiftStreamTable
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

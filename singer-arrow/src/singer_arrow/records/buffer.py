@@ -1,13 +1,16 @@
-"""The files that the records of a stream wait in until they are loaded."""
+"""The buffer of a stream's records: a local file, of JSON Lines or of Arrow rows, until it is full or old enough."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from singer_arrow.batch import spool
+from singer_arrow.records.rejected import RefusedRecords
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,3 +57,72 @@ class ArrowFile:
     def close(self) -> None:
         """End the file."""
         self._file.close()
+
+
+class RecordBuffer:
+    """The records of a stream that wait for their file to be full, and those that were refused meanwhile.
+
+    Args:
+        temporary: Returns a name for a new temporary file, by its suffix.
+    """
+
+    def __init__(self, temporary: Callable[[str], Path]) -> None:
+        self._temporary = temporary
+        self._file: ArrowFile | LinesFile | None = None
+        self.refused = RefusedRecords()
+        self.token = 0
+        """Token of the records at the checkpoints."""
+        self.since = 0.0
+        """Time of the first record that waits, or of those that were taken last; by time.monotonic."""
+
+    def __bool__(self) -> bool:
+        return self._file is not None or bool(self.refused)
+
+    @property
+    def size(self) -> int:
+        """Size in bytes."""
+        return (self._file.size if self._file else 0) + self.refused.size
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether rows of Arrow wait, to which no single records can be added."""
+        return isinstance(self._file, ArrowFile)
+
+    @property
+    def holds_records(self) -> bool:
+        """Whether single records wait, to which no rows of Arrow can be added."""
+        return isinstance(self._file, LinesFile)
+
+    def begin(self, token: int) -> None:
+        """Note the token of the records to come."""
+        self.token, self.since = token, time.monotonic()
+
+    def is_old(self, seconds: float) -> bool:
+        """Return whether records have waited for longer than that."""
+        return bool(self) and time.monotonic() - self.since >= seconds
+
+    def add_record(self, record: dict[str, Any]) -> None:
+        """Write a single record.
+
+        Raises:
+            UnicodeEncodeError: It holds text that is no Unicode.
+        """
+        if self._file is None:
+            self._file = LinesFile(self._temporary(".jsonl"))
+        assert isinstance(self._file, LinesFile)
+        self._file.write(record)
+
+    def add_rows(self, rows: pa.RecordBatch) -> None:
+        """Write rows."""
+        if self._file is None:
+            self._file = ArrowFile(self._temporary(spool.SUFFIX), rows.schema)
+        assert isinstance(self._file, ArrowFile)
+        self._file.write(rows)
+
+    def take(self) -> tuple[Path | None, RefusedRecords, int]:
+        """Close the file and return its path, the refused records and their token; the buffer is empty afterwards."""
+        file, self._file, token, self.token = self._file, None, self.token, 0
+        if file is not None:
+            file.close()  # where this fails, the token stays open for good, and no STATE passes these records
+        refused, self.refused = self.refused, RefusedRecords()
+        return file.path if file else None, refused, token

@@ -37,7 +37,7 @@ from singer_arrow.sdk.batch_to_records import records_of
 from singer_arrow.sdk.message_reader import BAD_INPUT, LineReader
 from singer_arrow.sdk.plugin import CheckedPlugin
 from singer_arrow.sdk.record_lines import RecordLineRouter
-from singer_arrow.sdk.sink import LoadSink
+from singer_arrow.sdk.sink import LoadSink, StreamTable
 from singer_arrow.sdk.state_writer import StateOutput
 from singer_arrow.sdk.stream_maps import keeps_values, was_flattening
 from singer_arrow.sdk.termination import Terminated
@@ -64,7 +64,7 @@ class LoadTarget(CheckedPlugin, Target):
     batch files, its STATE goes through `checkpoints`. Connections and threads begin with the first message.
     """
 
-    default_sink_class: type[LoadSink]
+    default_sink_class = LoadSink
     message_reader_class = LineReader
 
     def __init__(self, **kwargs: Any) -> None:
@@ -148,6 +148,14 @@ class LoadTarget(CheckedPlugin, Target):
         """A name for a new temporary file; it is removed when the run ends, at the latest."""
         return self._folder.new(suffix)
 
+    @abc.abstractmethod
+    def open_table(self, sink: LoadSink) -> StreamTable:
+        """Create or alter the table of a sink, and return it."""
+
+    def active_sink(self, alias: str) -> Sink | None:
+        """Return the sink of a stream at present, or None."""
+        return self._sinks_active.get(alias)
+
     def tally(self, stream: str) -> Tally:
         """The counts of a stream."""
         return self.tallies.of(stream)
@@ -173,7 +181,7 @@ class LoadTarget(CheckedPlugin, Target):
         for sink in self._load_sinks():
             if sink.stream_name == stream:
                 self.drain_one(sink)
-                self.scheduler.wait(sink.method)
+                self.scheduler.wait(sink.table.method)
 
     @classmethod
     def invoke(  # type: ignore[override]  # the SDK's own targets narrow it alike
@@ -234,7 +242,7 @@ class LoadTarget(CheckedPlugin, Target):
             except BAD_INPUT as found:
                 first = found
             for sink in self._load_sinks():
-                if not sink.method.deferred:
+                if not sink.table.method.deferred:
                     self.drain_one(sink)
             self.scheduler.wait()
             self.checkpoints.flush()
@@ -290,7 +298,7 @@ class LoadTarget(CheckedPlugin, Target):
             self.message_version = message_dict.get("version")
             for stream_map in self.mapper.stream_maps.get(message_dict.get("stream", ""), ()):
                 sink = self._sinks_active.get(stream_map.stream_alias)
-                if isinstance(sink, LoadSink) and sink.holds_rows:
+                if isinstance(sink, LoadSink) and sink.waiting.holds_rows:
                     self.record_queue.flush()
                     self.drain_one(sink)
             super()._process_record_message(message_dict)
@@ -311,7 +319,7 @@ class LoadTarget(CheckedPlugin, Target):
                 for sink in sinks:
                     assert isinstance(sink, LoadSink)
                     self.drain_one(sink)
-                    sink.take_batch(batch)
+                    sink.table.take_batch(batch)
                 return
             if batch.stream not in self._row_by_row:
                 self._row_by_row.add(batch.stream)
@@ -393,7 +401,9 @@ class LoadTarget(CheckedPlugin, Target):
                 if self.record_queue.is_due(held):
                     self.record_queue.flush()
                 for sink in self._sinks_active.values():
-                    if isinstance(sink, LoadSink) and sink.is_old(age) and (sink.is_streamed or sink.is_old(most)):
+                    if isinstance(sink, LoadSink) and sink.waiting.is_old(
+                        age if sink.table.is_streamed else max(age, most)
+                    ):
                         self.drain_one(sink)
             except Exception as error:  # noqa: BLE001 - it is told where lines are read
                 self.record_queue.fail(error)  # while the lock is held: nothing may follow what was lost
@@ -413,4 +423,4 @@ class LoadTarget(CheckedPlugin, Target):
 def _put_aside(sinks: Sequence[Sink], url: str, skipped: Skipped) -> None:
     for sink in sinks:
         assert isinstance(sink, LoadSink)
-        sink.put_aside(Rejected(url, skipped.position, skipped.column, skipped.reason, skipped.record))
+        sink.reject(Rejected(url, skipped.position, skipped.column, skipped.reason, skipped.record))

@@ -1,9 +1,10 @@
-"""What every warehouse target shares.
+"""What all targets for warehouses share.
 
-descriptions     What a SCHEMA says of its stream and of its properties, in words, for those who see the table. Pure
-manifest_roots   Where the files of a BATCH message may be
-settings         Settings that connectors have in common: declared here once, as JSON Schema, and read here
-table_layout     Settings that say how new tables are laid out
-variant_columns  Variant columns
-warehouse        A target for a warehouse, and its sinks: what is the same for all of them
+warehouse         The base of the targets
+table             The base of the tables, one for each stream while its SCHEMA stays the same
+settings          Settings of loads, and their JSON Schema
+table_layout      Partitioning, clustering and sorting of tables
+variant_columns   Columns of two types for a property whose type changes
+descriptions      Descriptions of columns from SCHEMA
+manifest_roots    Check of the places that BATCH files are read from
 """

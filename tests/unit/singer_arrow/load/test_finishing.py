@@ -8,7 +8,7 @@ import logging
 from typing import Any
 
 import pytest
-from remembering_target import RememberingSink, RememberingTarget, Replace
+from remembering_target import RememberingTable, RememberingTarget, Replace
 from singer_lines import COLUMNS, activate, record, states
 from singer_lines import schema as plain_schema
 
@@ -22,7 +22,7 @@ OVERWRITE = {"load_method": "overwrite"}
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """No load methods of other tests; and every STATE that may leave leaves."""
-    RememberingSink.methods = []
+    RememberingTable.methods = []
     monkeypatch.setitem(Checkpoints.__init__.__kwdefaults__, "interval", 0.0)
 
 
@@ -57,7 +57,7 @@ def run(messages: list[Message], text: str = "", **config: Any) -> Exception | N
 
 def replaced() -> list[str]:
     return [
-        method.context.stream for method in RememberingSink.methods if isinstance(method, Replace) and method.finished
+        method.context.stream for method in RememberingTable.methods if isinstance(method, Replace) and method.finished
     ]
 
 

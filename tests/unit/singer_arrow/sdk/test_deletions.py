@@ -8,19 +8,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from remembering_target import Remembering, RememberingSink, RememberingTarget
+from remembering_target import Remembering, RememberingTable, RememberingTarget
 
-from singer_arrow.sdk.sink import DELETED_COLUMN, VERSION_COLUMN
+from singer_arrow.records.metadata_columns import DELETED_COLUMN, VERSION_COLUMN
+from singer_arrow.sdk.sink import LoadSink
 
 AT = "2024-02-29T12:30:00+00:00"
 
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    RememberingSink.methods = []
-    RememberingSink.removed = []
+    RememberingTable.methods = []
+    RememberingTable.removed = []
     yield
-    RememberingSink.methods = []
+    RememberingTable.methods = []
 
 
 def schema(*, says: bool = True, **more: Any) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def run(*messages: dict[str, Any], **config: Any) -> Remembering:
     target.process_lines(io.StringIO("".join(json.dumps(m) + "\n" for m in messages)))
     target.process_endofpipe()
     target.close()
-    return RememberingSink.methods[-1]
+    return RememberingTable.methods[-1]
 
 
 DELETED, LIVE = {"id": 1, DELETED_COLUMN: AT}, {"id": 2, DELETED_COLUMN: None}
@@ -74,7 +75,7 @@ def test_it_is_a_time_whatever_the_tap_says_of_it() -> None:
 def test_without_hard_delete_it_is_left_out_as_the_sdk_does_and_this_is_said(caplog: pytest.LogCaptureFixture) -> None:
     (part,) = run(schema(), record(**DELETED)).loaded_items
     assert part.rows == [{"id": 1}]
-    told = [r.message for r in caplog.records if "which of its rows are deleted" in r.message]
+    told = [r.message for r in caplog.records if "marks deleted rows" in r.message]
     assert len(told) == 1
     assert "set hard_delete to delete them (with load_method: upsert), or add_record_metadata" in told[0]
 
@@ -83,7 +84,7 @@ def test_without_hard_delete_it_is_left_out_as_the_sdk_does_and_this_is_said(cap
 def test_nothing_is_said_where_it_is_kept(config: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
     (part,) = run(schema(), record(**DELETED), **config).loaded_items
     assert part.rows[0][DELETED_COLUMN]
-    assert "which of its rows are deleted" not in caplog.text
+    assert "marks deleted rows" not in caplog.text
 
 
 def test_with_metadata_files_that_do_not_have_it_have_no_deletions() -> None:
@@ -107,9 +108,10 @@ def test_with_metadata_files_that_do_not_have_it_have_no_deletions() -> None:
 def test_what_deletions_go_by(config: dict[str, Any], says: bool, goes_by: str | None) -> None:
     target = RememberingTarget(config={"load_method": "upsert", **config})
     target.process_lines(io.StringIO(json.dumps(schema(says=says)) + "\n"))
-    sink = target._sinks_active["s"]
-    assert isinstance(sink, RememberingSink)
-    assert sink.deleted_column == goes_by
+    sink = target.active_sink("s")
+    assert isinstance(sink, LoadSink)
+    assert isinstance(sink.table, RememberingTable)
+    assert sink.table.deleted_column == goes_by
     target.process_endofpipe()
     target.close()
 

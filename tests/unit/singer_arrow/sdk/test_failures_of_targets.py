@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from remembering_target import RememberingSink, RememberingTarget
+from remembering_target import RememberingTable, RememberingTarget
 from singer_lines import states
 
 from singer_arrow.errors import DataError
@@ -27,7 +27,7 @@ SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    RememberingSink.methods = []
+    RememberingTable.methods = []
 
 
 class Overtaken(RememberingTarget):
@@ -76,7 +76,7 @@ def source(*lines: bytes) -> io.TextIOWrapper:
 
 
 def loaded() -> list[int]:
-    return [row["id"] for method in RememberingSink.methods for part in method.loaded_items for row in part.rows]
+    return [row["id"] for method in RememberingTable.methods for part in method.loaded_items for row in part.rows]
 
 
 def failure(target: RememberingTarget, *lines: bytes) -> BaseException:
@@ -144,14 +144,14 @@ def test_no_state_passes_a_file_that_the_ticker_could_not_end(
 def test_no_state_passes_records_that_could_not_be_handed_over(
     error: Exception, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hand_over, failures = RememberingSink.take_records, [error]
+    hand_over, failures = RememberingTable.take_records, [error]
 
-    def take_records(self: RememberingSink, *args: Any) -> None:
+    def take_records(self: RememberingTable, *args: Any, **options: Any) -> None:
         if failures:
             raise failures.pop()
-        hand_over(self, *args)
+        hand_over(self, *args, **options)
 
-    monkeypatch.setattr(RememberingSink, "take_records", take_records)
+    monkeypatch.setattr(RememberingTable, "take_records", take_records)
     found = failure(Overtaken(config={}), schema(), record(1), state(1), record(3), state(3), record(4), state(4))
     assert found is error
     assert states(capsys.readouterr().out) == []

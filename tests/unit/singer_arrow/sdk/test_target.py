@@ -24,9 +24,10 @@ from waiting import wait_until
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError, SchemaError
-from singer_arrow.load.scheduler import AnyLoadSteps, Limits
+from singer_arrow.load.scheduler import Limits
+from singer_arrow.records.metadata_columns import METADATA_COLUMNS
 from singer_arrow.sdk import target as sdk_target
-from singer_arrow.sdk.sink import METADATA_COLUMNS, LoadSink
+from singer_arrow.sdk.sink import LoadSink
 from singer_arrow.sdk.target import LoadTarget
 
 SCHEMA = {
@@ -75,31 +76,37 @@ class Weighed:
         self.content = content
 
 
-class MemorySink(LoadSink):
+class MemoryTable:
     """Keeps batches and records in memory."""
 
     methods: ClassVar[dict[str, LoadMethod]] = {}
-    opened: ClassVar[list[str]] = []
+    opened: ClassVar[list[tuple[str, list[Any] | None]]] = []
+    """Streams, each with what its table had before."""
+    record_schema = None
+    is_streamed = False
 
-    def open_load_method(self) -> AnyLoadSteps:
-        self.opened.append(self.stream_name)
-        self.methods[self.stream_name] = LoadMethod(deferred=bool(self.config.get("deferred")))
-        return self.methods[self.stream_name]
+    def __init__(self, target: LoadTarget, sink: LoadSink) -> None:
+        self.target, former = target, self.methods.get(sink.stream_name)
+        self.opened.append((sink.stream_name, former and list(former.loaded)))
+        self.method = self.methods[sink.stream_name] = LoadMethod(deferred=bool(sink.config.get("deferred")))
 
     def take_batch(self, batch: Batch) -> None:
         self.target.scheduler.add(self.method, batch.manifest[0], token=self.target.checkpoints.open())
 
-    def take_records(self, path: Path, rows: int, token: int) -> None:
+    def take_records(self, path: Path | None, rows: int, *, token: int, **_: Any) -> None:
+        assert path
         records = [json.loads(line) for line in path.read_text().splitlines()]
         assert len(records) == rows
         self.target.scheduler.add(self.method, records, token=token)
+
+    def activate_version(self, version: int) -> None:
+        """Nothing is to be removed."""
 
 
 class MemoryTarget(LoadTarget):
     """A target without a warehouse."""
 
     name = "target-memory"
-    default_sink_class = MemorySink
     config_jsonschema: ClassVar[dict[str, Any]] = {
         "properties": {"deferred": {"type": "boolean"}, "hard_delete": {"type": "boolean"}}
     }
@@ -108,11 +115,14 @@ class MemoryTarget(LoadTarget):
     def limits(self) -> Limits:
         return Limits(age_seconds=1000)
 
+    def open_table(self, sink: LoadSink) -> MemoryTable:
+        return MemoryTable(self, sink)
+
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    MemorySink.methods = {}
-    MemorySink.opened = []
+    MemoryTable.methods = {}
+    MemoryTable.opened = []
 
 
 def schema(stream: str = "s", **more: Any) -> dict[str, Any]:
@@ -189,7 +199,7 @@ def test_the_metadata_columns_are_the_sdks() -> None:
 
 def test_records_and_batches_keep_their_order(capsys: pytest.CaptureFixture[str]) -> None:
     run([schema(), record(1), record(2), batch("a"), record(3), batch("b"), batch("c"), state(1)])
-    assert MemorySink.methods["s"].loaded == [[{"id": 1}, {"id": 2}], "a", [{"id": 3}], "b", "c"]
+    assert MemoryTable.methods["s"].loaded == [[{"id": 1}, {"id": 2}], "a", [{"id": 3}], "b", "c"]
     assert states(capsys.readouterr().out) == [1]
 
 
@@ -210,22 +220,8 @@ def test_no_state_after_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_new_schema_waits_for_what_came_before(capsys: pytest.CaptureFixture[str]) -> None:
     other = {"type": "object", "properties": SCHEMA["properties"] | {"more": {"type": "string"}}}
-    target = MemoryTarget(config={})
-    seen = []
-    original = MemorySink.open_load_method
-
-    def open_load_method(self: MemorySink) -> AnyLoadSteps:
-        seen.append(list(self.methods["s"].loaded) if "s" in self.methods else None)
-        return original(self)
-
-    MemorySink.open_load_method = open_load_method  # type: ignore[method-assign]
-    try:
-        lines = [schema(), record(1), batch("a"), schema(), schema(schema=other), batch("b"), state(1)]
-        target.process_lines(io.StringIO("".join(json.dumps(m) + "\n" for m in lines)))
-        target.process_endofpipe()
-    finally:
-        MemorySink.open_load_method = original  # type: ignore[method-assign]
-    assert seen == [None, [[{"id": 1}], "a"]]
+    run([schema(), record(1), batch("a"), schema(), schema(schema=other), batch("b"), state(1)])
+    assert MemoryTable.opened == [("s", None), ("s", [[{"id": 1}], "a"])]
     assert states(capsys.readouterr().out) == [1]
 
 
@@ -235,26 +231,26 @@ def test_a_deferred_lane_holds_state_back(capsys: pytest.CaptureFixture[str]) ->
     target.checkpoints.flush()
     assert states(capsys.readouterr().out) == []
     target.process_endofpipe()
-    assert MemorySink.methods["s"].loaded == ["a", "finished"]
+    assert MemoryTable.methods["s"].loaded == ["a", "finished"]
     assert states(capsys.readouterr().out) == [1]
 
 
 def test_versions_are_kept_when_they_are_used() -> None:
     run([schema(), record(1, version=7)], hard_delete=True)
-    assert MemorySink.methods["s"].loaded == [[{"id": 1, "_sdc_table_version": 7}]]
+    assert MemoryTable.methods["s"].loaded == [[{"id": 1, "_sdc_table_version": 7}]]
     run([schema(), record(1, version=7)])
-    assert MemorySink.methods["s"].loaded == [[{"id": 1}]]
+    assert MemoryTable.methods["s"].loaded == [[{"id": 1}]]
     target = run([schema()], hard_delete=True)
     sink = target._sinks_active["s"]
     assert isinstance(sink, LoadSink)
-    assert sink.metadata(9) == {"_sdc_table_version": 9}
+    assert sink.metadata.values(9) == {"_sdc_table_version": 9}
 
 
 def test_dates_are_checked_and_kept_as_text() -> None:
     good = record(1)
     good["record"]["at"] = "2026-01-01 00:00:00.5+02"
     run([schema(), good])
-    assert MemorySink.methods["s"].loaded == [[{"id": 1, "at": "2026-01-01 00:00:00.5+02"}]]
+    assert MemoryTable.methods["s"].loaded == [[{"id": 1, "at": "2026-01-01 00:00:00.5+02"}]]
     good["record"]["at"] = "yesterday"
     with pytest.raises(
         DataError, match="Line 2 of the input, a RECORD of stream 's', column 'at': 'yesterday' is no date"
@@ -267,13 +263,13 @@ def test_stream_maps_apply_to_batches_row_by_row(tmp_path: Path) -> None:
     path.write_text("".join(f'{{"id": {n}, "at": "2026-01-0{n}T00:00:00.5Z"}}\n' for n in (1, 2)))
     maps = {"s": {"__alias__": "t", "double": "str(id * 2)", "at": None, "was": "at"}}
     run([schema(), batch(path.as_uri())], stream_maps=maps)
-    (rows,) = MemorySink.methods["t"].loaded
+    (rows,) = MemoryTable.methods["t"].loaded
     assert [(r["id"], r["double"], r["was"]) for r in rows] == [
         (n, str(n * 2), f"2026-01-0{n}T00:00:00.500000Z") for n in (1, 2)
     ]
     assert "at" not in rows[0]
     run([schema(), batch("a")], stream_maps={"s": None})
-    assert MemorySink.methods.get("s") is None or MemorySink.methods["s"].loaded == []
+    assert MemoryTable.methods.get("s") is None or MemoryTable.methods["s"].loaded == []
 
 
 @pytest.mark.parametrize(
@@ -335,8 +331,8 @@ def test_a_signal_ends_the_run_with_the_state_that_is_safe(
 ) -> None:
     monkeypatch.setattr(sdk_target, "GRACE_SECONDS", 0.3)
     target = run([schema(), schema("t"), batch("a"), state(1), batch("b", "t"), state(2)], end=False)
-    MemorySink.methods["t"].gate.clear()
-    target.scheduler.wait(MemorySink.methods["s"])
+    MemoryTable.methods["t"].gate.clear()
+    target.scheduler.wait(MemoryTable.methods["s"])
     signal_later = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM))
     with pytest.raises(SystemExit) as caught:  # noqa: PT012 - the signal may come before the wait begins
         signal_later.start()
@@ -345,8 +341,8 @@ def test_a_signal_ends_the_run_with_the_state_that_is_safe(
     started = time.monotonic()
     target.abandon()
     assert time.monotonic() - started > 0.2  # the time of grace
-    assert MemorySink.methods["t"].loaded == []
-    MemorySink.methods["t"].gate.set()
+    assert MemoryTable.methods["t"].loaded == []
+    MemoryTable.methods["t"].gate.set()
     assert states(capsys.readouterr().out) == [1]
 
 
@@ -368,5 +364,5 @@ def test_old_records_are_handed_over_without_another_message(capsys: pytest.Capt
     lines = [schema(), batch("a"), record(1), state(1)]
     target.process_lines(io.StringIO("".join(json.dumps(m) + "\n" for m in lines)))
     assert wait_until(lambda: states(capsys.readouterr().out)) == [1]
-    assert MemorySink.methods["s"].loaded == ["a", [{"id": 1}]]
+    assert MemoryTable.methods["s"].loaded == ["a", [{"id": 1}]]
     target.process_endofpipe()

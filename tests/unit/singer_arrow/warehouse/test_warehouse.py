@@ -11,21 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from remembering_target import Remembering, RememberingSink, RememberingTarget, Replace
+from remembering_target import Remembering, RememberingTable, RememberingTarget, Replace
 
 from singer_arrow.errors import ConfigError, SchemaError, ServiceError
 from singer_arrow.load.checkpoint import Checkpoints
 from singer_arrow.sdk import state_writer as state_output
+from singer_arrow.sdk.sink import LoadSink
 from singer_arrow.storage.urls import Url
-from singer_arrow.warehouse.warehouse import is_nullable
+from singer_arrow.warehouse.table import is_nullable
 
 SCHEMA = {"properties": {"id": {"type": "integer"}, "a b": {"type": ["string", "null"]}}}
 
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    RememberingSink.methods = []
-    RememberingSink.removed = []
+    RememberingTable.methods = []
+    RememberingTable.removed = []
 
 
 def schema(keys: Sequence[str] = ("id",)) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def run(*messages: dict[str, Any], **config: Any) -> Remembering:
     target.process_lines(io.StringIO("".join(json.dumps(m) + "\n" for m in messages)))
     target.process_endofpipe()
     target.close()
-    return RememberingSink.methods[-1]
+    return RememberingTable.methods[-1]
 
 
 def test_a_batch_becomes_an_item() -> None:
@@ -132,20 +133,20 @@ def test_a_key_must_be_a_property() -> None:
 def test_old_versions_are_removed(hard: bool, deleted: str | None, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     run(schema(), batch("1"), activate(5), hard_delete=hard, add_record_metadata=not hard)
-    assert RememberingSink.removed == [(5, "_sdc_table_version", deleted)]
+    assert RememberingTable.removed == [(5, "_sdc_table_version", deleted)]
     assert f"version 5 is active, 7 older rows {'deleted' if hard else 'marked as deleted'}" in caplog.text
 
 
 def test_versions_without_a_column_have_no_effect(caplog: pytest.LogCaptureFixture) -> None:
     run(schema(), activate(5))
-    assert RememberingSink.removed == []
+    assert RememberingTable.removed == []
     assert "has no effect" in caplog.text
 
 
 def test_a_deferred_lane_replaces_the_table() -> None:
     method = run(schema(), activate(5), load_method="overwrite", hard_delete=True)
     assert method.replaced
-    assert RememberingSink.removed == []
+    assert RememberingTable.removed == []
 
 
 def test_settings_say_where_loads_end_and_how_files_are_read(tmp_path: Path) -> None:
@@ -167,8 +168,9 @@ def test_the_properties_that_may_be_null() -> None:
     given["o"] = {"type": "object", "properties": {"must": {"type": "string"}, "may": {}}}
     given["l"] = {"type": "array", "items": {"type": "object", "properties": {"may": {"type": "null"}}}}
     properties = {**given, "any": True, "unsaid": {}}
-    sink = RememberingSink(RememberingTarget(config={}), "s", {"properties": properties}, ["id"])
-    assert sink.nullable == {("n",), ("any",), ("unsaid",), ("o", "may"), ("l", "may")}
+    target = RememberingTarget(config={})
+    table = RememberingTable(target, LoadSink(target, "s", {"properties": properties}, ["id"]))
+    assert table.nullable == {("n",), ("any",), ("unsaid",), ("o", "may"), ("l", "may")}
 
 
 def files_of(folder: Path, *names: str) -> list[dict[str, Any]]:
@@ -210,7 +212,7 @@ def streams_of_one_name(*messages: dict[str, Any]) -> list[Remembering]:
     columns = {"a": {"id": SCHEMA["properties"]["id"], "x": {"type": "integer"}}, "b": SCHEMA["properties"]}
     schemas = [schema() | {"stream": name, "schema": {"properties": found}} for name, found in columns.items()]
     run(*schemas, *messages, stream_maps={"*": {"__alias__": "t"}})
-    return RememberingSink.methods
+    return RememberingTable.methods
 
 
 def test_batches_of_streams_of_one_name_are_told_apart() -> None:

@@ -9,7 +9,7 @@ from singer_arrow.batch.message import Batch
 from singer_arrow.load.key_ranges import Extents, Grid
 from singer_arrow.warehouse.descriptions import descriptions_of
 from singer_arrow.warehouse.settings import UPSERT
-from singer_arrow.warehouse.warehouse import WarehouseSink
+from singer_arrow.warehouse.table import WarehouseTable
 from target_bigquery import merge_pruning as bounds
 from target_bigquery import sql
 from target_bigquery.connection.client import BigQuery
@@ -27,7 +27,7 @@ ALONE_BYTES = 64 << 20
 """A Parquet file of that size is a load of its own: as it is, it costs nothing to make. With gcs_stage none does."""
 
 
-class BigQuerySink(WarehouseSink):
+class BigQueryStreamTable(WarehouseTable):
     """See the module."""
 
     target: TargetBigQuery
@@ -43,7 +43,7 @@ class BigQuerySink(WarehouseSink):
             self.client,
             self.stream_name,
             self.given,
-            keys=tuple(self.key_properties),
+            keys=self.key_properties,
             nullable=self.nullable,
             descriptions=descriptions_of(self.schema),
         )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from singer_arrow.warehouse.descriptions import descriptions_of
-from singer_arrow.warehouse.warehouse import WarehouseSink
+from singer_arrow.warehouse.table import WarehouseTable
 from target_redshift import sql
 from target_redshift.connection.client import Redshift
 from target_redshift.conversion import Conversion
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from target_redshift.target import TargetRedshift
 
 
-class RedshiftSink(WarehouseSink):
+class RedshiftStreamTable(WarehouseTable):
     """See the module."""
 
     target: TargetRedshift
@@ -33,7 +33,7 @@ class RedshiftSink(WarehouseSink):
             self.client,
             self.stream_name,
             self.given,
-            tuple(self.key_properties),
+            self.key_properties,
             descriptions=descriptions_of(self.schema),
         )
         self.target.claim_table(self.client.path(self.destination.name), self.stream_name)

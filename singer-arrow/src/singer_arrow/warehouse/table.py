@@ -1,0 +1,251 @@
+"""The base of the tables of warehouses: one for each stream, while its SCHEMA stays the same.
+
+A warehouse supplies the table for a stream, its load methods, a conversion for its types, and the SQL that removes old
+versions.
+"""
+
+from __future__ import annotations
+
+import abc
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from singer_arrow.batch import spool
+from singer_arrow.batch.message import Batch
+from singer_arrow.errors import SchemaError
+from singer_arrow.load.conversion import Conversion, UploadColumn
+from singer_arrow.load.dead_letters import RecordOrigins, cut
+from singer_arrow.load.item import Item
+from singer_arrow.load.load_method import LoadMethod
+from singer_arrow.naming import digest
+from singer_arrow.records.metadata_columns import DELETED_COLUMN, VERSION_COLUMN
+from singer_arrow.records.validation import is_valid, validator
+from singer_arrow.schema.json_schema import from_json_schema
+from singer_arrow.sdk.sink import LoadSink, SinkTarget
+from singer_arrow.storage.urls import Url
+from singer_arrow.warehouse.descriptions import Path as PropertyPath
+from singer_arrow.warehouse.settings import APPEND, UPSERT, LoadSettings
+
+_MOST_ID = 1000
+"""Bytes of a batch's id that are kept where it is given a suffix; the ledger's column takes 1,024."""
+
+
+def _of_stream(batch_id: str, stream: str) -> str:
+    """Return a batch's id, for a stream that was renamed: equal ids of two streams become different."""
+    return f"{cut(batch_id, _MOST_ID)}@{digest(f'{stream} {batch_id}', 16)}"
+
+
+def is_nullable(prop: Any) -> bool:
+    """Return whether a property of a SCHEMA may be null: also by `anyOf`, or without a type."""
+    return prop is True or (isinstance(prop, Mapping) and is_valid(None, validator(prop)))
+
+
+def _nullable(properties: Mapping[str, Any], path: PropertyPath) -> Iterator[PropertyPath]:
+    for name, prop in properties.items():
+        at, node = (*path, name), prop
+        if is_nullable(prop):
+            yield at
+        while isinstance(node, Mapping) and isinstance(node.get("items"), Mapping):
+            node = node["items"]
+        if isinstance(node, Mapping) and isinstance(inside := node.get("properties"), Mapping):
+            yield from _nullable(inside, at)
+
+
+class TableTarget(SinkTarget, Protocol):
+    """What a table uses of its target."""
+
+    claimed: set[tuple[str, str]]
+    """Stream and batch_id of the batches of this run."""
+
+    @property
+    def settings(self) -> LoadSettings:
+        """The checked settings."""
+
+
+class WarehouseTable(abc.ABC):
+    """The table of one stream while its SCHEMA stays the same, and what is done with the stream's messages.
+
+    Args:
+        target: The target.
+        sink: The sink of the stream.
+
+    Raises:
+        SchemaError: The table or the stream's SCHEMA cannot be used.
+    """
+
+    target: TableTarget
+    given: pa.Schema
+    """Arrow schema of the stream's SCHEMA."""
+    columns: Sequence[UploadColumn]
+    """The columns of the table that the stream fills."""
+    method: LoadMethod[Any, Any]
+    """The load method."""
+
+    def __init__(self, target: Any, sink: LoadSink) -> None:
+        self.target, self.metadata, self.tally, self.logger = target, sink.metadata, sink.tally, sink.logger
+        self.stream_name, self.schema = sink.stream_name, sink.schema
+        self.key_properties = tuple(sink.key_properties)
+        self._places = itertools.count()
+        if self.metadata.marks_deletions and DELETED_COLUMN not in self.schema["properties"]:
+            self.logger.warning(
+                "Stream %r marks deleted rows by %s, which is left out, so they are loaded like others; set "
+                "hard_delete to delete them (with load_method: upsert), or add_record_metadata to keep the column",
+                self.stream_name,
+                DELETED_COLUMN,
+            )
+        self.given = from_json_schema(self.schema)
+        self.columns = self.prepare_table()
+        self.method = self.make_load_method(self._load_method(), self._key_columns())
+
+    @abc.abstractmethod
+    def prepare_table(self) -> Sequence[UploadColumn]:
+        """Create or alter the table, so that it has a column for each property of `given`, and return these columns.
+
+        Raises:
+            SchemaError: The table or the stream's SCHEMA cannot be used.
+        """
+
+    @abc.abstractmethod
+    def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> LoadMethod[Any, Any]:
+        """Return the load method.
+
+        Args:
+            load_method: Value of the setting; never upsert where there are no keys.
+            keys: Columns of the stream's key_properties.
+        """
+
+    @abc.abstractmethod
+    def conversion(self, constants: Mapping[str, Any], *, keys: tuple[str, ...], place: int | None) -> Conversion[Any]:
+        """Return the conversion of the rows of an item; see `Conversion`."""
+
+    @abc.abstractmethod
+    def remove_versions(self, version: int, *, version_column: str, deleted_column: str | None) -> int:
+        """Remove the rows of versions before this one from the table; rows without a version stay.
+
+        Args:
+            version: The first version that stays.
+            version_column: Column of the rows' version.
+            deleted_column: Column that gets the time of deletion; None: the rows are deleted.
+
+        Returns:
+            The number of removed rows.
+        """
+
+    def is_load_of_its_own(self, batch: Batch) -> bool:  # noqa: ARG002 - warehouses may use it
+        """Return whether the batch is a load of its own, for speed."""
+        return False
+
+    def take_batch(self, batch: Batch) -> None:
+        token = self.target.checkpoints.open()
+        self.tally.add(batches=1)
+        if batch.batch_id and batch.stream != self.stream_name:
+            batch = replace(batch, batch_id=_of_stream(batch.batch_id, batch.stream))
+        if batch.batch_id and self.method.leaves_out_loaded:
+            if (self.stream_name, batch.batch_id) in self.target.claimed:
+                self.logger.info("Batch %s came twice in this run and is loaded once", batch.batch_id)
+                self.tally.add(skipped=1)
+                self.target.checkpoints.close([token])
+                return
+            self.target.claimed.add((self.stream_name, batch.batch_id))
+            self.method.expect(batch.batch_id)
+        item = Item(
+            urls=batch.manifest,
+            file_format=batch.format,
+            conversion=self._conversion(self.metadata.values(batch.version)),
+            batch_id=batch.batch_id,
+            rows=batch.row_count,
+            bytes=batch.byte_count,
+            is_source=batch.passthrough,
+            stream=self.stream_name,
+        )
+        alone = self.is_load_of_its_own(batch)
+        self.target.scheduler.add(self.method, item, token=token, kind=self.method.kind(item), alone=alone)
+
+    @cached_property
+    def record_schema(self) -> pa.Schema:
+        return self.conversion({}, keys=(), place=None).read_schema
+
+    @property
+    def is_streamed(self) -> bool:
+        return self.method.streams
+
+    def take_records(
+        self, path: Path | None, rows: int, *, token: int, since: float, origins: RecordOrigins | None
+    ) -> None:
+        item = Item(
+            urls=(str(Url.parse(str(path))),) if path else (),
+            file_format=spool.FORMAT if path and path.suffix == spool.SUFFIX else "jsonl",
+            conversion=self._conversion({}),
+            rows=rows,
+            bytes=path.stat().st_size if path else 0,
+            is_temporary=True,
+            stream=self.stream_name,
+            origins=origins,
+        )
+        kind = self.method.kind(item)
+        self.target.scheduler.add(self.method, item, token=token, kind=kind, alone=self.is_streamed, since=since)
+
+    def activate_version(self, version: int) -> None:
+        """Remove the rows of older versions, once all that was read before is in the table."""
+        self.target.drain_stream(self.stream_name)
+        if self.method.deferred:
+            self.target.scheduler.hold(self.method, self.target.checkpoints.open())
+            self.method.replace_table()
+            return
+        if not self.metadata.tracks_versions:
+            self.logger.warning(
+                "ACTIVATE_VERSION of stream %r has no effect: rows carry no version; "
+                "set add_record_metadata or hard_delete",
+                self.stream_name,
+            )
+            return
+        columns = {c.source: c.name for c in self.columns}
+        hard = self.target.settings.hard_delete
+        gone = self.remove_versions(
+            version,
+            version_column=columns[VERSION_COLUMN],
+            deleted_column=None if hard else columns[DELETED_COLUMN],
+        )
+        verb = "deleted" if hard else "marked as deleted"
+        self.logger.info("Stream %r: version %d is active, %d older rows %s", self.stream_name, version, gone, verb)
+
+    @property
+    def deleted_column(self) -> str | None:
+        """Column that is not null where the row of its key is to be deleted; None without `hard_delete`."""
+        columns = {c.source: c.name for c in self.columns}
+        return columns.get(DELETED_COLUMN) if self.target.settings.hard_delete else None
+
+    @property
+    def nullable(self) -> frozenset[PropertyPath]:
+        """Paths of the properties that may be null, at every depth."""
+        return frozenset(_nullable(self.schema["properties"], ()))
+
+    def _load_method(self) -> str:
+        method = self.target.settings.load_method
+        if method == UPSERT and not self.key_properties:
+            self.logger.warning("Stream %r has no key_properties, so rows are appended, not merged", self.stream_name)
+            return APPEND
+        return method
+
+    def _conversion(self, constants: Mapping[str, Any]) -> Conversion[Any]:
+        merges = self.method.merges
+        return self.conversion(
+            constants,
+            keys=self.key_properties if merges else (),
+            place=next(self._places) if merges else None,
+        )
+
+    def _key_columns(self) -> tuple[str, ...]:
+        columns = {c.source: c.name for c in self.columns}
+        if missing := [k for k in self.key_properties if k not in columns]:
+            msg = (
+                f"Key property {missing[0]!r} of stream {self.stream_name!r} is not among the properties of its SCHEMA"
+            )
+            raise SchemaError(msg)
+        return tuple(columns[k] for k in self.key_properties)
