@@ -4,7 +4,7 @@ warehouse         The base of the targets
 table             The base of the tables, one for each stream while its SCHEMA stays the same
 settings          Settings of loads, and their JSON Schema
 table_layout      Partitioning, clustering and sorting of tables
-variant_columns   Columns of two types for a property whose type changes
+variant_columns   Columns for values that do not fit the type of their property's column
 descriptions      Descriptions of columns from SCHEMA
 manifest_roots    Check of the places that BATCH files are read from
 """
