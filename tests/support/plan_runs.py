@@ -90,7 +90,7 @@ def run(
     tap_run = run_of(objects, state, began, **settings)
     plan = plan_for(tap_run, log, identity)
     at = plan.bookmark
-    for todo in unsent(at, listed_segments(tap_run, stream(), plan), plan.wanted):
-        at = after_task(at, todo, durable=log is not None)
-        if todo.task.objects:
-            yield todo.task, at
+    for pending in unsent(at, listed_segments(tap_run, stream(), plan), plan.selects):
+        at = after_task(at, pending, durable=log is not None)
+        if pending.task.objects:
+            yield pending.task, at

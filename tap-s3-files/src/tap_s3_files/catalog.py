@@ -49,7 +49,7 @@ _TYPES: dict[str, pa.DataType] = {
     **{f"{sign}int{bits}": pa.type_for_alias(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
 _DECIMAL = re.compile(r"(?:decimal|numeric)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
-_MOST_DIGITS = 76
+_MAX_DIGITS = 76
 
 
 def parse_type(column: str, text: str) -> pa.Field:
@@ -65,7 +65,7 @@ def parse_type(column: str, text: str) -> pa.Field:
         return pa.field(column, _TYPES[name])
     if match := _DECIMAL.fullmatch(name):
         precision, scale = int(match[1]), int(match[2] or 0)
-        if 1 <= precision <= _MOST_DIGITS and scale <= precision:
+        if 1 <= precision <= _MAX_DIGITS and scale <= precision:
             make = pa.decimal128 if precision <= 38 else pa.decimal256
             return pa.field(column, make(precision, scale))
     hint = nearest(name, _TYPES) or "; use string, integer, number, boolean, date, time, timestamp, decimal(p,s), ..."

@@ -29,7 +29,7 @@ SAMPLE_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class PassthroughBatch:
     """Objects that go as they are, with their rows if these are known."""
 
     objects: tuple[ObjectInfo, ...]
@@ -42,11 +42,11 @@ class Passed:
         return Counts(objects=count, rows_read=rows, rows_written=rows, batch_files=count)
 
 
-class _MustReadError(Exception):
+class _NeedsConversionError(Exception):
     """Why an object must be converted; empty where the reading of it says that."""
 
 
-def untouched(job: Job, task: Task, worker: Worker) -> Passed | None:
+def passthrough_batch(job: Job, task: Task, worker: Worker) -> PassthroughBatch | None:
     """Return the objects of a task if all of them can go as they are; else None, and the reason is logged.
 
     All or none: the objects are one batch, whose id does not depend on the setting.
@@ -56,36 +56,36 @@ def untouched(job: Job, task: Task, worker: Worker) -> Passed | None:
         try:
             _check_job(job)
             found = _check(job, info, worker)
-        except _MustReadError as error:
+        except _NeedsConversionError as error:
             if str(error):
                 logger.info("%s is converted although passthrough is on: %s", info.url, error)
             return None
         except (ArchivedError, EmptyObjectError, ObjectChangedError):
             return None
         rows = None if rows is None or found is None else rows + found
-    return Passed(task.objects, rows) if task.objects else None
+    return PassthroughBatch(task.objects, rows) if task.objects else None
 
 
 def _check_job(job: Job) -> None:
     """Raise if something keeps all objects of a stream from going as they are."""
     if job.metadata_columns:
-        raise _MustReadError("metadata_columns adds columns")
+        raise _NeedsConversionError("metadata_columns adds columns")
     if job.partitions.hive or job.partitions.paths:
-        raise _MustReadError("keys give columns")
+        raise _NeedsConversionError("keys give columns")
     if job.options.excluded_members:
-        raise _MustReadError("the catalog does not select all of it")
+        raise _NeedsConversionError("the catalog does not select all of it")
     if job.options.on_bad_row != "fail" or RESCUED in job.schema.names:
-        raise _MustReadError("on_bad_row and on_drift want each row looked at")
+        raise _NeedsConversionError("on_bad_row and on_drift want each row looked at")
 
 
 def _check(job: Job, info: ObjectInfo, worker: Worker) -> int | None:
     """The rows of an object that goes as it is, or None where they are not known; raises if it does not."""
     if info.size == 0:
-        raise _MustReadError
+        raise _NeedsConversionError
     kind = format_of(job.format, info.url)
     if kind != job.passthrough:
         reason = f"it is {kind}, and batch files are {job.passthrough}"
-        raise _MustReadError(reason)
+        raise _NeedsConversionError(reason)
     storage = CountedStorage(worker.storage, worker.progress, worker.stop)
     reader = ObjectReader(storage, info.url, info=info, budget=worker.budget)
     if kind == "parquet":
@@ -96,18 +96,18 @@ def _check(job: Job, info: ObjectInfo, worker: Worker) -> int | None:
 
 def _check_parquet(job: Job, reader: ObjectReader) -> int:
     if archive_of(reader.url.name):
-        raise _MustReadError("it is an archive")
+        raise _NeedsConversionError("it is an archive")
     metadata = read_footer(reader, reader.url, fresh=True).metadata
     file = metadata.schema.to_arrow_schema()
     if sorted(file.names) != sorted(job.schema.names):
         other = sorted(set(file.names).symmetric_difference(job.schema.names))
         reason = f"its columns are not those of SCHEMA ({', '.join(other[:5]) or 'one stands twice'})"
-        raise _MustReadError(reason)
+        raise _NeedsConversionError(reason)
     for field in job.schema:
         t = file.field(field.name).type
         if t != field.type or is_json(field):
             reason = f"its column {field.name!r} is {t}, in SCHEMA {drift.type_name(field)}"
-            raise _MustReadError(reason)
+            raise _NeedsConversionError(reason)
     return int(metadata.num_rows)
 
 
@@ -115,13 +115,13 @@ def _check_lines(job: Job, reader: ObjectReader) -> None:
     head = bytes(reader.head_bytes(SAMPLE_BYTES)[:16])
     is_other = job.options.compression not in ("auto", "gzip") or archive_of(reader.url.name) is not None
     if is_other or detect(reader.url.name, head) != "gzip":
-        raise _MustReadError("it is not compressed by gzip")
+        raise _NeedsConversionError("it is not compressed by gzip")
     if sample(reader, SAMPLE_BYTES, compression="gzip")[0].lstrip()[:1] == b"[":
-        raise _MustReadError("it is a list")
+        raise _NeedsConversionError("it is a list")
     found = FORMATS["jsonl"].infer(reader, job.options, sample_bytes=SAMPLE_BYTES)
     shared = set(found.names) & set(job.schema.names)
     other = drift.new_columns(found.names, job.schema, job.options)
     other += [n for n in shared if drift.widened_field(job.schema.field(n), found.field(n)) is not None]
     if other:
         reason = f"its first lines do not fit SCHEMA ({', '.join(sorted(other)[:5])})"
-        raise _MustReadError(reason)
+        raise _NeedsConversionError(reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 
-from tap_s3_files.plan.model import Todo
+from tap_s3_files.plan.model import PendingTask
 
 _HEADS = ("stream", "objects", "bytes", "tasks", "batch files (about)")
 
@@ -21,11 +21,11 @@ class Row:
     batch_files: int = 0
 
     @classmethod
-    def of(cls, stream: str, tasks: Iterable[Todo], *, batches: bool) -> Row:
+    def of(cls, stream: str, tasks: Iterable[PendingTask], *, batches: bool) -> Row:
         """Count the tasks of a stream's plan."""
         row = cls(stream)
-        for todo in tasks:
-            task, size = todo.task, todo.segment.target_bytes
+        for pending in tasks:
+            task, size = pending.task, pending.segment.target_bytes
             if not task.objects:
                 continue
             files = max(1, round(task.bytes / size)) if batches else 0

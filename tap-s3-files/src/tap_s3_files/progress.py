@@ -17,7 +17,7 @@ from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 
 SECONDS_BETWEEN_LINES = 5.0
-MOST_SECONDS_BETWEEN_LINES = 60.0
+MAX_SECONDS_BETWEEN_LINES = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Progress:
         return f"{self.stream}: {read}, {rows}, {self.seconds:.1f} s"
 
     @contextmanager
-    def told(self, tell: Callable[[str], None]) -> Iterator[None]:
+    def log_periodically(self, log: Callable[[str], None]) -> Iterator[None]:
         """Tell a line every few seconds while the block runs, less often later on, if something has changed."""
         last, due = self._counts, 0.0
 
@@ -113,7 +113,7 @@ class Progress:
             nonlocal last, due
             if self._counts != last and self.seconds >= due:
                 last, due = self._counts, self.seconds + pause_after(self.seconds)
-                tell(self.line())
+                log(self.line())
 
         self._started = time.monotonic()
         with repeat_every(SECONDS_BETWEEN_LINES, look, name="progress"):
@@ -122,7 +122,7 @@ class Progress:
 
 def pause_after(seconds: float) -> float:
     """Seconds without a line after one of a stream that has taken so many."""
-    return min(MOST_SECONDS_BETWEEN_LINES, seconds / 10)
+    return min(MAX_SECONDS_BETWEEN_LINES, seconds / 10)
 
 
 class CountedStorage(Storage):

@@ -15,7 +15,7 @@ from tap_s3_files.bookmark import Bookmark
 from tap_s3_files.listing.inventory import read_inventory
 from tap_s3_files.listing.listing import Listing
 from tap_s3_files.listing.parallel import list_objects
-from tap_s3_files.listing.path_match import Claim
+from tap_s3_files.listing.path_match import ObjectFilter
 from tap_s3_files.settings import Settings, StreamSettings
 
 
@@ -62,11 +62,11 @@ class TapRun:
         """Return the bookmark that a stream was started with."""
         return Bookmark.from_state(self._given_state(stream), stream)
 
-    def claim(self, stream: StreamSettings) -> Claim:
+    def object_filter(self, stream: StreamSettings) -> ObjectFilter:
         """Return which objects belong to a stream, without listing them."""
         settings = self.settings
         dates = (settings.start, settings.end)
-        return Claim(stream.name, stream.paths, tuple(self.own_roots), dates, settings.window(stream))
+        return ObjectFilter(stream.name, stream.paths, tuple(self.own_roots), dates, settings.window(stream))
 
     def list_for_discovery(self, stream: StreamSettings) -> Listing:
         """List all objects of a stream, and keep the listing for the run that follows."""
@@ -87,14 +87,14 @@ class TapRun:
         if kept is not None:
             return kept
         if self.settings.manifest:
-            claim = self.claim(stream)
-            return Listing(o for o in self._inventory if claim.holds(o.url))
+            claim = self.object_filter(stream)
+            return Listing(o for o in self._inventory if claim.matches(o.url))
         return list_objects(self.storage, self.settings.paths(stream, begin=begin), own=self.own_roots, begin=begin)
 
     @cached_property
     def _inventory(self) -> Listing:
         """The objects of the inventory that belong to any stream; it is read once for all of them."""
         assert self.settings.manifest is not None
-        claims = [self.claim(s) for s in self.settings.streams]
+        claims = [self.object_filter(s) for s in self.settings.streams]
         objects = read_inventory(self.storage, self.settings.manifest, self.budget)
-        return Listing(o for o in objects if any(claim.holds(o.url) for claim in claims))
+        return Listing(o for o in objects if any(claim.matches(o.url) for claim in claims))

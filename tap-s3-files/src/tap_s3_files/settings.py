@@ -16,9 +16,8 @@ from singer_arrow.runtime.executors import default_workers
 from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.urls import Url
 from tap_s3_files.config_schema import BATCH_COMPRESSIONS
-from tap_s3_files.paths.date_paths import check, check_moment, dated, has_date
-from tap_s3_files.paths.named_wildcards import check as check_groups
-from tap_s3_files.paths.named_wildcards import names, plain
+from tap_s3_files.paths.date_paths import check_dates, check_moment, has_date, resolve_dates
+from tap_s3_files.paths.named_wildcards import check_groups, group_names, without_names
 from tap_s3_files.paths.partition_columns import NO_PARTITIONS, Partitions
 
 MIB = 1 << 20
@@ -124,8 +123,8 @@ class Settings:
         return (None, None) if stream.is_dated else (self.start, self.end)
 
     def paths(self, stream: StreamSettings, *, begin: Url | None = None) -> list[Url]:
-        """Where the objects of a stream are, as of now; see `dated`."""
-        return dated(stream.paths, self.start, self.end, datetime.now(UTC), begin=begin)
+        """Where the objects of a stream are, as of now; see `resolve_dates`."""
+        return resolve_dates(stream.paths, self.start, self.end, datetime.now(UTC), begin=begin)
 
     def is_backfill(self, stream: StreamSettings) -> bool:
         """Whether only places of some dates are listed: that there is none is no mistake then."""
@@ -230,7 +229,7 @@ def _stream(config: Mapping[str, Any], number: int) -> StreamSettings:
             msg = f"Setting '{where}path': either all paths of a stream have a date in them or none, {url} differs"
             raise ConfigError(msg)
         if has_date(url):
-            check(url, f"{where}path")
+            check_dates(url, f"{where}path")
     check_groups(urls, f"{where}path")
     columns = config.get("columns")
     if columns is not None and not columns:
@@ -238,14 +237,14 @@ def _stream(config: Mapping[str, Any], number: int) -> StreamSettings:
         raise ConfigError(msg)
     return StreamSettings(
         name=config["name"],
-        paths=tuple(plain(url) for url in urls),
+        paths=tuple(without_names(url) for url in urls),
         format=config.get("format", "auto"),
         compression=config.get("compression", "auto"),
         key_properties=tuple(config.get("key_properties", ())),
         types=config.get("schema", {}),
         columns=tuple(columns) if columns else None,
         options=_options(config),
-        partitions=Partitions(urls if names(urls[0]) else (), hive=config.get("partition_columns", False)),
+        partitions=Partitions(urls if group_names(urls[0]) else (), hive=config.get("partition_columns", False)),
         on_bad_row=config.get("on_bad_row", "fail"),
         on_drift=config.get("on_drift", "evolve"),
         archived=config.get("archived", "fail"),

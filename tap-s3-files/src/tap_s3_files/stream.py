@@ -22,7 +22,7 @@ from tap_s3_files.catalog import METADATA, parse_type, set_columns
 from tap_s3_files.plan.build import TARGET_BYTES, listed_segments, plan_of
 from tap_s3_files.plan.cuts import Cuts
 from tap_s3_files.plan.log import PlanLog, task_name
-from tap_s3_files.plan.model import Position, Segment, Todo, after_rows, after_task, unsent
+from tap_s3_files.plan.model import PendingTask, Position, Segment, after_rows, after_task, unsent
 from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.read_task import NEW_VERSION, Job, Piece, Worker, read
@@ -33,7 +33,7 @@ from tap_s3_files.settings import BatchSettings, StreamSettings, rows_identity
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tap_s3_files.replication.sqs_events import Intake
+    from tap_s3_files.replication.sqs_events import SqsEvents
     from tap_s3_files.write_batches import Step
 
 logger = logging.getLogger("tap-s3-files")
@@ -58,7 +58,7 @@ class FileStream(ArrowStream):
         settings: StreamSettings,
         schema: Mapping[str, Any],
         *,
-        events: Callable[[], Intake],
+        events: Callable[[], SqsEvents],
     ) -> None:
         """Make the stream of these settings.
 
@@ -99,14 +99,14 @@ class FileStream(ArrowStream):
             return
         plan = self._start(batch.target_bytes)
         at = plan.bookmark
-        with self.progress.told(self.log):
+        with self.progress.log_periodically(self.log):
             for segments in self._portions(plan):
                 # Closed at once when something fails: an error's traceback would keep its tasks going.
-                with closing(self._steps(plan, batch, unsent(plan.bookmark, segments, plan.wanted))) as steps:
-                    for todo, step in steps:
+                with closing(self._steps(plan, batch, unsent(plan.bookmark, segments, plan.selects))) as steps:
+                    for pending, step in steps:
                         if step is None:
-                            if self._may_pass(todo):
-                                at = after_task(at, todo, durable=plan.log is not None)
+                            if self._may_pass(pending):
+                                at = after_task(at, pending, durable=plan.log is not None)
                                 if not self._waits_for_end:
                                     yield at.to_state()
                             continue
@@ -114,36 +114,38 @@ class FileStream(ArrowStream):
                         self.progress.add(step.counts)
                         if step.batch is not None:
                             yield step.batch
-                        if step.after is not None and plan.log is not None and self._may_pass(todo):
-                            at = after_rows(at, todo, step.after.rows)
+                        if step.after is not None and plan.log is not None and self._may_pass(pending):
+                            at = after_rows(at, pending, step.after.rows)
                             yield at.to_state()
             yield at.to_state()
         self.log(self.progress.line())
 
     def _steps(
-        self, plan: StreamPlan, batch: BatchSettings, todos: Iterator[Todo]
-    ) -> Generator[tuple[Todo, Step | None]]:
+        self, plan: StreamPlan, batch: BatchSettings, pending_tasks: Iterator[PendingTask]
+    ) -> Generator[tuple[PendingTask, Step | None]]:
         """Yield the steps of tasks that run in parallel, in the order of the plan; None ends a task."""
-        begun: deque[Todo] = deque()
+        begun: deque[PendingTask] = deque()
         cuts: dict[tuple[int, int], Cuts] = {}  # of the tasks that are begun: one that is begun again knows its own
 
-        def run(todo: Todo, job: Job, cuts: Cuts | None, stop: threading.Event) -> Iterator[Step]:
+        def run(pending: PendingTask, job: Job, cuts: Cuts | None, stop: threading.Event) -> Iterator[Step]:
             from tap_s3_files.write_batches import convert
 
-            size = todo.segment.target_bytes
+            size = pending.segment.target_bytes
             with cuts.lock if cuts is not None else nullcontext():
-                yield from convert(job, todo.task, self._worker(stop), batch, size, start=todo.start, cuts=cuts)
+                yield from convert(job, pending.task, self._worker(stop), batch, size, start=pending.start, cuts=cuts)
 
-        def tasks(todos: Iterator[Todo]) -> Iterator[Callable[[threading.Event], Iterable[Step]]]:
-            for todo in todos:
-                begun.append(todo)
-                if plan.log is not None and todo.task.is_divisible and (key := _key(todo)) not in cuts:
-                    cuts[key] = plan.log.cuts(todo.segment, todo.number, task_name(self.name, todo.task))
-                yield partial(run, todo, self._job(), cuts.get(_key(todo)))
+        def tasks(pending_tasks: Iterator[PendingTask]) -> Iterator[Callable[[threading.Event], Iterable[Step]]]:
+            for pending in pending_tasks:
+                begun.append(pending)
+                if plan.log is not None and pending.task.is_divisible and (key := _key(pending)) not in cuts:
+                    cuts[key] = plan.log.cuts(pending.segment, pending.number, task_name(self.name, pending.task))
+                yield partial(run, pending, self._job(), cuts.get(_key(pending)))
 
         while True:
             problem: DataError | None = None
-            with closing(ordered_streams(self.run.pool, tasks(todos), 2 * self.run.settings.max_workers)) as streams:
+            with closing(
+                ordered_streams(self.run.pool, tasks(pending_tasks), 2 * self.run.settings.max_workers)
+            ) as streams:
                 for steps in streams:
                     try:
                         for step in steps:
@@ -158,7 +160,7 @@ class FileStream(ArrowStream):
             if problem is None:
                 return
             self._evolution.evolve_for(problem)
-            todos = chain(tuple(begun), todos)
+            pending_tasks = chain(tuple(begun), pending_tasks)
             begun.clear()
 
     def rows(self, encode: Encode[Encoded]) -> Generator[Encoded]:
@@ -169,29 +171,29 @@ class FileStream(ArrowStream):
             self.log(f"RECORD messages are sent although batch_config is set: {setting} changes single records")
         plan = self._start(TARGET_BYTES)
         at = plan.bookmark
-        with self.progress.told(self.log):
-            for todo in unsent(at, chain.from_iterable(self._portions(plan)), plan.wanted):
-                yield from self._records(todo, encode)
-                if self._may_pass(todo):
-                    at = after_task(at, todo, durable=plan.log is not None)
+        with self.progress.log_periodically(self.log):
+            for pending in unsent(at, chain.from_iterable(self._portions(plan)), plan.selects):
+                yield from self._records(pending, encode)
+                if self._may_pass(pending):
+                    at = after_task(at, pending, durable=plan.log is not None)
                     if not self._waits_for_end:
                         self.write_state(at.to_state())
             self.write_state(at.to_state())
         self.log(self.progress.line())
 
-    def _records(self, todo: Todo, encode: Encode[Encoded]) -> Iterator[Encoded]:
-        worker, at = self._worker(threading.Event()), todo.start
+    def _records(self, pending: PendingTask, encode: Encode[Encoded]) -> Iterator[Encoded]:
+        worker, at = self._worker(threading.Event()), pending.start
         while True:
             self.tell(self._evolution.schema)
             try:
-                with closing(read(self._job(), todo.task, worker, at)) as pieces:
+                with closing(read(self._job(), pending.task, worker, at)) as pieces:
                     for piece in pieces:
                         if piece.batch is not None:
                             sent, problem = yield from _encoded(encode, piece.batch)
                             self.progress.add(Counts(rows_written=sent))
                             if problem is not None:
                                 self.progress.add(Counts(rows_read=sent))
-                                at, url = _within_piece(piece, sent, at), todo.task.objects[piece.after.object].url
+                                at, url = _within_piece(piece, sent, at), pending.task.objects[piece.after.object].url
                                 raise problem if problem.url is not None else problem.at(url)
                         self.progress.add(piece.counts)
                         at = piece.after
@@ -205,13 +207,13 @@ class FileStream(ArrowStream):
             else:
                 return
 
-    def _may_pass(self, todo: Todo) -> bool:
+    def _may_pass(self, pending: PendingTask) -> bool:
         """Whether STATE may pass a task: its objects' new versions are planned, and no task before it is held back."""
         assert self._plan is not None
         if self.progress.has_changed and self._plan.log is not None:
             self._plan.replan(self.run.storage, self.progress.take_changed())
         self._waits_for_end = self._waits_for_end or self.progress.has_changed
-        self._is_held = self._is_held or not todo.passes
+        self._is_held = self._is_held or not pending.passes
         return not self._is_held
 
     def totals(self) -> Mapping[str, Any]:
@@ -248,7 +250,7 @@ class FileStream(ArrowStream):
         return Worker(self.run.storage, self.run.budget, self.progress, stop, self.run.settings.held_bytes)
 
     @property
-    def is_told(self) -> bool:
+    def reads_queue(self) -> bool:
         """Whether a queue tells of the stream's objects in this run."""
         whole = self.is_whole_run and self.replication_method != "FULL_TABLE"
         return whole and self.run.settings.sqs is not None and self.selected and not self.is_mapped_away
@@ -299,7 +301,7 @@ class FileStream(ArrowStream):
 
     def _start(self, target_bytes: int) -> StreamPlan:
         self.check_rescued()
-        if self.is_told:
+        if self.reads_queue:
             self._plan = self._events().plans[self.name]
         else:
             self._plan = self.plan(self.plan_log(), target_bytes)
@@ -310,18 +312,18 @@ class FileStream(ArrowStream):
 
         At the end come those of objects that have changed during the run.
         """
-        if self.is_told:
+        if self.reads_queue:
             yield from self._events().waves(self.name)
         else:
             yield listed_segments(self.run, self.settings, plan)
-        while self.progress.has_changed or plan.is_waiting:
+        while self.progress.has_changed or plan.has_queued:
             if self.progress.has_changed:
                 plan.replan(self.run.storage, self.progress.take_changed())
-            yield plan.waiting()
+            yield plan.queued_segments()
 
 
-def _key(todo: Todo) -> tuple[int, int]:
-    return todo.segment.number, todo.number
+def _key(pending: PendingTask) -> tuple[int, int]:
+    return pending.segment.number, pending.number
 
 
 def _encoded(encode: Encode[Encoded], batch: pa.RecordBatch) -> Generator[Encoded, None, tuple[int, DataError | None]]:

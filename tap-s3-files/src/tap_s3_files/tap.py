@@ -26,13 +26,13 @@ from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.model import unsent
 from tap_s3_files.preview import Row, table
 from tap_s3_files.read_task import format_of
-from tap_s3_files.replication.sqs_events import Intake
+from tap_s3_files.replication.sqs_events import SqsEvents
 from tap_s3_files.replication.sqs_queue import Queue
 from tap_s3_files.run import TapRun
 from tap_s3_files.settings import Settings, StreamSettings
 from tap_s3_files.stream import FileStream, read_options
 
-MOST_LISTED = 1000
+MAX_LISTED = 1000
 """Objects among which the samples for a schema are chosen, where a queue tells of new ones."""
 
 
@@ -70,8 +70,8 @@ class TapS3Files(ArrowTap):
         for stream in self.settings.streams:
             log = PlanLog(self.shared.storage, root, stream.name, read_only=True) if root else None
             plan = plan_of(self.shared, stream, log, batch.target_bytes if batch else TARGET_BYTES)
-            segments = plan.followed() if self.settings.sqs else listed_segments(self.shared, stream, plan)
-            yield Row.of(stream.name, unsent(plan.bookmark, segments, plan.wanted), batches=batch is not None)
+            segments = plan.unfinished_segments() if self.settings.sqs else listed_segments(self.shared, stream, plan)
+            yield Row.of(stream.name, unsent(plan.bookmark, segments, plan.selects), batches=batch is not None)
         if self.settings.sqs:
             waiting = self.queue.approximate_size()
             self.logger.info("Besides, about %d messages wait in %s", waiting, self.queue.url)
@@ -89,15 +89,15 @@ class TapS3Files(ArrowTap):
         return Queue(sqs.queue_url, self.settings.aws, visibility=sqs.visibility_timeout)
 
     @cached_property
-    def intake(self) -> Intake:
+    def sqs_events(self) -> SqsEvents:
         """The queue with the streams of this run that it tells of new objects."""
         sqs, batch = self.settings.sqs, self.settings.batch
         assert sqs is not None
         size = batch.target_bytes if batch else TARGET_BYTES
-        streams = [s for s in self.streams.values() if isinstance(s, FileStream) and s.is_told]
+        streams = [s for s in self.streams.values() if isinstance(s, FileStream) and s.reads_queue]
         plans = {s.name: s.plan(s.plan_log(), size) for s in streams}
-        others = [self.shared.claim(s) for s in self.settings.streams if s.name not in plans]
-        return Intake(self.queue, plans, others, self.shared.storage, sqs)
+        others = [self.shared.object_filter(s) for s in self.settings.streams if s.name not in plans]
+        return SqsEvents(self.queue, plans, others, self.shared.storage, sqs)
 
     def discover_streams(self) -> Sequence[FileStream]:
         """The streams of the settings; those that a given catalog holds have its schemas, and no object is read."""
@@ -125,7 +125,7 @@ class TapS3Files(ArrowTap):
             raise
 
     def _stream(self, settings: StreamSettings, schema: Mapping[str, Any]) -> FileStream:
-        return FileStream(self, self.shared, settings, schema, events=lambda: self.intake)
+        return FileStream(self, self.shared, settings, schema, events=lambda: self.sqs_events)
 
     def _inferred(self) -> Iterator[tuple[StreamSettings, dict[Url, pa.Schema], list[pa.Field]]]:
         """Each stream that has objects, with the schemas of its samples, and its partition columns."""
@@ -136,7 +136,7 @@ class TapS3Files(ArrowTap):
             if settings.sqs:  # a bucket that is too large to be listed has a queue
                 listed = Listing(
                     islice(
-                        find(self.shared.storage, self.settings.paths(stream), own=self.shared.own_roots), MOST_LISTED
+                        find(self.shared.storage, self.settings.paths(stream), own=self.shared.own_roots), MAX_LISTED
                     )
                 )
             else:

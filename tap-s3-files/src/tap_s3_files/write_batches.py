@@ -14,7 +14,7 @@ from singer_arrow.batch.message import Batch
 from singer_arrow.batch.writer import BatchFile, write_batch_files
 from singer_arrow.errors import DataError, NotFoundError, ObjectChangedError
 from singer_arrow.storage.urls import Url
-from tap_s3_files.passthrough import Passed, untouched
+from tap_s3_files.passthrough import PassthroughBatch, passthrough_batch
 from tap_s3_files.plan.cuts import Cut, Cuts
 from tap_s3_files.plan.log import identity, safe_name, task_name
 from tap_s3_files.plan.model import Position, Task
@@ -71,34 +71,34 @@ def convert(
         SupersededError: Another run cuts the object elsewhere at the same time.
         DataError: As `read` does; the steps before it are good.
     """
-    maker = _Maker(job, task, batch)
+    maker = _BatchFiles(job, task, batch)
     at, kept = start or Position(), cuts if task.is_divisible else None
     known = kept.known() if kept is not None else []
-    at = kept.placed(at) if kept is not None else at
+    at = kept.with_resume_point(at) if kept is not None else at
     if job.passthrough and not at.rows and all(c.after is None for c in known):
-        passed = untouched(job, task, worker)
+        passed = passthrough_batch(job, task, worker)
         if passed is not None:
             if kept is not None and not known:
                 kept.add(Cut(str(passed.objects[0].url), 0, -1, task.bytes, None))
-            yield Step(maker.untouched(passed), None, passed.counts)
+            yield Step(maker.passthrough_batch(passed), None, passed.counts)
             return
     for cut in known:
         if cut.first_row == at.rows:
-            yield _again(maker, worker, cut, at)
+            yield _resend(maker, worker, cut, at)
             if cut.after is None:
                 return
             at = cut.after
     yield from _write(maker, worker, kept, at, target_bytes)
 
 
-def _again(maker: _Maker, worker: Worker, cut: Cut, start: Position) -> Step:
+def _resend(maker: _BatchFiles, worker: Worker, cut: Cut, start: Position) -> Step:
     """Return the step of a batch file that an earlier run made; make the file again if it is gone, or would differ."""
     number = FINAL if cut.after is None else cut.rows
     if cut.url == str(maker.url(cut.first_row, cut.rows)) and _is_whole(worker, cut):
         counts = Counts(objects=int(cut.after is None), batch_files=1, rows_read=cut.rows, rows_written=cut.rows)
         return Step(maker.message(cut.as_part(), cut.first_row, number), cut.after, counts)
     end = cut.after.place if cut.after is not None else None
-    pieces = _Pieces(read(maker.job, maker.task, worker, start, end), start, cut.after)
+    pieces = _CountedPieces(read(maker.job, maker.task, worker, start, end), start, cut.after)
     try:
         part = next(maker.write(pieces, worker, start, sys.maxsize), None)
     except ObjectChangedError as error:
@@ -107,10 +107,10 @@ def _again(maker: _Maker, worker: Worker, cut: Cut, start: Position) -> Step:
     return Step(maker.message(part, cut.first_row, number) if part else None, cut.after, counts)
 
 
-def _write(maker: _Maker, worker: Worker, cuts: Cuts | None, start: Position, target_bytes: int) -> Iterator[Step]:
+def _write(maker: _BatchFiles, worker: Worker, cuts: Cuts | None, start: Position, target_bytes: int) -> Iterator[Step]:
     """Yield the steps of what no earlier run has made."""
     divisible = maker.task.is_divisible
-    pieces, counted = _Pieces(read(maker.job, maker.task, worker, start), start), Counts()
+    pieces, counted = _CountedPieces(read(maker.job, maker.task, worker, start), start), Counts()
     try:
         for part in maker.write(pieces, worker, start, target_bytes if divisible else sys.maxsize):
             after, counts = part.mark
@@ -134,7 +134,7 @@ def _skipped(error: ObjectChangedError) -> Step:
     return Step(None, None, Counts(skipped_objects=1))
 
 
-class _Pieces:
+class _CountedPieces:
     """The batches of a reading; knows after each where it ends, and the counts up to there."""
 
     def __init__(self, pieces: Generator[Piece], start: Position, until: Position | None = None) -> None:
@@ -157,7 +157,7 @@ class _Pieces:
         return self._after, self._counts
 
 
-class _Maker:
+class _BatchFiles:
     """Names and messages of a task's batch files."""
 
     def __init__(self, job: Job, task: Task, batch: BatchSettings) -> None:
@@ -172,7 +172,7 @@ class _Maker:
         name = f"{safe_name(self.job.stream)}--{self._content}-{first_row}-{rows}.{self._suffix}"
         return self._batch.root.join(f"{self._batch.prefix}{name}")
 
-    def write(self, pieces: _Pieces, worker: Worker, start: Position, target_bytes: int) -> Iterator[BatchFile]:
+    def write(self, pieces: _CountedPieces, worker: Worker, start: Position, target_bytes: int) -> Iterator[BatchFile]:
         """Write what is read as batch files of some size, which end only where a reading can begin.
 
         Raises:
@@ -196,7 +196,7 @@ class _Maker:
             at = min(pieces.now()[0].object, len(self.task.objects) - 1)
             raise error if error.url is not None else error.at(self.task.objects[at].url) from None
 
-    def untouched(self, passed: Passed) -> Batch:
+    def passthrough_batch(self, passed: PassthroughBatch) -> Batch:
         """Return the message for objects that go as they are: the batch that they would make, under its id."""
         urls = tuple(str(o.url) for o in passed.objects)
         size = sum(o.size for o in passed.objects)

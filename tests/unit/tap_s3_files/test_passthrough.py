@@ -19,7 +19,7 @@ from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.catalog import METADATA
-from tap_s3_files.passthrough import Passed, untouched
+from tap_s3_files.passthrough import PassthroughBatch, passthrough_batch
 from tap_s3_files.paths.partition_columns import Partitions
 from tap_s3_files.plan import model as plan
 from tap_s3_files.plan.cuts import Cuts
@@ -189,12 +189,12 @@ def test_json_lines_with_gzip_go_as_they_are(
 ) -> None:
     info = folder.write("a.jsonl.gz", data)
     with caplog.at_level("INFO"):
-        passed = untouched(replace(JOB, passthrough="jsonl"), Task((info,)), folder.worker)
+        passed = passthrough_batch(replace(JOB, passthrough="jsonl"), Task((info,)), folder.worker)
     if reason:
         assert passed is None
         assert caplog.records[0].message.endswith(f"passthrough is on: {reason}")
     else:
-        assert passed == Passed((info,), None)
+        assert passed == PassthroughBatch((info,), None)
 
 
 def test_an_empty_object_is_left_out(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
-from tap_s3_files.plan.model import Segment, Task, Todo
+from tap_s3_files.plan.model import PendingTask, Segment, Task
 from tap_s3_files.preview import Row, table
 
 TASKS = tuple(
@@ -14,7 +14,7 @@ SEGMENT = Segment(0, "s", 1000, None, None, TASKS)
 
 
 def test_tasks_are_counted() -> None:
-    tasks = [Todo(SEGMENT, n, t) for n, t in enumerate(TASKS)]
+    tasks = [PendingTask(SEGMENT, n, t) for n, t in enumerate(TASKS)]
     assert Row.of("orders", tasks, batches=True) == Row("orders", 2, 2510, 2, 3)
     assert Row.of("orders", tasks, batches=False) == Row("orders", 2, 2510, 2, 0)
     assert Row.of("orders", [], batches=True) == Row("orders")

@@ -33,7 +33,7 @@ def test_it_is_told_while_work_goes_on_and_something_changes(monkeypatch: pytest
     monkeypatch.setattr(module, "SECONDS_BETWEEN_LINES", 0.01)
     lines: list[str] = []
     progress = Progress("orders")
-    with progress.told(lines.append):
+    with progress.log_periodically(lines.append):
         progress.add(Counts(rows_read=1))
         while not lines:
             time.sleep(0.01)

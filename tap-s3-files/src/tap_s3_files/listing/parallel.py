@@ -18,10 +18,10 @@ from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage, lists_in_order
 from singer_arrow.storage.urls import Url
 from tap_s3_files.listing.listing import Listing
-from tap_s3_files.listing.path_match import Part, parts, wanted
+from tap_s3_files.listing.path_match import ListedPrefix, is_found_first, listed_prefixes
 
 logger = logging.getLogger("tap-s3-files")
-AT_ONCE = 16
+PARALLEL = 16
 """Places that are listed at once."""
 MANY = 5_000
 """Objects after which the folders of a place are listed apart."""
@@ -35,7 +35,7 @@ _LAST = "\U0010ffff"
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Scan:
     part: int
     prefix: Url
     after: str = ""
@@ -56,25 +56,27 @@ def list_objects(
     Raises:
         NotFoundError: A bucket does not exist.
     """
-    return _Lister(storage, parts(storage, paths), list(own), begin).run()
+    return _Lister(storage, listed_prefixes(storage, paths), list(own), begin).run()
 
 
 class _Lister:
-    def __init__(self, storage: Storage, all_parts: Sequence[Part], own: Sequence[Url], begin: Url | None) -> None:
+    def __init__(
+        self, storage: Storage, all_parts: Sequence[ListedPrefix], own: Sequence[Url], begin: Url | None
+    ) -> None:
         self._storage, self._parts, self._own, self._begin = storage, all_parts, own, begin
-        self._earlier = [[p for p in all_parts[:n] if p.meets(part)] for n, part in enumerate(all_parts)]
+        self._earlier = [[p for p in all_parts[:n] if p.overlaps(part)] for n, part in enumerate(all_parts)]
         self._listing = Listing()
         self._waiting: list[Future[None]] = []
         self._failed = threading.Event()
 
     def run(self) -> Listing:
-        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="list") as pool:
+        with ThreadPoolExecutor(PARALLEL, thread_name_prefix="list") as pool:
             try:
                 for number, part in enumerate(self._parts):
-                    if part.exact:
-                        self._take(number, [part.exact])
+                    if part.object:
+                        self._take(number, [part.object])
                     else:
-                        self._submit(pool, _Place(number, part.prefix, self._start_of(part)))
+                        self._submit(pool, _Scan(number, part.prefix, self._start_of(part)))
                 self._wait()
             except BaseException:
                 self._failed.set()
@@ -91,14 +93,14 @@ class _Lister:
                 told = time.monotonic()
             place.result()
 
-    def _start_of(self, part: Part) -> str:
+    def _start_of(self, part: ListedPrefix) -> str:
         known = self._begin
-        return known.key if known and part.holds(known) and lists_in_order(known) else ""
+        return known.key if known and part.matches(known) and lists_in_order(known) else ""
 
-    def _submit(self, pool: ThreadPoolExecutor, place: _Place) -> None:
+    def _submit(self, pool: ThreadPoolExecutor, place: _Scan) -> None:
         self._waiting.append(pool.submit(self._list, pool, place))
 
-    def _list(self, pool: ThreadPoolExecutor, place: _Place) -> None:
+    def _list(self, pool: ThreadPoolExecutor, place: _Scan) -> None:
         listed = self._storage.list(place.prefix, after=place.after)
         left = MANY
         while block := list(islice(listed, _BLOCK)):
@@ -115,21 +117,21 @@ class _Lister:
 
     def _take(self, number: int, block: Sequence[ObjectInfo]) -> None:
         part, earlier = self._parts[number], self._earlier[number]
-        self._listing.add(info for info in block if wanted(info.url, part, earlier, self._own))
+        self._listing.add(info for info in block if is_found_first(info.url, part, earlier, self._own))
 
-    def _folders(self, place: _Place, key: str) -> list[_Place]:
+    def _folders(self, place: _Scan, key: str) -> list[_Scan]:
         """The rest of a place after a key, by folders; none if the key lies in no folder of it."""
         top = place.prefix.key.rpartition("/")[0]
         base = f"{top}/" if top else ""
-        found: list[_Place] = []
+        found: list[_Scan] = []
         while len(found) < FOLDERS and "/" in key[len(base) :]:
             folder = base + key[len(base) :].partition("/")[0] + "/"
-            found.append(_Place(place.part, _at(place.prefix, folder), "" if found else key))
+            found.append(_Scan(place.part, _at(place.prefix, folder), "" if found else key))
             following = next(self._storage.list(place.prefix, after=folder + _LAST), None)
             if following is None:
                 return found
             key = following.url.key
-        return [*found, _Place(place.part, place.prefix, found[-1].prefix.key + _LAST)] if found else []
+        return [*found, _Scan(place.part, place.prefix, found[-1].prefix.key + _LAST)] if found else []
 
 
 def _at(place: Url, key: str) -> Url:

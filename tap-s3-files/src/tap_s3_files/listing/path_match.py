@@ -11,45 +11,45 @@ from singer_arrow.errors import NotFoundError
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url, glob_match, glob_prefix, has_glob
-from tap_s3_files.paths.date_paths import Window, has_date, names
+from tap_s3_files.paths.date_paths import Window, has_date, matches_key
 
 _CHOICE = re.compile(r"\{([^{}\[\]*?]*,[^{}\[\]*?]*)\}")
 _OWN_NAME = re.compile(r"--[0-9a-f]{32}-\d+-\d+\.(parquet|jsonl)(\.gz)?$")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ListedPrefix:
     """Where some of a stream's objects are listed: those whose keys begin with `prefix`, and of them what `path` names.
 
-    `exact` is the object itself where the path is no pattern and no folder; nothing is listed then.
+    `object` is the object itself where the path is no pattern and no folder; nothing is listed then.
     """
 
     path: Url
     prefix: Url
-    exact: ObjectInfo | None = None
+    object: ObjectInfo | None = None
 
-    def holds(self, url: Url) -> bool:
+    def matches(self, url: Url) -> bool:
         """Whether an object is one of the path's."""
-        if self.exact is not None:
-            return url == self.exact.url
+        if self.object is not None:
+            return url == self.object.url
         place = self.prefix
         if (url.scheme, url.bucket) != (place.scheme, place.bucket) or not url.key.startswith(place.key):
             return False
         return not has_glob(self.path.key) or glob_match(self.path.key, url.key)
 
-    def meets(self, other: Part) -> bool:
+    def overlaps(self, other: ListedPrefix) -> bool:
         """Whether an object might be of both."""
         mine, theirs = self.prefix.key, other.prefix.key
         return mine.startswith(theirs) or theirs.startswith(mine)
 
 
-def parts(storage: Storage, paths: Iterable[Url]) -> list[Part]:
+def listed_prefixes(storage: Storage, paths: Iterable[Url]) -> list[ListedPrefix]:
     """Where the objects of paths are listed. Alternatives before the first other wildcard are places of their own.
 
     A path with wildcards is a pattern; one that ends with a slash, or that is no object but a folder, means all objects
     below it.
     """
-    return [_part(storage, path) for path in dict.fromkeys(p for path in paths for p in _alternatives(path))]
+    return [_listed_prefix(storage, path) for path in dict.fromkeys(p for path in paths for p in _alternatives(path))]
 
 
 def find(storage: Storage, paths: Iterable[Url], *, own: Iterable[Url] = ()) -> Iterator[ObjectInfo]:
@@ -63,27 +63,29 @@ def find(storage: Storage, paths: Iterable[Url], *, own: Iterable[Url] = ()) -> 
     Raises:
         NotFoundError: A bucket does not exist.
     """
-    earlier: list[Part] = []
+    earlier: list[ListedPrefix] = []
     roots = list(own)
-    for part in parts(storage, paths):
-        listed = [part.exact] if part.exact else storage.list(part.prefix)
-        yield from (info for info in listed if wanted(info.url, part, earlier, roots))
+    for part in listed_prefixes(storage, paths):
+        listed = [part.object] if part.object else storage.list(part.prefix)
+        yield from (info for info in listed if is_found_first(info.url, part, earlier, roots))
         earlier.append(part)
 
 
-def wanted(url: Url, part: Part, earlier: Iterable[Part], own: Iterable[Url]) -> bool:
+def is_found_first(url: Url, part: ListedPrefix, earlier: Iterable[ListedPrefix], own: Iterable[Url]) -> bool:
     """Whether an object that was listed for a part is the stream's, and was not found by an earlier part."""
-    return part.holds(url) and not any(p.holds(url) for p in earlier) and not any(_is_own(url, root) for root in own)
+    return (
+        part.matches(url) and not any(p.matches(url) for p in earlier) and not any(_is_own(url, root) for root in own)
+    )
 
 
-def _part(storage: Storage, path: Url) -> Part:
+def _listed_prefix(storage: Storage, path: Url) -> ListedPrefix:
     if has_glob(path.key):
-        return Part(path, Url(path.scheme, path.bucket, glob_prefix(path.key)))
+        return ListedPrefix(path, Url(path.scheme, path.bucket, glob_prefix(path.key)))
     if path.key and not path.key.endswith("/"):
         with suppress(NotFoundError):  # it may be a folder; a missing bucket is met again when that is listed
-            return Part(path, path, storage.head(path))
+            return ListedPrefix(path, path, storage.head(path))
     folder = path.key.rstrip("/") + "/" if path.key else ""
-    return Part(path, Url(path.scheme, path.bucket, folder))
+    return ListedPrefix(path, Url(path.scheme, path.bucket, folder))
 
 
 def _alternatives(path: Url) -> list[Url]:
@@ -96,7 +98,7 @@ def _alternatives(path: Url) -> list[Url]:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ObjectFilter:
     """Which objects are a stream's, where they are not listed but told of.
 
     Args:
@@ -113,7 +115,7 @@ class Claim:
     dates: Window = (None, None)
     window: Window = (None, None)
 
-    def holds(self, url: Url) -> bool:
+    def matches(self, url: Url) -> bool:
         """Whether `find` would give an object of this URL, or a folder marker at its place, if it exists."""
         return any(self._names(path, url) for path in self.paths) and not any(_is_own(url, root) for root in self.own)
 
@@ -121,7 +123,7 @@ class Claim:
         if (path.scheme, path.bucket) != (url.scheme, url.bucket):
             return False
         if has_date(path):
-            return names(path, url.key, *self.dates)
+            return matches_key(path, url.key, *self.dates)
         if has_glob(path.key):
             return url.key.startswith(glob_prefix(path.key)) and glob_match(path.key, url.key)
         folder = path.key.rstrip("/") + "/" if path.key else ""

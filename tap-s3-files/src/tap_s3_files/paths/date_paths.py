@@ -18,7 +18,7 @@ from singer_arrow.storage.urls import Url, glob_match, glob_prefix, glob_regex, 
 Window = tuple[datetime | None, datetime | None]
 """The settings `start_date` and `end_date`."""
 
-MOST_PLACES = 100_000
+MAX_PREFIXES = 100_000
 _DATE = re.compile(r"\{date:([^{}]*)\}")
 _DIRECTIVE = re.compile(r"%(.?)")
 _DIGITS = {"Y": 4, "y": 2, "m": 2, "d": 2, "j": 3, "H": 2, "M": 2}
@@ -34,12 +34,12 @@ def has_date(path: Url) -> bool:
     return _DATE.search(path.key) is not None
 
 
-def undated(key: str, digit: str = "[0-9]") -> str:
+def dates_as_wildcards(key: str, digit: str = "[0-9]") -> str:
     """A path's key with something in the place of each digit of its dates."""
     return _DATE.sub(lambda date: _DIRECTIVE.sub(lambda d: digit * _DIGITS[d[1]], date[1]), key)
 
 
-def check(path: Url, setting: str) -> None:
+def check_dates(path: Url, setting: str) -> None:
     """Find out whether the dates of a path can be counted through.
 
     Raises:
@@ -72,7 +72,7 @@ def check_moment(path: Url, moment: datetime | None, setting: str) -> None:
         raise ConfigError(msg)
 
 
-def dated(
+def resolve_dates(
     paths: Iterable[Url],
     start: datetime | None,
     end: datetime | None,
@@ -98,7 +98,7 @@ def dated(
     return found
 
 
-def names(path: Url, key: str, start: datetime | None, end: datetime | None) -> bool:
+def matches_key(path: Url, key: str, start: datetime | None, end: datetime | None) -> bool:
     """Whether a key is one of a path's whose date lies in [start, end), without going through the dates.
 
     Args:
@@ -152,15 +152,15 @@ def _dated(path: Url, start: datetime | None, end: datetime) -> list[Url]:
         return Url(path.scheme, path.bucket, _DATE.sub(change, path.key))
 
     if start is None:
-        wild = Url(path.scheme, path.bucket, undated(path.key))
+        wild = Url(path.scheme, path.bucket, dates_as_wildcards(path.key))
         below = Url(path.scheme, path.bucket, f"{wild.key.removesuffix('/')}/**")
         return [wild] if has_glob(_DATE.sub("", path.key)) else [wild, below]
     found: list[Url] = []
     for moment in _moments(path, start.astimezone(UTC), end.astimezone(UTC)):
         found.append(url(lambda m, at=moment: _DIRECTIVE.sub(lambda d: at.strftime(d[0]), m[1])))  # type: ignore[misc]
-        if len(found) > MOST_PLACES:
+        if len(found) > MAX_PREFIXES:
             msg = (
-                f"{path} stands for more than {MOST_PLACES:,} places since start_date; set a later one, or an end_date"
+                f"{path} stands for more than {MAX_PREFIXES:,} places since start_date; set a later one, or an end_date"
             )
             raise ConfigError(msg)
     return found

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from singer_arrow.errors import ConfigError
 from singer_arrow.storage.urls import Url, glob_regex, has_glob
-from tap_s3_files.paths.date_paths import undated
+from tap_s3_files.paths.date_paths import dates_as_wildcards
 
 _GROUP = re.compile(r"\{(?!date:)([A-Za-z_][A-Za-z0-9_]*):([^{}/]*)\}")
 _BEGUN = re.compile(r"\{(?!date:)[A-Za-z_][A-Za-z0-9_]*:")
@@ -21,12 +21,12 @@ _OPEN, _CLOSE = "\ue001", "\ue002"  # of no meaning to anybody, so in no key and
 _TOUCHING = re.compile(rf"\*[{_OPEN}{_CLOSE}]+\*")
 
 
-def names(path: Url) -> list[str]:
+def group_names(path: Url) -> list[str]:
     """The names of a path's groups, in order."""
     return [m[1] for m in _GROUP.finditer(path.key)]
 
 
-def plain(path: Url) -> Url:
+def without_names(path: Url) -> Url:
     """The path with its groups as the patterns that they hold; dates stay."""
     return Url(path.scheme, path.bucket, _GROUP.sub(lambda m: _glob(m[2]), path.key))
 
@@ -35,15 +35,15 @@ def plain(path: Url) -> Url:
 def pattern(path: Url) -> re.Pattern[str]:
     """Matches the keys of a path, whatever dates they name; its groups are those of the path."""
     marked = _marked(path)
-    text = glob_regex(undated(marked)).pattern
-    if not has_glob(undated(marked, "0")):  # a folder, or an object
+    text = glob_regex(dates_as_wildcards(marked)).pattern
+    if not has_glob(dates_as_wildcards(marked, "0")):  # a folder, or an object
         text += ".*" if marked.endswith("/") else "(?:/.*)?"
-    for name in names(path):
+    for name in group_names(path):
         text = text.replace(_OPEN, f"(?P<{name}>", 1)
     return re.compile(text.replace(_CLOSE, ")"), re.DOTALL)
 
 
-def check(paths: Iterable[Url], setting: str) -> None:
+def check_groups(paths: Iterable[Url], setting: str) -> None:
     """Find out whether each path names the same groups, each of which is one.
 
     Raises:
@@ -51,7 +51,7 @@ def check(paths: Iterable[Url], setting: str) -> None:
     """
     known: set[str] | None = None
     for path in paths:
-        told = names(path)
+        told = group_names(path)
         if reason := _wrong(path):
             msg = f"Setting {setting!r}: {path} {reason}"
             raise ConfigError(msg)
@@ -66,7 +66,7 @@ def check(paths: Iterable[Url], setting: str) -> None:
 
 
 def _wrong(path: Url) -> str | None:
-    told = names(path)
+    told = group_names(path)
     if len(_BEGUN.findall(path.key)) != len(told):
         return "has a named group that is none; write it like {country:*}, with no slash and no braces in it"
     if twice := next((n for n in told if told.count(n) > 1), None):

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from singer_arrow.errors import DataError, DriftError
 from singer_arrow.storage.urls import Url
-from tap_s3_files.paths.named_wildcards import names, pattern
+from tap_s3_files.paths.named_wildcards import group_names, pattern
 
 _FOLDER = re.compile(r"([^=]+)=(.*)", re.DOTALL)
 _NULL = ("__HIVE_DEFAULT_PARTITION__", "")
@@ -69,8 +69,8 @@ class Partitions:
         for path in self.paths:
             same = (path.scheme, path.bucket) == (url.scheme, url.bucket)
             if same and (found := pattern(path).fullmatch(url.key)):
-                return {name: None if (text := found[name]) in _NULL else text for name in names(path)}
-        reason = f"it is of none of the stream's paths, so nothing tells its {', '.join(names(self.paths[0]))}"
+                return {name: None if (text := found[name]) in _NULL else text for name in group_names(path)}
+        reason = f"it is of none of the stream's paths, so nothing tells its {', '.join(group_names(self.paths[0]))}"
         hint = "A run with other paths has planned it: add the path that names it"
         raise DataError(reason, url=url, hint=hint)
 

@@ -40,11 +40,11 @@ def plan_of(
         full_table: Send all objects that there are.
     """
     if full_table:  # every run sends every object, under ids of its own
-        return StreamPlan(None, None, run.claim(stream), target_bytes)
+        return StreamPlan(None, None, run.object_filter(stream), target_bytes)
     return StreamPlan(
         log,
         run.bookmark(stream.name),
-        run.claim(stream),
+        run.object_filter(stream),
         target_bytes,
         settings=settings,
         overlap=run.settings.overlap,
@@ -58,14 +58,14 @@ def listed_segments(run: TapRun, stream: StreamSettings, plan: StreamPlan) -> It
     Raises:
         NotFoundError: It has no object at all.
     """
-    yield from plan.followed()
+    yield from plan.unfinished_segments()
     since = plan.since
     begin = plan.last_key if run.settings.keys_ascend else None
     found = run.listing(stream, begin=begin)
     if not found and since is None and not plan.is_begun and not run.settings.is_backfill(stream):
         raise no_match(stream)
     for segment in plan.plan(_new_objects(found, plan, since), listed=found.began):
-        yield from plan.waiting(before=segment.number)
+        yield from plan.queued_segments(before=segment.number)
         yield segment
 
 
@@ -77,13 +77,13 @@ def _new_objects(found: Listing, plan: StreamPlan, since: datetime | None) -> It
         plan: Of the stream.
         since: None that is older is looked at.
     """
-    start, end = plan.claim.window
+    start, end = plan.object_filter.window
 
     def is_new(info: ObjectInfo) -> bool:
-        return in_window(info, start, end) and not plan.knows(info)
+        return in_window(info, start, end) and not plan.is_known(info)
 
     for info in found.in_order(is_new, since=since):
-        if plan.was_read(info):
+        if plan.has_other_version(info):
             logger.warning("%s was overwritten since it was read; its new version is read too", info.url)
         yield info
 

@@ -9,7 +9,7 @@ from tap_s3_files.plan.log_files import LogFile
 
 FANOUT = 16
 """Files that become one."""
-MOST_BYTES = 32 << 20
+MAX_BYTES = 32 << 20
 """Of a checkpoint, about: it is read whole."""
 
 
@@ -29,7 +29,7 @@ def compactions(files: Sequence[LogFile]) -> list[LogFile] | None:
             is_whole = some[-1].last == (number + 1) * size - 1 and (
                 some[0].first == number * size or some[0] is files[0]
             )
-            is_small = size == FANOUT or sum(f.bytes for f in some) <= MOST_BYTES
+            is_small = size == FANOUT or sum(f.bytes for f in some) <= MAX_BYTES
             if len(some) > 1 and is_whole and is_small:
                 return some
         size *= FANOUT

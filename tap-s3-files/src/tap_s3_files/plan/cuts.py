@@ -100,7 +100,7 @@ class Cuts:
                 raise SupersededError(msg)
         self.known().append(cut)
 
-    def placed(self, position: Position) -> Position:
+    def with_resume_point(self, position: Position) -> Position:
         """Return the position with the place where a reading can begin there, if that is known."""
         return next((c.after for c in self.known() if c.after and c.after.rows == position.rows), position)
 

@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
 from tap_s3_files.bookmark import Watermark
-from tap_s3_files.plan.legacy import mark
+from tap_s3_files.plan.legacy import version_hash
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.log_files import Group
 from tap_s3_files.plan.model import Version, position, version_of
 
-_MOST_GROUPS = 32
+_MAX_GROUPS = 32
 """Groups of segments whose versions are kept in memory at least: of some thousand objects each."""
 _PRECISION = timedelta(seconds=1)
 """Of times: a listing may give fractions of a second where other answers give none."""
@@ -47,7 +47,7 @@ class KnownVersions:
         if not self._groups and self._legacy is None:
             return False
         version = version_of(info)
-        if self._legacy is not None and mark(version) in self._legacy.marks:
+        if self._legacy is not None and version_hash(version) in self._legacy.marks:
             return True
         if not self._from <= info.modified < self._to:
             self._seek(info.modified)
@@ -105,7 +105,7 @@ class KnownVersions:
         if found is None:
             found = frozenset(map(version_of, self._objects(group)))
         self._versions[group] = found
-        while len(self._versions) > max(_MOST_GROUPS, len(self._near)):
+        while len(self._versions) > max(_MAX_GROUPS, len(self._near)):
             self._versions.popitem(last=False)
         return found
 

@@ -95,13 +95,13 @@ def history_of(value: Any) -> History:
     Raises:
         KeyError, TypeError, ValueError: It is something else.
     """
-    planned = (mark((str(url), str(etag))) for url, etag, _ in value["planned"])
+    planned = (version_hash((str(url), str(etag))) for url, etag, _ in value["planned"])
     marks = frozenset([*planned, *map(str, value.get("told", ()))])
     since = Watermark.from_json(value["since"]) if value["since"] else None
     return History(marks, since, int(value["number"]))
 
 
-def mark(version: Version) -> str:
+def version_hash(version: Version) -> str:
     """Return a short text that identifies a version of an object."""
     return hashlib.sha256("\n".join(version).encode()).hexdigest()[:16]
 

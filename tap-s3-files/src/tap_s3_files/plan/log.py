@@ -46,9 +46,9 @@ from tap_s3_files.plan.log_files import (
 from tap_s3_files.plan.model import Segment, Task
 
 READS_AT_ONCE = 16
-MOST_OPEN = 3
+MAX_OPEN = 3
 """Checkpoints in memory."""
-GAP_LOOKS = 3
+GAP_LISTINGS = 3
 """How often a log with a gap is listed again: a listing while another run compacts may show one."""
 
 
@@ -209,7 +209,7 @@ class PlanLog:
             except (pa.ArrowException, OSError):
                 raise self._damaged(url) from None
         self._checkpoints[file.name] = found
-        if len(self._checkpoints) > MOST_OPEN:
+        if len(self._checkpoints) > MAX_OPEN:
             self._checkpoints.popitem(last=False)
         return found
 
@@ -238,7 +238,7 @@ class PlanLog:
         except ValueError:
             raise self._damaged(url) from None
 
-    def _refresh(self, looks: int = GAP_LOOKS) -> bool:
+    def _refresh(self, attempts: int = GAP_LISTINGS) -> bool:
         """List the log again; whether it has changed."""
         prefix = Url(self._folder.scheme, self._folder.bucket, self._folder.key + "/")
         names = {o.url.name: o.size for o in self._storage.list(prefix)}
@@ -248,8 +248,8 @@ class PlanLog:
         found = newest_cover(listed)
         gap = next((n for n in range(len(found) - 1, 0, -1) if found[n - 1].last + 1 != found[n].first), 0)
         if gap and self.legacy is None:
-            if looks > 1:
-                return self._refresh(looks - 1)
+            if attempts > 1:
+                return self._refresh(attempts - 1)
             missing = found[gap - 1].last + 1
             hint = "Restore it, or set another plan_root and empty the table: all objects are then read again"
             raise DataError("the plan log lacks this segment", url=self._url(entry_name(missing)), hint=hint)

@@ -89,7 +89,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Todo:
+class PendingTask:
     """A task that is still to be sent, from a position on, with its segment and its number in it.
 
     A task without objects sends nothing; `passes` says whether STATE may pass it.
@@ -171,23 +171,23 @@ def watermark_after(before: Watermark | None, tasks: Iterable[Task], listed: dat
     return latest(before, last)
 
 
-def after_task(bookmark: Bookmark, todo: Todo, *, durable: bool) -> Bookmark:
+def after_task(bookmark: Bookmark, pending: PendingTask, *, durable: bool) -> Bookmark:
     """Return the bookmark after a task of a segment was sent.
 
     A segment that is in no log cannot be found again by its number, so the watermark itself moves with each of its
     tasks; they must then be sent in order.
     """
-    segment = todo.segment
+    segment = pending.segment
     if not durable:
-        return Bookmark(watermark_after(bookmark.watermark, [segment.tasks[todo.number]], None), bookmark.segment)
-    bookmark = _within(bookmark, segment).sent(todo.number)
+        return Bookmark(watermark_after(bookmark.watermark, [segment.tasks[pending.number]], None), bookmark.segment)
+    bookmark = _within(bookmark, segment).sent(pending.number)
     return bookmark.segment_sent(segment.after) if bookmark.done == len(segment.tasks) else bookmark
 
 
-def after_rows(bookmark: Bookmark, todo: Todo, rows: int) -> Bookmark:
+def after_rows(bookmark: Bookmark, pending: PendingTask, rows: int) -> Bookmark:
     """Return the bookmark after the first rows of a task of a segment in the log were sent."""
-    bookmark = _within(bookmark, todo.segment)
-    return replace(bookmark, rows=rows) if bookmark.done == todo.number else bookmark
+    bookmark = _within(bookmark, pending.segment)
+    return replace(bookmark, rows=rows) if bookmark.done == pending.number else bookmark
 
 
 def _within(bookmark: Bookmark, segment: Segment) -> Bookmark:
@@ -198,7 +198,7 @@ def _within(bookmark: Bookmark, segment: Segment) -> Bookmark:
 
 def unsent(
     bookmark: Bookmark, segments: Iterable[Segment], wanted: Callable[[Segment, Task], bool | None] = lambda *_: True
-) -> Iterator[Todo]:
+) -> Iterator[PendingTask]:
     """Yield the tasks that are still to be sent.
 
     Args:
@@ -215,4 +215,4 @@ def unsent(
                 if bookmark.rows and number == bookmark.done and len(task.objects) == 1:
                     at = Position(0, bookmark.rows, None)
             answer = wanted(segment, task)
-            yield Todo(segment, number, task if answer else Task(()), at, passes=answer is not None)
+            yield PendingTask(segment, number, task if answer else Task(()), at, passes=answer is not None)

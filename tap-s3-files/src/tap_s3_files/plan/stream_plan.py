@@ -14,7 +14,7 @@ from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.bookmark import Bookmark, Watermark, latest
-from tap_s3_files.listing.path_match import Claim
+from tap_s3_files.listing.path_match import ObjectFilter
 from tap_s3_files.plan.known_versions import KnownVersions
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.model import (
@@ -31,7 +31,7 @@ from tap_s3_files.plan.model import (
 )
 
 logger = logging.getLogger("tap-s3-files")
-MOST_TRIES = 3
+MAX_TRIES = 3
 """How often new versions of an object are planned in one run."""
 
 
@@ -52,14 +52,14 @@ class StreamPlan:
         self,
         log: PlanLog | None,
         state: Bookmark | None,
-        claim: Claim,
+        claim: ObjectFilter,
         target_bytes: int,
         *,
         settings: str = "",
         overlap: timedelta = timedelta(0),
         from_queue: bool = False,
     ) -> None:
-        self.claim, self.log, self._overlap = claim, log, overlap
+        self.object_filter, self.log, self._overlap = claim, log, overlap
         self._target_bytes, self._settings, self._from_queue = target_bytes, settings, from_queue
         self._is_rerun = state is None
         if log is not None and log.legacy is not None and self._is_rerun:
@@ -105,7 +105,7 @@ class StreamPlan:
         """Whether an earlier run has planned something."""
         return self._end > (self.log.first_number if self.log is not None else 0)
 
-    def followed(self) -> Iterator[Segment]:
+    def unfinished_segments(self) -> Iterator[Segment]:
         """Yield the segments that earlier runs planned and the STATE has not passed."""
         if self.log is None:
             return
@@ -116,16 +116,16 @@ class StreamPlan:
                     "Stream %r: settings that decide about rows have changed since its objects were first read. What "
                     "the target has loaded stays as it is; to load it anew with these settings, empty the table, or "
                     "set replay: load in the target",
-                    self.claim.stream,
+                    self.object_filter.stream,
                 )
             yield segment
 
-    def wanted(self, segment: Segment, task: Task) -> bool | None:
+    def selects(self, segment: Segment, task: Task) -> bool | None:
         """Whether a task that an earlier run planned is sent; None: a later run sends it."""
         if segment.from_queue:
             return True
-        start, end = self.claim.window
-        ours = [o for o in task.objects if self.claim.holds(o.url)]
+        start, end = self.object_filter.window
+        ours = [o for o in task.objects if self.object_filter.matches(o.url)]
         inside = [o for o in ours if in_window(o, start, end)]
         if inside and len(inside) < len(task.objects):
             text = "An earlier run planned %d objects outside start_date, end_date or path with others; they are read"
@@ -134,7 +134,7 @@ class StreamPlan:
             return None
         return bool(inside)
 
-    def knows(self, info: ObjectInfo) -> bool:
+    def is_known(self, info: ObjectInfo) -> bool:
         """Whether a version of an object was in the log or queued, or was read before there was a log.
 
         An object that is written again without a change, under the same ETag, is known. It is new if it was another one
@@ -147,7 +147,7 @@ class StreamPlan:
             return found[1] == version_of(info)
         return self._known is not None and info in self._known
 
-    def was_read(self, info: ObjectInfo) -> bool:
+    def has_other_version(self, info: ObjectInfo) -> bool:
         """Whether another version of an object was planned lately."""
         return str(info.url) in self._recent
 
@@ -177,7 +177,7 @@ class StreamPlan:
             after = watermark_after(self._before, tasks, self._listed if self.log is not None else None)
             segment = Segment(
                 number=self._next,
-                stream=self.claim.stream,
+                stream=self.object_filter.stream,
                 target_bytes=self._target_bytes,
                 before=self._before,
                 after=after,
@@ -206,11 +206,11 @@ class StreamPlan:
                 self._unlogged[segment.number] = segment
 
     @property
-    def is_waiting(self) -> bool:
+    def has_queued(self) -> bool:
         """Whether `waiting` has something to give."""
         return bool(self._waiting)
 
-    def waiting(self, before: int | None = None) -> Iterator[Segment]:
+    def queued_segments(self, before: int | None = None) -> Iterator[Segment]:
         """Yield the segments that were queued, each once, in the order of the log, as STATE passes them in that order.
 
         Args:
@@ -232,8 +232,8 @@ class StreamPlan:
         self._unread.update(map(version_of, changed))
         found = in_order(
             o
-            for o in heads(storage, changed)
-            if in_window(o, *self.claim.window) and (version_of(o) in self._unread or not self.knows(o))
+            for o in current_versions(storage, changed)
+            if in_window(o, *self.object_filter.window) and (version_of(o) in self._unread or not self.is_known(o))
         )
         if found and self.log is not None:  # this run may have listed them already
             own = {version_of(o) for s in self.log.segments(self._end, self._next) for o in s.objects}
@@ -242,7 +242,7 @@ class StreamPlan:
         for info in found:
             url = str(info.url)
             self._tries[url] = self._tries.get(url, 0) + 1
-            if self._tries[url] > MOST_TRIES:
+            if self._tries[url] > MAX_TRIES:
                 msg = f"{url} was replaced again and again while it was read; STATE does not pass it: run again"
                 raise ObjectChangedError(msg)
             is_late = self.log is None and self._before is not None and position(info) > self._before
@@ -253,7 +253,7 @@ class StreamPlan:
         self.queue(due)
 
 
-def heads(storage: Storage, objects: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:
+def current_versions(storage: Storage, objects: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:
     """Yield the objects as they are now, each once; without those that are gone."""
     for url in dict.fromkeys(o.url for o in objects):
         with suppress(NotFoundError):

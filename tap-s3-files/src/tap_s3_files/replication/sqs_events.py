@@ -17,15 +17,15 @@ from itertools import chain
 from singer_arrow.errors import DataError, NotFoundError
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
-from tap_s3_files.listing.path_match import Claim
+from tap_s3_files.listing.path_match import ObjectFilter
 from tap_s3_files.plan.model import Segment, Version, in_window, version_of
 from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.replication.s3_event import Event, parse
-from tap_s3_files.replication.sqs_queue import LONGEST_WAIT, Message, Queue
+from tap_s3_files.replication.sqs_queue import MAX_WAIT, Message, Queue
 from tap_s3_files.settings import SqsSettings
 
 logger = logging.getLogger("tap-s3-files")
-MOST_MESSAGES = 2000
+MAX_MESSAGES = 2000
 """Messages that are gathered before what they name is planned."""
 HEADS_AT_ONCE = 16
 
@@ -66,7 +66,7 @@ class _Sorted:
     left: list[Message] = field(default_factory=list)
 
 
-class Intake:
+class SqsEvents:
     """One queue, and the streams of a run that share it.
 
     Args:
@@ -81,13 +81,13 @@ class Intake:
         self,
         queue: Queue,
         plans: Mapping[str, StreamPlan],
-        others: Sequence[Claim],
+        others: Sequence[ObjectFilter],
         storage: Storage,
         settings: SqsSettings,
     ) -> None:
         self.plans = plans
         self._queue, self._others, self._storage, self._settings = queue, others, storage, settings
-        self._left: dict[str, Message] = {}
+        self._kept: dict[str, Message] = {}
         self._counts = Counts()
         self._began = time.time()
         self._over = False
@@ -99,13 +99,13 @@ class Intake:
         that were sent before the run began: the streams that wait for their turn must get one.
         """
         plan = self.plans[stream]
-        yield chain(plan.followed(), plan.waiting())
+        yield chain(plan.unfinished_segments(), plan.queued_segments())
         while not self._over:
             with self._queue.heartbeat():
                 self._over = not self._round()
-            yield plan.waiting()
+            yield plan.queued_segments()
             if self._over:
-                self._queue.release(self._left.values())
+                self._queue.release(self._kept.values())
                 logger.info("%s: %s", self._queue.url, self._counts.line(self._settings.delete_unmatched))
 
     def _round(self) -> bool:
@@ -118,8 +118,8 @@ class Intake:
             self.plans[stream].queue(new.values())
             self._counts.planned += len(new)
         self._queue.delete(found.done)
-        self._queue.let_go(found.left)
-        self._left.update((m.id, replace(m, body="")) for m in found.left)
+        self._queue.drop(found.left)
+        self._kept.update((m.id, replace(m, body="")) for m in found.left)
         self._counts.messages += len(messages)
         return len(self.plans) == 1 or any(m.sent < self._began for m in messages)
 
@@ -127,10 +127,10 @@ class Intake:
         end = time.monotonic() + self._settings.max_wait_seconds
         while True:
             wait = math.ceil(end - time.monotonic())
-            got = self._fresh(self._queue.receive(min(max(wait, 1), LONGEST_WAIT)))
+            got = self._fresh(self._queue.receive(min(max(wait, 1), MAX_WAIT)))
             if got or time.monotonic() >= end:
                 break
-        while got and len(got) < MOST_MESSAGES:
+        while got and len(got) < MAX_MESSAGES:
             more = self._fresh(self._queue.receive_many())
             if not more:
                 break
@@ -139,31 +139,33 @@ class Intake:
 
     def _fresh(self, messages: Sequence[Message]) -> list[Message]:
         """Those that were not looked at and left before in this run."""
-        again = [m for m in messages if m.id in self._left]
-        self._queue.let_go(again)
-        self._left.update((m.id, replace(m, body="")) for m in again)
-        return [m for m in messages if m.id not in self._left]
+        again = [m for m in messages if m.id in self._kept]
+        self._queue.drop(again)
+        self._kept.update((m.id, replace(m, body="")) for m in again)
+        return [m for m in messages if m.id not in self._kept]
 
     def _sort(self, messages: Sequence[Message]) -> _Sorted:
         """Find the objects that are new to a stream, and tell the messages that are dealt with from those to leave."""
         found = _Sorted()
         told = [(m, parse(m.body)) for m in messages]
         wanted = {
-            e: [r for r in self.plans.values() if _tells_of(e, r.claim)] for _, events in told for e in events or ()
+            e: [r for r in self.plans.values() if _tells_of(e, r.object_filter)]
+            for _, events in told
+            for e in events or ()
         }
         with ThreadPoolExecutor(HEADS_AT_ONCE) as pool:
             taken = [event for event, receivers in wanted.items() if receivers]
-            looks = dict(zip(taken, pool.map(self._look, taken), strict=True))
+            found_objects = dict(zip(taken, pool.map(self._look, taken), strict=True))
         for message, events in told:
-            if events is None or any(isinstance(looks.get(e), DataError) for e in events):
-                reason = next((str(x) for e in events or () if isinstance(x := looks.get(e), DataError)), None)
+            if events is None or any(isinstance(found_objects.get(e), DataError) for e in events):
+                reason = next((str(x) for e in events or () if isinstance(x := found_objects.get(e), DataError)), None)
                 logger.warning(
                     "Message %s was left to the dead-letter queue: %s", message.id, reason or "it is no event of S3"
                 )
                 self._counts.unreadable += 1
                 found.left.append(message)
                 continue
-            settled = [[self._settle(found, r, looks[e]) for r in wanted[e]] for e in events]
+            settled = [[self._settle(found, r, found_objects[e]) for r in wanted[e]] for e in events]
             of_others = any(_tells_of(e, claim) for e in events for claim in self._others)
             is_outside = any(not all(of_event) for of_event in settled)
             of_nobody = any(not of_event for of_event in settled) and not self._settings.delete_unmatched
@@ -176,13 +178,13 @@ class Intake:
 
     def _settle(self, found: _Sorted, plan: StreamPlan, info: object) -> bool:
         """Whether a stream has nothing more to ask of a message for this object, once what is new is planned."""
-        new = found.new.setdefault(plan.claim.stream, {})
+        new = found.new.setdefault(plan.object_filter.stream, {})
         if not isinstance(info, ObjectInfo):
             return True
-        if not in_window(info, *plan.claim.window):
+        if not in_window(info, *plan.object_filter.window):
             return False
         version = version_of(info)
-        if version in new or plan.knows(info):
+        if version in new or plan.is_known(info):
             self._counts.known += 1
         else:
             new[version] = info
@@ -204,6 +206,6 @@ class Intake:
         return None
 
 
-def _tells_of(event: Event, claim: Claim) -> bool:
+def _tells_of(event: Event, claim: ObjectFilter) -> bool:
     """Whether an event tells of a new object of a stream."""
-    return event.created and any(claim.holds(url) for url in event.urls)
+    return event.created and any(claim.matches(url) for url in event.urls)

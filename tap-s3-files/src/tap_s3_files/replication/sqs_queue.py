@@ -22,9 +22,9 @@ from singer_arrow.storage import aws
 from singer_arrow.storage.aws_options import AwsOptions
 
 logger = logging.getLogger("tap-s3-files")
-MOST_AT_ONCE = 10
+MAX_BATCH = 10
 """Messages of one request, as SQS allows."""
-LONGEST_WAIT = 20
+MAX_WAIT = 20
 """Seconds that SQS waits for a message at most."""
 PARALLEL = 4
 """Requests at once."""
@@ -69,8 +69,8 @@ class Queue:
         with _mapped(self.url):
             answer = self._client.receive_message(
                 QueueUrl=self.url,
-                MaxNumberOfMessages=MOST_AT_ONCE,
-                WaitTimeSeconds=min(wait, LONGEST_WAIT),
+                MaxNumberOfMessages=MAX_BATCH,
+                WaitTimeSeconds=min(wait, MAX_WAIT),
                 VisibilityTimeout=self._visibility,
                 AttributeNames=["SentTimestamp"],
             )
@@ -105,7 +105,7 @@ class Queue:
         """Show messages to others again at once, as well as that can be done."""
         self._each_ten(messages, lambda some: self._change(some, 0))
 
-    def let_go(self, messages: Iterable[Message]) -> None:
+    def drop(self, messages: Iterable[Message]) -> None:
         """Hold messages no longer: they come again when their time is over."""
         with self._lock:
             for message in messages:
@@ -128,7 +128,7 @@ class Queue:
         """Do something with messages, ten by request; how many of them failed."""
         rest = iter({m.id: m for m in messages}.values())
         failed = 0
-        while some := list(islice(rest, MOST_AT_ONCE)):
+        while some := list(islice(rest, MAX_BATCH)):
             try:
                 with _mapped(self.url):
                     failed += act(some)
@@ -136,7 +136,7 @@ class Queue:
                 logger.warning("%s", error)
                 failed += len(some)
             if not keep:
-                self.let_go(some)
+                self.drop(some)
         return failed
 
     def _delete(self, some: Sequence[Message]) -> int:

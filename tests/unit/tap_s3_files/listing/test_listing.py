@@ -52,7 +52,7 @@ from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.listing.parallel import list_objects
-from tap_s3_files.listing.path_match import Claim
+from tap_s3_files.listing.path_match import ObjectFilter
 from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.catalog import sample
 
@@ -90,8 +90,8 @@ def plan(count):
     listed = list_objects(Lister(count), [Url("s3", "bucket-of-events", "events/**/*.parquet")])
     assert len(listed) == count
     assert len(sample(listed, 5)) == 5
-    plan = StreamPlan(None, None, Claim("s", ()), 1 << 27)
-    planned = plan.plan(listed.in_order(lambda info: not plan.knows(info)), listed=listed.began)
+    plan = StreamPlan(None, None, ObjectFilter("s", ()), 1 << 27)
+    planned = plan.plan(listed.in_order(lambda info: not plan.is_known(info)), listed=listed.began)
     assert sum(len(t.objects) for s in planned for t in s.tasks) == count
 
 plan(1_000)

@@ -8,7 +8,7 @@ import pytest
 
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
-from tap_s3_files.listing.path_match import Claim, find
+from tap_s3_files.listing.path_match import ObjectFilter, find
 
 
 @pytest.fixture
@@ -52,10 +52,10 @@ def test_paths(folder: Path, patterns: list[str], expected: list[str]) -> None:
 def test_an_object_belongs_to_a_path_where_it_is_found_below_it(folder: Path, pattern: str) -> None:
     path = Url.parse(f"{folder}/{pattern}") if pattern else Url.parse(str(folder))
     objects = [p for p in folder.rglob("*") if p.is_file()]
-    claim = Claim("orders", (path,))
-    held = sorted(os.path.relpath(o, folder) for o in objects if claim.holds(Url.parse(str(o))))
+    claim = ObjectFilter("orders", (path,))
+    held = sorted(os.path.relpath(o, folder) for o in objects if claim.matches(Url.parse(str(o))))
     assert held == found(folder, pattern)
-    assert not claim.holds(Url("s3", "b", path.key))
+    assert not claim.matches(Url("s3", "b", path.key))
 
 
 def test_a_folder_is_no_prefix_of_its_neighbours(folder: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import ConfigError
 from singer_arrow.storage.urls import Url, glob_match, has_glob
-from tap_s3_files.paths.date_paths import check, check_moment, dated, has_date, names
+from tap_s3_files.paths.date_paths import check_dates, check_moment, has_date, matches_key, resolve_dates
 
 NOW = datetime(2024, 5, 3, 12, tzinfo=UTC)
 
@@ -26,7 +26,7 @@ def at(text: str) -> datetime:
 
 def keys(path: str, start: str | None, end: str | None = None, begin: str | None = None) -> list[str]:
     moments = (at(start) if start else None, at(end) if end else None)
-    return [u.key for u in dated([url(path)], *moments, NOW, begin=url(begin) if begin else None)]
+    return [u.key for u in resolve_dates([url(path)], *moments, NOW, begin=url(begin) if begin else None)]
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,9 @@ def test_places_before_a_known_key_are_left_out_where_keys_ascend() -> None:
 def test_windows_that_follow_each_other_hold_each_place_once(days: list[int]) -> None:
     path = url("l/{date:%Y/%m/%d}/*")
     ends = [datetime(2020, 1, 1, tzinfo=UTC) + timedelta(days=d) for d in sorted(days)]
-    apart = [u for a, b in pairwise(ends) for u in dated([path], a, b, NOW)]
-    assert apart == dated([path], ends[0], ends[-1], NOW)
-    (wild,) = dated([path], None, None, NOW)
+    apart = [u for a, b in pairwise(ends) for u in resolve_dates([path], a, b, NOW)]
+    assert apart == resolve_dates([path], ends[0], ends[-1], NOW)
+    (wild,) = resolve_dates([path], None, None, NOW)
     assert all(glob_match(wild.key, u.key.replace("*", "x")) for u in apart)
 
 
@@ -81,7 +81,7 @@ def test_windows_that_follow_each_other_hold_each_place_once(days: list[int]) ->
 )
 def test_a_date_that_cannot_be_counted_through_is_told(path: str, words: str) -> None:
     with pytest.raises(ConfigError, match="'streams") as told:
-        check(url(path), "streams[0].path")
+        check_dates(url(path), "streams[0].path")
     assert words in str(told.value)
 
 
@@ -143,23 +143,23 @@ def test_a_key_is_named_where_one_of_the_places_names_it(path: str, data: st.Dat
     start, end = (data.draw(day).replace(**floor) for _ in range(2))
     end += timedelta(days=366)
     end = end.replace(**floor)
-    places = dated([url(path)], start, end, NOW)
+    places = resolve_dates([url(path)], start, end, NOW)
     folders = [p for p in places if not has_glob(p.key)]
     named = any(glob_match(p.key, key) for p in places) or any(
         key.startswith(p.key.removesuffix("/") + "/") for p in folders
     )
     if path.endswith("/"):
         named = named and key.count("/") > 1
-    assert names(url(path), key, start, end) == named
+    assert matches_key(url(path), key, start, end) == named
 
 
 def test_without_a_start_every_date_is_named() -> None:
     for key in ("l/2024-05-02", "l/2024-05-02/a.csv", "l/2024-05-02/a/b.csv"):
-        assert names(url("l/{date:%Y-%m-%d}"), key, None, None)
+        assert matches_key(url("l/{date:%Y-%m-%d}"), key, None, None)
         assert any(glob_match(k, key) for k in keys("l/{date:%Y-%m-%d}", None))
-    assert not names(url("l/{date:%Y-%m-%d}"), "l/2024-05-02x", None, None)
+    assert not matches_key(url("l/{date:%Y-%m-%d}"), "l/2024-05-02x", None, None)
 
 
 def test_without_an_end_there_is_none() -> None:
-    assert names(url("l/{date:%Y-%m-%d}/*"), "l/2099-01-01/a", at("2024-01-01"), None)
-    assert not names(url("l/{date:%Y-%m-%d}/*"), "l/2023-12-31/a", at("2024-01-01"), None)
+    assert matches_key(url("l/{date:%Y-%m-%d}/*"), "l/2099-01-01/a", at("2024-01-01"), None)
+    assert not matches_key(url("l/{date:%Y-%m-%d}/*"), "l/2023-12-31/a", at("2024-01-01"), None)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.storage.urls import Url, glob_prefix
-from tap_s3_files.listing.path_match import Claim
-from tap_s3_files.paths.date_paths import undated
-from tap_s3_files.paths.named_wildcards import check, names, plain
+from tap_s3_files.listing.path_match import ObjectFilter
+from tap_s3_files.paths.date_paths import dates_as_wildcards
+from tap_s3_files.paths.named_wildcards import check_groups, group_names, without_names
 from tap_s3_files.paths.partition_columns import Partitions
 
 
@@ -42,9 +42,9 @@ def said(path: str, key: str, *, hive: bool = False) -> dict[str, str | None]:
     ],
 )
 def test_what_a_key_says(path: str, key: str, expected: dict[str, str | None]) -> None:
-    check([url(path)], "path")
+    check_groups([url(path)], "path")
     assert said(path, key) == expected
-    assert Claim("s", (plain(url(path)),)).holds(url(key))
+    assert ObjectFilter("s", (without_names(url(path)),)).matches(url(key))
 
 
 def test_groups_come_before_folders_of_the_same_name() -> None:
@@ -92,14 +92,14 @@ def test_columns_are_typed_as_those_of_folders_are() -> None:
 )
 def test_groups_that_make_no_sense_are_told(paths: list[str], words: str) -> None:
     with pytest.raises(ConfigError) as told:
-        check([url(p) for p in paths], "streams[0].path")
+        check_groups([url(p) for p in paths], "streams[0].path")
     assert words in str(told.value)
 
 
 def test_dates_and_alternatives_are_no_groups() -> None:
     path = url("{date:%Y}/{a,b}/{1:2}/[{]x:y}")
-    check([path], "path")
-    assert (names(path), plain(path)) == ([], path)
+    check_groups([path], "path")
+    assert (group_names(path), without_names(path)) == ([], path)
 
 
 TEXT = st.text("ab0-=% ü", min_size=1, max_size=4)
@@ -132,9 +132,9 @@ def test_a_key_says_what_it_was_made_of(pieces: list[tuple[str, str]]) -> None:
         else:
             path.append(glob)
     made, key = url("/".join(path)), url("/".join(value for _, value in pieces))
-    check([made], "path")
-    assert Claim("s", (plain(made),)).holds(key)
+    check_groups([made], "path")
+    assert ObjectFilter("s", (without_names(made),)).matches(key)
     assert Partitions((made,)).texts(key) == expected
-    bare = undated(plain(made).key)
+    bare = dates_as_wildcards(without_names(made).key)
     assert key.key.startswith(glob_prefix(bare))
     assert glob_prefix(bare).startswith("/".join(path).partition("{")[0].partition("*")[0])

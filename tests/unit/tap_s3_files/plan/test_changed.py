@@ -26,9 +26,9 @@ from singer_arrow.storage.object_info import Fetched
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files import stream
-from tap_s3_files.listing.path_match import Claim
+from tap_s3_files.listing.path_match import ObjectFilter
 from tap_s3_files.plan import model as plan
-from tap_s3_files.plan.stream_plan import MOST_TRIES, StreamPlan
+from tap_s3_files.plan.stream_plan import MAX_TRIES, StreamPlan
 from tap_s3_files.tap import TapS3Files
 
 TIME = 1_700_000_000
@@ -193,10 +193,10 @@ def test_again_and_again_is_an_error_that_state_stays_before(source: Source) -> 
     source.write("c.csv", "c", 3, 60)
     text = io.StringIO()
     with redirect_stdout(text), pytest.raises(ObjectChangedError, match=r"a\.csv was replaced again and again"):
-        source.changing(MOST_TRIES + 1).sync_all()
+        source.changing(MAX_TRIES + 1).sync_all()
     states = [m["value"] for line in text.getvalue().splitlines() if (m := json.loads(line))["type"] == "STATE"]
     for state in states or [None]:
-        assert sent(sync(source.tap(state)))[f"a{MOST_TRIES + 1}"] == 5
+        assert sent(sync(source.tap(state)))[f"a{MAX_TRIES + 1}"] == 5
 
 
 @pytest.mark.parametrize("is_older", [True, False])
@@ -250,13 +250,13 @@ class Told:
 
     def __init__(self, path: Path) -> None:
         self.source, self.storage = Source(path, "batch"), Storage()
-        self.plan = StreamPlan(log_in(path), None, Claim("rows", (Url.parse(str(path / "in" / "*")),)), 1 << 20)
+        self.plan = StreamPlan(log_in(path), None, ObjectFilter("rows", (Url.parse(str(path / "in" / "*")),)), 1 << 20)
         self.source.write("a.csv", "a0", 3, 0)
         self.first = self.storage.head(Url.parse(str(path / "in" / "a.csv")))
         self.plan.queue([self.first])
 
     def planned(self) -> list[Any]:
-        return [o for s in self.plan.waiting() for o in s.objects]
+        return [o for s in self.plan.queued_segments() for o in s.objects]
 
 
 @pytest.fixture
@@ -273,18 +273,18 @@ def test_what_a_queue_told_of_is_planned_again_once(told: Told) -> None:
     log = log_in(told.source.path)
     assert [o for s in log.segments(0, log.next_number) for o in s.objects] == [told.first, again]
     told.plan.replan(told.storage, [told.first])  # the queue told of the new version too
-    assert not told.plan.is_waiting
+    assert not told.plan.has_queued
 
 
 def test_what_a_queue_told_of_and_that_is_gone_is_not_planned(told: Told) -> None:
     assert told.planned() == [told.first]
     (told.source.path / "in" / "a.csv").unlink()
     told.plan.replan(told.storage, [told.first])
-    assert not told.plan.is_waiting
+    assert not told.plan.has_queued
 
 
 def test_what_a_queue_told_of_and_that_changes_again_and_again_is_an_error(told: Told) -> None:
-    for _ in range(MOST_TRIES):
+    for _ in range(MAX_TRIES):
         (last,) = told.planned()
         told.source.change(5)
         told.plan.replan(told.storage, [last])

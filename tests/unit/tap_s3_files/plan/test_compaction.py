@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from plan_runs import folder_of, info, log_in, segment
 
-from tap_s3_files.plan.compaction import FANOUT, MOST_BYTES, compactions
+from tap_s3_files.plan.compaction import FANOUT, MAX_BYTES, compactions
 from tap_s3_files.plan.log_files import LogFile, checkpoint_name, entry_name, newest_cover, parse_name
 
 TIME = datetime(2024, 1, 1, tzinfo=UTC)
@@ -51,7 +51,7 @@ def test_large_files_are_left() -> None:
     """Segments of 2,000 objects, 60 bytes each: ten million objects."""
     files, _ = grow(5000, size=120_000)
     assert len(files) <= 60
-    assert max(f.bytes for f in files) <= MOST_BYTES
+    assert max(f.bytes for f in files) <= MAX_BYTES
 
 
 def test_the_same_segments_make_the_same_ranges_in_whatever_order_they_come() -> None:

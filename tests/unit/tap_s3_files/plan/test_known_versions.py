@@ -28,7 +28,7 @@ def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compaction, "FANOUT", 3)
         patch.setattr(log_files, "ROWS_AT_ONCE", 4)
-        patch.setattr("tap_s3_files.plan.known_versions._MOST_GROUPS", 2)
+        patch.setattr("tap_s3_files.plan.known_versions._MAX_GROUPS", 2)
         yield
 
 

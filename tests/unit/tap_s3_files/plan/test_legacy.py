@@ -21,7 +21,7 @@ from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
 from tap_s3_files.bookmark import Bookmark, Watermark
 from tap_s3_files.plan import compaction
-from tap_s3_files.plan.legacy import mark
+from tap_s3_files.plan.legacy import version_hash
 from tap_s3_files.plan.log import PlanLog, task_name
 from tap_s3_files.plan.model import Position, position, version_of
 from tap_s3_files.read_task import Job
@@ -116,7 +116,7 @@ def test_what_remains_of_removed_segments_is_known(tmp_path: Path) -> None:
         "planned": [[*version_of(known), known.modified.isoformat()]],
         "ends": [],
         "number": 5,
-        "told": [mark(version_of(told))],
+        "told": [version_hash(version_of(told))],
     }
     write(tmp_path, "history.json", history)
     write(tmp_path, "000005.json", old_segment(5, [last], before=position(known)))

@@ -268,18 +268,18 @@ def test_changed_objects_are_planned_in_their_new_version_once(
     first = storage.head(plan_runs.Url.parse(str(path)))
     plan = plan_for(run_of([], None, None), log_in(tmp_path))
     plan.queue([first])
-    assert [list(s.objects) for s in plan.waiting()] == [[first]]
+    assert [list(s.objects) for s in plan.queued_segments()] == [[first]]
     path.write_text("22")
     with caplog.at_level(logging.WARNING):
         plan.replan(storage, [first])
-    (again,) = [o for s in plan.waiting() for o in s.objects]
+    (again,) = [o for s in plan.queued_segments() for o in s.objects]
     assert (again.url, again.size) == (first.url, 2)
     assert "a.csv has changed during this run, which reads its new version now" in caplog.text
     plan.replan(storage, [first])
-    assert not plan.is_waiting
+    assert not plan.has_queued
     path.unlink()
     plan.replan(storage, [again])
-    assert not plan.is_waiting
+    assert not plan.has_queued
 
 
 def test_what_a_run_compacts_is_still_known_to_it(tmp_path: Path, small: None) -> None:
@@ -305,7 +305,7 @@ def test_a_new_version_does_not_carry_the_watermark_past_what_was_not_listed(tmp
     later = (first.modified + timedelta(hours=1)).timestamp()
     os.utime(path, (later, later))
     plan.replan(storage, [first])
-    (again,) = plan.waiting()
+    (again,) = plan.queued_segments()
     assert [o.size for o in again.objects] == [2]
     assert again.after == Watermark(began, "")
 

@@ -19,13 +19,13 @@ from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.bookmark import Bookmark
-from tap_s3_files.listing.path_match import Claim
+from tap_s3_files.listing.path_match import ObjectFilter
 from tap_s3_files.plan import compaction
 from tap_s3_files.plan import model as plan
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.model import Task, after_task, unsent
 from tap_s3_files.plan.stream_plan import StreamPlan
-from tap_s3_files.replication.sqs_events import Intake
+from tap_s3_files.replication.sqs_events import SqsEvents
 from tap_s3_files.replication.sqs_queue import Message, Queue
 from tap_s3_files.settings import SqsSettings
 
@@ -37,15 +37,15 @@ def info(number: int, etag: str = "e") -> ObjectInfo:
 
 
 def told_of(log: PlanLog, state: Bookmark | None = None) -> StreamPlan:
-    return StreamPlan(log, state, Claim("orders", (Url("s3", "b", "in/*"),)), 1 << 20, from_queue=True)
+    return StreamPlan(log, state, ObjectFilter("orders", (Url("s3", "b", "in/*"),)), 1 << 20, from_queue=True)
 
 
 def objects_of(told: StreamPlan) -> list[ObjectInfo]:
-    return [o for segments in (told.followed(), told.waiting()) for s in segments for o in s.objects]
+    return [o for segments in (told.unfinished_segments(), told.queued_segments()) for s in segments for o in s.objects]
 
 
 def waiting(told: StreamPlan) -> list[ObjectInfo]:
-    return [o for s in told.waiting() for o in s.objects]
+    return [o for s in told.queued_segments() for o in s.objects]
 
 
 def test_what_is_queued_is_durable_and_given_once(tmp_path: Path) -> None:
@@ -64,12 +64,12 @@ def test_segments_are_followed_from_the_state_on_and_known_before_it(
     told_of(log_in(tmp_path)).queue([info(n) for n in range(4)])
     later = told_of(log_in(tmp_path), Bookmark(None, 2))
     assert objects_of(later) == [info(2), info(3)]
-    assert all(later.knows(info(n)) for n in range(4))
-    assert not later.knows(info(1, etag="new"))
+    assert all(later.is_known(info(n)) for n in range(4))
+    assert not later.is_known(info(1, etag="new"))
     later.queue([info(4)])
     assert waiting(later) == [info(4)]
     last = told_of(log_in(tmp_path), Bookmark(None, 5))
-    assert all(last.knows(info(n)) for n in range(5))
+    assert all(last.is_known(info(n)) for n in range(5))
     assert objects_of(last) == []
     assert objects_of(told_of(log_in(tmp_path))) == [info(n) for n in range(5)]
 
@@ -90,8 +90,10 @@ def test_segments_that_are_gone_are_named(tmp_path: Path, caplog: pytest.LogCapt
 def test_a_run_with_polling_follows_what_a_queue_named_whatever_the_paths(tmp_path: Path) -> None:
     told_of(log_in(tmp_path)).queue([info(1)])
     later = (START + timedelta(days=9), None)
-    other = StreamPlan(log_in(tmp_path), None, Claim("orders", (Url("s3", "b", "other/*"),), window=later), 1 << 20)
-    assert [t.task.objects for t in unsent(other.bookmark, other.followed(), other.wanted)] == [(info(1),)]
+    other = StreamPlan(
+        log_in(tmp_path), None, ObjectFilter("orders", (Url("s3", "b", "other/*"),), window=later), 1 << 20
+    )
+    assert [t.task.objects for t in unsent(other.bookmark, other.unfinished_segments(), other.selects)] == [(info(1),)]
 
 
 class Objects(Storage):
@@ -111,8 +113,8 @@ def test_a_message_goes_when_nobody_needs_it_any_more(tmp_path: Path, unmatched:
     keys = AwsOptions(region="eu-west-1", access_key_id="a", secret_access_key="b")
     queue = Queue("https://sqs.eu-west-1.amazonaws.com/1/q", keys, visibility=30)  # it is not asked
     told = told_of(log_in(tmp_path))
-    others = [Claim("other", (Url("s3", "b", "**/*.csv"),))]
-    intake = Intake(
+    others = [ObjectFilter("other", (Url("s3", "b", "**/*.csv"),))]
+    intake = SqsEvents(
         queue, {"orders": told}, others, Objects(), SqsSettings("q", delete_unmatched=unmatched == "delete")
     )
     found = intake._sort(
@@ -147,17 +149,17 @@ def run(log: PlanLog, state: Bookmark | None, messages: list[ObjectInfo]) -> Ite
     """A run of the tap over a queue: each task as it is sent, with the bookmark after it; removes what it deletes."""
     told = told_of(log, state)
     at = told.bookmark
-    for todo in unsent(told.bookmark, told.followed()):
-        at = after_task(at, todo, durable=True)
-        yield todo.task, at
+    for pending in unsent(told.bookmark, told.unfinished_segments()):
+        at = after_task(at, pending, durable=True)
+        yield pending.task, at
     while messages:
         some = messages[:5]
-        told.queue(list(dict.fromkeys(o for o in some if not told.knows(o))))
+        told.queue(list(dict.fromkeys(o for o in some if not told.is_known(o))))
         yield Task(()), at  # killed here, the messages come again
         del messages[: len(some)]
-        for todo in unsent(told.bookmark, told.waiting()):
-            at = after_task(at, todo, durable=True)
-            yield todo.task, at
+        for pending in unsent(told.bookmark, told.queued_segments()):
+            at = after_task(at, pending, durable=True)
+            yield pending.task, at
 
 
 @given(st.data())
