@@ -82,7 +82,7 @@ def _wrong(path: Url) -> str | None:
         return "has a * right beside another one, and nothing tells what belongs to which; put a character between them"
     if any(_OPEN in m[0] or _CLOSE in m[0] for m in _SET.finditer(_marked(path))):
         return "has a named group between brackets; close them before it"
-    pattern(path)
+    glob_regex(dates_as_wildcards(without_names(path).key))  # raises ConfigError with the key as the user wrote it
     return None
 
 

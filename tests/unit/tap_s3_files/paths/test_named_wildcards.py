@@ -87,7 +87,7 @@ def test_columns_are_typed_as_those_of_folders_are() -> None:
         (["**{a:*}"], "has a * right beside another one"),
         (["x[{a:b]}"], "has a named group between brackets"),
         (["{_sdc_etag:*}"], "names that begin with _sdc_ are the tap's own"),
-        (["{a:[z-a]}"], "is no pattern"),
+        (["{a:[z-a]}"], "'[z-a]' is not a valid pattern"),
     ],
 )
 def test_groups_that_make_no_sense_are_told(paths: list[str], words: str) -> None:
