@@ -224,10 +224,12 @@ class Session:
         if not isinstance(statement, Copy) and rule.at == "middle":
             self._strike(rule)
         strike = functools.partial(self._strike, rule) if rule.at == "middle" else None
-        told = special.do(statement, self, strike=strike, described=described)
-        if told and not silent:
-            self.client.send(b"".join(told))
-        return told is not None
+        answer = special.execute(
+            statement, self.backend, self.cluster, self.settings, strike=strike, described=described
+        )
+        if answer and not silent:
+            self.client.send(b"".join(answer))
+        return answer is not None
 
     def _kill_within(self, statement: Plain, rule: Rule, plainly: Callable[..., bool]) -> bool:
         """Kill the process while it works on a statement, or right after it did."""

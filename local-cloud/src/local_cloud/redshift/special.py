@@ -1,10 +1,11 @@
-"""Statements that PostgreSQL does not have, done by the proxy with PostgreSQL's help."""
+"""Execute the statements of Redshift that PostgreSQL does not have, with PostgreSQL's help."""
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from local_cloud.redshift import copying, faults, unloading, wire
+from local_cloud.redshift.backend import Backend
+from local_cloud.redshift.cluster import Cluster
 from local_cloud.redshift.errors import RedshiftError
 from local_cloud.redshift.sql.columns import limit
 from local_cloud.redshift.sql.statement import (
@@ -14,15 +15,13 @@ from local_cloud.redshift.sql.statement import (
     CreateTable,
     Nothing,
     SetFaults,
+    Settings,
     ShowStatements,
     Special,
     Truncate,
     Unload,
 )
 from local_cloud.redshift.sql.tokens import literal
-
-if TYPE_CHECKING:
-    from local_cloud.redshift.session import Session
 
 _COLUMN = """
 SELECT t.typname, a.atttypmod - 4, a.atthasdef, k.conname, l.encodings ->> local_cloud.full_name(a.attname::text)
@@ -32,57 +31,68 @@ LEFT JOIN pg_constraint k ON k.conrelid = a.attrelid AND k.contype = 'c' AND k.c
 WHERE a.attrelid = to_regclass({table}) AND a.attname = (parse_ident({column}))[1] AND NOT a.attisdropped
 """
 _FIXED = ("bytedict", "runlength", "text255", "text32k")
-"""Encodings of columns that cannot be altered."""
+"""Encodings of columns whose type Redshift cannot alter."""
 
 
 def description(statement: Special) -> wire.Message:
-    """What Describe tells of the rows."""
+    """Return the answer to Describe: the columns of the statement's rows, or that it has none."""
     if isinstance(statement, ShowStatements):
         return b"T", wire.text_columns("statement")[5:]
     return b"n", b""
 
 
-def do(
-    statement: Special, session: "Session", *, strike: Callable[[], None] | None, described: bool
+def execute(
+    statement: Special,
+    backend: Backend,
+    cluster: Cluster,
+    settings: Settings,
+    *,
+    strike: Callable[[], None] | None,
+    described: bool,
 ) -> list[bytes] | None:
-    """Do a statement; what to tell the client, or None if it failed and PostgreSQL has told.
+    """Execute a statement; return the messages for the client, or None if PostgreSQL has sent an error.
 
     Args:
-        strike: what is to happen in the middle of it.
-        described: the client knows the columns of the result.
+        backend: the client's connection to PostgreSQL.
+        cluster: what all clients share.
+        settings: the client's, which `SET` changes.
+        strike: called in the middle of the statement: a fault.
+        described: the client has the columns of the result already.
 
     Raises:
-        RedshiftError: it cannot be done.
+        RedshiftError: Redshift refuses the statement.
     """
     match statement:
         case Copy():
-            return _copy(statement, session, strike)
+            table, count = copying.run_copy(statement, backend, cluster, settings, strike)
+            words = f"Load into table '{table}' completed, {count} record(s) loaded successfully."
+            return [_info(words), tag("COPY")]
         case Unload():
-            count = unloading.run_unload(statement, session.backend, session.cluster, session.settings)
+            count = unloading.run_unload(statement, backend, cluster, settings)
             words = f"UNLOAD completed, {count} record(s) unloaded successfully."
             return [_info(words), tag("UNLOAD")]
         case CreateTable():
-            return _create_table(statement, session)
+            return _create_table(statement, backend)
         case AlterType():
-            return _alter_type(statement, session)
+            return _alter_type(statement, backend)
         case Truncate():
-            return _truncate(statement, session)
+            return _truncate(statement, backend)
         case CaseSensitive():
-            session.settings.case_sensitive = statement.is_on
+            settings.case_sensitive = statement.is_on
             return [tag("SET")]
         case Nothing():
             return [tag(statement.tag)]
         case SetFaults():
-            applied = session.cluster.faults.set(faults.parse(statement.rules))
+            applied = cluster.faults.set(faults.parse(statement.rules))
             return [tag(" ".join(map(str, ("SET", *applied))))]
         case ShowStatements():
-            rows = [wire.data_row([text.encode()]) for text in session.cluster.statements.all()]
+            rows = [wire.data_row([text.encode()]) for text in cluster.statements.all()]
             head = [] if described else [wire.text_columns("statement")]
             return [*head, *rows, tag(f"SELECT {len(rows)}")]
 
 
 def tag(words: str) -> bytes:
-    """That a statement is done."""
+    """Return the message that a statement is complete."""
     return wire.message(b"C", wire.text(words))
 
 
@@ -90,12 +100,7 @@ def _info(words: str) -> bytes:
     return wire.response(b"N", {"S": "INFO", "V": "INFO", "C": "00000", "M": words})
 
 
-def _copy(statement: Copy, session: "Session", strike: Callable[[], None] | None) -> list[bytes]:
-    table, rows = copying.run_copy(statement, session.backend, session.cluster, session.settings, strike)
-    return [_info(f"Load into table '{table}' completed, {rows} record(s) loaded successfully."), tag("COPY")]
-
-
-def _create_table(statement: CreateTable, session: "Session") -> list[bytes] | None:
+def _create_table(statement: CreateTable, backend: Backend) -> list[bytes] | None:
     layout = statement.layout
     parent = literal(statement.parent) if statement.parent else "NULL"
     values = (
@@ -105,14 +110,13 @@ def _create_table(statement: CreateTable, session: "Session") -> list[bytes] | N
         literal(json.dumps(layout.sortkeys)),
         literal(json.dumps(layout.encodings)),
     )
-    if not session.backend.run(statement.sql):
+    if not backend.run(statement.sql):
         return None
-    session.backend.query(f"SELECT local_cloud.set_layout({', '.join(values)}, {parent})")
+    backend.query(f"SELECT local_cloud.set_layout({', '.join(values)}, {parent})")
     return [tag("CREATE TABLE")]
 
 
-def _alter_type(statement: AlterType, session: "Session") -> list[bytes] | None:
-    backend = session.backend
+def _alter_type(statement: AlterType, backend: Backend) -> list[bytes] | None:
     if backend.status != b"I":
         raise RedshiftError("ALTER TABLE ALTER COLUMN cannot run inside a transaction block", "25001")
     where = _COLUMN.format(table=literal(statement.table), column=literal(statement.column))
@@ -141,10 +145,10 @@ def _alter_type(statement: AlterType, session: "Session") -> list[bytes] | None:
     return [tag("ALTER TABLE")] if backend.run(f"ALTER TABLE {statement.table} {', '.join(changes)}") else None
 
 
-def _truncate(statement: Truncate, session: "Session") -> list[bytes] | None:
-    in_transaction = session.backend.status == b"T"
-    if not session.backend.run(statement.sql):
+def _truncate(statement: Truncate, backend: Backend) -> list[bytes] | None:
+    in_transaction = backend.status == b"T"
+    if not backend.run(statement.sql):
         return None
-    if in_transaction and not session.backend.run("COMMIT"):
+    if in_transaction and not backend.run("COMMIT"):
         return None
     return [tag("TRUNCATE TABLE")]
