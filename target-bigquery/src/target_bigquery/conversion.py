@@ -17,20 +17,17 @@ _DATES = ("DATE", "TIMESTAMP")
 
 
 class Conversion(conversion.Conversion[Column]):
-    """See the base; BigQuery's arrays hold no nulls."""
+    """BigQuery's arrays hold no nulls."""
 
     __slots__ = ()
 
     def read_field(self, column: Column) -> pa.Field:
-        """See the base."""
         return read_field(column, self.given.field(column.source))
 
     def upload_field(self, column: Column) -> pa.Field:
-        """See the base."""
         return upload_field(column)
 
     def check(self, array: pa.Array, column: Column, url: str) -> None:
-        """See the base."""
         check_values(array, column, url)
 
 

@@ -56,7 +56,6 @@ class TargetBigQuery(WarehouseTarget):
         return Settings.from_config(self.config)
 
     def check_settings(self) -> None:
-        """See `LoadTarget.check_settings`."""
         Settings.from_config(self.config)
 
     def client_of(self, stream: str) -> BigQuery:
@@ -69,7 +68,6 @@ class TargetBigQuery(WarehouseTarget):
 
     @property
     def record_age_seconds(self) -> float | None:
-        """See `LoadTarget.record_age_seconds`."""
         is_cheap = self.settings.load_via == STORAGE_WRITE and self.settings.load_method == APPEND
         return record_age_seconds(len(self.tallies), self.settings.max_batch_age_seconds) if is_cheap else None
 
@@ -91,13 +89,13 @@ class TargetBigQuery(WarehouseTarget):
 
     @property
     def limits(self) -> Limits:
-        """See `LoadTarget.limits`; to put files into a bucket is mostly waiting, so more of that is done at once."""
+        """To put files into a bucket is mostly waiting, so more of that is done at once."""
         puts_files = self.settings.stage is not None and self.settings.load_via != STORAGE_WRITE
         return replace(super().limits, workers=max(_PUTTING, self.cores)) if puts_files else super().limits
 
     @cached_property
     def storage(self) -> Storage:
-        """See `LoadTarget.storage`; Google Cloud Storage gets the credentials that BigQuery gets."""
+        """Google Cloud Storage gets the credentials that BigQuery gets."""
         return Storage(self.settings.aws, connection.storage_token(self.settings))
 
     @cached_property
@@ -127,14 +125,12 @@ class TargetBigQuery(WarehouseTarget):
             self.logger.warning(what)
 
     def process_endofpipe(self) -> None:
-        """See `LoadTarget.process_endofpipe`."""
         super().process_endofpipe()
         self._write_down()
         if (days := self.settings.ledger_keep_days) is not None:
             self._remove_old_entries(days)
 
     def abandon(self, error: BaseException | None = None) -> None:
-        """See `LoadTarget.abandon`."""
         try:
             super().abandon(error)
         finally:
@@ -170,7 +166,6 @@ class TargetBigQuery(WarehouseTarget):
             workers.stop()
 
     def close(self) -> None:
-        """See `LoadTarget.close`."""
         if "processes" in self.__dict__:
             self.processes.close()
         if "sweeper" in self.__dict__:

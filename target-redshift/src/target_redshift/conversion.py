@@ -20,8 +20,6 @@ from target_redshift.value_report import ValueReport
 
 
 class Conversion(conversion.Conversion[Column]):
-    """See the base."""
-
     __slots__ = ()
 
     @property
@@ -31,15 +29,12 @@ class Conversion(conversion.Conversion[Column]):
         return pa.schema([self.read_field(c) for c in wanted])
 
     def read_field(self, column: Column) -> pa.Field:
-        """See the base."""
         return read_schema([column], self.given).field(0)
 
     def upload_field(self, column: Column) -> pa.Field:
-        """See the base."""
         return upload_schema([column]).field(0)
 
     def array(self, array: pa.Array, column: Column) -> pa.Array:
-        """See the base."""
         if column.is_quoted:
             return pc.if_else(array.is_valid(), json_texts(array, pa.field("", pa.string())), None)
         return conversion.Conversion.array(self, array, column)

@@ -49,12 +49,11 @@ class TargetRedshift(WarehouseTarget):
         return Settings.from_config(self.config)
 
     def check_settings(self) -> None:
-        """See `LoadTarget.check_settings`."""
         Settings.from_config(self.config)
 
     @property
     def limits(self) -> Limits:
-        """See `LoadTarget.limits`; to look at a file on S3 is mostly waiting, so more of that is done at once."""
+        """To look at a file on S3 is mostly waiting, so more of that is done at once."""
         return replace(super().limits, workers=max(_LOOKING, self.cores))
 
     def client_of(self, stream: str) -> Redshift:
@@ -118,7 +117,6 @@ class TargetRedshift(WarehouseTarget):
         return self._replacements.setdefault(client.path(table), Replacement(client))
 
     def process_endofpipe(self) -> None:
-        """See `LoadTarget.process_endofpipe`."""
         super().process_endofpipe()
         if (days := self.settings.ledger_keep_days) is not None:
             self._remove_old_entries(days)
@@ -135,7 +133,6 @@ class TargetRedshift(WarehouseTarget):
             self.logger.warning("Old entries of the ledger stay for now: %s", error)
 
     def close(self) -> None:
-        """See `LoadTarget.close`."""
         if "workers" in self.__dict__:
             self.workers.stop(LAST_SECONDS)
         for client in self._clients.values():

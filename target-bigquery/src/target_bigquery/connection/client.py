@@ -27,7 +27,6 @@ class BigQuery(Jobs):
         return WriteApi(self)
 
     def close(self) -> None:
-        """See the base."""
         if "writes" in self.__dict__:
             self.writes.close()
         super().close()

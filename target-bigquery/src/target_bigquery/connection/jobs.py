@@ -38,7 +38,6 @@ class Jobs(Connection):
         """How many load jobs each table had."""
 
     def close(self) -> None:
-        """See the base."""
         self.load_quota.close()
         super().close()
 

@@ -14,24 +14,18 @@ from target_bigquery.load.uploads import PreparedItem
 
 
 class AppendOnly(BigQueryLoadMethod):
-    """See the module."""
-
     keeps_ledger = True
 
     def void_if_emptied(self) -> None:
-        """See the base."""
         self.context.ledger.void_if_emptied()
 
     def expect(self, batch_id: str) -> None:
-        """See the base."""
         self.context.ledger.expect(batch_id)
 
     def loaded(self, batch_id: str) -> datetime | None:
-        """See the base."""
         return self.context.ledger.loaded(batch_id)
 
     def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:
-        """See the base."""
         return self.context.ledger.loaded_of(batch_ids)
 
     def stage(self, parts: Sequence[PreparedItem]) -> None:

@@ -63,19 +63,15 @@ class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
     """The base of the load methods: items are made ready, groups become one file."""
 
     def make_ready(self, item: Item) -> PreparedItem:
-        """See the base."""
         return self.context.files.prepare(item, self.context.upload_format, self.rejects(item))
 
     def rows_found(self, part: Any) -> int:
-        """See the base."""
         return int(part.rows + len(part.rejects or ()))
 
     def nothing(self, item: Item) -> PreparedItem:
-        """See the base."""
         return PreparedItem(item)
 
     def kind(self, item: Item) -> str:  # noqa: ARG002 - all items of a stream become files of one format
-        """See the base."""
         return self.context.upload_format
 
     def load_each(self, parts: Sequence[PreparedItem], load: Callable[[Sequence[PreparedItem]], None]) -> None:
@@ -134,7 +130,7 @@ class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
         self.context.tally.add(load_jobs=len(upload.jobs) or 1, rows=upload.rows, bytes=upload.bytes)
 
     def removable_files(self, parts: Sequence[PreparedItem], staged: Any) -> list[Url]:
-        """See the base: also what was put into `gcs_stage`."""
+        """Also what was put into `gcs_stage`."""
         return [*super().removable_files(parts, staged), *(url for part in parts for url in part.staged)]
 
 

@@ -86,7 +86,7 @@ class StagedFiles(Files):
         return Upload(None, upload_format, rows, size, is_temporary=False, uris=uris, jobs=jobs, check=check)
 
     def per_job(self, parts: Iterable[PreparedItem]) -> list[list[PreparedItem]]:
-        """See the base; no part has more than one job takes."""
+        """No part has more than one job takes."""
         groups: list[list[PreparedItem]] = []
         uris = size = 0
         for part in parts:

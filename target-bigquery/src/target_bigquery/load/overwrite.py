@@ -10,8 +10,6 @@ from target_bigquery.load.uploads import PreparedItem
 
 
 class Overwrite(BigQueryLoadMethod):
-    """See the module."""
-
     deferred = True
 
     def stage(self, parts: Sequence[PreparedItem]) -> None:
@@ -31,7 +29,6 @@ class Overwrite(BigQueryLoadMethod):
             self.context.files.discard(upload)
 
     def replace_table(self) -> None:
-        """See the base."""
         self.context.replacement.staging(self.context.destination)
 
     def finish(self) -> None:

@@ -64,7 +64,7 @@ class StreamedAppend(AppendOnly):
     streams = True
 
     def make_ready(self, item: AnyItem[Any]) -> Any:
-        """See the base; rows, or a part for a load job."""
+        """Rows, or a part for a load job."""
         return _rows(self.context, item, self.rejects(item)) or super().make_ready(item)
 
     def stage(self, parts: Sequence[Any]) -> None:
@@ -80,7 +80,6 @@ class StreamedAppend(AppendOnly):
             _discard(self.context, parts)
 
     def count(self, upload: Upload) -> None:
-        """See the base."""
         _count(self.context, upload)
 
     def _write(self, parts: Sequence[Rows]) -> None:
@@ -111,7 +110,7 @@ class StreamedUpsert(Upsert):
     """upsert: each group is one write stream into a staging table of its own, which is merged as ever."""
 
     def make_ready(self, item: AnyItem[Any]) -> Any:
-        """See the base; rows, or a part for a load job."""
+        """Rows, or a part for a load job."""
         return _rows(self.context, item, self.rejects(item)) or super().make_ready(item)
 
     def stage(self, parts: Sequence[Any]) -> Staged | None:
@@ -141,7 +140,6 @@ class StreamedUpsert(Upsert):
         return Staged(name, told, self.bounds([p.item for p in loaded], told.rows))
 
     def count(self, upload: Upload) -> None:
-        """See the base."""
         _count(self.context, upload)
 
 

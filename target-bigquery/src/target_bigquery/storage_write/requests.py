@@ -71,7 +71,6 @@ class Sent:
     view: mmap.mmap
 
     def data(self) -> bytes:
-        """See `write_api.Request`."""
         return self.view[self.span.start : self.span.start + self.span.size]
 
 

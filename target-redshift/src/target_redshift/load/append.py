@@ -9,12 +9,9 @@ from target_redshift.load.varchar_widths import fit_texts
 
 
 class AppendOnly(RedshiftLoadMethod):
-    """See the module."""
-
     keeps_ledger = True
 
     def make_fit(self, group: Group) -> StagingTables:
-        """See the base."""
         tables = self.staged(group)
         fit_texts(self.context, tables.session, tables.staged, group.lots)
         return tables

@@ -79,16 +79,13 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         self._has_swept = False
 
     def make_ready(self, item: Item) -> PreparedItem:
-        """See the base."""
         keys = self.context.keys if self.merges else ()
         return told(self.context, self.context.files.prepare(item, keys, self.rejects(item)))
 
     def rows_found(self, part: PreparedItem) -> int:
-        """See the base."""
         return part.rows + len(part.rejects or ())
 
     def nothing(self, item: Item) -> PreparedItem:
-        """See the base."""
         return PreparedItem(item)
 
     def kind(self, item: Item) -> str:  # noqa: ARG002 - the base's signature
@@ -96,19 +93,15 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         return ""
 
     def void_if_emptied(self) -> None:
-        """See the base."""
         self.context.ledger.void_if_emptied()
 
     def expect(self, batch_id: str) -> None:
-        """See the base."""
         self.context.ledger.expect(batch_id)
 
     def loaded(self, batch_id: str) -> datetime | None:
-        """See the base."""
         return self.context.ledger.loaded(batch_id)
 
     def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:
-        """See the base."""
         return self.context.ledger.loaded_of(batch_ids)
 
     def stage(self, parts: Sequence[PreparedItem]) -> Group | None:
@@ -303,7 +296,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             self.upload(group)
 
     def removable_files(self, parts: Sequence[PreparedItem], staged: Group | None) -> list[Url]:
-        """See the base: also what was staged for COPY."""
+        """Also what was staged for COPY."""
         return [*super().removable_files(parts, staged), *ours(staged.lots if staged else ())]
 
     def forget(self, group: Group) -> None:

@@ -11,17 +11,14 @@ from target_redshift.tables.types import MAX_VARCHAR
 
 
 class Overwrite(RedshiftLoadMethod):
-    """See the module."""
-
     deferred = True
 
     @property
     def table(self) -> str:
-        """See the base."""
         return self.context.client.quoted(self.context.replacement.staging(self.context.destination))
 
     def make_fit(self, group: Group) -> StagingTables:
-        """See the base; all texts fit into the staging table, but perhaps not into the table."""
+        """All texts fit into the staging table, but perhaps not into the table."""
         self.context.replacement.staging(self.context.destination)
         tables = self.staged(group)
         if self.context.client.settings.varchar_max < MAX_VARCHAR:
@@ -29,14 +26,12 @@ class Overwrite(RedshiftLoadMethod):
         return tables
 
     def write_dead_letters(self, session: Session, group: Group) -> None:
-        """See the base; they are written when the table is replaced."""
+        """They are written when the table is replaced."""
 
     def dead_letters_written(self, group: Group) -> None:
-        """See the base."""
         self.context.replacement.rejected.add(group.rejected, self.context.most_rejected)
 
     def replace_table(self) -> None:
-        """See the base."""
         self.context.replacement.staging(self.context.destination)
 
     def finish(self) -> None:

@@ -29,7 +29,6 @@ class Parquet:
     suffix = ".parquet"
 
     def write(self, batches: Iterable[pa.RecordBatch], path: Path) -> int:
-        """See `Encoding`."""
         return WRITABLE["parquet"].write(fitted(batches, self.schema), self.schema, path, compression="zstd")
 
 
@@ -41,7 +40,6 @@ class JsonLines:
     suffix = ".jsonl.gz"
 
     def write(self, batches: Iterable[pa.RecordBatch], path: Path) -> int:
-        """See `Encoding`."""
         spelled = (_spelled(batch) for batch in batches)
         return WRITABLE["jsonl"].write(fitted(spelled, self.schema), self.schema, path, compression="gzip")
 
@@ -54,7 +52,6 @@ class Csv:
     suffix = ".csv.gz"
 
     def write(self, batches: Iterable[pa.RecordBatch], path: Path) -> int:
-        """See `Encoding`."""
         from isal import igzip
 
         opened: Any = igzip.open  # it has no types

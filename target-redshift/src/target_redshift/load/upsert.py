@@ -36,7 +36,7 @@ class Upsert(RedshiftLoadMethod):
         migrate.check_keys(context.client, context.destination, context.keys)
 
     def make_fit(self, group: Group) -> StagingTables:
-        """See the base: one row a key, in a temporary table of the table's own types."""
+        """One row a key, in a temporary table of the table's own types."""
         tables = self.staged(group)
         if tables.merged:
             return tables
@@ -53,7 +53,6 @@ class Upsert(RedshiftLoadMethod):
         return tables
 
     def bring(self, tables: StagingTables) -> None:
-        """See the base."""
         context, source = self.context, tables.merged
         assert source
         table, columns, keys = context.destination.name, context.destination.columns, context.keys
