@@ -15,7 +15,8 @@ from target_bigquery import sql
 from target_bigquery.connection.client import BigQuery
 from target_bigquery.conversion import Conversion
 from target_bigquery.load import METHODS, STREAMED, why_not
-from target_bigquery.load.base import BigQueryContext, BigQueryLoadMethod, upload_format
+from target_bigquery.load.base import BigQueryLoadMethod, upload_format
+from target_bigquery.load.context import BigQueryContext
 from target_bigquery.settings import STORAGE_WRITE
 from target_bigquery.tables import migrate
 from target_bigquery.tables.types import Column

@@ -11,7 +11,8 @@ from target_redshift import sql
 from target_redshift.connection.client import Redshift
 from target_redshift.conversion import Conversion
 from target_redshift.load import METHODS
-from target_redshift.load.base import RedshiftContext, RedshiftLoadMethod
+from target_redshift.load.base import RedshiftLoadMethod
+from target_redshift.load.context import RedshiftContext
 from target_redshift.tables import migrate
 from target_redshift.tables.types import Column
 

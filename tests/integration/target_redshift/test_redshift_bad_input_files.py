@@ -183,10 +183,12 @@ def test_text_with_nul(
     check_says(line, "'name'", "NUL", "nul_text", *([] if kind == "record" else [url_of(bad[0]), "2"]))
     assert "such characters are" not in caplog.text
     target = warehouse.load([schema(), *bad, schema("other"), state(3)], load_method=method)
-    told = [r.getMessage() for r in caplog.records if "such characters are" in r.getMessage()]
-    assert len(told) == 1
+    warn_of_values = [r.getMessage() for r in caplog.records if "such characters are" in r.getMessage()]
+    assert len(warn_of_values) == 1
     check_says(
-        told[0], "2, column 'name' holds a NUL character", "replaced by \u2400, set nul_text to choose otherwise"
+        warn_of_values[0],
+        "2, column 'name' holds a NUL character",
+        "replaced by \u2400, set nul_text to choose otherwise",
     )
     assert "nul_characters=2" in target.tally("rows").line()
     removed = [m | {"batch_id": "again"} if m["type"] == "BATCH" else m for m in bad]

@@ -3,48 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from singer_arrow.errors import DataError, LoadError
 from singer_arrow.load.dead_letters import BatchRejects, Rejects, TooManyRejectedError
-from singer_arrow.load.load_method import LoadContext, LoadMethod
+from singer_arrow.load.load_method import LoadMethod
 from singer_arrow.storage.urls import Url
-from target_bigquery.connection.client import BigQuery
 from target_bigquery.connection.jobs import Fields
 from target_bigquery.connection.resources import RefusedDataError
-from target_bigquery.ledger import StreamLedger
 from target_bigquery.load import rejected_rows as refused
-from target_bigquery.load.dead_letter_table import Rejections
-from target_bigquery.load.overwrite_staging import Replacement
-from target_bigquery.load.uploads import Files, Item, PreparedItem, Upload
-from target_bigquery.tables.migrate import Destination
+from target_bigquery.load.context import BigQueryContext
+from target_bigquery.load.uploads import Item, PreparedItem, Upload
 from target_bigquery.tables.types import Column, has_kind
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BigQueryContext(LoadContext):
-    """See the base.
-
-    Args:
-        client: The dataset.
-        files: Makes the uploads.
-        destination: The table.
-        upload_format: What items are uploaded as.
-        ledger: Which batches the table has.
-        replacement: What will replace the table, with overwrite.
-        rejections: The table of rows that are not loaded.
-    """
-
-    client: BigQuery
-    files: Files
-    destination: Destination
-    upload_format: str
-    ledger: StreamLedger
-    replacement: Replacement
-    rejections: Rejections
 
 
 class Rejecting(Protocol):

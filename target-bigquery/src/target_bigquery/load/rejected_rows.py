@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -23,11 +22,9 @@ from singer_arrow.naming import staging_name
 from target_bigquery.connection.jobs import Fields
 from target_bigquery.connection.resources import RefusedDataError
 from target_bigquery.load import load_job
+from target_bigquery.load.context import BigQueryContext
 from target_bigquery.load.uploads import PreparedItem
 from target_bigquery.tables import migrate
-
-if TYPE_CHECKING:
-    from target_bigquery.load.base import BigQueryContext
 
 
 def drop_rejected(

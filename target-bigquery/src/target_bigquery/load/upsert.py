@@ -14,7 +14,8 @@ from target_bigquery import sql
 from target_bigquery.connection.jobs import Fields
 from target_bigquery.connection.resources import RefusedDataError
 from target_bigquery.load import load_job
-from target_bigquery.load.base import BigQueryContext, BigQueryLoadMethod
+from target_bigquery.load.base import BigQueryLoadMethod
+from target_bigquery.load.context import BigQueryContext
 from target_bigquery.load.uploads import Item, PreparedItem, Upload
 from target_bigquery.merge_pruning import bounds
 from target_bigquery.sql import Bound

@@ -24,12 +24,12 @@ from target_bigquery.connection import connection
 from target_bigquery.connection.connection import logger
 from target_bigquery.load import load_job
 from target_bigquery.load.append import AppendOnly
-from target_bigquery.load.base import BigQueryContext
+from target_bigquery.load.context import BigQueryContext
 from target_bigquery.load.uploads import Item, PreparedItem, Upload
 from target_bigquery.load.upsert import Staged, Upsert
 from target_bigquery.storage_write import requests as rows
 from target_bigquery.storage_write import stream as write_stream
-from target_bigquery.storage_write.requests import Rows
+from target_bigquery.storage_write.requests import PreparedRows
 from target_bigquery.tables import migrate
 from target_bigquery.tables.types import Column
 
@@ -82,7 +82,7 @@ class StreamedAppend(AppendOnly):
     def count(self, upload: Upload) -> None:
         _count(self.context, upload)
 
-    def _write(self, parts: Sequence[Rows]) -> None:
+    def _write(self, parts: Sequence[PreparedRows]) -> None:
         writes, ledger, table = self.context.client.writes, self.context.ledger, self.context.destination.name
         name, waiting = write_stream.fill(writes, table, parts), Waiting(logger)
         batches = {p.item.batch_id: p.rows for p in parts if p.item.batch_id}
@@ -135,7 +135,7 @@ class StreamedUpsert(Upsert):
                 _commit(self.context, write_stream.fill(bigquery.writes, name, rest))
         finally:
             _discard(self.context, parts)
-        loaded: list[Rows | PreparedItem] = [*ready, *large]
+        loaded: list[PreparedRows | PreparedItem] = [*ready, *large]
         told = _told(loaded)
         return Staged(name, told, self.bounds([p.item for p in loaded], told.rows))
 
@@ -146,7 +146,7 @@ class StreamedUpsert(Upsert):
 STREAMED: dict[str, type[StreamedAppend] | type[StreamedUpsert]] = {APPEND: StreamedAppend, UPSERT: StreamedUpsert}
 
 
-def _rows(context: BigQueryContext, item: Item, rejects: Rejects | None) -> Rows | None:
+def _rows(context: BigQueryContext, item: Item, rejects: Rejects | None) -> PreparedRows | None:
     """An item's rows as they are sent; None if one of them is too large."""
     path = context.files.temporary(".rows")
     try:
@@ -161,15 +161,15 @@ def _rows(context: BigQueryContext, item: Item, rejects: Rejects | None) -> Rows
     return written
 
 
-def _sorted(parts: Sequence[Any]) -> tuple[list[Rows], list[PreparedItem]]:
+def _sorted(parts: Sequence[Any]) -> tuple[list[PreparedRows], list[PreparedItem]]:
     """What is sent, and what goes by a load job; without what is empty."""
     live = [p for p in parts if p.rows or p.rejects]
-    return [p for p in live if isinstance(p, Rows)], [p for p in live if isinstance(p, PreparedItem)]
+    return [p for p in live if isinstance(p, PreparedRows)], [p for p in live if isinstance(p, PreparedItem)]
 
 
 def _discard(context: BigQueryContext, parts: Sequence[Any]) -> None:
     for part in parts:
-        if isinstance(part, Rows):
+        if isinstance(part, PreparedRows):
             part.path.unlink(missing_ok=True)
         else:
             context.files.discard(part)
@@ -179,10 +179,10 @@ def _commit(context: BigQueryContext, name: str) -> datetime:
     return write_stream.commit(context.client.writes, name)
 
 
-def _told(parts: Sequence[Rows | PreparedItem]) -> Upload:
+def _told(parts: Sequence[PreparedRows | PreparedItem]) -> Upload:
     """What the load methods count."""
-    kind = _ROWS if any(isinstance(p, Rows) for p in parts) else ""
-    count = sum(p.rows if isinstance(p, Rows) else p.kept for p in parts)
+    kind = _ROWS if any(isinstance(p, PreparedRows) for p in parts) else ""
+    count = sum(p.rows if isinstance(p, PreparedRows) else p.kept for p in parts)
     return Upload(None, kind, count, sum(p.bytes for p in parts), is_temporary=False)
 
 

@@ -38,7 +38,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class PreparedRows:
     """An item whose rows are ready to be sent; they wait in a file on this machine, and nothing of it elsewhere.
 
     `rejects` has those that are not sent.
@@ -119,7 +119,7 @@ def split_requests(batch: pa.RecordBatch, most: int = REQUEST_BYTES) -> Iterator
         yield from split_requests(batch.slice(start, rows), most)
 
 
-def write(item: Item, batches: Iterable[pa.RecordBatch], path: Path, rejects: Rejects | None = None) -> Rows:
+def write(item: Item, batches: Iterable[pa.RecordBatch], path: Path, rejects: Rejects | None = None) -> PreparedRows:
     """Write the rows of an item to a file, as they are sent; `rejects` hears of others while `batches` are read.
 
     Raises:
@@ -135,7 +135,7 @@ def write(item: Item, batches: Iterable[pa.RecordBatch], path: Path, rejects: Re
                 file.write(data)
                 spans.append(Span(start, data.size, part.num_rows))
                 start += data.size
-    return Rows(item, path, tuple(spans), schema.serialize().to_pybytes(), rejects=rejects)
+    return PreparedRows(item, path, tuple(spans), schema.serialize().to_pybytes(), rejects=rejects)
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

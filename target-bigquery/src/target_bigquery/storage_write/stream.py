@@ -12,12 +12,12 @@ from target_bigquery.connection import connection
 from target_bigquery.connection.connection import logger
 from target_bigquery.storage_write.client import WriteApi
 from target_bigquery.storage_write.error_kinds import WriteError, WriteErrorKind
-from target_bigquery.storage_write.requests import Rows, Sent
+from target_bigquery.storage_write.requests import PreparedRows, Sent
 
 _HINTS = "the table was changed during this run: run again, or set load_via: load_job"
 
 
-def fill(api: WriteApi, table: str, parts: Sequence[Rows]) -> str:
+def fill(api: WriteApi, table: str, parts: Sequence[PreparedRows]) -> str:
     """Write all rows of a group to a new write stream, and end it.
 
     Args:
@@ -45,7 +45,7 @@ def fill(api: WriteApi, table: str, parts: Sequence[Rows]) -> str:
     raise AssertionError
 
 
-def _fill_once(api: WriteApi, table: str, parts: Sequence[Rows]) -> str:
+def _fill_once(api: WriteApi, table: str, parts: Sequence[PreparedRows]) -> str:
     name = api.create(table)
     requests, total = list[Sent](), 0
     for part in parts:

@@ -13,5 +13,5 @@ class AppendOnly(RedshiftLoadMethod):
 
     def make_fit(self, group: Group) -> StagingTables:
         tables = self.staged(group)
-        fit_texts(self.context, tables.session, tables.staged, group.lots)
+        fit_texts(self.context, tables.session, tables.staged, group.copy_batches)
         return tables

@@ -14,30 +14,25 @@ from __future__ import annotations
 import abc
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from datetime import datetime
 
 from singer_arrow.errors import DataError, LoadError, RetriableError
 from singer_arrow.load.backoff import pauses
 from singer_arrow.load.dead_letters import TooManyRejectedError
-from singer_arrow.load.load_method import LoadContext, LoadMethod
+from singer_arrow.load.load_method import LoadMethod
 from singer_arrow.storage.urls import Url
 from target_redshift import sql
-from target_redshift.connection.client import Redshift
 from target_redshift.connection.connection import Session
 from target_redshift.conversion import LongTextError, NulError
-from target_redshift.ledger import StreamLedger
 from target_redshift.load import diagnose
 from target_redshift.load import rejected_rows as refused
-from target_redshift.load.copy_batch import CountError, Lot, StagingTables
-from target_redshift.load.dead_letter_table import Rejections
-from target_redshift.load.load_group import Group, lots_of, ours
-from target_redshift.load.overwrite_staging import Replacement
-from target_redshift.load.s3_staging import Stage
-from target_redshift.load.uploads import Files, Item, PreparedItem
-from target_redshift.load.value_warnings import told
+from target_redshift.load.context import RedshiftContext
+from target_redshift.load.copy_batch import CopyBatch, CountError, StagingTables
+from target_redshift.load.load_group import Group, copy_batches, ours
+from target_redshift.load.uploads import Item, PreparedItem
+from target_redshift.load.value_warnings import warn_of_values
 from target_redshift.nul_characters import FAIL
-from target_redshift.tables.migrate import Destination
 
 _LONG = "its files hold texts that are too long for their columns"
 DEADLINE_SECONDS = 600.0
@@ -46,29 +41,8 @@ _LONGEST_PAUSE = 8.0
 """Seconds; whoever waits keeps later groups of the stream waiting too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedshiftContext(LoadContext):
-    """See the base.
-
-    Args:
-        client: The database.
-        files: Makes items ready.
-        place: Where rows are uploaded for COPY.
-        upload_format: As what.
-        destination: The table.
-        ledger: Which batches the table has.
-        replacement: What will replace the table's rows, with overwrite.
-        rejections: The table of rows that are not loaded.
-    """
-
-    client: Redshift
-    files: Files
-    place: Stage
-    upload_format: str
-    destination: Destination
-    ledger: StreamLedger
-    replacement: Replacement
-    rejections: Rejections
+class _RollBackError(Exception):
+    """Ends a transaction that is only a trial."""
 
 
 class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
@@ -80,7 +54,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
 
     def make_ready(self, item: Item) -> PreparedItem:
         keys = self.context.keys if self.merges else ()
-        return told(self.context, self.context.files.prepare(item, keys, self.rejects(item)))
+        return warn_of_values(self.context, self.context.files.prepare(item, keys, self.rejects(item)))
 
     def rows_found(self, part: PreparedItem) -> int:
         return part.rows + len(part.rejects or ())
@@ -155,27 +129,25 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
 
     def upload(self, group: Group) -> None:
         """Put the group's rows where COPY finds them, and write its manifests: all of it, or nothing."""
-        context, lots = self.context, list[Lot]()
-        making = lots_of(
-            group.parts, context.place, context.destination.columns, context.upload_format, ordered=self.merges
-        )
+        context, made = self.context, list[CopyBatch]()
+        columns, upload_format = context.destination.columns, context.upload_format
         try:
-            for lot in making:
-                lots.append(lot)  # one by one: what was made before an error must be known
+            for copy_batch in copy_batches(group.parts, context.place, columns, upload_format, ordered=self.merges):
+                made.append(copy_batch)  # one at a time: after an error those that were made are removed
         except BaseException:
-            self._remove(lots)
+            self._remove(made)
             raise
-        group.lots = lots
+        group.copy_batches = made
 
     def staged(self, group: Group) -> StagingTables:
         """The group's staging tables; COPY fills them, unless it has."""
         if group.tables is None:
-            if not group.lots:  # they were to be made again, and that failed
+            if not group.copy_batches:  # they were to be made again, and that failed
                 self.upload(group)
             tables = StagingTables(self.context.client)
             try:
-                for lot in group.lots:
-                    self._copy(lot, tables)
+                for copy_batch in group.copy_batches:
+                    self._copy(copy_batch, tables)
             except NulError:
                 tables.close()
                 if self.context.files.nul_text == FAIL:
@@ -196,20 +168,21 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         """Read and upload also those files that COPY was to take as they are."""
         self.context.logger.info("Stream %r: %s, so they are read and uploaded", self.context.stream, why)
         parts = [
-            told(self.context, self.context.files.convert(p.item, p.rejects)) if p.files else p for p in group.parts
+            warn_of_values(self.context, self.context.files.convert(p.item, p.rejects)) if p.files else p
+            for p in group.parts
         ]
         self.forget(group)
         group.parts = parts
         self.upload(group)
 
-    def _copy(self, lot: Lot, tables: StagingTables) -> None:
+    def _copy(self, copy_batch: CopyBatch, tables: StagingTables) -> None:
         try:
-            tables.copy(lot, self.what)
+            tables.copy(copy_batch, self.what)
         except LoadError as error:
             context = self.context
-            if isinstance(error, CountError) or (context.most_rejected is not None and not lot.is_ours):
+            if isinstance(error, CountError) or (context.most_rejected is not None and not copy_batch.is_staged_here):
                 raise
-            raise diagnose.failed_copy(context.client, tables, lot, context.files.storage, error) from None
+            raise diagnose.failed_copy(context.client, tables, copy_batch, context.files.storage, error) from None
 
     def _fit(self, group: Group) -> StagingTables:
         try:
@@ -231,7 +204,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
                 if any(p.files for p in group.parts):
                     self.convert(group, f"Redshift refuses its files ({error})")
                 else:
-                    refused.drop_rejected(self, group, error)
+                    refused.drop_rejected(self.context, group, error, try_group=self._try, forget=self.forget)
             else:
                 return
 
@@ -251,8 +224,11 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             theirs = self._bring(group, self._fit(group) if group.rows else self.staged(group))
             if not theirs:
                 self.dead_letters_written(group)
-                rows, size = sum(lot.rows for lot in group.lots), sum(lot.bytes for lot in group.lots)
-                self.context.tally.add(load_jobs=len(group.lots), rows=rows, bytes=size)
+                rows, size = (
+                    sum(copy_batch.rows for copy_batch in group.copy_batches),
+                    sum(copy_batch.bytes for copy_batch in group.copy_batches),
+                )
+                self.context.tally.add(load_jobs=len(group.copy_batches), rows=rows, bytes=size)
                 return
             for batch_id in theirs:
                 self.skip(batch_id, "just now by another run")
@@ -261,7 +237,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
     def _bring(self, group: Group, tables: StagingTables) -> set[str]:
         """Load, unless somebody else has loaded some of the batches meanwhile: those."""
         ledger, session = self.context.ledger, tables.session
-        if (staged := sum(lot.rows for lot in group.lots)) != group.rows:
+        if (staged := sum(copy_batch.rows for copy_batch in group.copy_batches)) != group.rows:
             msg = f"{self.what}: {staged} rows are staged of {group.rows}; nothing of them is loaded, run again"
             raise LoadError(msg)
         batches = {p.item.batch_id: p.rows for p in group.parts if p.item.batch_id} if self.keeps_ledger else {}
@@ -272,8 +248,8 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             if group.mark in known:
                 return set()  # the answer to its COMMIT was lost
             if theirs := known & batches.keys() if self.leaves_out_loaded else set():
-                is_ours = group.may_be_committed and not needs_mark and theirs == batches.keys()
-                return set() if is_ours else theirs
+                is_staged_here = group.may_be_committed and not needs_mark and theirs == batches.keys()
+                return set() if is_staged_here else theirs
             if group.rows:
                 self.bring(tables)
             self.write_dead_letters(session, group)
@@ -297,23 +273,23 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
 
     def removable_files(self, parts: Sequence[PreparedItem], staged: Group | None) -> list[Url]:
         """Also what was staged for COPY."""
-        return [*super().removable_files(parts, staged), *ours(staged.lots if staged else ())]
+        return [*super().removable_files(parts, staged), *ours(staged.copy_batches if staged else ())]
 
     def forget(self, group: Group) -> None:
         """Remove staging tables and staged files, in whose place others come."""
-        lots, group.lots = group.lots, []
+        copy_batches, group.copy_batches = group.copy_batches, []
         try:
             self._drop(group)
         finally:
-            self._remove(lots)
+            self._remove(copy_batches)
 
     def _drop(self, group: Group) -> None:
         tables, group.tables = group.tables, None
         if tables:
             tables.close()
 
-    def _remove(self, lots: Sequence[Lot]) -> None:
-        self.context.place.remove(ours(lots))
+    def _remove(self, copy_batches: Sequence[CopyBatch]) -> None:
+        self.context.place.remove(ours(copy_batches))
 
     def _discard(self, group: Group) -> None:
         """Remove staging tables and what is on local disk; staged files stay, see `left`."""
@@ -322,12 +298,13 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         finally:
             self.context.files.discard(*group.parts)
 
-    def undo(self, group: Group) -> None:
-        """Remove all that a group has, its staged files too."""
-        try:
-            self.forget(group)
-        finally:
-            self.context.files.discard(*group.parts)
+    def _try(self, group: Group) -> None:
+        """Load a group in a transaction that is rolled back; its staged files remain."""
+        self.upload(group)
+        tables = self.make_fit(group)
+        with suppress(_RollBackError), tables.session.transaction(self.what):
+            self.bring(tables)
+            raise _RollBackError
 
     def _until_done(self, group: Group, step: Callable[[], object]) -> None:
         """Take a step of a group, again and again while Redshift is busy or breaks the connection."""

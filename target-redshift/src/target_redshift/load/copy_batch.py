@@ -26,13 +26,13 @@ class CountError(LoadError):
 
 
 @dataclass(frozen=True, slots=True)
-class Lot:
-    """Files of one layout, which one COPY takes; `is_ours` says that they are to be removed once they are loaded."""
+class CopyBatch:
+    """Files of one layout that one COPY loads; `is_staged_here`: this run wrote them and removes them after the load."""
 
     layout: Layout
     files: tuple[CopyFile, ...]
     manifest: Url
-    is_ours: bool
+    is_staged_here: bool
 
     @property
     def rows(self) -> int:
@@ -80,7 +80,7 @@ class StagingTables:
         self._made.append(name)
         return name
 
-    def copy(self, lot: Lot, what: str) -> None:
+    def copy(self, copy_batch: CopyBatch, what: str) -> None:
         """Make a staging table, and COPY files into it.
 
         Raises:
@@ -88,18 +88,20 @@ class StagingTables:
             ServiceError: It could not just now, or credentials expired meanwhile and there are new ones.
         """
         name = self.name()
-        self.session.execute(sql.create_staging(name, lot.layout.columns), what=what)
-        self._copy(name, lot, what)
+        self.session.execute(sql.create_staging(name, copy_batch.layout.columns), what=what)
+        self._copy(name, copy_batch, what)
         rows = int(self.session.execute(sql.COPIED_ROWS, what=what).value)
-        if rows != lot.rows:
-            msg = f"{what}: COPY took {rows} of {lot.rows} rows from {lot.files[0].url}; run the tap again"
+        if rows != copy_batch.rows:
+            msg = (
+                f"{what}: COPY took {rows} of {copy_batch.rows} rows from {copy_batch.files[0].url}; run the tap again"
+            )
             raise CountError(msg)
-        self.columns[name] = lot.layout.columns
+        self.columns[name] = copy_batch.layout.columns
 
-    def _copy(self, name: str, lot: Lot, what: str) -> None:
+    def _copy(self, name: str, copy_batch: CopyBatch, what: str) -> None:
         access = self._client.access()
         try:
-            self.session.execute(copy_text(name, lot, access), what=what)
+            self.session.execute(copy_text(name, copy_batch, access), what=what)
         except ExpiredError as error:
             if access.role is None and self._client.access() == access:
                 raise  # there are no newer ones
@@ -117,9 +119,9 @@ class StagingTables:
             self._stack.close()
 
 
-def copy_text(table: str, lot: Lot, access: sql.Access) -> str:
+def copy_text(table: str, copy_batch: CopyBatch, access: sql.Access) -> str:
     """The COPY of a lot. Pure."""
-    layout, manifest = lot.layout, str(lot.manifest)
+    layout, manifest = copy_batch.layout, str(copy_batch.manifest)
     if layout.file_format == "parquet":
         return sql.copy_parquet(table, manifest, access, nested=staging.has_nested(layout.columns))
     if layout.file_format == "csv":

@@ -17,7 +17,7 @@ from singer_arrow.storage.storage import Storage
 from target_redshift.connection import resources
 from target_redshift.connection.client import Redshift
 from target_redshift.conversion import MAX_BASE64, LongTextError, UnloadableValue, first_unloadable, holds_json
-from target_redshift.load.copy_batch import Lot, StagingTables
+from target_redshift.load.copy_batch import CopyBatch, StagingTables
 from target_redshift.tables import staging_columns as staging
 from target_redshift.tables.types import MAX_VARBYTE, MAX_VARCHAR, Column
 
@@ -26,7 +26,7 @@ logger = logging.getLogger("target-redshift")
 
 
 def failed_copy(
-    client: Redshift, tables: StagingTables, lot: Lot, storage: Storage, error: LoadError
+    client: Redshift, tables: StagingTables, copy_batch: CopyBatch, storage: Storage, error: LoadError
 ) -> SingerArrowError:
     """The error of the last COPY into staging tables, with what can be found out about it.
 
@@ -34,24 +34,29 @@ def failed_copy(
     columnar files too; then the texts and the binary values of the files are looked at.
     """
     long = (staging.TEXT, staging.BYTES)
-    texts = [c.column for c in lot.layout.columns if c.column and (c.type in long or c.column.kind == "SUPER")]
-    most_binary = MAX_VARBYTE if lot.layout.file_format == "parquet" else MAX_BASE64
-    told = client.load_errors(tables.session, tables.last)
-    if told and not any(_ABOUT_TEXT.search(bad.reason) for bad in told):
-        return resources.failed_copy(error, told)
+    texts = [c.column for c in copy_batch.layout.columns if c.column and (c.type in long or c.column.kind == "SUPER")]
+    most_binary = MAX_VARBYTE if copy_batch.layout.file_format == "parquet" else MAX_BASE64
+    warn_of_values = client.load_errors(tables.session, tables.last)
+    if warn_of_values and not any(_ABOUT_TEXT.search(bad.reason) for bad in warn_of_values):
+        return resources.failed_copy(error, warn_of_values)
     try:
-        return long_text([lot], texts, storage, MAX_VARCHAR, most_binary=most_binary) or resources.failed_copy(
-            error, told
+        return long_text([copy_batch], texts, storage, MAX_VARCHAR, most_binary=most_binary) or resources.failed_copy(
+            error, warn_of_values
         )
     except DataError as bad:  # the file itself: that is what Redshift stumbled over, told better
         return bad
     except SingerArrowError as unreadable:
         logger.debug("The files could not be looked at: %s", unreadable)
-        return resources.failed_copy(error, told)
+        return resources.failed_copy(error, warn_of_values)
 
 
 def long_text(
-    lots: Sequence[Lot], columns: Sequence[Column], storage: Storage, most: int, *, most_binary: int = MAX_VARBYTE
+    copy_batches: Sequence[CopyBatch],
+    columns: Sequence[Column],
+    storage: Storage,
+    most: int,
+    *,
+    most_binary: int = MAX_VARBYTE,
 ) -> DataError | None:
     """The first value in files that are loaded as they are, that has more bytes than a column may have, or a NUL.
 
@@ -64,10 +69,10 @@ def long_text(
             return replace(bad, kind=DataError)
         return bad
 
-    return _first(lots, columns, storage, _as_text, look)
+    return _first(copy_batches, columns, storage, _as_text, look)
 
 
-def null_key(lots: Sequence[Lot], columns: Sequence[Column], storage: Storage) -> DataError | None:
+def null_key(copy_batches: Sequence[CopyBatch], columns: Sequence[Column], storage: Storage) -> DataError | None:
     """The first null in key columns of files that are loaded as they are."""
 
     def look(array: pa.Array, column: Column) -> UnloadableValue | None:  # noqa: ARG001 - as all that look
@@ -75,7 +80,7 @@ def null_key(lots: Sequence[Lot], columns: Sequence[Column], storage: Storage) -
         hint = "Set other key_properties, or load_method: append-only"
         return None if row < 0 else UnloadableValue(row, "a key property is null", hint)
 
-    return _first(lots, columns, storage, lambda c: pa.field(c.source, c.arrow), look)
+    return _first(copy_batches, columns, storage, lambda c: pa.field(c.source, c.arrow), look)
 
 
 def _as_text(column: Column) -> pa.Field:
@@ -85,19 +90,19 @@ def _as_text(column: Column) -> pa.Field:
 
 
 def _first(
-    lots: Iterable[Lot],
+    copy_batches: Iterable[CopyBatch],
     columns: Sequence[Column],
     storage: Storage,
     field: Callable[[Column], pa.Field],
     look: Callable[[pa.Array, Column], UnloadableValue | None],
 ) -> DataError | None:
     schema = pa.schema([field(c) for c in columns])
-    for lot in lots:
-        for file in [] if lot.is_ours or not columns else lot.files:
+    for copy_batch in copy_batches:
+        for file in [] if copy_batch.is_staged_here or not columns else copy_batch.files:
             before = 0
-            for batch in read_file(storage, file.url, format=lot.layout.file_format, schema=schema):
+            for batch in read_file(storage, file.url, format=copy_batch.layout.file_format, schema=schema):
                 for column, array in zip(columns, batch.columns, strict=True):
                     if bad := look(array, column):
-                        return bad.error(file.url, column.source, before, lot.layout.file_format)
+                        return bad.error(file.url, column.source, before, copy_batch.layout.file_format)
                 before += batch.num_rows
     return None

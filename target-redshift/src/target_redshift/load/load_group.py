@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from singer_arrow.load.dead_letters import BatchRejects
 from singer_arrow.storage.urls import Url
 from target_redshift.ledger import MARK
-from target_redshift.load.copy_batch import Lot, StagingTables
+from target_redshift.load.copy_batch import CopyBatch, StagingTables
 from target_redshift.load.s3_staging import CopyFile, Stage
 from target_redshift.load.upload_formats import ENCODINGS
 from target_redshift.load.uploads import Layout, PreparedItem
@@ -30,7 +30,7 @@ class Group:
     """
 
     parts: list[PreparedItem]
-    lots: list[Lot] = field(default_factory=list)
+    copy_batches: list[CopyBatch] = field(default_factory=list)
     mark: str = field(default_factory=lambda: f"{MARK}{uuid.uuid4().hex}")
     tables: StagingTables | None = None
     may_be_committed: bool = False
@@ -46,9 +46,9 @@ class Group:
         return [BatchRejects(p.item.batch_id, p.rejects.rows) for p in self.parts if p.rejects]
 
 
-def lots_of(
+def copy_batches(
     parts: Sequence[PreparedItem], place: Stage, columns: Sequence[Column], upload_format: str, *, ordered: bool
-) -> Iterator[Lot]:
+) -> Iterator[CopyBatch]:
     """Put the rows of a group's parts where COPY finds them, and write the manifests.
 
     Args:
@@ -64,7 +64,7 @@ def lots_of(
         for layout, file in part.files:
             by_layout.setdefault(layout.key, (layout, []))[1].append(file)
     for layout, files in by_layout.values():
-        yield Lot(layout, tuple(files), place.put_manifest(files, *names), is_ours=False)
+        yield CopyBatch(layout, tuple(files), place.put_manifest(files, *names), is_staged_here=False)
     spools = [part.spool for part in parts if part.spool and part.rows]
     if not spools:
         return
@@ -82,10 +82,12 @@ def lots_of(
     except BaseException:
         place.remove([Url.parse(file.url) for file in uploaded])
         raise
-    yield Lot(layout, uploaded, manifest, is_ours=True)
+    yield CopyBatch(layout, uploaded, manifest, is_staged_here=True)
 
 
-def ours(lots: Sequence[Lot]) -> list[Url]:
+def ours(copy_batches: Sequence[CopyBatch]) -> list[Url]:
     """What was staged for COPY: manifests, and files that are not the tap's."""
-    files = [Url.parse(file.url) for lot in lots if lot.is_ours for file in lot.files]
-    return [*files, *(lot.manifest for lot in lots)]
+    files = [
+        Url.parse(file.url) for copy_batch in copy_batches if copy_batch.is_staged_here for file in copy_batch.files
+    ]
+    return [*files, *(copy_batch.manifest for copy_batch in copy_batches)]

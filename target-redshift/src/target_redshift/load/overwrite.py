@@ -22,7 +22,7 @@ class Overwrite(RedshiftLoadMethod):
         self.context.replacement.staging(self.context.destination)
         tables = self.staged(group)
         if self.context.client.settings.varchar_max < MAX_VARCHAR:
-            needed_bytes(self.context, tables.session, tables.staged, group.lots)
+            needed_bytes(self.context, tables.session, tables.staged, group.copy_batches)
         return tables
 
     def write_dead_letters(self, session: Session, group: Group) -> None:

@@ -6,30 +6,41 @@ is tried first.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from singer_arrow.errors import DataError, LoadError
 from singer_arrow.load.bisect import Refusal, TooManyRefusedError, refused_of_each, refused_rows
 from singer_arrow.load.without_rows import taken_rows
 from target_redshift.connection.resources import CopyRefusedError, RefusedDataError
 from target_redshift.load import row_spool as spool
+from target_redshift.load.context import RedshiftContext
 from target_redshift.load.load_group import Group
 from target_redshift.load.uploads import PreparedItem
 
-if TYPE_CHECKING:
-    from target_redshift.load.base import RedshiftLoadMethod
 
+def drop_rejected(
+    context: RedshiftContext,
+    group: Group,
+    error: LoadError | DataError,
+    *,
+    try_group: Callable[[Group], None],
+    forget: Callable[[Group], None],
+) -> None:
+    """Remove from a group of converted rows those that Redshift refuses.
 
-def drop_rejected(method: RedshiftLoadMethod, group: Group, error: LoadError | DataError) -> None:
-    """Take the rows out of a group, all of converted rows, for which Redshift refuses it.
+    Args:
+        context: Of the stream.
+        group: The group, which Redshift has refused.
+        error: Its error.
+        try_group: Loads a group in a transaction that is rolled back; raises as the load would.
+        forget: Removes the staging tables and staged files of a group.
 
     Raises:
-        LoadError: It is not for a row, or for more of them than are looked for.
-        DataError: More rows are bad than may be.
+        LoadError: No single row is the reason, or more rows are refused than are searched for.
+        DataError: More rows are bad than the settings allow.
     """
-    context, parts = method.context, [p for p in group.parts if p.spool and p.rows]
+    parts = [p for p in group.parts if p.spool and p.rows]
     spools = [p.spool for p in parts if p.spool]
     if not parts:
         raise error
@@ -41,9 +52,12 @@ def drop_rejected(method: RedshiftLoadMethod, group: Group, error: LoadError | D
         long = any(p.has_long_json for p in parts)
         trial = Group([PreparedItem(parts[0].item, rows.rows, rows.bytes, spool=rows, has_long_json=long)])
         try:
-            return _tried(method, trial, low)
+            return _refusal(context, trial, low, try_group)
         finally:
-            method.undo(trial)
+            try:
+                forget(trial)
+            finally:
+                context.files.discard(*trial.parts)
 
     try:
         count = sum(p.rows for p in parts)
@@ -52,28 +66,20 @@ def drop_rejected(method: RedshiftLoadMethod, group: Group, error: LoadError | D
         raise many.of_load(error, "Redshift") from None
     if not found or (len(found) == count and not all(why.is_of_value for _, why in found)):
         raise error  # no row was taken, so it may be for what they share: a right, a region, a full disk
-    method.forget(group)
+    forget(group)
     each = zip(parts, refused_of_each(found, [p.rows for p in parts]), strict=True)
-    without = {id(part): _without(method, part, mine) for part, mine in each if mine}
+    without = {id(part): _without(context, part, mine) for part, mine in each if mine}
     group.parts = [without.get(id(part), part) for part in group.parts]
 
 
-class _UndoneError(Exception):
-    """Ends a transaction of which nothing is to stay."""
-
-
-def _tried(method: RedshiftLoadMethod, trial: Group, first: int) -> Refusal | None:
-    """What is said of some rows, of which the first one's number among all is given."""
-    sources = {c.name: c.source for c in method.context.destination.columns}
+def _refusal(context: RedshiftContext, trial: Group, first: int, try_group: Callable[[Group], None]) -> Refusal | None:
+    """Return why Redshift refuses some rows, if it does; `first` is the number of their first row among all."""
+    sources = {c.name: c.source for c in context.destination.columns}
     try:
-        method.upload(trial)
-        tables = method.make_fit(trial)
-        with suppress(_UndoneError), tables.session.transaction(method.what):
-            method.bring(tables)
-            raise _UndoneError
+        try_group(trial)
     except CopyRefusedError as error:
         bad, at = error.bad, first
-        for file in (file for lot in trial.lots for file in lot.files):
+        for file in (file for copy_batch in trial.copy_batches for file in copy_batch.files):
             if file.url == bad.file and bad.line:
                 return Refusal(bad.reason, sources.get(bad.column), at + bad.line - 1)
             at += file.rows
@@ -85,11 +91,11 @@ def _tried(method: RedshiftLoadMethod, trial: Group, first: int) -> Refusal | No
     return None
 
 
-def _without(method: RedshiftLoadMethod, part: PreparedItem, refused: dict[int, Refusal]) -> PreparedItem:
-    """A part without some of its rows, which are told to its rejects."""
+def _without(context: RedshiftContext, part: PreparedItem, refused: dict[int, Refusal]) -> PreparedItem:
+    """Return an item without some of its rows, which become its rejects."""
     assert part.spool is not None
     assert part.rejects is not None
     batches = taken_rows(spool.read([part.spool], 0, part.rows), refused, part.rejects)
-    rows = spool.write(batches, part.spool.schema, method.context.files.temporary(".arrow"))
+    rows = spool.write(batches, part.spool.schema, context.files.temporary(".arrow"))
     part.spool.path.unlink(missing_ok=True)
     return replace(part, rows=rows.rows, bytes=rows.bytes, spool=rows)

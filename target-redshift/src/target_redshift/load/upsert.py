@@ -9,7 +9,8 @@ from __future__ import annotations
 from singer_arrow.errors import DataError
 from target_redshift import sql
 from target_redshift.load import diagnose
-from target_redshift.load.base import RedshiftContext, RedshiftLoadMethod
+from target_redshift.load.base import RedshiftLoadMethod
+from target_redshift.load.context import RedshiftContext
 from target_redshift.load.copy_batch import StagingTables
 from target_redshift.load.load_group import Group
 from target_redshift.load.varchar_widths import fit_texts
@@ -40,7 +41,7 @@ class Upsert(RedshiftLoadMethod):
         tables = self.staged(group)
         if tables.merged:
             return tables
-        is_ordered = all(lot.layout.is_ordered for lot in group.lots)
+        is_ordered = all(copy_batch.layout.is_ordered for copy_batch in group.copy_batches)
         if not is_ordered and self._has_duplicates(tables):
             self.convert(group, "a key stands twice in its files")
             tables, is_ordered = self.staged(group), True
@@ -48,7 +49,7 @@ class Upsert(RedshiftLoadMethod):
         text = sql.create_merged(name, tables.columns, columns, self.context.keys, ordered=is_ordered)
         tables.session.execute(text, what=self.what)
         self._look_at_keys(name, group, tables)
-        fit_texts(self.context, tables.session, {name: [c.name for c in columns]}, group.lots)
+        fit_texts(self.context, tables.session, {name: [c.name for c in columns]}, group.copy_batches)
         tables.merged = name
         return tables
 
@@ -82,7 +83,7 @@ class Upsert(RedshiftLoadMethod):
         ((*facts,),) = tables.session.execute(text, what=self.what).rows
         nulls = [key for key, count in zip(keys, facts, strict=False) if count]
         if nulls:
-            found = diagnose.null_key(group.lots, nulls, self.context.files.storage)
+            found = diagnose.null_key(group.copy_batches, nulls, self.context.files.storage)
             raise found or DataError(f"{self.what}: a key property is null", column=nulls[0].source)
         ends = facts[len(keys) : len(keys) + 2 * len(bounded)]
         made = [bound(key, *pair) for key, pair in zip(bounded, zip(ends[::2], ends[1::2], strict=True), strict=True)]

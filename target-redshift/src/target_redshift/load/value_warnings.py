@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from target_redshift import long_texts
+from target_redshift.load.context import RedshiftContext
 from target_redshift.load.uploads import PreparedItem
 from target_redshift.nul_characters import REMOVE, REPLACE, SYMBOL
 
-if TYPE_CHECKING:
-    from target_redshift.load.base import RedshiftContext
 
-
-def told(context: RedshiftContext, part: PreparedItem) -> PreparedItem:
+def warn_of_values(context: RedshiftContext, part: PreparedItem) -> PreparedItem:
     """The part, and a word of what became of its NUL characters and long texts."""
     source = "RECORD messages" if part.item.is_temporary else None
     if part.nuls.count:

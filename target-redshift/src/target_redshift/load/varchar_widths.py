@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from singer_arrow.errors import DataError
 from target_redshift import sql
+from target_redshift.connection.connection import Session
 from target_redshift.conversion import LongTextError
 from target_redshift.load import diagnose
-from target_redshift.load.copy_batch import Lot
+from target_redshift.load.context import RedshiftContext
+from target_redshift.load.copy_batch import CopyBatch
 from target_redshift.tables import migrate
 from target_redshift.tables.types import MAX_VARCHAR
 
-if TYPE_CHECKING:
-    from target_redshift.connection.connection import Session
-    from target_redshift.load.base import RedshiftContext
-
 
 def fit_texts(
-    context: RedshiftContext, session: Session, staged: Mapping[str, Sequence[str]], lots: Sequence[Lot]
+    context: RedshiftContext, session: Session, staged: Mapping[str, Sequence[str]], copy_batches: Sequence[CopyBatch]
 ) -> None:
     """Widen the table's columns for the texts that were staged; outside of any transaction.
 
@@ -32,11 +29,11 @@ def fit_texts(
     Raises:
         DataError: A text is longer than its column may get; names file, row and column.
     """
-    migrate.widen(context.client, context.destination, needed_bytes(context, session, staged, lots))
+    migrate.widen(context.client, context.destination, needed_bytes(context, session, staged, copy_batches))
 
 
 def needed_bytes(
-    context: RedshiftContext, session: Session, staged: Mapping[str, Sequence[str]], lots: Sequence[Lot]
+    context: RedshiftContext, session: Session, staged: Mapping[str, Sequence[str]], copy_batches: Sequence[CopyBatch]
 ) -> dict[str, int]:
     """The bytes of the longest text that was staged for each column that is not as wide as can be.
 
@@ -57,15 +54,17 @@ def needed_bytes(
     for name, length in needed.items():
         most = max(context.client.settings.varchar_max, destination.lengths.get(name, 0))
         if length > most:
-            raise _too_long(context, name, length, most, lots)
+            raise _too_long(context, name, length, most, copy_batches)
     return needed
 
 
-def _too_long(context: RedshiftContext, name: str, length: int, most: int, lots: Sequence[Lot]) -> DataError:
+def _too_long(
+    context: RedshiftContext, name: str, length: int, most: int, copy_batches: Sequence[CopyBatch]
+) -> DataError:
     column = next(c for c in context.destination.columns if c.name == name)
     if column.is_rescued:
         return LongTextError(f"a text has {length:,} bytes", column=column.source)
-    found = diagnose.long_text(lots, [column], context.files.storage, most)
+    found = diagnose.long_text(copy_batches, [column], context.files.storage, most)
     reason = f"a text has {length:,} bytes, and Redshift's column takes {most:,}"
     hint = "Shorten it or leave the column out in the tap"
     return found or DataError(reason, column=column.source, hint=hint)
