@@ -1,0 +1,36 @@
+"""What the load methods of one stream use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from singer_arrow.load.load_method import LoadContext
+from target_bigquery.connection.client import BigQuery
+from target_bigquery.ledger import StreamLedger
+from target_bigquery.load.dead_letter_table import Rejections
+from target_bigquery.load.overwrite_staging import Replacement
+from target_bigquery.load.uploads import Files
+from target_bigquery.tables.migrate import Destination
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BigQueryContext(LoadContext):
+    """What the load methods of one stream use, besides what `LoadContext` holds.
+
+    Args:
+        client: Client of the dataset.
+        files: Writes the files that load jobs take.
+        destination: The stream's table.
+        upload_format: `parquet`, `avro` or `jsonl`.
+        ledger: The batches that the table holds.
+        replacement: The staging table of `overwrite`.
+        rejections: The table of rejected rows.
+    """
+
+    client: BigQuery
+    files: Files
+    destination: Destination
+    upload_format: str
+    ledger: StreamLedger
+    replacement: Replacement
+    rejections: Rejections
