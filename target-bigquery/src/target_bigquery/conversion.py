@@ -17,7 +17,7 @@ _DATES = ("DATE", "TIMESTAMP")
 
 
 class Conversion(conversion.Conversion[Column]):
-    """BigQuery's arrays hold no nulls."""
+    """Conversion of batches for BigQuery, whose arrays hold no nulls."""
 
     __slots__ = ()
 
@@ -32,10 +32,9 @@ class Conversion(conversion.Conversion[Column]):
 
 
 def check_values(array: pa.Array, column: Column, url: str) -> None:
-    """Refuse what BigQuery would refuse or bend: nulls in lists, and dates that it has no year for, at any depth.
+    """Refuse values that BigQuery refuses or changes: nulls in lists and dates outside its years, at any depth.
 
-    Its arrays hold no nulls, and leaving them out would lose them. Of timestamps of other years some load jobs take
-    notice only when somebody reads them.
+    Some load jobs accept timestamps of other years, and queries that read them fail later.
 
     Raises:
         DataError: There is one.
@@ -46,7 +45,7 @@ def check_values(array: pa.Array, column: Column, url: str) -> None:
             "a date lies outside the years 1 to 9999, which BigQuery has no place for",
             url=url,
             column=column.source,
-            hint="Mend it at the source, or read the column as text: set its type to string in the tap",
+            hint="Correct it at the source, or read the column as text: set its type to string in the tap",
         )
 
 
@@ -71,7 +70,7 @@ def needs_list_check(columns: Sequence[Column]) -> bool:
 
 
 def needs_check(columns: Sequence[Column]) -> bool:
-    """Whether there are values for `check_values` to look at: lists or dates, at any depth."""
+    """Return whether `check_values` applies: lists or dates, at any depth."""
     return needs_list_check(columns) or _has_dates(columns)
 
 

@@ -1,18 +1,23 @@
 """The ledger `_sdc_batches`: which batch was loaded by which job, so that none is loaded twice.
 
-A batch's entry is written before its load job is inserted. Whoever meets the batch again looks at that job: done means
-loaded, running means wait, failed means load again; absent means that its process died, or sleeps: its id is taken
-with a job that does nothing, so that it cannot be inserted any more, and the batch is loaded again. Each writer reads
-the entries of its batches once more after it wrote, so of two processes that load one batch at once, at least one sees
-the other. It then does the same; only if the other's entry is the older one, it first waits for that job to appear, so
-that they do not take each other's ids for ever.
+A batch's entry is written before its load job is inserted. A run that receives the batch again checks that job:
+
+- done: the batch is loaded;
+- running: the run waits for it;
+- failed: the batch is loaded again;
+- absent: its process was killed or is suspended. The run takes the job's id with a job that does nothing, so that the
+  load job can no longer be inserted, and loads the batch again.
+
+Each writer reads the entries of its batches once more after it wrote its own, so of two processes that load one batch
+at once, at least one sees the other's entry and treats it in the same way. If the other entry is the older one, it first
+waits for that job to appear, so that two processes do not take each other's ids forever.
 
 Only entries of batches that a run brings are read; see `BatchLookup`.
 
-A batch that goes through the Storage Write API has a claim for its job: one that does nothing but name the write
-stream that holds the batch, whole and ended, and that is to be committed. Nobody commits one that is not claimed, and
-whoever finds a claim commits it, which cannot be done twice; so a claim means loaded, an id taken otherwise means load
-again. BigQuery forgets write streams within days: what was committed is written down a second time, as `SETTLED`.
+A batch that goes through the Storage Write API has a claim as its job: a job that only names the finalized write stream
+that holds the batch. A write stream is committed only if it is claimed, and any run that finds a claim commits its
+stream; BigQuery commits a stream once. So a claim means loaded, and an id taken otherwise means load again. BigQuery
+forgets write streams within days, so a commit is recorded in a second entry whose job id ends with `COMMITTED`.
 
 Entries count for the table that their job loaded, and only for its present contents: those of jobs that ended before
 the table was created, or before it was found empty, are void. The latter is kept for good in a mark, an entry with an
@@ -44,9 +49,9 @@ logger = logging.getLogger("target-bigquery")
 FORGOTTEN = timedelta(days=150)
 """BigQuery keeps jobs for about 180 days; an older entry without its job counts as loaded."""
 _LONGEST_JOB = timedelta(days=1)
-SETTLED = ":committed"
+COMMITTED = ":committed"
 """What the job's id ends with in a second entry, of a batch whose write stream was committed at `started_at`."""
-_SETTLED_AT_ONCE = 500
+_COMMITS_AT_ONCE = 500
 _PAGE_TIME = timedelta(days=31)
 """How far behind an entry the next ones are read: with partitions of a month, that is two of them."""
 PATIENCE_SECONDS = 300.0
@@ -65,7 +70,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a job: whether it loaded its batches, and when it ended."""
+    """Outcome of a job: whether it loaded its batches, and when it ended."""
 
     loaded: bool
     ended: datetime
@@ -102,11 +107,11 @@ class StreamLedger:
         self._lookup: BatchLookup[list[Entry]] = BatchLookup(self._find, self._following)
         self._opened: datetime | None = None
         self._is_open = False
-        self._settled: list[Entry] = []
+        self._commits: list[Entry] = []
         self.exists = False
 
     def void_if_emptied(self) -> None:
-        """Void the entries of a table that was emptied, which rows would hide; once, before this run adds some."""
+        """Void the entries of a table that was emptied; once, before this run adds rows."""
         self._open(create=False)
 
     def expect(self, batch_id: str) -> None:
@@ -143,7 +148,7 @@ class StreamLedger:
             batches: Number of rows by batch_id.
 
         Returns:
-            The id for its job, and the batches that somebody else has loaded meanwhile. If there are any, the id is of
+            The id for its job, and the batches that another run has loaded meanwhile. If there are any, the id is of
             no use: begin again without them.
         """
         self._open(create=bool(batches))
@@ -156,36 +161,36 @@ class StreamLedger:
         self._write(batches, job_id)
         theirs = self._loaded_meanwhile(batches, job_id, known)
         if theirs:
-            self.client.occupy(job_id)  # it will not be inserted; whoever waits for it need not
+            self.client.occupy(job_id)  # no load job will have it: ends the wait of other runs
         return job_id, theirs
 
     def committed(self, batches: Mapping[str, int], job_id: str, when: datetime) -> None:
-        """The write stream that the job claims was committed; that is written down with the next entries."""
+        """Record that the write stream which the job claims was committed; written with the next entries."""
         with self._lock:
-            self._settled += [Entry(batch, f"{job_id}{SETTLED}", rows, when) for batch, rows in batches.items()]
+            self._commits += [Entry(batch, f"{job_id}{COMMITTED}", rows, when) for batch, rows in batches.items()]
 
-    def write_down(self) -> None:
-        """Write down what was committed, if anything was."""
-        while self._settled:
+    def write_commits(self) -> None:
+        """Write the recorded commits to the ledger, if there are any."""
+        while self._commits:
             self._write({}, "")
 
     def _write(self, batches: Mapping[str, int], job_id: str) -> None:
         """Write entries of a job, and with them some of those that are settled."""
         with self._lock:
-            settled = self._settled[:_SETTLED_AT_ONCE]
+            commits = self._commits[:_COMMITS_AT_ONCE]
         parameters: dict[str, Any] = {"stream": self.stream, "job": job_id}
         for i, (batch, rows) in enumerate(batches.items()):
             parameters |= {f"batch_{i}": batch, f"rows_{i}": rows}
-        for i, entry in enumerate(settled):
+        for i, entry in enumerate(commits):
             parameters |= {f"settled_batch_{i}": entry.batch_id, f"settled_job_{i}": entry.job_id}
             parameters |= {f"settled_rows_{i}": entry.rows, f"settled_at_{i}": entry.started_at}
-        text = sql.add_ledger_entries(self.client.quoted(LEDGER), len(batches), len(settled))
+        text = sql.add_ledger_entries(self.client.quoted(LEDGER), len(batches), len(commits))
         self._query(text, parameters, "Writing to")
         with self._lock:
-            self._settled = [e for e in self._settled if e not in settled]
+            self._commits = [e for e in self._commits if e not in commits]
 
     def void(self, at: datetime) -> None:
-        """From now on, what jobs loaded that ended before that time does not count."""
+        """Void the entries of jobs that ended before a time."""
         if not self.client.table(LEDGER):
             return
         parameters = {"stream": self.stream, "job": self.prefix, "at": at}
@@ -193,7 +198,7 @@ class StreamLedger:
         self._since = max(self._since, at)
 
     def _open(self, *, create: bool) -> None:
-        """Look at marks and at the table before this run adds the first row; without a ledger there is nothing."""
+        """Read the marks and check whether the table is empty, before this run adds the first row."""
         with self._opening:
             if create and not self.exists:
                 migrate.prepare_ledger(self.client)
@@ -224,7 +229,7 @@ class StreamLedger:
     def _read(self, text: str, parameters: Mapping[str, Any]) -> tuple[list[Entry], datetime | None]:
         """The entries of the table that a query finds, and when it was asked."""
         answer = self._query(text, {"stream": self.stream, **parameters}, "Reading")
-        return self._unsettled(self._of_table(answer.rows)), answer.started
+        return self._with_outcomes(self._of_table(answer.rows)), answer.started
 
     def _void_if_emptied(self) -> None:
         """Void all entries if the table was filled and is empty: it was emptied on purpose, and must fill again.
@@ -265,12 +270,12 @@ class StreamLedger:
         entries = [Entry(r["batch_id"], r["job_id"], r["rows"], r["started_at"]) for r in rows]
         return [e for e in entries if e.job_id.startswith(self.prefix)]
 
-    def _unsettled(self, entries: Sequence[Entry]) -> list[Entry]:
+    def _with_outcomes(self, entries: Sequence[Entry]) -> list[Entry]:
         """The entries under the ids of their jobs; what became of those that are settled is known from here on."""
         found = []
         with self._lock:
             for entry in entries:
-                job_id = entry.job_id.removesuffix(SETTLED)
+                job_id = entry.job_id.removesuffix(COMMITTED)
                 if job_id != entry.job_id:
                     self._outcomes[job_id] = Outcome(loaded=True, ended=entry.started_at)
                 found.append(replace(entry, job_id=job_id))
@@ -296,11 +301,11 @@ class StreamLedger:
             lock = self._locks[entry.job_id]
         with lock:
             if entry.job_id not in self._outcomes:
-                self._outcomes[entry.job_id] = self._settle(entry, patience)
+                self._outcomes[entry.job_id] = self._find_outcome(entry, patience)
             return self._outcomes[entry.job_id]
 
-    def _settle(self, entry: Entry, patience: float) -> Outcome:
-        """Find out what became of an entry's job, or see to it that nothing can become of it."""
+    def _find_outcome(self, entry: Entry, patience: float) -> Outcome:
+        """Return the outcome of an entry's job; takes the id of a job that does not exist."""
         job = self.client.job(entry.job_id)
         if job is None and datetime.now(UTC) - entry.started_at > FORGOTTEN:
             return Outcome(loaded=True, ended=entry.started_at + _LONGEST_JOB)
@@ -313,13 +318,13 @@ class StreamLedger:
             logger.info("Job %s of an interrupted run never began; its batches are loaded again", entry.job_id)
             return Outcome(loaded=False, ended=entry.started_at)
         if job.claims:
-            return self._settle_claim(entry, job.claims)
+            return self._commit_claimed(entry, job.claims)
         if not job.is_done:
             logger.info("Job %s of another run is still loading; waiting for it", job.id)
             job = self.client.wait(job.id, f"Waiting for job {job.id}")
         return Outcome(loaded=is_own_load(job, self._table), ended=job.ended or entry.started_at)
 
-    def _settle_claim(self, entry: Entry, write_stream: str) -> Outcome:
+    def _commit_claimed(self, entry: Entry, write_stream: str) -> Outcome:
         """Commit the write stream that an entry's job claims, unless that was done.
 
         Raises:
@@ -342,7 +347,7 @@ class StreamLedger:
         return Outcome(loaded=True, ended=ended)
 
     def _forgotten(self, entry: Entry) -> Outcome:
-        """What counts where nobody knows whether a write stream was committed: a table that is younger has none of it.
+        """Return the outcome of a write stream that BigQuery has forgotten: not loaded if the table is younger.
 
         Raises:
             LoadError: The table is older.
@@ -352,10 +357,10 @@ class StreamLedger:
         ledger = self.client.quoted(LEDGER)
         msg = (
             f"Stream {self.stream!r}: a run ended while it committed batch {entry.batch_id}, at "
-            f"{entry.started_at:%Y-%m-%d %H:%M:%S} UTC, and BigQuery has forgotten that write stream since, so nobody "
-            f"can tell whether the {entry.rows} rows are in table {self._table}. Look there; to load them, run "
+            f"{entry.started_at:%Y-%m-%d %H:%M:%S} UTC, and BigQuery has forgotten that write stream since, so it is "
+            f"unknown whether the {entry.rows} rows are in table {self._table}. Check the table; to load them, run "
             f"{sql.forget_entries(ledger, entry.job_id)}; to leave them out, run "
-            f"{sql.rename_entries(ledger, entry.job_id, f'{entry.job_id}{SETTLED}')}"
+            f"{sql.rename_entries(ledger, entry.job_id, f'{entry.job_id}{COMMITTED}')}"
         )
         raise LoadError(msg)
 

@@ -3,7 +3,7 @@
 BigQuery leaves out partitions, and blocks of a clustered table, in which no value can meet a constant condition. A row
 that is to be updated has the key of a staged row, so a bound on a key column holds it, whatever else it has. A bound on
 another column holds it only if that never changes for a key; so there is one for the column of the partitions alone,
-and only where the user says so.
+and only if setting keys_stay_in_partition is true.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EPOCH_DAY, _EPOCH = date(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
 def watched(
     table: Table, columns: Sequence[Column], keys: Sequence[str], *, keys_stay: bool = False
 ) -> dict[str, Grid | None]:
-    """The columns whose values are to be looked at while rows are made ready, and the cells of the partitions.
+    """Return the columns whose values bound a MERGE, with the cells of the partitions.
 
     Args:
         table: The table.
@@ -50,7 +50,7 @@ def watched(
 
 
 def grid(partitions: Partitions, kind: str) -> Grid | None:
-    """The cells of partitions; those of months and years are told apart by days."""
+    """Return the cells of partitions; a day is a cell for partitions of months and years too."""
     if kind == "DATE":
         return Grid(_FIRST_DAY, 1, _AFTER_LAST_DAY)
     if kind == "TIMESTAMP":
@@ -65,7 +65,7 @@ def bounds(extents: Mapping[str, Extent], columns: Sequence[Column], keys: Seque
     """The bounds of a MERGE.
 
     There is none of a column whose values cannot be written as literals, and none of one that is no key where a value
-    is null: a row that says that its key is deleted often has nothing but the key, and does not tell where that is.
+    is null: a row that marks its key as deleted often has only the key, so its partition is unknown.
     """
     kinds = {c.name: c.kind for c in columns}
     found = []

@@ -162,7 +162,7 @@ class Settings(LoadSettings):
         given = given_settings(config)
         dataset = _dataset(given)
         if "credentials_path" in given and "credentials_json" in given:
-            msg = "Settings 'credentials_path' and 'credentials_json' say the same twice; keep one"
+            msg = "Settings 'credentials_path' and 'credentials_json' are two ways to set the credentials; keep one"
             raise ConfigError(msg)
         settings = cls(
             project=given["project"],

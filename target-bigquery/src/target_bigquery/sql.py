@@ -88,15 +88,15 @@ def delete_ledger_entries(ledger: str, prefix: int, days: int) -> str:
     )
 
 
-def add_ledger_entries(ledger: str, count: int, settled: int = 0) -> str:
+def add_ledger_entries(ledger: str, count: int, commits: int = 0) -> str:
     """Write `count` entries of @stream and @job: @batch_0, @rows_0, @batch_1, ...
 
-    With them `settled` ones of jobs and times of their own: @settled_batch_0, @settled_job_0, @settled_rows_0,
+    With them `commits` ones of jobs and times of their own: @settled_batch_0, @settled_job_0, @settled_rows_0,
     @settled_at_0, ...
     """
     values = [f"(@batch_{i}, @stream, @job, @rows_{i}, CURRENT_TIMESTAMP())" for i in range(count)]
     of_one = "(@settled_batch_{0}, @stream, @settled_job_{0}, @settled_rows_{0}, @settled_at_{0})"
-    values += [of_one.format(i) for i in range(settled)]
+    values += [of_one.format(i) for i in range(commits)]
     return f"INSERT INTO {ledger} (batch_id, stream, job_id, `rows`, started_at) VALUES {', '.join(values)}"
 
 
@@ -135,7 +135,7 @@ def merge(
         keys: Names of the key columns; their values are never null.
         emptied: Columns of the table that become null in rows that were there.
         bounds: What the rows of the table are in that have the key of a staged row.
-        deleted: A column that says, where it is not null, that the row of the key is to go.
+        deleted: A column that, if not null, marks the row of the key as deleted.
         filtered_by: See `count_rows`.
     """
     names = [quoted(c.name) for c in columns]
@@ -199,7 +199,7 @@ def _and_all(filtered_by: str | None) -> str:
 
 
 def add_rejected(table: str, staging: str) -> str:
-    """Add rows that are not loaded, but for those of batches that stand there already."""
+    """Add rejected rows, except those that the table has already."""
     names = ("stream", "batch_id", "file", "position", "column_name", "reason", "record", "part")
     keys = ("stream", "batch_id", "file", "position", "part")
     listed = ", ".join(quoted(n) for n in names)
@@ -217,12 +217,12 @@ def widen_column(table: str, column: str, kind: str) -> str:
 
 
 NOTHING = "SELECT 1"
-"""A job that does nothing, at no cost."""
+"""Query of a job that does nothing, at no cost."""
 _CLAIM = re.compile(r"SELECT '(projects/[\w./:-]+)' AS write_stream")
 
 
 def claim(write_stream: str) -> str:
-    """A job that does nothing either, and says of which write stream it decides."""
+    """Return the query of a job that does nothing but name a write stream."""
     text = f"SELECT '{write_stream}' AS write_stream"
     assert claimed(text) == write_stream
     return text

@@ -126,7 +126,7 @@ class TargetBigQuery(WarehouseTarget):
 
     def process_endofpipe(self) -> None:
         super().process_endofpipe()
-        self._write_down()
+        self._write_commits()
         if (days := self.settings.ledger_keep_days) is not None:
             self._remove_old_entries(days)
 
@@ -134,14 +134,14 @@ class TargetBigQuery(WarehouseTarget):
         try:
             super().abandon(error)
         finally:
-            self._write_down()
+            self._write_commits()
 
-    def _write_down(self) -> None:
+    def _write_commits(self) -> None:
         """Have the ledgers say what was committed, before BigQuery forgets it; the end waits a little for that."""
         workers = DaemonPool(1, "ledger")
         try:
             for ledger in self._ledgers.values():
-                workers.submit(ledger.write_down).result(GRACE_SECONDS)
+                workers.submit(ledger.write_commits).result(GRACE_SECONDS)
         except (
             SingerArrowError,
             TimeoutError,

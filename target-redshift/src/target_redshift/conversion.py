@@ -24,9 +24,9 @@ class Conversion(conversion.Conversion[Column]):
 
     @property
     def read_schema(self) -> pa.Schema:
-        """See the base; `checked` adds the column of long texts."""
-        wanted = (c for c in self.columns if c.source not in self.constants and not c.holds_long_texts)
-        return pa.schema([self.read_field(c) for c in wanted])
+        """Schema that files are read with; `Check` adds the column of long texts."""
+        read = (c for c in self.columns if c.source not in self.constants and not c.holds_long_texts)
+        return pa.schema([self.read_field(c) for c in read])
 
     def read_field(self, column: Column) -> pa.Field:
         return read_schema([column], self.given).field(0)
@@ -79,7 +79,7 @@ class UnloadableValue:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Looks at batches before Redshift does, which would say less.
+    """Checks batches before the upload; its errors name file, row and column.
 
     Args:
         columns: What they go into.
@@ -87,8 +87,8 @@ class Check:
         varchar_max: The most bytes that VARCHAR columns get, unless they have more already.
         upload_format: What they are uploaded as.
         nul_text: What becomes of NULs: one of `nuls.CHOICES`.
-        found: Told of the NULs that were replaced or removed.
-        rescued: Told of the long texts that went into the column for them, which is added where it is a column.
+        found: Counts the NULs that were replaced or removed.
+        rescued: Counts the long texts that were moved to the column for them.
     """
 
     columns: Sequence[Column]
@@ -101,7 +101,7 @@ class Check:
 
     @property
     def silent(self) -> Check:
-        """The same, which tells of nothing that it did."""
+        """A copy with empty reports."""
         return replace(self, found=ValueReport(), rescued=ValueReport())
 
     def __call__(self, batch: pa.RecordBatch, url: str, before: int) -> pa.RecordBatch:
@@ -116,12 +116,12 @@ class Check:
             DataError: Text is too long, no UTF-8 or holds a NUL, or bytes are too many; names file, row and column.
         """
         rescues = any(c.holds_long_texts for c in self.columns)
-        wanted = {c.source: (c, most) for c in self.columns if (most := limit(c, self.varchar_max, self.upload_format))}
+        limits = {c.source: (c, most) for c in self.columns if (most := limit(c, self.varchar_max, self.upload_format))}
         fit, long, notes = batch, dict[Column, pa.Array](), list[tuple[ValueReport, int, str]]()
         for index, (name, array) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
-            if name not in wanted:
+            if name not in limits:
                 continue
-            column, most = wanted[name]
+            column, most = limits[name]
             is_json = holds_json(column)
             bad = first_unloadable(array, most, is_json=is_json)
             if bad and bad.kind is NulError and self.nul_text != FAIL:
@@ -144,13 +144,13 @@ class Check:
                 at = next(c.source for c, a in long.items() if a[too_much.row].is_valid)
                 raise too_much.error(url, at, before, self.file_format)
             fit = fit.append_column(long_texts.COLUMN, texts)
-        for told, count, place in notes:
-            told.note(count, url, place)
+        for report, count, place in notes:
+            report.note(count, url, place)
         return fit
 
 
 def _explained(bad: UnloadableValue, column: Column, *, rescues: bool) -> UnloadableValue:
-    """What is wrong, with a hint that says why a long text was not rescued where others are."""
+    """Add a hint why a long text is not rescued although others are."""
     if not rescues or bad.kind is not LongTextError or column.kind != "VARCHAR":
         return bad
     return replace(bad, hint="A key, or a column that must not be null, is not rescued; shorten it in the tap")
@@ -197,7 +197,7 @@ def first_unloadable(array: pa.Array, most: int, *, is_json: bool = False) -> Un
     """The first value of text or bytes that is longer than `most` bytes, or text that is no UTF-8 or holds a NUL."""
     is_text = pa.types.is_string(array.type)
     if is_text and (row := _not_utf8(array)) is not None:
-        return UnloadableValue(row, "the text is no UTF-8", "Mend it in the tap, or read the column as binary")
+        return UnloadableValue(row, "the text is no UTF-8", "Correct it in the tap, or read the column as binary")
     if is_text and (row := nuls.first_row(array, is_json=is_json)) is not None:
         return UnloadableValue(row, "the text holds a NUL character, which Redshift does not take", _NUL_HINT, NulError)
     lengths = pc.binary_length(array)

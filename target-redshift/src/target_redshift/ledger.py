@@ -1,7 +1,7 @@
 """The ledger `_sdc_batches`: which batch was loaded into its table, so that none is loaded twice.
 
-A batch's entry is written in the transaction that loads it. That transaction begins by locking the ledger, so whoever
-comes second waits, reads what the first has committed, and leaves it out. The lock is the transaction's first
+A batch's entry is written in the transaction that loads it. That transaction begins by locking the ledger, so a
+second run waits, reads what the first has committed, and leaves it out. The lock is the transaction's first
 statement, because its snapshot of the ledger must be taken after it.
 
 Entries count for the stream's present table and its present contents: those older than the table are void, and so are
@@ -84,7 +84,7 @@ class StreamLedger:
                 self._is_checked = True
 
     def lock(self, session: Session) -> None:
-        """Wait for whoever is publishing in this schema; the first statement of a transaction that publishes.
+        """Wait for concurrent loads into this schema; must be the first statement of a transaction.
 
         Raises:
             LoadError: The ledger was dropped during this run.
@@ -133,7 +133,7 @@ class StreamLedger:
             session.execute(sql.add_ledger_entries(self._quoted, len(ids)), values, what=what)
 
     def remove_marks(self, session: Session) -> None:
-        """Remove the entries of loads that nobody asks for any more; in a transaction that has the lock."""
+        """Remove the entries of loads that are no longer needed; in a transaction that has the lock."""
         what = f"Removing old marks from {self.client.path(LEDGER)}"
         before = session.execute(sql.NOW, what=what).value - _MARKS_LAST
         session.execute(sql.delete_ledger_marks(self._quoted, MARK), [self.stream, before], what=what)

@@ -1,7 +1,7 @@
 """Texts that are too long for their VARCHAR column: they go into a SUPER column of the same row, whole. Pure.
 
 Redshift's SUPER takes strings of more than 65,535 bytes where the cluster's parameter `enable_large_strings_opt_in`
-says so [r_enable_large_strings_opt_in].
+allows it [r_enable_large_strings_opt_in].
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ _WHOLE, _MOMENT = r"-?\d+", r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?"
 _NUMBERS = {"SMALLINT": _WHOLE, "INTEGER": _WHOLE, "BIGINT": _WHOLE, "DECIMAL": r"-?\d+(?:\.\d+)?"}
 _WRITTEN = {**_NUMBERS, "DATE": r"\d{4}-\d\d-\d\d", "TIMESTAMP": _MOMENT, "TIMESTAMPTZ": rf"{_MOMENT}\+00"}
 """How values are written, of the types in which equal values are the same ones. Texts are none: blanks at their end do
-not count where they are compared, nor do capitals where the column or the database says so."""
+not count where they are compared, nor does case in a case-insensitive column or database."""
 
 
 @dataclass(frozen=True, slots=True)

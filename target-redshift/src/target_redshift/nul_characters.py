@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 REPLACE, REMOVE, FAIL = "replace", "remove", "fail"
 CHOICES = (REPLACE, REMOVE, FAIL)
 SYMBOL = "\u2400"
-"""What stands for a NUL when it is replaced: the symbol for it."""
+"""Replacement of a NUL: the symbol for it."""
 _INSTEAD = {REPLACE: SYMBOL, REMOVE: ""}
 _JSON_INSTEAD = {REPLACE: r"\\u2400", REMOVE: ""}
 _ESCAPE = r"(^|[^\\])((?:\\\\)*)\\u0000"

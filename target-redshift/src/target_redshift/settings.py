@@ -120,7 +120,7 @@ SETTINGS: dict[str, Any] = {
         "maximum": MAX_VARCHAR,
     },
     "long_text": choice(
-        "What to do with texts that are too long for VARCHAR: fail ends the run and says where the text is; rescue "
+        "What to do with texts that are too long for VARCHAR: fail ends the run with the place of the text; rescue "
         "puts them whole into the SUPER column `_sdc_long_text` of their row; super makes new text columns SUPER, "
         "and Parquet files with text are then converted. SUPER takes up to 4 MB, but more than 65,535 bytes of one "
         "text only if the cluster's enable_large_strings_opt_in is on. A key that is too long is always an error.",
@@ -129,7 +129,7 @@ SETTINGS: dict[str, Any] = {
     ),
     "nul_text": choice(
         "What to do with NUL characters in text, which Redshift does not accept: replace puts the symbol \u2400 in "
-        "their place, remove removes them, both say so; fail ends the run.",
+        "their place, remove removes them, both with a warning; fail ends the run.",
         nuls.REPLACE,
         *nuls.CHOICES,
     ),
@@ -141,7 +141,7 @@ SETTINGS: dict[str, Any] = {
     },
 }
 REQUIRED = ("dbname",)
-"""What the JSON Schema requires; `Settings.from_config` requires more, and says more."""
+"""What the JSON Schema requires; `Settings.from_config` requires more, with better messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +292,7 @@ def _check(settings: Settings) -> None:
     for name in sorted(settings.other_schemas):
         _check_schema("'tables' has what is", name)
     if settings.sslmode and not settings.ssl:
-        msg = "Setting 'sslmode' says what is checked, and 'ssl' is false, so nothing is; remove one of them"
+        msg = "Setting 'sslmode' needs an encrypted connection, and 'ssl' is false; remove one of them"
         raise ConfigError(msg)
     for role in (settings.copy_role_arn or "").split(",") if settings.copy_role_arn else []:
         if not _ROLES.fullmatch(role):

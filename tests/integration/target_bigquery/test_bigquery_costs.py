@@ -134,7 +134,7 @@ def test_an_upsert_does_not_need_to_know_what_it_costs(
 
     monkeypatch.setattr(BigQuery, "estimate", refuse)
     load([schema(), batch(rows(0, 3)), state(1)], config | {"load_method": "upsert"})
-    assert [r.levelname for r in caplog.records if "could not be told: Merging into" in r.message] == ["DEBUG"]
+    assert [r.levelname for r in caplog.records if "could not be estimated: Merging into" in r.message] == ["DEBUG"]
 
 
 def test_load_jobs_are_counted_over_runs_and_announced(

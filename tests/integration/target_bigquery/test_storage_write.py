@@ -247,7 +247,7 @@ def test_what_passes_is_met_with_another_try(
             LoadError,
             "INVALID_ARGUMENT: bad row",
         ),
-        ({"call": "append", "status": "UNAVAILABLE"}, LoadError, "tried again in vain"),
+        ({"call": "append", "status": "UNAVAILABLE"}, LoadError, "all retries failed"),
         ({"call": "append", "status": "RESOURCE_EXHAUSTED"}, LoadError, "raise the quota .*load_via: load_job"),
         ({"call": "commit", "status": "FAILED_PRECONDITION"}, LoadError, "Committing a write stream .*run again"),
     ],

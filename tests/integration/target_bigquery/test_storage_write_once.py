@@ -137,8 +137,8 @@ def test_what_was_committed_is_written_down(
     run = some_batches(batch, 3)
     load(run, config)
     found = entries(bq, dataset)
-    settled = [e for e in found if e["job_id"].endswith(":committed")]
-    assert sorted(e["batch_id"] for e in settled) == ["batch-0", "batch-1", "batch-2"]
+    commits = [e for e in found if e["job_id"].endswith(":committed")]
+    assert sorted(e["batch_id"] for e in commits) == ["batch-0", "batch-1", "batch-2"]
     assert len(found) == 6
     fail_writes({"call": "get", "match": dataset, "status": "NOT_FOUND"})  # BigQuery forgets write streams
     assert load(run, config).tally("rows").counts()["skipped"] == 3

@@ -123,7 +123,7 @@ def test_a_service_that_stays_away_is_one_line(
 ) -> None:
     monkeypatch.setattr(connection, "DEADLINE_SECONDS", 2.0)
     bq_faults.set({"match": "", "action": "error", "status": 503, "code": "backendError"})
-    with pytest.raises(ServiceError, match="Reading dataset .*tried again in vain") as caught:
+    with pytest.raises(ServiceError, match="Reading dataset .*all retries failed") as caught:
         load(some_batches(batch, 1), config | {"api_endpoint": bq_faults.url})
     assert "\n" not in str(caught.value)
     with pytest.raises(ServiceError, match="could not be reached"):
@@ -136,5 +136,5 @@ def test_credentials_that_are_refused_are_one_line(config: Config, batch: Batche
     with pytest.raises(CredentialsError, match="Access Denied: x; check the credentials and the roles"):
         load(some_batches(batch, 1), config | {"api_endpoint": bq_faults.url})
     bq_faults.set(refused | {"status": 401, "code": "authError"})
-    with pytest.raises(CredentialsError, match="wants credentials, and none are set for this api_endpoint"):
+    with pytest.raises(CredentialsError, match="requires credentials, and none are set for this api_endpoint"):
         load(some_batches(batch, 1), config | {"api_endpoint": bq_faults.url})

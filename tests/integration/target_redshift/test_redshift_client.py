@@ -28,7 +28,7 @@ class TestLogin:
             ({"user": "nobody"}, CredentialsError, "check user, password or iam"),
             ({"dbname": "nowhere"}, NotFoundError, "check the setting dbname"),
             ({"host": "nowhere.invalid"}, ConfigError, "there is no host 'nowhere.invalid'"),
-            ({"port": 1}, ConfigError, "nobody listens there"),
+            ({"port": 1}, ConfigError, "the connection was refused"),
             ({"ssl": True}, ConfigError, "ssl: false"),
         ],
     )

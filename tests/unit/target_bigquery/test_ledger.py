@@ -17,7 +17,7 @@ from singer_arrow.errors import LoadError
 from singer_arrow.load.ledger_lookup import PAGE
 from target_bigquery import ledger as ledger_module
 from target_bigquery.connection.resources import Job, QueryResult, Table
-from target_bigquery.ledger import FORGOTTEN, SETTLED, StreamLedger
+from target_bigquery.ledger import COMMITTED, FORGOTTEN, StreamLedger
 from target_bigquery.storage_write.error_kinds import WriteError, WriteErrorKind
 
 START = datetime.now(UTC)
@@ -214,7 +214,7 @@ def run(server: Server, batches: Sequence[str], chance: random.Random, **client:
             connection.step()
             if job is not None and job.error is None:
                 break
-    ledger.write_down()
+    ledger.write_commits()
 
 
 def quietly(*arguments: Any, **options: Any) -> None:
@@ -339,8 +339,8 @@ def test_a_claim_means_loaded_and_is_committed_by_whoever_finds_it(server: Serve
     assert server.rows["a"] == 1
     assert opened(server).loaded("a") == when
     assert server.rows["a"] == 1
-    ledger.write_down()
-    assert server.entries[-1] == server.entries[0] | {"job_id": f"{job_id(server)}{SETTLED}", "started_at": when}
+    ledger.write_commits()
+    assert server.entries[-1] == server.entries[0] | {"job_id": f"{job_id(server)}{COMMITTED}", "started_at": when}
     server.streams.clear()
     assert opened(server).loaded("a") == when
 
@@ -355,7 +355,7 @@ def test_a_claim_for_a_write_stream_that_is_forgotten_is_for_people(server: Serv
 
 def test_a_forgotten_write_stream_is_nobodys_question_where_the_batch_was_loaded_again(server: Server) -> None:
     server.insert(job_id(server), "query", claims="projects/p/datasets/d/tables/t/streams/x")
-    entered(server, "a", f"{opened(server).prefix}2{SETTLED}")
+    entered(server, "a", f"{opened(server).prefix}2{COMMITTED}")
     assert opened(server).loaded("a") is not None
 
 
@@ -365,9 +365,9 @@ def test_what_is_settled_is_written_with_the_next_entries_and_once(server: Serve
     ledger.committed({"b": 1, "c": 1}, first, server.now())
     ledger.begin({"d": 1})
     ledger.begin({"e": 1})
-    ledger.write_down()
-    settled = [e["batch_id"] for e in server.entries if e["job_id"] == f"{first}{SETTLED}"]
-    assert settled == ["b", "c"]
+    ledger.write_commits()
+    commits = [e["batch_id"] for e in server.entries if e["job_id"] == f"{first}{COMMITTED}"]
+    assert commits == ["b", "c"]
     assert opened(server).loaded("b") is not None
 
 
@@ -436,7 +436,7 @@ def test_all_entries_of_a_committed_write_stream_are_written_down(server: Server
     server.insert(job_id(server), "query", claims=server.opened(["a", "b"]))
     ledger = opened(server)
     assert ledger.loaded("a") is not None
-    ledger.write_down()
+    ledger.write_commits()
     server.streams.clear()
     assert opened(server).loaded("b") is not None
     assert server.rows["b"] == 1

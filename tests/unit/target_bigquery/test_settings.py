@@ -59,7 +59,7 @@ def test_default_target_schema_names_the_dataset() -> None:
             {"load_via": "storage_write", "api_endpoint": "http://127.0.0.1:9"},
             "'load_via' is storage_write, and setting 'api_endpoint' .*set 'storage_write_endpoint' too",
         ),
-        ({"credentials_path": "a", "credentials_json": "{}"}, "say the same twice"),
+        ({"credentials_path": "a", "credentials_json": "{}"}, "two ways to set the credentials"),
         ({"credentials_json": "not json"}, "'credentials_json' is no JSON"),
         ({"credentials_json": "[1]"}, "'credentials_json' must hold a JSON object"),
         ({"partition_by": "at:week"}, "must be one of hour, day, month, year"),

@@ -1,4 +1,4 @@
-"""BigQuery as the target needs it: the dataset and its tables, and the jobs on them."""
+"""Client of one BigQuery dataset: its tables, and the jobs on them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from target_bigquery.connection.resources import AlreadyExistsError, ChangedErro
 from target_bigquery.storage_write.client import WriteApi
 
 _TRIES = 5
-"""How often a change is made anew that another one came before."""
+"""Attempts at a change that conflicts with concurrent ones."""
 
 
 class BigQuery(Jobs):
@@ -36,7 +36,7 @@ class BigQuery(Jobs):
         return f"{self.settings.project}.{self.settings.dataset}"
 
     def dataset_location(self) -> str | None:
-        """Where the dataset is; None if there is no dataset."""
+        """Return the location of the dataset; None if there is no dataset."""
         where = f"dataset {self.settings.project}.{self.settings.dataset}"
         try:
             dataset = self.call(f"Reading {where}", lambda: self.client.get_dataset(self._dataset, **ONCE))
@@ -45,7 +45,7 @@ class BigQuery(Jobs):
         return str(dataset.location)
 
     def create_dataset(self) -> None:
-        """Create the dataset, in the location that is set; nothing happens if somebody else just did."""
+        """Create the dataset, in the location that is set; a concurrent creation is no error."""
         from google.cloud import bigquery
 
         dataset = bigquery.Dataset(self._dataset)
@@ -61,7 +61,7 @@ class BigQuery(Jobs):
             return
 
     def table(self, name: str) -> Table | None:
-        """A table; None if there is none."""
+        """Return a table; None if it does not exist."""
         try:
             found = self.call(
                 f"Reading table {self.path(name)}", lambda: self.client.get_table(self.path(name), **ONCE)
@@ -117,10 +117,10 @@ class BigQuery(Jobs):
         return resources.table(name, self.call(where, lambda: self.client.create_table(made, **ONCE)))
 
     def set_fields(self, table: Table, fields: Fields, *, description: str | None = None) -> Table:
-        """Give a table other columns, and maybe a description, if nobody changed it since it was read.
+        """Set the columns of a table, and optionally its description, if it is unchanged since it was read.
 
         Raises:
-            ChangedError: Somebody did.
+            ChangedError: It was changed since.
         """
         from google.cloud import bigquery
 
@@ -133,7 +133,7 @@ class BigQuery(Jobs):
         return resources.table(table.name, self.call(where, lambda: self.client.update_table(changed, what, **ONCE)))
 
     def grant(self, name: str, grants: Mapping[str, Sequence[str]]) -> None:
-        """Give members roles on a table that they do not have, besides those that anybody has on it."""
+        """Grant roles on a table to members that lack them; existing grants remain."""
         path = self.path(name)
 
         def change() -> None:
@@ -144,7 +144,7 @@ class BigQuery(Jobs):
             if not new:
                 return
             policy.bindings = [*policy.bindings, *new]
-            self.client.set_iam_policy(path, policy, **ONCE)  # with the policy's etag: nobody's change is lost
+            self.client.set_iam_policy(path, policy, **ONCE)  # with the policy's etag: no concurrent change is lost
 
         what = f"Granting roles on table {path}"
         for _ in range(_TRIES):
@@ -157,7 +157,7 @@ class BigQuery(Jobs):
         raise LoadError(msg)
 
     def copy_properties(self, name: str, like: Table, facts: Sequence[str]) -> None:
-        """Give a table some facts of another one, or those that it had itself before.
+        """Copy properties of another table, or restore those that the table had before.
 
         Args:
             name: Its name.
@@ -165,14 +165,14 @@ class BigQuery(Jobs):
             facts: Which, as Google's library calls them: `description`, `expires`, ...
         """
         where = f"Changing table {self.path(name)}"
-        wanted = {fact: getattr(like.resource, fact) for fact in facts}
+        target = {fact: getattr(like.resource, fact) for fact in facts}
         for _ in range(_TRIES):
             found = self.call(where, lambda: self.client.get_table(self.path(name), **ONCE))
-            differ = [fact for fact in facts if (getattr(found, fact) or None) != (wanted[fact] or None)]
+            differ = [fact for fact in facts if (getattr(found, fact) or None) != (target[fact] or None)]
             if not differ:
                 return
             for fact in differ:
-                value = wanted[fact]
+                value = target[fact]
                 if fact == "labels":  # an update leaves those that it does not name
                     value = dict.fromkeys(found.labels) | value
                 setattr(found, fact, value)
@@ -182,7 +182,7 @@ class BigQuery(Jobs):
         raise LoadError(msg)
 
     def _updated(self, where: str, changed: Any, facts: Sequence[str]) -> bool:
-        """Update a table; False if somebody changed it since it was read."""
+        """Update a table; return False if it was changed since it was read."""
         try:
             self.call(where, lambda: self.client.update_table(changed, list(facts), **ONCE))
         except ChangedError:
@@ -190,7 +190,7 @@ class BigQuery(Jobs):
         return True
 
     def has_row_policies(self, name: str) -> bool | None:
-        """Whether a table has row access policies; None if these credentials may not know."""
+        """Return whether a table has row access policies; None if the credentials may not list them."""
         dataset = f"/projects/{self.settings.project}/datasets/{self.settings.dataset}"
         path = f"{dataset}/tables/{name}/rowAccessPolicies"
 
@@ -207,14 +207,14 @@ class BigQuery(Jobs):
         return bool(found.get("rowAccessPolicies"))
 
     def delete_table(self, name: str) -> None:
-        """Remove a table; nothing happens if there is none."""
+        """Delete a table, if it exists."""
         self.call(
             f"Deleting table {self.path(name)}",
             lambda: self.client.delete_table(self.path(name), not_found_ok=True, **ONCE),
         )
 
     def tables_named(self, prefix: str) -> list[str]:
-        """Names of the tables that begin with the prefix."""
+        """Return the names of the tables that begin with the prefix."""
         found = self.call(
             f"Listing tables of {self._dataset}",
             lambda: [t.table_id for t in self.client.list_tables(self._dataset, **ONCE)],

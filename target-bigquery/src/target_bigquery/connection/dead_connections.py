@@ -21,7 +21,7 @@ GRPC_OPTIONS = (
 
 
 class _Adapter(HTTPAdapter):
-    """Opens connections that end as `tcp` says, directly and through a proxy."""
+    """Opens connections with the timeouts of `tcp`, directly and through a proxy."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, socket_options=_options(), **kwargs)

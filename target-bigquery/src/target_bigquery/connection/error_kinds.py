@@ -47,11 +47,11 @@ class ErrorKind(Enum):
 
 
 def classify(code: int | None, reason: str | None, message: str) -> ErrorKind:
-    """Tell what an answer of the API, or the error of a job, calls for.
+    """Classify an error response of the API, or the error of a job.
 
     Args:
         code: HTTP status; None for a job's error.
-        reason: BigQuery's own word, such as `quotaExceeded`.
+        reason: BigQuery's reason, such as `quotaExceeded`.
         message: Its text.
     """
     if any(text in message for text in _TRANSIENT_TEXTS) or reason in _TRANSIENT_REASONS:

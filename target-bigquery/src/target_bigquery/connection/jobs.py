@@ -205,22 +205,22 @@ class Jobs(Connection):
         return self._insert(f"Loading into table {self.path(table)}", insert, job_id)
 
     def occupy(self, job_id: str) -> Job | None:
-        """Take a job id with a job that does nothing, so that nobody else can.
+        """Take a job id with a job that does nothing, so that no other job can have it.
 
         Returns:
             None if the id is taken now; else the job that has it.
 
         Raises:
-            LoadError: Somebody has it, but BigQuery does not show whose job it is.
+            LoadError: The id is taken, but BigQuery does not show by which job.
         """
 
         return self._take(job_id, sql.NOTHING)
 
     def claim(self, job_id: str, write_stream: str) -> bool:
-        """Take a job id for a write stream, which is to be committed from then on, by whoever finds it.
+        """Take a job id for a write stream; any run that finds this claim must commit the stream.
 
         Returns:
-            Whether the id is the write stream's; else somebody was faster.
+            Whether the id now claims this write stream; False if another process has taken it.
 
         Raises:
             LoadError: As `occupy`.
@@ -248,7 +248,7 @@ class Jobs(Connection):
         return None
 
     def job(self, job_id: str, *, patience: float = 0.0) -> Job | None:
-        """A job; None if there is none.
+        """Return a job; None if it does not exist.
 
         Args:
             job_id: Its id.
@@ -269,7 +269,7 @@ class Jobs(Connection):
         return None
 
     def wait(self, job_id: str, what: str) -> Job:
-        """A job that exists, once it is done.
+        """Wait until an existing job is done, and return it.
 
         Raises:
             LoadError: It does not exist.
@@ -286,7 +286,7 @@ class Jobs(Connection):
             pause = min(_POLL_MOST, pause * 1.5)
 
     def _run(self, what: str, insert: Callable[[str], Any]) -> Job:
-        """Run a job that may be run twice: under new ids, until it succeeds or its error says that it never will."""
+        """Run an idempotent job under new ids until it succeeds or fails with a permanent error."""
         waiting = Waiting(logger)
         for pause in pauses(connection.DEADLINE_SECONDS):
             job = self._insert(what, insert, f"target_bigquery_{uuid.uuid4().hex}")

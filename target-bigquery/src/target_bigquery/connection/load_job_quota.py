@@ -1,8 +1,8 @@
-"""How many load jobs a table had within a day, of which BigQuery allows 1,500, failed ones and copies among them.
+"""Counts the load jobs per table and day; BigQuery allows 1,500, including failed ones and copies.
 
-The count comes from the project's list of jobs, so it knows what earlier runs and other programs did; it is read once a
-run, beside the first loads, which do not wait for it, and this run's own jobs are added. It announces; it never
-refuses: when exactly BigQuery's count begins anew only BigQuery knows.
+The project's list of jobs includes those of earlier runs and other programs. It is read once per run, in a thread
+beside the first loads, and the jobs of this run are added. The counter warns and never refuses a load, because BigQuery does
+not document when its own count is reset.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ DAILY_LOADS = 1500
 WARN_SHARE = 0.8
 DAY = timedelta(days=1)
 MOST_LISTED = 10_000
-"""Jobs of the list that are looked at, the newest first; in a busier project the count is too low."""
+"""Most jobs that are read from the list, newest first; the count is too low if there are more."""
 LIST_SECONDS = 5.0
-"""How long listing them may take, and whoever needs the count waits for it."""
+"""Longest time to wait for the list of jobs."""
 NAME = "target-bigquery-budget"
 
 
@@ -53,7 +53,7 @@ class LoadJobQuota:
         self._warn()
 
     def used(self, table: str) -> int:
-        """How many there were within a day, as far as is known; waits for the list."""
+        """Return the number of load jobs of a table within a day; waits for the list."""
         self.close()
         with self._lock:
             return self._own[table] + self._others[table]
@@ -83,7 +83,7 @@ class LoadJobQuota:
 
 
 def advice(used: int) -> str:
-    """What is said of a table that had so many load jobs within a day. Pure."""
+    """Return the advice for a table with that many load jobs within a day."""
     return (
         f"{used:,} load jobs within 24 hours, of {DAILY_LOADS:,} that BigQuery allows a table and day; raise "
         "max_batch_age_seconds and max_batch_mb, or run less often"

@@ -1,4 +1,4 @@
-"""What BigQuery answers, in our words: tables, jobs, rows. The one place where Google's errors become ours."""
+"""Tables, jobs and query results of BigQuery; translates the errors of Google's libraries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from target_bigquery.tables.types import TableColumn, kind_of
 
 
 class AlreadyExistsError(SingerArrowError):
-    """What was to be created is there already."""
+    """The resource to create exists already."""
 
 
 class QuotaError(LoadError):
@@ -23,7 +23,7 @@ class QuotaError(LoadError):
 
 
 class RefusedError(LoadError):
-    """A query was understood, and cannot be done with what it is about."""
+    """BigQuery refuses a valid query because of the state of its tables."""
 
 
 class MissingError(LoadError):
@@ -31,16 +31,16 @@ class MissingError(LoadError):
 
 
 class RefusedDataError(LoadError):
-    """A load job was refused for what it holds."""
+    """BigQuery refuses the rows of a load job."""
 
 
 class ChangedError(SingerArrowError):
-    """What was to be changed was changed by somebody else meanwhile."""
+    """The resource was changed concurrently."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as BigQuery knows it; times are the server's.
+    """A job; times are the server's.
 
     `error` is BigQuery's own reason, on one line, of a job that failed; `table` the destination of a load, as
     `project.dataset.table`; `claims` the write stream that a claim names (see `sql.claim`).
@@ -82,7 +82,7 @@ class Partitions:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as BigQuery knows it; `fields` are its columns as the API writes them.
+    """A table; `fields` are its columns in the representation of the API.
 
     `filtered_by` is the column by which each query of it must choose partitions, if that is required.
     """
@@ -179,14 +179,14 @@ def destination(found: Any) -> str | None:
 
 
 def _reasons(result: Mapping[str, Any], errors: list[Mapping[str, Any]]) -> str:
-    """What a job failed of: its result, and the first of the errors that led to it."""
+    """Return why a job failed: its result, and the first errors that led to it."""
     texts = [" ".join((e.get("message") or e.get("reason") or "").split()) for e in (result, *errors)]
     first = list(dict.fromkeys(t for t in texts if t))[:4]
     return f"{result.get('reason')}: {'; '.join(first)}"[:1500]
 
 
 def failed(what: str, found: Job) -> LoadError:
-    """The error for a job that failed."""
+    """Return the error for a failed job."""
     if found.error_kind is ErrorKind.QUOTA:
         return QuotaError(f"{what}: {found.error}. {_QUOTA_HINT}")
     if found.error_kind is ErrorKind.LIMIT:
@@ -211,7 +211,7 @@ _DENIED_HINT = "check the credentials and the roles they have (BigQuery Job User
 
 
 def translate_error(error: Exception, what: str) -> SingerArrowError:
-    """Our error for one of Google's libraries or of the network; `ServiceError` if another try may succeed."""
+    """Translate an error of Google's libraries or of the network; `ServiceError` if a retry may succeed."""
     import requests
     from google.api_core import exceptions as api
     from google.auth import exceptions as auth
@@ -223,9 +223,11 @@ def translate_error(error: Exception, what: str) -> SingerArrowError:
         return _call_error(error, what)
     if isinstance(error, auth.TransportError):
         return ServiceError(f"{what}: {_line(error)}; check the network")
-    if isinstance(error, auth.InvalidOperation):  # nobody can renew credentials that were never given
+    if isinstance(error, auth.InvalidOperation):  # no credentials were given
         hint = "set credentials_path or credentials_json"
-        return CredentialsError(f"{what}: the server wants credentials, and none are set for this api_endpoint; {hint}")
+        return CredentialsError(
+            f"{what}: the server requires credentials, and none are set for this api_endpoint; {hint}"
+        )
     if isinstance(error, auth.GoogleAuthError):
         message = error.args[0] if error.args else error  # what follows is the whole answer, which may hold tokens
         return CredentialsError(f"{what}: the Google credentials were refused ({_line(message)}); renew them")
@@ -237,8 +239,8 @@ def translate_error(error: Exception, what: str) -> SingerArrowError:
 
 
 def retries_exhausted(error: ServiceError) -> ServiceError:
-    """The error after the last try."""
-    return ServiceError(f"{error}; it was tried again in vain, run again later")
+    """Return the error to raise after the last retry."""
+    return ServiceError(f"{error}; all retries failed; run again later")
 
 
 def _call_error(error: Any, what: str) -> SingerArrowError:

@@ -1,4 +1,4 @@
-"""What the load methods of all load methods share."""
+"""Base class of the load methods."""
 
 from __future__ import annotations
 

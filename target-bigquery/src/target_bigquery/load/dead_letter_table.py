@@ -1,7 +1,7 @@
-"""The table `_sdc_rejected`: the rows that were not loaded, and why.
+"""Writes the table `_sdc_rejected`: the rows that were not loaded, and why.
 
-They are written before the load job of the other rows of their batches, by a MERGE that leaves out what stands there:
-whoever loads a batch again, because it was interrupted or on purpose, adds none of its rows a second time.
+They are written before the load job of the other rows of their batches, by a MERGE that skips existing rows, so a batch
+that is loaded again adds none of its rows a second time.
 """
 
 from __future__ import annotations

@@ -110,9 +110,9 @@ class StagedFiles(Files):
             try:
                 metadata = read_footer(reader, url).metadata
             except (NotFoundError, EmptyObjectError):
-                return None  # whoever fetches it says what is wrong
+                return None  # fetching it raises the error
             fits = loads_as_it_is(metadata.schema.to_arrow_schema(), conversion.columns)
-            fits = fits and not has_bad_dates(metadata)  # then it is fetched, which says what is wrong
+            fits = fits and not has_bad_dates(metadata)  # fetching it raises the error
             if not fits or not codecs_of(metadata) <= TAKEN_CODECS or reader.info is None:
                 return None
             infos.append(reader.info)
@@ -146,7 +146,7 @@ def _are_readable(urls: Sequence[str]) -> bool:
 
 
 def _check_unchanged(storage: Storage, infos: Sequence[ObjectInfo]) -> None:
-    """See that what was loaded in its place is what was looked at before.
+    """Check that files loaded in place are unchanged since they were prepared.
 
     Raises:
         LoadError: It is not: BigQuery has read another version, or may have.
@@ -163,8 +163,8 @@ def _check_unchanged(storage: Storage, infos: Sequence[ObjectInfo]) -> None:
                 same = False
             if not same:
                 msg = (
-                    f"{info.url} was replaced or deleted while BigQuery loaded it; look which of its rows the table "
-                    "has, and keep batch files as they are while they are loaded"
+                    f"{info.url} was replaced or deleted while BigQuery loaded it; check which of its rows the table "
+                    "has, and keep batch files unchanged while they are loaded"
                 )
                 raise LoadError(msg)
     finally:

@@ -24,8 +24,8 @@ def run(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, job_id: 
     """Append a file to a table under a given job id, once.
 
     Raises:
-        BusyError: BigQuery was busy, or somebody took the id.
-        LoadError: BigQuery refuses the file; says why.
+        BusyError: BigQuery was busy, or the id is taken.
+        LoadError: BigQuery refuses the file.
     """
     what = f"Loading into table {bigquery.path(table)}"
     try:
@@ -34,7 +34,7 @@ def run(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, job_id: 
     except QuotaError as error:
         raise _quota_error(bigquery, table, error) from None
     if job.kind != "load":
-        msg = f"{what}: somebody else took the id of the job {job_id}"
+        msg = f"{what}: another process took the id of the job {job_id}"
         raise BusyError(msg)
     if job.error_kind is ErrorKind.RETRY:
         raise BusyError(str(resources.failed(what, job)))
@@ -90,4 +90,4 @@ def _quota_error(bigquery: BigQuery, table: str, error: LoadError) -> LoadError:
 
 def too_busy(error: BusyError) -> LoadError:
     """The error after the last try."""
-    return LoadError(f"{error}; it was tried again in vain, run again later")
+    return LoadError(f"{error}; all retries failed; run again later")

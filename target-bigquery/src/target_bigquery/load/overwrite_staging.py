@@ -1,4 +1,4 @@
-"""What replaces a table at the end of a run."""
+"""Replaces a table at the end of a run by a staging table."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from target_bigquery.tables import migrate
 from target_bigquery.tables.migrate import Destination
 
 KEPT = ("description", "friendly_name", "labels", "expires", "require_partition_filter")
-"""What of a table is looked at after a copy: BigQuery does not say whether it stays."""
+"""Properties that are restored after a copy: BigQuery does not document whether a copy keeps them."""
 
 
 class Replacement:
-    """What will replace a stream's table: a staging table that lasts for the run, whatever SCHEMA says meanwhile.
+    """The staging table that replaces a stream's table; it lasts for the run, across changes of SCHEMA.
 
     It is created by the first load, or by an ACTIVATE_VERSION; a stream that brings neither leaves its table alone.
     """
@@ -62,7 +62,7 @@ class Replacement:
         """Replace the table by a copy of the staging table, which costs nothing."""
         assert self._name
         client = self._client
-        client.copy_properties(self._name, table, ("expires",))  # of a copy that nobody looks after any more, too
+        client.copy_properties(self._name, table, ("expires",))  # so that an abandoned copy expires like the table
         job = client.copy(self._name, table.name, what=f"Replacing table {client.path(table.name)}")
         client.copy_properties(table.name, table, KEPT)
         return job.created

@@ -1,4 +1,4 @@
-"""What the footer of a Parquet file tells of its dates, so that they need not be read."""
+"""Checks the dates of a Parquet file by the statistics in its footer."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def columns_to_read(footer: Any, columns: Sequence[Column]) -> list[Column]:
     """
     if not footer.num_rows:
         return []
-    told = dict(_dates(footer))
-    return [c for c in columns if told.get(c.source) is not False]
+    has_bad = dict(_dates(footer))
+    return [c for c in columns if has_bad.get(c.source) is not False]
 
 
 def has_bad_dates(footer: Any) -> bool:
@@ -31,7 +31,7 @@ def has_bad_dates(footer: Any) -> bool:
 
 
 def _dates(footer: Any) -> Iterator[tuple[str, bool | None]]:
-    """Columns of dates, and whether one is of another year than 1 to 9999; None: the footer does not tell."""
+    """Yield the columns of dates, and whether a date is outside the years 1 to 9999; None: unknown."""
     schema = footer.schema.to_arrow_schema()
     groups = [footer.row_group(n) for n in range(footer.num_row_groups)]
     leaves = {groups[0].column(n).path_in_schema: n for n in range(groups[0].num_columns)}

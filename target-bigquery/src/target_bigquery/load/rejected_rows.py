@@ -1,7 +1,7 @@
-"""The rows for which BigQuery refuses a load job, which mostly does not tell them: ranges of the group are tried.
+"""Finds the rows because of which BigQuery refuses a load job, by loading ranges of the group.
 
-First the items are read, if they were not: what is known to be refused is found so. If that is nothing, smaller files
-are loaded into a table that is removed again, until the rows are alone.
+Items that were not read yet are read first: the checks of the conversion may find the rows. If not, ever smaller files
+are loaded into a temporary table until each refused row is isolated.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _rows(parts: Sequence[PreparedItem], low: int, high: int) -> Iterator[pa.Rec
 
 
 def _without(context: BigQueryContext, part: PreparedItem, refused: dict[int, Refusal]) -> PreparedItem:
-    """A part without some of its rows, which are told to its rejects."""
+    """Return an item without some of its rows, which become its rejects."""
     assert part.rejects is not None
     path = context.files.temporary(".arrow")
     with spool.write(path, part.item.conversion.upload_schema) as rest:

@@ -58,8 +58,8 @@ class PreparedItem:
     """An item that is ready: local files that a load job takes as they are, or that `join` must still convert.
 
     With `gcs_stage` there are no local files: `uris` are where load jobs read them, `staged` those of them that are the
-    target's own, `in_place` what is known of those that are not. `rejects` hears of its rows that are not loaded, where
-    there may be some; `spool` is a file of those that are, as they are to be uploaded, if they were read for that.
+    target's own, `in_place` the object infos of the others. `rejects` collects its rows that are not loaded, if the
+    settings allow some; `spool` is a file of those that are, as they are to be uploaded, if they were read for that.
     """
 
     item: Item
@@ -118,11 +118,11 @@ class Files:
         Args:
             item: What came.
             upload_format: What it will be uploaded as.
-            rejects: Hears of rows that cannot be loaded, when they are found, which are left out then.
+            rejects: Collects the rows that cannot be loaded; None: the first one is an error.
 
         Raises:
             NotFoundError: A file does not exist.
-            DataError: A file holds what the stream's SCHEMA does not say.
+            DataError: A file does not fit the stream's SCHEMA.
         """
         if upload_format == "parquet" == item.file_format:
             return self._fetch(item, rejects)
@@ -237,8 +237,8 @@ class Files:
         columns = columns_to_read(pq.read_metadata(file.path), columns)
         if not columns:
             return
-        wanted = pa.schema([conversion.read_schema.field(c.source) for c in columns])
-        for batch in self._read(file, "parquet", wanted):
+        checked = pa.schema([conversion.read_schema.field(c.source) for c in columns])
+        for batch in self._read(file, "parquet", checked):
             for column, array in zip(columns, batch.columns, strict=True):
                 check_values(array, column, file.url)
 
@@ -255,21 +255,21 @@ class Files:
         return LocalFile(path, url, is_temporary=True)
 
     def _converted(self, item: Item, rejects: Rejects | None) -> Iterator[pa.RecordBatch]:
-        read, hear = item.conversion.read_schema, _hearing(rejects)
+        read, on_skip = item.conversion.read_schema, _skip_callbacks(rejects)
         sources = (
-            (url, read_file(self._storage, url, format=item.file_format, schema=read, on_skip=hear(url)))
+            (url, read_file(self._storage, url, format=item.file_format, schema=read, on_skip=on_skip(url)))
             for url in item.urls
         )
         return item.conversion.all_batches(sources, rejects=rejects)
 
     def _reread(self, part: PreparedItem) -> Iterator[pa.RecordBatch]:
         conversion = part.item.conversion
-        if part.as_it_is:  # it bears the names of columns, not those of properties
+        if part.as_it_is:  # its names are those of columns, not of properties
             for file in part.files:
                 yield from self._read(file, "parquet", conversion.upload_schema)
             return
-        hear, schema = _hearing(part.rejects), conversion.read_schema
-        sources = ((f.url, self._read(f, "parquet", schema, on_skip=hear(f.url))) for f in part.files)
+        on_skip, schema = _skip_callbacks(part.rejects), conversion.read_schema
+        sources = ((f.url, self._read(f, "parquet", schema, on_skip=on_skip(f.url))) for f in part.files)
         yield from conversion.all_batches(sources, rejects=part.rejects)
 
     def _read(
@@ -317,8 +317,8 @@ class Files:
             stream.unlink(missing_ok=True)
 
 
-def _hearing(rejects: Rejects | None) -> Callable[[str], Callable[[Skipped], None] | None]:
-    """What gives what hears of the rows that the reading of a file leaves out; the reading begins anew."""
+def _skip_callbacks(rejects: Rejects | None) -> Callable[[str], Callable[[Skipped], None] | None]:
+    """Return a factory of callbacks for skipped rows, by file; resets the rejects."""
     if rejects is None:
         return lambda _: None
     rejects.reset()
@@ -340,7 +340,7 @@ def _footer(file: LocalFile) -> tuple[pa.Schema, int, set[str]]:
 
 
 def _join_parquet(parts: Sequence[PreparedItem], target: Path) -> bool:
-    """One Parquet file of several, without decoding them, if that can be and is no harm to whoever reads it."""
+    """Join Parquet files without decoding them; return False if they differ or have small row groups."""
     if not all(part.as_it_is for part in parts):
         return False
     joined = parquet_join.join([f.path for part in parts for f in part.files], target, chunk_bytes=CHUNK_BYTES)

@@ -34,7 +34,7 @@ class Staged:
 
 
 class Upsert(BigQueryLoadMethod):
-    """See the module.
+    """The load method `upsert`.
 
     Staging runs in parallel. Merging the same group twice changes nothing, so a replay needs no ledger.
 
@@ -105,17 +105,17 @@ class Upsert(BigQueryLoadMethod):
         )
         if not self._is_estimated:
             self._is_estimated = True
-            self._tell_estimate(text, what, staged.bounds)
+            self._log_estimate(text, what, staged.bounds)
         bigquery.query(text, what=what)
         bigquery.delete_table(staged.table)
         self.count(staged.upload)
 
-    def _tell_estimate(self, text: str, what: str, bounds: Sequence[Bound]) -> None:
-        """Say what the first MERGE of a run costs, if BigQuery tells; later ones are alike."""
+    def _log_estimate(self, text: str, what: str, bounds: Sequence[Bound]) -> None:
+        """Log the estimated bytes of the first MERGE of a run, if BigQuery provides them."""
         try:
             size = self.context.client.estimate(text, what=what)
         except SingerArrowError as error:
-            self.context.logger.debug("What a MERGE costs could not be told: %s", error)
+            self.context.logger.debug("A MERGE could not be estimated: %s", error)
             return
         limit = self.context.client.settings.bytes_billed_limit
         self.context.logger.info(

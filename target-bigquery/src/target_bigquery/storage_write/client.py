@@ -22,7 +22,7 @@ T = TypeVar("T")
 CONNECTION_SECONDS = 600.0
 """How long one connection is written to; what was not acknowledged by then is sent again on another."""
 HIDDEN_SECONDS = 30.0
-"""How long a table that is denied \"or may not exist\" is asked for again: BigQuery also says so in passing."""
+"""Longest retry of the error that a table is denied \"or may not exist\", which may be temporary."""
 _QUOTA_HINT = "raise the quota in the Google Cloud console, or set load_via: load_job"
 _DENIED_HINT = "check the credentials and the roles they have (BigQuery Data Editor)"
 _TRACE = "target-bigquery"
@@ -72,11 +72,11 @@ class WriteApi:
 
         settings = self._bigquery.settings
         parent = f"projects/{settings.project}/datasets/{settings.dataset}/tables/{table}"
-        wanted = types.WriteStream(type_=types.WriteStream.Type.PENDING)
+        pending = types.WriteStream(type_=types.WriteStream.Type.PENDING)
 
         def create() -> Any:
             return self.client.create_write_stream(
-                parent=parent, write_stream=wanted, retry=None, timeout=REQUEST_SECONDS
+                parent=parent, write_stream=pending, retry=None, timeout=REQUEST_SECONDS
             )
 
         return str(self._call(f"Opening a write stream into table {self._bigquery.path(table)}", create).name)
@@ -85,7 +85,7 @@ class WriteApi:
         """Append all rows to a write stream, in as many connections as it takes.
 
         Args:
-            name: Of the write stream, which nobody else writes to.
+            name: Name of the write stream; no other process writes to it.
             schema: The rows' Arrow schema in its IPC format.
             requests: The rows, from the write stream's first on.
 
@@ -121,7 +121,7 @@ class WriteApi:
             When; None if that was done before.
 
         Raises:
-            WriteError: With `UNKNOWN_STREAM`, nobody knows whether it was done.
+            WriteError: With `UNKNOWN_STREAM`, it is unknown whether it was committed.
         """
         what = f"Committing {_short(name)}"
 
@@ -132,7 +132,7 @@ class WriteApi:
             for error in answer.stream_errors:
                 raise _refused(what, "FAILED_PRECONDITION", error.error_message, error.code.name)
             if (when := _moment(answer, "commit_time")) is None:
-                raise _refused(what, "INTERNAL", "the answer says neither that it was done nor why not", None)
+                raise _refused(what, "INTERNAL", "the response has neither a commit time nor an error", None)
             return when
 
         try:
@@ -209,7 +209,7 @@ class _Tries:
         if pause is None and error.kind is WriteErrorKind.POSSIBLY_MISSING:
             raise CredentialsError(str(error)) from None
         if pause is None:
-            msg = f"{error}; it was tried again in vain, run again later"
+            msg = f"{error}; all retries failed; run again later"
             raise LoadError(msg) from None
         self._waiting.before_again(pause, error)
 
@@ -226,7 +226,7 @@ def _moment(message: Any, name: str) -> datetime | None:
 
 
 def _open(bigquery: Connection) -> Any:
-    """A client; to an endpoint of one's own without TLS, if it says `http`."""
+    """Open a client; without TLS if `storage_write_endpoint` begins with `http:`."""
     import grpc
     from google.cloud.bigquery_storage_v1.services.big_query_write import BigQueryWriteClient
     from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
@@ -241,8 +241,8 @@ def _open(bigquery: Connection) -> Any:
 
     endpoint = bigquery.settings.storage_write_endpoint or ""
     if endpoint.startswith("http://"):
-        plain = [("grpc.max_send_message_length", -1), ("grpc.enable_http_proxy", 0), *GRPC_OPTIONS]
-        insecure = grpc.insecure_channel(endpoint.removeprefix("http://").rstrip("/"), options=plain)
+        insecure_options = [("grpc.max_send_message_length", -1), ("grpc.enable_http_proxy", 0), *GRPC_OPTIONS]
+        insecure = grpc.insecure_channel(endpoint.removeprefix("http://").rstrip("/"), options=insecure_options)
         return BigQueryWriteClient(transport=BigQueryWriteGrpcTransport(channel=insecure))
     host = endpoint.removeprefix("https://").rstrip("/")
     if not host:
@@ -252,10 +252,12 @@ def _open(bigquery: Connection) -> Any:
 
 
 def _messages(name: str, schema: bytes, requests: Sequence[Request]) -> Iterator[Any]:
-    """What is sent on one connection: the first message also says where to, and what the rows are like."""
+    """Yield the requests of one connection; the first one also has the write stream and the schema."""
     from google.cloud.bigquery_storage_v1 import types
 
-    message_type = types.AppendRowsRequest.pb()  # plain messages: the library's own cost many times as much
+    message_type = (
+        types.AppendRowsRequest.pb()
+    )  # raw protobuf messages: the wrappers of the library cost many times as much
     for number, request in enumerate(requests):
         message = message_type()
         if not number:
@@ -318,6 +320,6 @@ def _refused(what: str, status: str, text: str, storage_code: str | None) -> Sin
 
 
 def _short(name: str) -> str:
-    """A write stream in the words of a message: its own name is long and tells nobody anything."""
+    """Return a short description of a write stream for messages."""
     found = re.fullmatch(r"projects/([^/]+)/datasets/([^/]+)/tables/([^/]+)/streams/(.+)", name)
     return f"a write stream into table {'.'.join(found.groups()[:3])}" if found else name

@@ -1,4 +1,4 @@
-"""Which answers of the Storage Write API call for what. Pure."""
+"""Classifies the errors of the Storage Write API."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from singer_arrow.errors import LoadError
 
 
 class WriteErrorKind(Enum):
-    """What an answer calls for."""
+    """What to do about an error response."""
 
     RETRY = "the same again, on a new connection"
     ALREADY_DONE = "nothing: an earlier try of the same has been done"
@@ -24,7 +24,7 @@ class WriteError(LoadError):
     """The Storage Write API did not do what it was asked for.
 
     Args:
-        message: What it says, in one line.
+        message: The error text, in one line.
         kind: What that calls for.
     """
 
@@ -37,7 +37,7 @@ _BY_STORAGE_CODE = {
     "OFFSET_ALREADY_EXISTS": WriteErrorKind.ALREADY_DONE,
     "STREAM_ALREADY_COMMITTED": WriteErrorKind.ALREADY_DONE,
     "STREAM_NOT_FOUND": WriteErrorKind.UNKNOWN_STREAM,
-    "TABLE_NOT_FOUND": WriteErrorKind.NEW_STREAM,  # it takes a while to hear of a new table, or of new columns
+    "TABLE_NOT_FOUND": WriteErrorKind.NEW_STREAM,  # new tables and columns become visible after a delay
     "SCHEMA_MISMATCH_EXTRA_FIELDS": WriteErrorKind.NEW_STREAM,
     "STREAM_FINALIZED": WriteErrorKind.NEW_STREAM,
     "INVALID_STREAM_STATE": WriteErrorKind.NEW_STREAM,
@@ -58,11 +58,11 @@ _BY_STATUS = {
 
 
 def classify_write_error(status: str, storage_code: str | None = None, message: str = "") -> WriteErrorKind:
-    """Tell what an answer calls for.
+    """Classify an error response.
 
     Args:
         status: The name of the gRPC status, such as `UNAVAILABLE`.
-        storage_code: BigQuery's own word in its details, such as `OFFSET_ALREADY_EXISTS`.
+        storage_code: BigQuery's code in the details, such as `OFFSET_ALREADY_EXISTS`.
         message: Its text.
     """
     if status == "PERMISSION_DENIED" and "may not exist" in message:

@@ -1,10 +1,9 @@
 """load_via: storage_write. Rows go as Arrow through the Storage Write API, into a pending write stream for each group.
 
 append-only: the write stream is into the table itself, and is committed once the ledger has a claim for it. upsert: it
-is into the group's staging table, which nobody else knows. overwrite stays with load jobs: its rows are not seen before
-the end of the run, and BigQuery promises of copies of tables only that they hold what was not written just before.
-Tables with a column that the API has no Arrow type for stay with load jobs too, and so do items with a row that is too
-large for a request.
+is into the group's staging table. Load jobs remain for overwrite, because a copy of a table may lack rows that were
+written to it just before; for tables with a column that the API has no Arrow type for; and for items with a row that is
+too large for a request.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def record_age_seconds(streams: int, most: float) -> float:
 
 
 def why_not(load_method: str, columns: Sequence[Column]) -> str | None:
-    """Why a stream goes by load jobs nevertheless; None if it does not."""
+    """Return why a stream needs load jobs; None if the Storage Write API can load it."""
     if load_method == OVERWRITE:
         return "overwrite replaces the table by a copy, which may lack what was written just before"
     if column := rows.unsupported_column(columns):
@@ -97,13 +96,13 @@ class StreamedAppend(AppendOnly):
             if self.context.client.claim(job_id, name):
                 ledger.committed(batches, job_id, _commit(self.context, name))
                 break
-            error = load_job.BusyError(f"Loading into table {table}: somebody else took the id of the job {job_id}")
+            error = load_job.BusyError(f"Loading into table {table}: another process took the id of the job {job_id}")
             if pause is None:
                 raise load_job.too_busy(error)
             waiting.before_again(pause, error)
         else:
             _commit(self.context, name)
-        self.count(_told(parts))
+        self.count(_uploaded(parts))
 
 
 class StreamedUpsert(Upsert):
@@ -136,8 +135,8 @@ class StreamedUpsert(Upsert):
         finally:
             _discard(self.context, parts)
         loaded: list[PreparedRows | PreparedItem] = [*ready, *large]
-        told = _told(loaded)
-        return Staged(name, told, self.bounds([p.item for p in loaded], told.rows))
+        upload = _uploaded(loaded)
+        return Staged(name, upload, self.bounds([p.item for p in loaded], upload.rows))
 
     def count(self, upload: Upload) -> None:
         _count(self.context, upload)
@@ -179,7 +178,7 @@ def _commit(context: BigQueryContext, name: str) -> datetime:
     return write_stream.commit(context.client.writes, name)
 
 
-def _told(parts: Sequence[PreparedRows | PreparedItem]) -> Upload:
+def _uploaded(parts: Sequence[PreparedRows | PreparedItem]) -> Upload:
     """What the load methods count."""
     kind = _ROWS if any(isinstance(p, PreparedRows) for p in parts) else ""
     count = sum(p.rows if isinstance(p, PreparedRows) else p.kept for p in parts)

@@ -20,7 +20,7 @@ from target_bigquery.tables.types import Column
 
 REQUEST_BYTES = 9_000_000
 """How large the rows of a request may be; with all around them BigQuery takes 10 MB."""
-_UNTAKEN = ("TIME", "DATETIME")
+_UNSUPPORTED_KINDS = ("TIME", "DATETIME")
 _NUMBERS = {"NUMERIC": pa.decimal128, "BIGNUMERIC": pa.decimal256}
 
 
@@ -77,7 +77,7 @@ class Sent:
 def unsupported_column(columns: Sequence[Column], path: str = "") -> str | None:
     """The first column, or field of one, that the API has no Arrow type for, as `name (TYPE)`."""
     for column in columns:
-        if column.kind in _UNTAKEN:
+        if column.kind in _UNSUPPORTED_KINDS:
             return f"{path}{column.name} ({column.kind})"
         if inside := unsupported_column(column.fields, f"{path}{column.name}."):
             return inside
@@ -120,7 +120,7 @@ def split_requests(batch: pa.RecordBatch, most: int = REQUEST_BYTES) -> Iterator
 
 
 def write(item: Item, batches: Iterable[pa.RecordBatch], path: Path, rejects: Rejects | None = None) -> PreparedRows:
-    """Write the rows of an item to a file, as they are sent; `rejects` hears of others while `batches` are read.
+    """Write the rows of an item to a file, as they are sent; reading `batches` adds the others to `rejects`.
 
     Raises:
         TooLargeError: A row is larger than a request may be.
@@ -167,27 +167,27 @@ def _number(kind: str, t: pa.DataType) -> pa.DataType:
     return _NUMBERS[kind](t.precision, t.scale)
 
 
-def _sent(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _sent(array: pa.Array, target: pa.DataType) -> pa.Array:
     """An array as one of the type that is sent; a null list becomes an empty one, at every depth."""
-    if pt.is_list(wanted):
-        return _without_null_lists(array, wanted)
-    if pt.is_struct(wanted):
-        if array.type != wanted or _holds_lists(wanted):
-            arrays = [_sent(array.field(n), wanted.field(n).type) for n in range(wanted.num_fields)]
+    if pt.is_list(target):
+        return _without_null_lists(array, target)
+    if pt.is_struct(target):
+        if array.type != target or _holds_lists(target):
+            arrays = [_sent(array.field(n), target.field(n).type) for n in range(target.num_fields)]
             mask = array.is_null() if array.null_count else None
-            return pa.StructArray.from_arrays(arrays, fields=list(wanted), mask=mask)
+            return pa.StructArray.from_arrays(arrays, fields=list(target), mask=mask)
         return array
-    return array if array.type == wanted else array.cast(wanted)
+    return array if array.type == target else array.cast(target)
 
 
-def _without_null_lists(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _without_null_lists(array: pa.Array, target: pa.DataType) -> pa.Array:
     import pyarrow.compute as pc
 
-    values = _sent(array.flatten(), wanted.value_type)  # without what null lists may hide
+    values = _sent(array.flatten(), target.value_type)  # without what null lists may hide
     lengths = pc.fill_null(pc.list_value_length(array), 0)
     ends = pc.cumulative_sum(lengths).cast(pa.int32())
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
-    return pa.ListArray.from_arrays(offsets, values, type=wanted)
+    return pa.ListArray.from_arrays(offsets, values, type=target)
 
 
 def _holds_lists(t: pa.DataType) -> bool:

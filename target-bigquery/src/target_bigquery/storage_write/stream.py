@@ -29,7 +29,7 @@ def fill(api: WriteApi, table: str, parts: Sequence[PreparedRows]) -> str:
         The name of the write stream, which holds all rows and no other, and waits to be committed.
 
     Raises:
-        LoadError: BigQuery refuses the rows; says why.
+        LoadError: BigQuery refuses the rows.
     """
     waiting = Waiting(logger)
     for pause in pauses(connection.DEADLINE_SECONDS):
@@ -66,7 +66,7 @@ def commit(api: WriteApi, name: str) -> datetime:
     """Commit a write stream that this process has filled; when that was done.
 
     Raises:
-        LoadError: It cannot be committed; says why.
+        LoadError: It cannot be committed.
     """
     try:
         return api.commit(name) or api.committed(name) or datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""What becomes of a property whose values do not fit the column that the table has. Pure.
+"""Chooses the column for a property whose values do not fit the column of the table. Pure.
 
 It is widened where BigQuery can and no value changes: INTEGER to NUMERIC and BIGNUMERIC, NUMERIC to BIGNUMERIC. Not so
 INTEGER to FLOAT, in which integers beyond 2^53 become others. Everything else goes into a variant column.
@@ -46,7 +46,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class ColumnEvolution:
-    """What may be done to make values fit.
+    """How columns may change so that values fit.
 
     Args:
         evolves: Whether there may be variants.
@@ -59,7 +59,7 @@ class ColumnEvolution:
     fixed: Collection[str] = ()
 
     def column_for(self, column: Column, have: dict[str, TableColumn], taken: set[str], path: str = "") -> Column:
-        """The column that a property fills: the table's, as it is or is to be, or a variant, which says of which.
+        """Return the column that a property fills: the table's, possibly widened, or a variant of it.
 
         Args:
             column: The property's own.

@@ -100,7 +100,7 @@ def prepare_dataset(client: BigQuery) -> None:
     """Make sure that there is a dataset, where it should be; loads run where it is.
 
     Raises:
-        ConfigError: It is in another location than the settings say.
+        ConfigError: It is in another location than setting `location`.
     """
     location = client.dataset_location()
     if location is None:
@@ -110,14 +110,14 @@ def prepare_dataset(client: BigQuery) -> None:
             if client.dataset_location() is None:  # else another run was faster
                 raise
         location = client.dataset_location()
-    wanted = client.settings.location
-    if wanted and location and wanted.lower() != location.lower():
+    configured = client.settings.location
+    if configured and location and configured.lower() != location.lower():
         msg = (
             f"Dataset {client.settings.project}.{client.settings.dataset} is in {location}, and setting 'location' "
-            f"says {wanted}; a dataset cannot move: set location to {location}, or name another dataset"
+            f"is {configured}; a dataset cannot move: set location to {location}, or name another dataset"
         )
         raise ConfigError(msg)
-    client.location = location or wanted
+    client.location = location or configured
 
 
 def prepare_table(
@@ -205,7 +205,7 @@ def prepare_rejected(client: BigQuery) -> None:
 
 
 def create_staging(client: BigQuery, name: str, fields: Sequence[Mapping[str, Any]], **options: Any) -> None:
-    """Create a staging table; BigQuery removes it after some days if nobody does."""
+    """Create a staging table, which BigQuery deletes after `STAGING_DAYS` days."""
     client.create_table(name, fields, expires=datetime.now(UTC) + timedelta(days=STAGING_DAYS), **options)
 
 

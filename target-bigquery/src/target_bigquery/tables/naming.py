@@ -1,4 +1,4 @@
-"""What BigQuery and Avro say of names."""
+"""Rules of BigQuery and Avro for names."""
 
 from __future__ import annotations
 

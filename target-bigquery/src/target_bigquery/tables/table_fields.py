@@ -28,9 +28,9 @@ def api_field(column: Column, descriptions: Descriptions = NO_DESCRIPTIONS, path
     }
     if column.fields:
         field["fields"] = [api_field(f, descriptions, at) for f in column.fields]
-    said = [*([mark(column.variant_of)] if column.variant_of else []), *filter(None, [descriptions.columns.get(at)])]
-    if said:
-        field["description"] = shortened("\n".join(said), MOST_OF_COLUMN)
+    texts = [*([mark(column.variant_of)] if column.variant_of else []), *filter(None, [descriptions.columns.get(at)])]
+    if texts:
+        field["description"] = shortened("\n".join(texts), MOST_OF_COLUMN)
     return field
 
 
@@ -38,10 +38,10 @@ def with_columns(
     fields: Sequence[Mapping[str, Any]], columns: Sequence[Column], descriptions: Descriptions, path: Path = ()
 ) -> list[dict[str, Any]]:
     """A table's fields, with those of the stream that it lacks, at every depth, and descriptions that they lack."""
-    wanted = {c.name: c for c in columns}
+    by_name = {c.name: c for c in columns}
     merged = []
     for field in fields:
-        made, column = dict(field), wanted.get(field["name"])
+        made, column = dict(field), by_name.get(field["name"])
         if column:
             at = (*path, column.source)
             if not field.get("description") and (text := descriptions.columns.get(at)):

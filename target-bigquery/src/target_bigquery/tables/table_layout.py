@@ -1,4 +1,4 @@
-"""How the settings `partition_by` and `cluster_by` lay out new tables, and what is said of those laid out otherwise."""
+"""Partitions and clusters new tables by the settings; warns of tables with another layout."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ def cluster(client: BigQuery, stream: str, columns: Sequence[Column]) -> list[st
 
 
 def warn_of_layout(client: BigQuery, stream: str, table: Table, columns: Sequence[Column]) -> None:
-    """Say where a table is laid out otherwise than the settings say, which apply to new tables alone."""
+    """Warn if the layout of a table differs from the settings, which apply to new tables only."""
     path, spec = client.path(table.name), client.settings.partitioning(stream)
     if spec and not is_laid_out_by([spec[0]], [table.partitioned_by], columns):
         now = f"partitioned by {table.partitioned_by}" if table.partitioned_by else "not partitioned"
         logger.warning("Table %s is %s; partition_by applies to new tables alone", path, now)
-    wanted = client.settings.clustering(stream)
-    if wanted and not is_laid_out_by(wanted, table.clustered_by, columns):
+    clustering = client.settings.clustering(stream)
+    if clustering and not is_laid_out_by(clustering, table.clustered_by, columns):
         now = f"clustered by {', '.join(table.clustered_by)}" if table.clustered_by else "not clustered"
         logger.warning("Table %s is %s; cluster_by applies to new tables alone", path, now)
 
 
-def _column(setting: str, given: object, stream: str, columns: Sequence[Column], wanted: str) -> str | None:
-    column, kinds = layout_column(setting, given, stream, columns, wanted, logger=logger), _KINDS[setting]
+def _column(setting: str, given: object, stream: str, columns: Sequence[Column], name: str) -> str | None:
+    column, kinds = layout_column(setting, given, stream, columns, name, logger=logger), _KINDS[setting]
     if column and (column.kind not in kinds or column.repeated):
-        msg = f"Setting {setting!r} names column {wanted!r} of stream {stream!r}, which is {column}, not {_or(kinds)}"
+        msg = f"Setting {setting!r} names column {name!r} of stream {stream!r}, which is {column}, not {_or(kinds)}"
         raise ConfigError(msg)
     return column.name if column else None
 

@@ -186,7 +186,7 @@ def count_of(columns: Sequence[Column], existing: Sequence[TableColumn] = ()) ->
 def read_field(column: Column, given: pa.Field) -> pa.Field:
     """What a column is read from batch files with: the property's own name, and a type that loses nothing.
 
-    What becomes JSON is read as JSON text; what BigQuery keeps in microseconds is read as finely as SCHEMA says.
+    Columns of JSON are read as JSON text; times are read in the unit of SCHEMA, before they become microseconds.
 
     Args:
         column: The column.

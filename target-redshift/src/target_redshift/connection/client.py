@@ -1,4 +1,4 @@
-"""Redshift as the target needs it: the schema, and what the catalog says of its tables."""
+"""Client of one Redshift schema and the catalog of its tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from target_redshift.tables.naming import RULES
 logger = logging.getLogger("target-redshift")
 _TABLE = "r"
 UNKNOWN_SLICES = 4
-"""How many slices a cluster is taken to have that does not tell; a multiple of it serves most."""
+"""Assumed number of slices if the cluster does not report it."""
 
 
 class Redshift(Connection):
@@ -36,7 +36,7 @@ class Redshift(Connection):
         return bool(self.query(sql.SCHEMA_EXISTS, [self.settings.schema], what=what).rows)
 
     def table(self, name: str) -> Table | None:
-        """A table; None if there is none.
+        """Return a table; None if it does not exist.
 
         Raises:
             SchemaError: There is a view of that name.
@@ -95,27 +95,27 @@ class Redshift(Connection):
             return UNKNOWN_SLICES
 
     def drop_table(self, name: str) -> None:
-        """Remove a table; nothing happens if there is none."""
+        """Drop a table, if it exists."""
         self.query(sql.drop_table(self.quoted(name)), what=f"Dropping table {self.path(name)}")
 
     def load_errors(self, session: Session, table: str) -> list[BadValue]:
-        """What the system tables say of a COPY into a temporary table of the session, the newest first.
+        """Return the load errors of a COPY into a temporary table of the session, the newest first.
 
-        The numbers of sessions come again, and a session has many a COPY; each has a table of its own.
+        Session numbers are reused, and a session runs several COPYs, so the id of the temporary table is compared too.
 
-        `sys_load_error_detail` is for everybody but knows no values; `stl_load_errors` knows them, but is not for
-        everybody, and serverless does not have it.
+        All users can read `sys_load_error_detail`, which has no values; `stl_load_errors` has them, but not all users
+        can read it, and serverless does not have it.
         """
         what = "Reading load errors"
         try:
             which = [session.id, session.execute(sql.TABLE_ID, [table], what=what).value]
         except SingerArrowError as error:
-            logger.debug("%s", error)  # the error of the COPY is the one to tell
+            logger.debug("%s", error)  # the error of the COPY is reported instead
             return []
-        told = self._bad_values(sql.LOAD_ERRORS, which)
-        if any(bad.value for bad in told):
-            return told
-        return self._bad_values(sql.OLD_LOAD_ERRORS, which) or told
+        found = self._bad_values(sql.LOAD_ERRORS, which)
+        if any(bad.value for bad in found):
+            return found
+        return self._bad_values(sql.OLD_LOAD_ERRORS, which) or found
 
     def _bad_values(self, text: str, which: list[int]) -> list[BadValue]:
         try:

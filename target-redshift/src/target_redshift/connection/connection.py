@@ -29,7 +29,7 @@ logger = logging.getLogger("target-redshift")
 DEADLINE_SECONDS = 300.0
 """How long something is tried again while Redshift is busy or out of reach."""
 FIRST_SECONDS = 10.0
-"""How long the first connection of a run may take: a wrong host should be said at once."""
+"""How long the first connection of a run may take: a wrong host is reported early."""
 LOGIN_SECONDS = 60
 """How long the server may be silent during the log-in; what listens there may be no Redshift."""
 IDLE_SECONDS = 240.0
@@ -39,7 +39,7 @@ MOST_STATEMENTS = 1_000
 
 
 class Session:
-    """A session; `broken` says that it is of no use any more, and `statements` how many it has run."""
+    """A session; `broken`: it can no longer be used; `statements`: the number of statements it has run."""
 
     def __init__(self, driver: Any) -> None:
         self._driver = driver
@@ -76,7 +76,7 @@ class Session:
             ours = resources.translate_error(error, what, text)
             self.broken = self.broken or isinstance(ours, SessionLostError)
             raise ours from None
-        except BaseException:  # stopped while an answer was on its way: who comes next would read it
+        except BaseException:  # the response is unread, and the next statement would read it
             self.broken = True
             raise
 
@@ -109,7 +109,7 @@ class Session:
             self.execute(sql.ROLLBACK, what=what)
             self.in_transaction = False
         except SingerArrowError:
-            self.broken = True  # the error that led here is the one to tell
+            self.broken = True  # the error that led here is reported
 
     def close(self) -> None:
         """End the session; a statement that another thread is waiting for is lost."""
@@ -128,7 +128,7 @@ class Session:
 
 
 def _close(driver: Any) -> None:
-    """End a driver's connection. It forgets its file without closing it, of which Python tells if it holds anything."""
+    """Close a driver's connection and its file, which the driver leaves open."""
     file = driver._sock
     try:
         driver.close()
@@ -189,7 +189,7 @@ class Connection:
         raise AssertionError
 
     def close(self) -> None:
-        """End all sessions, those in use too; what is asked from now on is tried only once."""
+        """End all sessions, those in use too; later statements are not retried."""
         self._is_ending = True
         with self._lock:
             sessions, self._idle = set(self._sessions), []
@@ -245,10 +245,10 @@ class Connection:
     def _connect(self) -> Session:
         import redshift_connector
 
-        logging.getLogger("redshift_connector").setLevel(logging.WARNING)  # it tells of every message on the wire
+        logging.getLogger("redshift_connector").setLevel(logging.WARNING)  # it logs every message of the protocol
         what = f"Connecting to {place(self.settings)}"
         if not self._was_reached and self.settings.host:
-            _knock(self.settings.host, self.settings.port, what)
+            _check_reachable(self.settings.host, self.settings.port, what)
         arguments = login(self.settings, self._iam_credentials() if self.settings.iam else {})
         try:
             driver: Any = redshift_connector.connect(**arguments)
@@ -259,7 +259,7 @@ class Connection:
             option
         ) in tcp.user_timeout():  # the driver sets keepalive alone, which does not count while data is on its way
             driver._usock.setsockopt(*option)
-        driver._usock.settimeout(None)  # a COPY may take hours, and the driver offers no other way to tell it so
+        driver._usock.settimeout(None)  # a COPY may take hours, and the driver has no option for it
         driver.autocommit = True
         session = Session(driver)
         try:
@@ -316,11 +316,11 @@ def login(settings: Settings, credentials: dict[str, Any]) -> dict[str, Any]:
     return common | {"cluster_identifier": iam.cluster_identifier, "db_user": iam.db_user or settings.user}
 
 
-def _knock(host: str, port: int, what: str) -> None:
-    """See whether anybody listens, because the driver would wait for minutes.
+def _check_reachable(host: str, port: int, what: str) -> None:
+    """Fail fast if host and port are unreachable; the driver would wait for minutes.
 
     Raises:
-        ConfigError: The host does not exist, or nobody listens at the port.
+        ConfigError: The host does not exist, or it refuses connections at the port.
         ServiceError: It does not answer.
     """
     try:
@@ -329,7 +329,7 @@ def _knock(host: str, port: int, what: str) -> None:
         msg = f"{what}: there is no host {host!r}; check the setting host"
         raise ConfigError(msg) from None
     except ConnectionRefusedError:
-        msg = f"{what}: nobody listens there; check the settings host and port, and whether the cluster is paused"
+        msg = f"{what}: the connection was refused; check the settings host and port, and whether the cluster is paused"
         raise ConfigError(msg) from None
     except OSError as error:
         reason = "no answer" if isinstance(error, TimeoutError) else str(error)

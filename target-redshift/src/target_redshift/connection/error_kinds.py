@@ -67,7 +67,7 @@ _DENIED = re.compile(r"permission denied|must be owner|password authentication f
 
 
 def classify(code: str | None, message: str) -> ErrorKind:
-    """Tell what an error of the server calls for.
+    """Classify an error of the server.
 
     Args:
         code: Its SQLSTATE.

@@ -1,4 +1,4 @@
-"""What Redshift answers, in our words: rows, tables. The one place where the driver's and AWS's errors become ours."""
+"""Rows and tables of Redshift; translates the errors of the driver and of AWS."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Row = tuple[Any, ...]
 
 
 class AlreadyExistsError(SingerArrowError):
-    """What was to be created is there already."""
+    """The resource to create exists already."""
 
 
 class ExpiredError(CredentialsError):
@@ -36,11 +36,11 @@ class ExpiredError(CredentialsError):
 
 
 class RefusedDataError(LoadError):
-    """A statement was refused for a value."""
+    """Redshift refuses a statement because of a value."""
 
 
 class CopyRefusedError(RefusedDataError):
-    """A COPY was refused for a value; `bad` says which."""
+    """Redshift refuses a COPY because of the value `bad`."""
 
     def __init__(self, message: str, bad: BadValue) -> None:
         super().__init__(message)
@@ -53,7 +53,7 @@ class SessionLostError(ServiceError):
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """The rows of a query, or how many rows a statement changed (-1 if Redshift does not say)."""
+    """The rows of a query, or how many rows a statement changed (-1 if unknown)."""
 
     rows: list[Row]
     affected: int = -1
@@ -76,7 +76,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class BadValue:
-    """A load error: where it was, the value if Redshift tells it, and why."""
+    """A load error: its file, line and column, the value if Redshift reports it, and the reason."""
 
     file: str
     line: int | None
@@ -108,7 +108,7 @@ def existing(row: Row) -> TableColumn:
 
 
 def with_variants(columns: Sequence[TableColumn], comments: Sequence[Row]) -> tuple[TableColumn, ...]:
-    """The columns, of which those are marked as variants whose comments, rows of `sql.COLUMN_COMMENTS`, say so."""
+    """Return the columns with the variants that their comments, rows of `sql.COLUMN_COMMENTS`, mark."""
     marks = {str(name): marked(comment) for name, comment in comments}
     return tuple(replace(c, variant_of=marks.get(c.name)) for c in columns)
 
@@ -124,7 +124,7 @@ def _text(value: object) -> str:
 
 
 def translate_error(error: BaseException, what: str, text: str = "") -> SingerArrowError:
-    """Our error for one of the driver, of AWS or of the network.
+    """Translate an error of the driver, of AWS or of the network.
 
     Args:
         error: Theirs.
@@ -159,7 +159,7 @@ def translate_error(error: BaseException, what: str, text: str = "") -> SingerAr
     if isinstance(cause, OSError | struct.error | EOFError) or _LOST.search(str(error)):
         return SessionLostError(f"{what}: the connection to Redshift was lost ({_short(cause)}); run again")
     if isinstance(error, InterfaceError) and "password" in str(error):
-        return CredentialsError(f"{what}: the server wants a password, and none is set; set password or iam")
+        return CredentialsError(f"{what}: the server requires a password, and none is set; set password or iam")
     return LoadError(f"{what}: {type(error).__name__}: {_line(error)}")
 
 
@@ -208,13 +208,13 @@ _HINTS = (
     (r"NoSuchKey|S3 prefix .*does not exist", "run the tap again, and keep its batch storage until all is loaded"),
     (
         r"InvalidRange",
-        "the file was replaced after it was looked at: run the tap again, and let nobody change its files",
+        "the file was replaced during the load: run the tap again, and keep batch files unchanged",
     ),
 )
 
 
 def _denied_hint(text: str, role: str | None) -> str:
-    """Whom to give what: the database, S3 or the server's door may be the one that said no."""
+    """Return which permission to grant: of the database, of S3, or to log in."""
     if re.search(r"S3|Status 403|not authorized to|AccessKey|Token", text):
         return f"let role {role} read the bucket" if role else "let the credentials in aws read the bucket"
     if re.search(r"authentication|password|log ?in", text, re.IGNORECASE):
@@ -223,7 +223,7 @@ def _denied_hint(text: str, role: str | None) -> str:
 
 
 def server_message(details: Mapping[str, str]) -> str:
-    """An error of the server on one line: its message, and of its details what is meant for people."""
+    """Return an error of the server on one line: its message and the useful part of its details."""
     detail = details.get("D") or ""
     fields = dict(re.findall(r"^\s*(error|context):\s*(.+?)\s*$", detail, re.MULTILINE))
     if fields:
@@ -259,7 +259,7 @@ def _short(error: object) -> str:
 
 
 def failed_copy(error: SingerArrowError, bad: Sequence[BadValue]) -> SingerArrowError:
-    """The error of a COPY, with what the system tables say of it."""
+    """Return the error of a COPY with the load errors of the system tables."""
     if not bad:
         return error
     more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""

@@ -4,9 +4,9 @@
     stage       rows are uploaded; COPY puts all of the group into temporary tables of one session
     publish     one transaction: what the group holds goes into the table, and its batches into the ledger
 
-A group whose session is lost begins again with COPY, in another session; what a lost COMMIT did, the ledger tells. The
-transaction begins by locking the ledger, so that nobody can load the same batches at once, and its snapshot is taken
-after that.
+If its session is lost, a group is COPYed again in another session; after a lost COMMIT the ledger is read. The
+transaction begins by locking the ledger, so that no other run loads the same batches meanwhile, and its snapshot is
+taken after the lock.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LONG = "its files hold texts that are too long for their columns"
 DEADLINE_SECONDS = 600.0
 """How long a group is tried again and again."""
 _LONGEST_PAUSE = 8.0
-"""Seconds; whoever waits keeps later groups of the stream waiting too."""
+"""Seconds; later groups of the stream wait too."""
 
 
 class _RollBackError(Exception):
@@ -314,8 +314,8 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             except RetriableError as error:
                 if pause is None:
                     raise
-                said = str(error).removesuffix("; run again")
-                self.context.logger.info("Stream %r: %s; loading again", self.context.stream, said)
+                message = str(error).removesuffix("; run again")
+                self.context.logger.info("Stream %r: %s; loading again", self.context.stream, message)
                 if group.tables and group.tables.session.broken:
                     group.tables.close()
                     group.tables = None

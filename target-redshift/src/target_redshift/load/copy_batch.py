@@ -27,7 +27,7 @@ class CountError(LoadError):
 
 @dataclass(frozen=True, slots=True)
 class CopyBatch:
-    """Files of one layout that one COPY loads; `is_staged_here`: this run wrote them and removes them after the load."""
+    """Files of one layout that one COPY loads; `is_staged_here`: this run wrote them and removes them later."""
 
     layout: Layout
     files: tuple[CopyFile, ...]
@@ -63,7 +63,7 @@ class StagingTables:
         self.bounds: Sequence[Bound] = ()
         """Where the keys of that table lie."""
         self.deletions = 0
-        """How many of its rows say that the row of their key is deleted."""
+        """Number of its rows that mark their key as deleted."""
         self.last = ""
         """The name of the table that was made last."""
         self._made: list[str] = []

@@ -1,7 +1,7 @@
-"""The table `_sdc_rejected`: the rows that were not loaded, and why.
+"""Writes the table `_sdc_rejected`: the rows that were not loaded, and why.
 
-They are written in the transaction that loads the other rows of their batches. Those of a batch that was loaded before
-take the place of the former ones, so they stand there once however often it is loaded.
+They are written in the transaction that loads the other rows of their batches, and replace those of earlier loads of
+the same batches.
 """
 
 from __future__ import annotations

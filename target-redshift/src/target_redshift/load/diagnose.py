@@ -30,8 +30,8 @@ def failed_copy(
 ) -> SingerArrowError:
     """The error of the last COPY into staging tables, with what can be found out about it.
 
-    Redshift's tables of load errors name file, line and column. Of text that does not fit they tell little, and of
-    columnar files too; then the texts and the binary values of the files are looked at.
+    Redshift's tables of load errors name file, line and column. For text that does not fit, and for
+    columnar files, they hold little; then the text and binary values of the files are checked.
     """
     long = (staging.TEXT, staging.BYTES)
     texts = [c.column for c in copy_batch.layout.columns if c.column and (c.type in long or c.column.kind == "SUPER")]
@@ -43,7 +43,7 @@ def failed_copy(
         return long_text([copy_batch], texts, storage, MAX_VARCHAR, most_binary=most_binary) or resources.failed_copy(
             error, warn_of_values
         )
-    except DataError as bad:  # the file itself: that is what Redshift stumbled over, told better
+    except DataError as bad:  # the file is invalid: the better error
         return bad
     except SingerArrowError as unreadable:
         logger.debug("The files could not be looked at: %s", unreadable)
@@ -60,7 +60,7 @@ def long_text(
 ) -> DataError | None:
     """The first value in files that are loaded as they are, that has more bytes than a column may have, or a NUL.
 
-    A `LongTextError` says that it has a place when the file is converted: among the long texts, or as JSON.
+    A `LongTextError` means that conversion of the file can keep the value: among the long texts, or as JSON.
     """
 
     def look(array: pa.Array, column: Column) -> UnloadableValue | None:

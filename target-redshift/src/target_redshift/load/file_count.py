@@ -8,15 +8,15 @@ many tiny files cost more than an idle slice.
 from __future__ import annotations
 
 LEAST_BYTES = 1 << 20
-WANTED_BYTES = 128 << 20
+TARGET_BYTES = 128 << 20
 WORTH_A_WORKER = 8 << 20
 """A file of that size is worth a worker of its own: so many more files are made as can be written at once."""
 _MARGIN = 1.25
-"""Sizes are told from a sample, so files are planned to be larger than the least by that factor."""
+"""Sizes are estimated from a sample, so files are planned larger than the least by this factor."""
 
 
 def file_count(estimated_bytes: float, *, rows: int, slices: int, workers: int = 1) -> int:
-    """How many files to cut rows into.
+    """Return the number of files for some rows.
 
     Args:
         estimated_bytes: What they will weigh in all, compressed.
@@ -27,7 +27,7 @@ def file_count(estimated_bytes: float, *, rows: int, slices: int, workers: int =
     most = max(1, int(estimated_bytes // (LEAST_BYTES * _MARGIN)))
     if most < slices:
         return max(1, min(rows, most))
-    by_size = -(-int(estimated_bytes) // (slices * WANTED_BYTES))
+    by_size = -(-int(estimated_bytes) // (slices * TARGET_BYTES))
     by_workers = min(-(-workers // slices), int(estimated_bytes // (slices * WORTH_A_WORKER)))
     return max(1, min(rows, slices * max(1, by_size, by_workers)))
 

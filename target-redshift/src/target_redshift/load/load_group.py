@@ -56,7 +56,7 @@ def copy_batches(
         place: Where rows and manifests go.
         columns: The table's, which rows are uploaded for.
         upload_format: What they are uploaded as.
-        ordered: Whether they bear their place among those of the stream.
+        ordered: Whether rows have the column of their order in the stream.
     """
     names = (parts[0].item.stream, parts[0].item.batch_id or "records")
     by_layout: dict[Layout, tuple[Layout, list[CopyFile]]] = {}

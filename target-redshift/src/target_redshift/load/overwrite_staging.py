@@ -1,4 +1,4 @@
-"""What replaces a table's rows at the end of a run."""
+"""Replaces the rows of a table at the end of a run by those of a staging table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ logger = logging.getLogger("target-redshift")
 
 
 class Replacement:
-    """What will replace the rows of a stream's table: a table that lasts for the run, whatever SCHEMA says meanwhile.
+    """The staging table whose rows replace those of a stream's table; it lasts for the run.
 
     It is created by the first load, or by an ACTIVATE_VERSION; a stream that brings neither leaves its table alone. The
     table itself stays, with its grants and views, and readers see its former rows until the new ones are all there.
@@ -76,11 +76,11 @@ class Replacement:
             self._widen(destination, self._name)
             staging = self._client.quoted(self._name)
 
-            def with_them(session: Session) -> None:
+            def write_rejected(session: Session) -> None:
                 if rejected:
                     rejections.write(session, ledger.stream, rejected)
 
-            self._client.retried(lambda: self._swap(destination, ledger, staging, mark, with_them))
+            self._client.retried(lambda: self._swap(destination, ledger, staging, mark, write_rejected))
             self._client.drop_table(self._name)
             self._name, self._columns, self._newest = None, {}, None
             return [row for batch in rejected for row in batch.rows]
@@ -114,7 +114,7 @@ class Replacement:
             self._done(sql.add_column(self._client.quoted(self._name), column), what)
 
     def _done(self, text: str, what: str) -> None:
-        """Run a statement; nobody else knows the table, so what exists came of it when its answer was lost."""
+        """Run a statement on the staging table of this run; an object that exists is the result of a lost response."""
         with suppress(AlreadyExistsError):
             self._client.query(text, what=what)
 
@@ -133,7 +133,7 @@ class Replacement:
         ledger: StreamLedger,
         staging: str,
         mark: str,
-        with_them: Callable[[Session], None],
+        write_rejected: Callable[[Session], None],
     ) -> None:
         what = f"Replacing the rows of table {self._client.path(destination.name)}"
         table, columns = self._client.quoted(destination.name), list(self._columns.values())
@@ -143,7 +143,7 @@ class Replacement:
                 return  # the answer to the COMMIT was lost
             session.execute(sql.delete_all(table), what=what)
             session.execute(sql.insert_all(table, staging, columns), what=what)
-            with_them(session)
+            write_rejected(session)
             ledger.clear(session)
             ledger.add(session, {mark: 0})
 

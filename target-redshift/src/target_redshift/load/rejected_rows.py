@@ -1,7 +1,6 @@
-"""The rows for which Redshift refuses a group, where nothing else tells them: ranges of the group are tried.
+"""Finds the rows because of which Redshift refuses a group, by trying ranges of the group.
 
-A trial is all that would be done with the rows, in a transaction that is rolled back. Where COPY names a line, that row
-is tried first.
+A trial loads the rows in a transaction that is rolled back. If COPY names a line, that row is tried first.
 """
 
 from __future__ import annotations

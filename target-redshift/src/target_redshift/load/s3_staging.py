@@ -114,7 +114,7 @@ class Stage(stage.Stage):
             path.unlink(missing_ok=True)
 
     def _estimate(self, spools: Sequence[Spool], encoding: Encoding) -> float:
-        """What the rows will weigh as files, told from the first of them."""
+        """Estimate the bytes of the rows as files from a sample."""
         rows, size = sum(s.rows for s in spools), sum(s.memory_bytes for s in spools)
         if size <= _SAMPLE_BYTES or not rows:
             return size / 4

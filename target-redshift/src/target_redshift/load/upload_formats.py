@@ -119,10 +119,10 @@ def _printable(column: pa.Array) -> pa.Array:
     """Dates as Arrow prints them; instants without their zone, which is UTC.
 
     Raises:
-        DataError: A text is what stands for null.
+        DataError: A text is equal to `NULL_TEXT`.
     """
     if pt.is_string(column.type) and pc.any(pc.equal(column, NULL_TEXT)).as_py():
-        reason = f"a text is {NULL_TEXT!r}, which stands for null in CSV"
+        reason = f"a text is {NULL_TEXT!r}, which means null in CSV"
         raise DataError(reason, hint="Set load_format: auto")
     if pt.is_date(column.type):
         return column.cast(pa.string())

@@ -38,7 +38,7 @@ Item = items.Item[Conversion]
 _CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD"}
 """Of Parquet's codecs those that COPY reads."""
 _MOMENTS = ("_sdc_received_at", "_sdc_batched_at", "_sdc_sequence")
-"""Columns that tell when a message came; files that are COPYed together all get the moment of the first."""
+"""Columns with the time of a message; files that one COPY loads all get the time of the first."""
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd", b"BZ": "bzip2"}
 
 
@@ -49,7 +49,7 @@ class Layout:
     Args:
         file_format: `parquet`, `jsonl` or `csv`.
         columns: Those of their staging table.
-        compression: gzip, zstd or bzip2 for text formats; Parquet says it itself.
+        compression: gzip, zstd or bzip2 for text formats; None for Parquet.
     """
 
     file_format: str
@@ -72,7 +72,7 @@ class Layout:
 class PreparedItem:
     """An item that is ready: files that COPY reads where they are, or converted rows on local disk.
 
-    `has_long_json` says that some JSON of it is too long to be staged as text; `nuls`, which characters were replaced
+    `has_long_json`: some JSON is too long to be staged as text; `nuls`, which characters were replaced
     or removed; `long_texts`, which texts were rescued; `rejects`, which rows are left out, where there may be some.
     """
 
@@ -111,7 +111,7 @@ class Files:
     ) -> None:
         self.storage, self.temporary = storage, temporary
         self._upload_format, self._varchar_max, self.nul_text = upload_format, varchar_max, nul_text
-        self._told: set[tuple[str, str]] = set()
+        self._warned: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
         self._converting = threading.BoundedSemaphore(parallel)
 
@@ -121,11 +121,11 @@ class Files:
         Args:
             item: What came.
             keys: Key columns that its files must have.
-            rejects: Hears of rows that cannot be loaded, when they are found.
+            rejects: Collects the rows that cannot be loaded; None: the first one is an error.
 
         Raises:
             NotFoundError: A file does not exist.
-            DataError: A file holds what the stream's SCHEMA does not say, or what Redshift has no place for.
+            DataError: A file does not fit the stream's SCHEMA, or a value does not fit Redshift's types.
         """
         found = self._as_it_is(item, keys)
         if isinstance(found, PreparedItem):
@@ -138,7 +138,7 @@ class Files:
 
         Args:
             item: What came.
-            rejects: Hears of rows that cannot be loaded, which are left out then.
+            rejects: As for `prepare`.
 
         Raises:
             NotFoundError: A file does not exist.
@@ -177,10 +177,10 @@ class Files:
         )
 
     def is_first(self, stream: str, what: str) -> bool:
-        """Whether nobody asked for this stream before: a run says once that there are NULs, or long texts."""
+        """Return True on the first call for a stream and a kind of warning, which is logged once a run."""
         with self._lock:
-            is_first = (stream, what) not in self._told
-            self._told.add((stream, what))
+            is_first = (stream, what) not in self._warned
+            self._warned.add((stream, what))
         return is_first
 
     def discard(self, *parts: PreparedItem) -> None:
@@ -194,7 +194,7 @@ class Files:
         if item.is_temporary or not item.urls or any(Url.parse(url).scheme != "s3" for url in item.urls):
             return NotCopyable("they are not on S3")
         if self._upload_format != "parquet":
-            return NotCopyable("load_format says so")
+            return NotCopyable("load_format is not parquet")
         look = self._parquet if item.file_format == "parquet" else self._jsonl
         files: list[tuple[Layout, CopyFile]] = []
         for url in item.urls:
@@ -212,8 +212,8 @@ class Files:
         with _missing_is_fatal():
             footer = read_footer(ObjectReader(self.storage, Url.parse(url)), url)
         schema = footer.metadata.schema.to_arrow_schema()
-        wanted, added = _parted(item.conversion)
-        columns = staging.staging_columns(schema, wanted, keys)
+        columns_read, added = _parted(item.conversion)
+        columns = staging.staging_columns(schema, columns_read, keys)
         if isinstance(columns, NotCopyable):
             return columns
         if unknown := codecs_of(footer.metadata) - _CODECS:
@@ -224,8 +224,8 @@ class Files:
     def _jsonl(self, url: str, item: Item, keys: Sequence[str]) -> tuple[Layout, CopyFile] | NotCopyable:
         if item.batch_id is None or item.rows is None or len(item.urls) != 1:
             return NotCopyable("it is JSON Lines of another tap")
-        wanted, added = _parted(item.conversion)
-        columns = staging.jsonl_columns(wanted, keys)
+        columns_read, added = _parted(item.conversion)
+        columns = staging.jsonl_columns(columns_read, keys)
         if isinstance(columns, NotCopyable):
             return columns
         with _missing_is_fatal():
@@ -241,16 +241,16 @@ class Files:
         read = conversion.read_schema
 
         def rows(url: str) -> Iterator[pa.RecordBatch]:
-            hear = rejects.hearing(url) if rejects is not None else None
-            return read_file(self.storage, url, format=item.file_format, schema=read, on_skip=hear)
+            on_skip = rejects.hearing(url) if rejects is not None else None
+            return read_file(self.storage, url, format=item.file_format, schema=read, on_skip=on_skip)
 
         return conversion.all_batches(((url, rows(url)) for url in item.urls), ready=check, rejects=rejects)
 
 
 def _parted(conversion: Conversion) -> tuple[list[Column], list[StagingColumn]]:
     """The columns that files may have, and those that are added to them."""
-    wanted = [c for c in conversion.columns if c.source not in conversion.constants and not c.holds_long_texts]
-    return wanted, staging.constant_columns(conversion.columns, conversion.constants)
+    columns_read = [c for c in conversion.columns if c.source not in conversion.constants and not c.holds_long_texts]
+    return columns_read, staging.constant_columns(conversion.columns, conversion.constants)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """upsert: each group is merged into the table, in the order of the messages; of several rows with a key the last wins.
 
-Rows that were converted bear their place among those of the stream. Files that COPY took as they are do not, so it is
-looked whether a key stands twice in them; only then they are read and converted too.
+Converted rows have a column of their order in the stream. Files that COPY took as they are do not; if a query finds
+a key twice in them, they are converted too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from target_redshift.tables import migrate
 
 
 class Upsert(RedshiftLoadMethod):
-    """See the module.
+    """The load method `upsert`.
 
     Args:
         way: The stream's; it has keys.
@@ -43,7 +43,7 @@ class Upsert(RedshiftLoadMethod):
             return tables
         is_ordered = all(copy_batch.layout.is_ordered for copy_batch in group.copy_batches)
         if not is_ordered and self._has_duplicates(tables):
-            self.convert(group, "a key stands twice in its files")
+            self.convert(group, "a key is twice in its files")
             tables, is_ordered = self.staged(group), True
         name, columns = tables.name(), self.context.destination.columns
         text = sql.create_merged(name, tables.columns, columns, self.context.keys, ordered=is_ordered)

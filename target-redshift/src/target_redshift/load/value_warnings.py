@@ -1,4 +1,4 @@
-"""What is said of values that are not loaded as they came: of a stream's first ones, and a count of all."""
+"""Warns of changed NUL characters and rescued long texts: once per stream and kind, with a count of all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from target_redshift.nul_characters import REMOVE, REPLACE, SYMBOL
 
 
 def warn_of_values(context: RedshiftContext, part: PreparedItem) -> PreparedItem:
-    """The part, and a word of what became of its NUL characters and long texts."""
+    """Log a warning and count the NUL characters and long texts of an item; return the item."""
     source = "RECORD messages" if part.item.is_temporary else None
     if part.nuls.count:
         if context.files.is_first(context.stream, "NUL"):
@@ -26,7 +26,7 @@ def warn_of_values(context: RedshiftContext, part: PreparedItem) -> PreparedItem
         if context.files.is_first(context.stream, "long texts"):
             context.logger.warning(
                 "Stream %r: %s, %s holds a text that is too long for its column; such texts are null there, and "
-                "stand in column %s of their row; of more than 65,535 bytes it takes them only where the cluster's "
+                "are kept in column %s of their row; of more than 65,535 bytes it takes them only where the cluster's "
                 "enable_large_strings_opt_in is on",
                 context.stream,
                 source or part.long_texts.url,

@@ -1,4 +1,4 @@
-"""VARCHAR columns grow to what was staged; what none can hold is an error that says where it is."""
+"""Widens VARCHAR columns for staged texts; a text that is too long for any width is an error with its place."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from target_redshift.sql.names import literal, quoted
 from target_redshift.tables.staging_columns import StagingColumn
 
 NULL_TEXT = "@_sdc_null@"
-"""What stands for null in CSV, where nothing stands for ''."""
+"""Text of a null in CSV; an empty field is ''."""
 _CODECS = {None: "", "gzip": " GZIP", "bzip2": " BZIP2", "zstd": " ZSTD"}
 _ROLE = re.compile(r"\bIAM_ROLE '([^'\\]*)'")
 _SECRET = re.compile(r"(CREDENTIALS\s+)'(?:[^'\\]|''|\\.)*'", re.IGNORECASE | re.DOTALL)

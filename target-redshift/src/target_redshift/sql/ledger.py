@@ -16,7 +16,7 @@ def create_ledger(ledger: str) -> str:
 
 
 def lock(table: str) -> str:
-    """Wait until nobody else has the table, and keep it until the transaction ends; its snapshot is taken after."""
+    """Lock a table until the transaction ends; the snapshot is taken after the lock."""
     return f"LOCK TABLE {table}"
 
 

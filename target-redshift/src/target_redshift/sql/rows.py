@@ -128,7 +128,7 @@ def delete_matching(
 
 
 def delete_marked_rows(source: str, deleted: str) -> str:
-    """Remove the rows that have a value in a column which says that their keys are deleted."""
+    """Remove the rows whose value in a column marks their keys as deleted."""
     return f"DELETE FROM {source} WHERE {quoted(deleted)} IS NOT NULL"
 
 

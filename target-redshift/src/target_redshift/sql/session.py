@@ -10,5 +10,5 @@ SESSION_ID = "SELECT pg_backend_pid()"
 
 
 def set_query_group(group: str) -> str:
-    """Say which query group the statements of a session are of."""
+    """Set the query group of a session."""
     return f"SET query_group TO {literal(group)}"

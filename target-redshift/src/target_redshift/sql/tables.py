@@ -1,4 +1,4 @@
-"""What defines tables, says what they are, and who may use them. Pure."""
+"""Statements that create, change, describe and grant tables. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def create_table(
     Args:
         table: Quoted name.
         columns: Its columns; encodings are left to Redshift.
-        dist_key: Column that says on which slice a row is; without, Redshift chooses.
+        dist_key: Column whose value determines the slice of a row; None: Redshift chooses.
         sort_keys: Columns that rows are sorted by, in order; without, Redshift chooses.
     """
     dist = f" DISTSTYLE KEY DISTKEY ({quoted(dist_key)})" if dist_key else ""
@@ -44,12 +44,12 @@ def widen_column(table: str, column: str, length: int) -> str:
 
 
 def comment(table: str, text: str) -> str:
-    """Say what a table is for."""
+    """Set the comment of a table."""
     return f"COMMENT ON TABLE {table} IS {literal(text)}"
 
 
 def comment_column(table: str, column: str, text: str) -> str:
-    """Say what a column is for."""
+    """Set the comment of a column."""
     return f"COMMENT ON COLUMN {table}.{quoted(column)} IS {literal(text)}"
 
 

@@ -1,4 +1,4 @@
-"""Comments of tables and columns: on their first line what this program must know again, below what SCHEMA says."""
+"""Comments of tables and columns: the first line is for this program, descriptions of SCHEMA follow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from target_redshift.tables.types import Column
 
 logger = logging.getLogger("target-redshift")
 OWNER = "singer_stream: "
-"""How a table's comment begins that says which stream the table belongs to."""
+"""Begin of the comment of a table, before the name of its stream."""
 NO_DESCRIPTIONS = Descriptions()
 
 
@@ -26,13 +26,13 @@ def of_table(stream: str, description: str | None) -> str:
 
 
 def of_column(variant_of: str | None, description: str | None) -> str | None:
-    """A column's comment: of which it is a variant, and what it is; None if there is nothing to say."""
-    said = [*([mark(variant_of)] if variant_of else []), *([description] if description else [])]
-    return "\n".join(said) or None
+    """Return a column's comment: the column that it is a variant of, and its description; None if it has neither."""
+    lines = [*([mark(variant_of)] if variant_of else []), *([description] if description else [])]
+    return "\n".join(lines) or None
 
 
 def may_be_of(comment: str | None, stream: str) -> bool:
-    """Whether a table with that comment is the stream's, or nobody's."""
+    """Return whether a table with that comment belongs to the stream or to no stream."""
     owner = (comment or "").partition("\n")[0].rstrip()
     return not owner.startswith(OWNER) or owner == OWNER + stream_label(stream)
 
@@ -40,7 +40,7 @@ def may_be_of(comment: str | None, stream: str) -> bool:
 def describe(
     client: Redshift, stream: str, table: Table, columns: Sequence[Column], descriptions: Descriptions
 ) -> None:
-    """Give comments to a table and to columns of it that have none, where SCHEMA says something of them.
+    """Set the comments of a table and of its columns that have none, from the descriptions of SCHEMA.
 
     Only a table's owner may do so; where it is another's, nothing happens.
     """
@@ -57,6 +57,6 @@ def _lacking(
     quoted = client.quoted(table.name)
     if descriptions.table and (table.comment or "").rstrip() in ("", OWNER + stream_label(stream)):
         yield sql.comment(quoted, of_table(stream, descriptions.table))
-    said = [(c.name, text) for c in columns if (text := descriptions.columns.get((c.source,)))]
-    has = client.commented(table.name) if said else ()
-    yield from (sql.comment_column(quoted, column, text) for column, text in said if column not in has)
+    described = [(c.name, text) for c in columns if (text := descriptions.columns.get((c.source,)))]
+    has = client.commented(table.name) if described else ()
+    yield from (sql.comment_column(quoted, column, text) for column, text in described if column not in has)

@@ -250,7 +250,7 @@ def _create(
 
 @contextmanager
 def _granting() -> Iterator[None]:
-    """Tell where a grant that Redshift refuses comes from."""
+    """Name the setting of a grant that Redshift refuses."""
     try:
         yield
     except FatalError as error:
@@ -294,11 +294,11 @@ def _add_column(client: Redshift, table: str, column: Column, description: str |
     """Add a column, a variant together with its mark, unless another run was faster."""
     quoted, variant_of = client.quoted(table), column.variant_of
     what = f"Adding column {column.name!r} ({ddl_type(column)}) to table {client.path(table)}"
-    said = comments.of_column(variant_of, description)
-    if said is None:
+    comment = comments.of_column(variant_of, description)
+    if comment is None:
         _created(client, sql.add_column(quoted, column), what)
         return
-    describing = sql.comment_column(quoted, column.name, said)
+    describing = sql.comment_column(quoted, column.name, comment)
 
     def add() -> None:
         with client.session() as session, session.transaction(what):

@@ -1,4 +1,4 @@
-"""What Redshift says of names: at most 127 bytes, in lower case however they are quoted. Pure."""
+"""Rules of Redshift for names: at most 127 bytes, in lower case even if quoted. Pure."""
 
 from __future__ import annotations
 

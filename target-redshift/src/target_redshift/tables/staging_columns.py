@@ -71,7 +71,7 @@ class StagingColumn:
 
 @dataclass(frozen=True, slots=True)
 class NotCopyable:
-    """A file cannot be COPYed as it is; `reason` says why, for the log."""
+    """Why a file cannot be COPYed as it is."""
 
     reason: str
 
@@ -89,14 +89,14 @@ def staging_columns(
         columns: The columns of the stream.
         keys: Names of those that the file must have.
     """
-    wanted = {c.source: c for c in columns}
+    by_source = {c.source: c for c in columns}
     if len(set(file.names)) != len(file.names):
-        return NotCopyable("a column stands in it twice")
+        return NotCopyable("it has a column twice")
     if len(file) > MAX_COLUMNS:
         return NotCopyable(f"it has {len(file):,} columns, and a table takes {MAX_COLUMNS:,}")
     staged: list[StagingColumn] = []
     for number, field in enumerate(file):
-        column = wanted.get(field.name)
+        column = by_source.get(field.name)
         made = _staged(_plain(field.type), column, column.name if column else f"_sdc_unused_{number}")
         if made is None:
             to = f", and the table's is {column}" if column else ""

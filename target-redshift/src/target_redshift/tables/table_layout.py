@@ -1,4 +1,4 @@
-"""How the settings `dist_key` and `sort_keys` lay out new tables, and what is said of those laid out otherwise."""
+"""Distributes and sorts new tables by the settings; warns of tables with another layout."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def dist_key(client: Redshift, stream: str, columns: Sequence[Column]) -> str | 
     Raises:
         ConfigError: There is no such column, or rows cannot be spread by it.
     """
-    wanted = client.settings.distribution(stream)
-    return _column("dist_key", client.settings.dist_key, stream, columns, wanted) if wanted else None
+    name = client.settings.distribution(stream)
+    return _column("dist_key", client.settings.dist_key, stream, columns, name) if name else None
 
 
 def sort_keys(client: Redshift, stream: str, columns: Sequence[Column]) -> list[str]:
@@ -34,14 +34,14 @@ def sort_keys(client: Redshift, stream: str, columns: Sequence[Column]) -> list[
 
 
 def warn_of_layout(client: Redshift, stream: str, table: Table, columns: Sequence[Column]) -> None:
-    """Say where a table is laid out otherwise than the settings say, which apply to new tables alone."""
+    """Warn if the layout of a table differs from the settings, which apply to new tables only."""
     dist, sort = client.settings.distribution(stream), client.settings.sorting(stream)
     if not (dist or sort):
         return
     try:
         has_dist, has_sort = client.layout(table.name)
     except SingerArrowError as error:
-        logger.debug("%s", error)  # it would only have been said, whatever it is
+        logger.debug("%s", error)  # the layout is only for a warning
         return
     path = client.path(table.name)
     if dist and not is_laid_out_by([dist], [has_dist], columns):
@@ -52,9 +52,9 @@ def warn_of_layout(client: Redshift, stream: str, table: Table, columns: Sequenc
         logger.warning("Table %s is %s; sort_keys applies to new tables alone", path, now)
 
 
-def _column(setting: str, given: object, stream: str, columns: Sequence[Column], wanted: str) -> str | None:
-    column = layout_column(setting, given, stream, columns, wanted, logger=logger)
+def _column(setting: str, given: object, stream: str, columns: Sequence[Column], name: str) -> str | None:
+    column = layout_column(setting, given, stream, columns, name, logger=logger)
     if column and column.kind in NO_KEYS:
-        msg = f"Setting {setting!r} names column {wanted!r} of stream {stream!r}, which is {column}; name another"
+        msg = f"Setting {setting!r} names column {name!r} of stream {stream!r}, which is {column}; name another"
         raise ConfigError(msg)
     return column.name if column else None

@@ -152,7 +152,7 @@ class Column:
 class TableColumn:
     """A column that a table has.
 
-    `is_filled` says that it gets a value by itself (a default, an identity), `variant_of` of which one it is marked as
+    `is_filled`: it has a default or is an identity; `variant_of`: the column that it is marked as
     a variant.
     """
 
@@ -198,7 +198,7 @@ def existing(
     if kind in ("VARCHAR", "VARBYTE", "CHAR"):
         size = int(first) if first else length
         if size is None and kind == "VARBYTE":
-            size = MAX_VARBYTE  # the catalog does not tell, and what does not fit COPY or INSERT refuse
+            size = MAX_VARBYTE  # the catalog has no length; COPY and INSERT refuse longer values
         return TableColumn(name, kind, size, nullable=nullable, is_filled=is_filled)
     return TableColumn(name, kind, nullable=nullable, is_filled=is_filled)
 
@@ -225,7 +225,7 @@ def wider_length(needed: int, varchar_max: int = MAX_VARCHAR) -> int | None:
 def read_schema(columns: Sequence[Column], given: pa.Schema) -> pa.Schema:
     """The Arrow schema that batch files are read with: the properties' own names, and types that lose nothing.
 
-    What becomes SUPER is read as JSON text; what Redshift keeps in microseconds is read as finely as SCHEMA says.
+    Columns of SUPER are read as JSON text; times are read in the unit of SCHEMA, before they become microseconds.
     """
     return pa.schema([_read_field(c, given.field(c.source)) for c in columns])
 

@@ -102,7 +102,7 @@ def test_a_call_that_waits_for_long_says_why_once(
     assert caplog.messages == []
     assert opened.call("Reading", failing(4)) == 5
     assert caplog.messages == ["Reading: backendError: busy; it is tried again"]
-    with pytest.raises(ServiceError, match=r"^Reading: backendError: busy; it was tried again in vain, run again"):
+    with pytest.raises(ServiceError, match=r"^Reading: backendError: busy; all retries failed; run again"):
         opened.call("Reading", failing(5))
     with pytest.raises(ServiceError, match=r"^Reading: backendError: busy$"):
         opened.call_once("Reading", failing(1))

@@ -106,7 +106,7 @@ def test_csv(tmp_path: Path) -> None:
 def test_csv_refuses_the_text_that_would_become_null(tmp_path: Path) -> None:
     schema = pa.schema([("s", pa.string())])
     encoding = ENCODINGS["csv"](schema)
-    with pytest.raises(DataError, match="stands for null in CSV"):
+    with pytest.raises(DataError, match="means null in CSV"):
         encoding.write([pa.RecordBatch.from_pylist([{"s": NULL_TEXT}], schema=schema)], tmp_path / "x")
 
 
