@@ -9,8 +9,8 @@ A batch's entry is written before its load job is inserted. A run that receives 
   load job can no longer be inserted, and loads the batch again.
 
 Each writer reads the entries of its batches once more after it wrote its own, so of two processes that load one batch
-at once, at least one sees the other's entry and treats it in the same way. If the other entry is the older one, it first
-waits for that job to appear, so that two processes do not take each other's ids forever.
+at once, at least one sees the other's entry and treats it in the same way. If the other entry is the older one, it
+first waits for that job to appear, so that two processes do not take each other's ids forever.
 
 Only entries of batches that a run brings are read; see `BatchLookup`.
 
