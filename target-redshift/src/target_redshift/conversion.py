@@ -16,7 +16,6 @@ from target_redshift import long_texts
 from target_redshift import nul_characters as nuls
 from target_redshift.nul_characters import FAIL
 from target_redshift.tables.types import MAX_VARBYTE, MAX_VARCHAR, Column, read_schema, upload_schema
-from target_redshift.value_report import ValueReport
 
 
 class Conversion(conversion.Conversion[Column]):
@@ -75,6 +74,21 @@ class UnloadableValue:
     def place(self, column: str, before: int, file_format: str) -> str:
         """Where the value is in its file."""
         return f"{'line' if file_format == 'jsonl' else 'row'} {before + self.row + 1}, column {column!r}"
+
+
+@dataclass(slots=True)
+class ValueReport:
+    """Values of an item that were changed: their number, and the file, row and column of the first."""
+
+    count: int = 0
+    url: str = ""
+    place: str = ""
+
+    def note(self, count: int, url: str, place: str) -> None:
+        """Count values of a column of a file; `place` is that of the first."""
+        if not self.count:
+            self.url, self.place = url, place
+        self.count += count
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,9 @@ from redshift_checks import checked
 
 from singer_arrow.errors import DataError
 from singer_arrow.schema.arrow_schema import is_json, json_field
-from target_redshift.conversion import Conversion, limit
+from target_redshift.conversion import Conversion, ValueReport, limit
 from target_redshift.tables.column_evolution import columns_of
 from target_redshift.tables.types import Column, existing
-from target_redshift.value_report import ValueReport
 
 TEXT = pa.schema([("id", pa.int64()), ("s", pa.string())])
 

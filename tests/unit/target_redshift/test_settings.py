@@ -56,7 +56,7 @@ def test_empty_text_and_null_stand_for_not_set() -> None:
         ({"default_target_schema": "ü" * 64}, "'default_target_schema' is not the name"),
         ({"tables": {"a": "a.b.c"}}, "'tables' has 'a.b.c'; a table reads table, schema.table"),
         ({"tables": {"a": f"{'x' * 128}.a"}}, "'tables' has what is not the name of a schema"),
-        ({"ssl": False, "sslmode": "verify-ca"}, "'ssl' is false, so nothing is"),
+        ({"ssl": False, "sslmode": "verify-ca"}, "needs an encrypted connection"),
         ({"s3_stage": None}, "'s3_stage' is missing"),
         ({"s3_stage": "gs://bucket/x"}, "must read s3://bucket/prefix"),
         ({"s3_stage": "/tmp/stage"}, "must read s3://bucket/prefix"),

@@ -1,10 +1,10 @@
-"""Calls of BigQuery: clients, jobs, retries, quotas.
+"""The connection to BigQuery: client, jobs, retries, quotas, errors.
 
-client            BigQuery as the target needs it: the dataset and its tables, and the jobs on them
-connection        The connection to BigQuery
-dead_connections  How connections to BigQuery end whose other side is gone without a word; see `singer_arrow.runtime.t
-error_kinds       Which of BigQuery's errors are worth another try. Pure
-jobs              Jobs
-load_job_quota    How many load jobs a table had within a day, of which BigQuery allows 1,500, failed ones and copies
-resources         What BigQuery answers, in our words
+client            Client of one dataset: tables, columns, grants
+jobs              Query, load and copy jobs, each exactly once
+connection        Credentials, a client for each thread, and retries
+resources         Tables, jobs and query results; translates the errors of Google's libraries
+error_kinds       Classifies errors: which are worth a retry
+load_job_quota    Counts the load jobs of a table and warns before the daily quota
+dead_connections  Socket options that end connections whose peer is gone
 """

@@ -1,8 +1,8 @@
 """Counts the load jobs per table and day; BigQuery allows 1,500, including failed ones and copies.
 
-The project's list of jobs includes those of earlier runs and other programs. It is read once per run, in a thread beside
-the first loads, and the jobs of this run are added. The counter warns and never refuses a load, because BigQuery does
-not document when its own count is reset.
+The project's list of jobs includes those of earlier runs and other programs. It is read once per run, in a thread
+beside the first loads, and the jobs of this run are added. The counter warns and never refuses a load, because BigQuery
+does not document when its own count is reset.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The load method that uses the Storage Write API.
+"""Loads through the Storage Write API.
 
-client       BigQuery's Storage Write API: pending write streams, written under offsets and committed at once
-error_kinds  Which answers of the Storage Write API call for what. Pure
-load_method  load_via
-requests     Rows as the Storage Write API takes them
-stream       A group of rows -> a write stream that holds all of them, and can be committed
+load_method  The load methods of `load_via: storage_write`
+requests     Rows as Arrow record batches in requests of a bounded size
+stream       Fills a write stream with the rows of a group, and commits it
+client       Pending write streams, written under offsets and committed once
+error_kinds  Classifies the errors of the API
 """

@@ -1,7 +1,7 @@
-"""Sessions of Redshift, and what its errors mean.
+"""Sessions of Redshift, and the meaning of its errors.
 
-client       Redshift as the target needs it: the schema, and what the catalog says of its tables
-connection   The connection to Redshift: log-in, sessions, and a pool of them
-error_kinds  What Redshift's errors call for
-resources    What Redshift answers, in our words
+client       Client of one schema and the catalog of its tables
+connection   Log-in, sessions, and a pool of them
+resources    Rows and tables; translates the errors of the driver and of AWS
+error_kinds  Classifies errors: which are worth a retry
 """

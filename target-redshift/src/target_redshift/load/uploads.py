@@ -23,7 +23,7 @@ from singer_arrow.load.dead_letters import Rejects
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
-from target_redshift.conversion import Check, Conversion, has_long_json
+from target_redshift.conversion import Check, Conversion, ValueReport, has_long_json
 from target_redshift.load import row_spool as spool
 from target_redshift.load.row_spool import Spool
 from target_redshift.load.s3_staging import CopyFile
@@ -31,7 +31,6 @@ from target_redshift.nul_characters import FAIL
 from target_redshift.tables import staging_columns as staging
 from target_redshift.tables.staging_columns import NotCopyable, StagingColumn
 from target_redshift.tables.types import Column
-from target_redshift.value_report import ValueReport
 
 logger = logging.getLogger("target-redshift")
 Item = items.Item[Conversion]

@@ -2,6 +2,15 @@
 
 COPY and what defines tables cannot have parameters; `literal` quotes their values. `docs/redshift-sql.md` lists all
 texts, and tests check each against Redshift's rules.
+
+catalog   Queries of the catalog: schemas, tables, columns
+tables    Statements that create, change, describe and grant tables
+copy      COPY, and the queries of its load errors
+rows      Queries of staged rows, INSERT, DELETE and MERGE
+ledger    The table `_sdc_batches`
+rejected  The table `_sdc_rejected`
+session   Transactions and session settings
+names     Quoting of names and literals
 """
 
 from __future__ import annotations
