@@ -1,7 +1,7 @@
 """A Singer target that loads BATCH files, each exactly once, and RECORD messages into BigQuery.
 
 target         The target: settings, clients, and what its streams share
-sink           One stream: prepares its table and opens its load method
+stream_table   One stream: prepares its table and opens its load method
 load           The load methods: from batch files into the table by load jobs
 storage_write  Loads through the Storage Write API
 ledger         The table `_sdc_batches`: which job loaded which batch

@@ -29,8 +29,6 @@ ALONE_BYTES = 64 << 20
 
 
 class BigQueryStreamTable(WarehouseTable):
-    """See the module."""
-
     target: TargetBigQuery
     client: BigQuery
     """The dataset that its table is in."""
@@ -38,7 +36,6 @@ class BigQueryStreamTable(WarehouseTable):
     """The columns whose values bound a MERGE."""
 
     def prepare_table(self) -> Sequence[Column]:
-        """See the base."""
         self.client = self.target.client_of(self.stream_name)
         self.destination = migrate.prepare_table(
             self.client,
@@ -52,7 +49,6 @@ class BigQueryStreamTable(WarehouseTable):
         return self.destination.columns
 
     def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> BigQueryLoadMethod:
-        """See the base."""
         settings, destination = self.target.settings, self.destination
         keys_stay = load_method == UPSERT and settings.keys_stay(self.stream_name)
         self.watched = bounds.watched(destination.table, destination.columns, keys, keys_stay=keys_stay)
@@ -80,20 +76,17 @@ class BigQueryStreamTable(WarehouseTable):
         return METHODS[load_method](context)
 
     def conversion(self, constants: Mapping[str, Any], *, keys: tuple[str, ...], place: int | None) -> Conversion:
-        """See the base."""
         never_null = {e.name for e in self.destination.table.columns if e.mode == "REQUIRED"}
         required = frozenset(c.source for c in self.destination.columns if c.name in never_null)
         extents = Extents(self.watched) if keys and self.watched else None
         return Conversion(self.destination.columns, self.given, constants, keys, place, required, extents)
 
     def is_load_of_its_own(self, batch: Batch) -> bool:
-        """See the base."""
         if self.target.settings.stage is not None:
             return False
         return batch.format == "parquet" and (batch.byte_count or 0) >= ALONE_BYTES and len(batch.manifest) == 1
 
     def remove_versions(self, version: int, *, version_column: str, deleted_column: str | None) -> int:
-        """See the base."""
         client, table = self.client, self.destination.name
         quoted, filtered_by = client.quoted(table), self.destination.table.filtered_by
         text = (

@@ -1,7 +1,7 @@
 """A Singer target that loads BATCH files, each exactly once, and RECORD messages into Amazon Redshift.
 
 target          The target: settings, clients, and what its streams share
-sink            One stream: prepares its table and opens its load method
+stream_table    One stream: prepares its table and opens its load method
 load            The load methods: from batch files into the table by COPY
 ledger          The table `_sdc_batches`: which batches a table holds
 conversion      Checks and conversion of the values of batches

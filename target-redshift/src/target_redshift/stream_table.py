@@ -21,14 +21,11 @@ if TYPE_CHECKING:
 
 
 class RedshiftStreamTable(WarehouseTable):
-    """See the module."""
-
     target: TargetRedshift
     client: Redshift
     """The schema that its table is in."""
 
     def prepare_table(self) -> Sequence[Column]:
-        """See the base."""
         self.client = self.target.client_of(self.stream_name)
         self.destination = migrate.prepare_table(
             self.client,
@@ -41,7 +38,6 @@ class RedshiftStreamTable(WarehouseTable):
         return self.destination.columns
 
     def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> RedshiftLoadMethod:
-        """See the base."""
         target, destination = self.target, self.destination
         context = RedshiftContext(
             stream=self.stream_name,
@@ -64,13 +60,11 @@ class RedshiftStreamTable(WarehouseTable):
         return METHODS[load_method](context)
 
     def conversion(self, constants: Mapping[str, object], *, keys: tuple[str, ...], place: int | None) -> Conversion:
-        """See the base."""
         never_null = {e.name for e in self.destination.table.columns if not e.nullable}
         required = frozenset(c.source for c in self.destination.columns if c.name in never_null)
         return Conversion(self.destination.columns, self.given, constants, keys, place, required)
 
     def remove_versions(self, version: int, *, version_column: str, deleted_column: str | None) -> int:
-        """See the base."""
         client, table = self.client, self.destination.name
         quoted = client.quoted(table)
         text = (
