@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from house import circles, folders, private, words
+from house import circles, folders, names, private, words
 from house.source import AREAS
 
 FILE = Path(__file__).with_name("limits.toml")
@@ -61,8 +61,13 @@ def _falling() -> dict[str, dict[str, list[str]]]:
         "words": words.found(),
         "circles": _by_area(", ".join(circle) for circle in circles.circles()),
         "map_faults": _by_area(folders.map_faults()),
+        "ambiguous_names": _by_area(f"{name}: {', '.join(sorted(modules))}" for name, modules in _ambiguous().items()),
         "private_members": {"tests": private_members},
     }
+
+
+def _ambiguous() -> names.Definitions:
+    return names.ambiguous_classes() | names.ambiguous_functions()
 
 
 def _by_area(lines: Iterator[str] | list[str]) -> dict[str, list[str]]:

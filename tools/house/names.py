@@ -5,20 +5,20 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 
-from house.source import PUBLISHED, product
+from house.source import PUBLISHED, Module, product
 
-ONE_MEANING = frozenset(
-    {"main", "run", "read", "write", "infer", "open", "close", "connect", "create", "append_builtin_config", "name"}
-)
+ONE_MEANING = frozenset({"main", "run", "read", "write", "infer", "open", "close", "connect", "create", "name"})
 """Functions that several modules define with one meaning, for example the same operation of different formats."""
+ONE_KIND = frozenset({"Conversion", "Settings"})
+"""Classes of one kind: each connector has its own."""
 
 Definitions = dict[str, set[str]]
 """The modules that define a name."""
 
 
 def ambiguous_classes() -> Definitions:
-    """Return the class names that more than one module defines."""
-    return _ambiguous((ast.ClassDef,), frozenset())
+    """Return the class names that more than one module defines, without those of `ONE_KIND`."""
+    return _ambiguous((ast.ClassDef,), ONE_KIND)
 
 
 def ambiguous_functions() -> Definitions:
@@ -27,15 +27,21 @@ def ambiguous_functions() -> Definitions:
 
 
 def _ambiguous(kinds: tuple[type[ast.stmt], ...], allowed: frozenset[str]) -> Definitions:
-    """Modules of the two targets with the same name in their packages count as one: they are counterparts."""
-    places: dict[str, dict[str, str]] = defaultdict(dict)
+    definitions: dict[str, list[Module]] = defaultdict(list)
     for module in product():
-        if module.area not in PUBLISHED:
-            continue
-        for node in module.tree.body:
+        for node in module.tree.body if module.area in PUBLISHED else ():
             if isinstance(node, kinds):
                 name = str(getattr(node, "name", ""))
                 if not name.startswith("_") and name not in allowed:
-                    counterpart = f"target.{module.in_package}" if module.area.startswith("target_") else module.name
-                    places[name].setdefault(counterpart, module.name)
-    return {name: set(modules.values()) for name, modules in sorted(places.items()) if len(modules) > 1}
+                    definitions[name].append(module)
+    return {
+        name: {module.name for module in found}
+        for name, found in sorted(definitions.items())
+        if len(found) > 1 and not _are_counterparts(found)
+    }
+
+
+def _are_counterparts(found: list[Module]) -> bool:
+    """Return whether both targets, and nothing else, define a name, in the module or folder of the same name."""
+    areas = [module.area for module in found]
+    return areas == ["target_bigquery", "target_redshift"] and len({m.in_package.split(".")[0] for m in found}) == 1
