@@ -78,6 +78,5 @@ def test_what_is_named_exists(guide: str) -> None:
 
 
 def test_what_is_missing_is_found() -> None:
-    paths = "`formats/gone.py` `formats/orc/orc_format.py`"
-    named = f"{paths} `formats.orc.Gone` `formats.orc.orc_format.Orc` `GoneError` `DataError`"
-    assert sorted(missing(named)) == ["GoneError", "formats.orc.Gone", "formats/gone.py"]
+    named = "`formats/gone.py` `formats/base.py` `formats.base.Gone` `formats.base.Format` `GoneError` `DataError`"
+    assert sorted(missing(named)) == ["GoneError", "formats.base.Gone", "formats/gone.py"]
