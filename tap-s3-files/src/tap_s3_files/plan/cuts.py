@@ -15,7 +15,6 @@ from typing import Any
 
 from singer_arrow.batch.writer import BatchFile
 from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError, SupersededError
-from singer_arrow.read_progress import ResumePoint
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.plan.model import Position
@@ -50,9 +49,7 @@ class Cut:
         Raises:
             KeyError, TypeError, ValueError: It is something else.
         """
-        after = value["after"]
-        if after is not None:
-            after = Position(after["object"], after["rows"], ResumePoint(**after["place"]) if after["place"] else None)
+        after = Position.from_json(value["after"]) if value["after"] is not None else None
         return cls(value["url"], value["first_row"], value["rows"], value["bytes"], after)
 
 

@@ -16,13 +16,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.read_progress import ResumePoint
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
 from tap_s3_files.bookmark import Watermark
 from tap_s3_files.plan.cuts import Cut
-from tap_s3_files.plan.model import Position, Segment, Task, Version
+from tap_s3_files.plan.model import Segment, Task, Version
 
 HISTORY = "history.json"
 
@@ -66,12 +65,7 @@ def cuts_of(value: Any) -> list[Cut]:
     Raises:
         KeyError, TypeError, ValueError: It is something else.
     """
-    found = []
-    for part in value["parts"]:
-        place = part["after"]["place"]
-        after = Position(part["after"]["object"], part["after"]["rows"], ResumePoint(**place) if place else None)
-        found.append(Cut(part["url"], part["first_row"], part["rows"], part["bytes"], after))
-    return found
+    return [Cut.from_json(part) for part in value["parts"]]
 
 
 @dataclass(frozen=True, slots=True)

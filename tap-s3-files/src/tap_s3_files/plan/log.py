@@ -28,7 +28,6 @@ from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError, Supe
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.plan import legacy as legacy_plans
-from tap_s3_files.plan.compaction import compactions
 from tap_s3_files.plan.cuts import Cut, Cuts
 from tap_s3_files.plan.log_files import (
     Checkpoint,
@@ -36,6 +35,7 @@ from tap_s3_files.plan.log_files import (
     LogFile,
     checkpoint_name,
     checkpoint_to_bytes,
+    compactions,
     entry_from_json,
     entry_name,
     entry_to_bytes,

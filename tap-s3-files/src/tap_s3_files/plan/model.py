@@ -87,6 +87,15 @@ class Position:
     rows: int = 0
     place: ResumePoint | None = field(default_factory=ResumePoint)
 
+    @classmethod
+    def from_json(cls, value: Any) -> Position:
+        """Decode a position.
+
+        Raises:
+            KeyError, TypeError: The value is no position.
+        """
+        return cls(value["object"], value["rows"], ResumePoint(**value["place"]) if value["place"] else None)
+
 
 @dataclass(frozen=True, slots=True)
 class PendingTask:

@@ -79,8 +79,7 @@ class StreamPlan:
         self._floor = None if from_queue else self.bookmark.watermark
         if self._floor is not None and self._known is not None:
             self._floor = self._known.floor(self._floor)
-        self._waiting = deque[int]()
-        self._unlogged: dict[int, Segment] = {}
+        self._waiting = deque[tuple[int, Segment | None]]()
         self._tries: dict[str, int] = {}
         self._unread: set[Version] = set()
         self._queued: set[Version] = set()
@@ -200,10 +199,8 @@ class StreamPlan:
     def queue(self, objects: Iterable[ObjectInfo]) -> None:
         """Make durable that objects are to be read; `waiting` gives their segments."""
         for segment in self.plan(in_order(objects)):
-            self._waiting.append(segment.number)
+            self._waiting.append((segment.number, segment if self.log is None else None))
             self._recent.update((str(o.url), (o.modified, version_of(o))) for o in segment.objects)
-            if self.log is None:
-                self._unlogged[segment.number] = segment
 
     @property
     def has_queued(self) -> bool:
@@ -216,9 +213,12 @@ class StreamPlan:
         Args:
             before: Only those of lower numbers.
         """
-        while self._waiting and (before is None or self._waiting[0] < before):
-            number = self._waiting.popleft()
-            yield self.log.read(number) if self.log is not None else self._unlogged.pop(number)
+        while self._waiting and (before is None or self._waiting[0][0] < before):
+            number, segment = self._waiting.popleft()
+            if segment is None:
+                assert self.log is not None
+                segment = self.log.read(number)
+            yield segment
 
     def replan(self, storage: Storage, changed: Sequence[ObjectInfo]) -> None:
         """Queue the new versions of objects that could not be read in the version that was planned.

@@ -10,8 +10,16 @@ from pathlib import Path
 import pytest
 from plan_runs import folder_of, info, log_in, segment
 
-from tap_s3_files.plan.compaction import FANOUT, MAX_BYTES, compactions
-from tap_s3_files.plan.log_files import LogFile, checkpoint_name, entry_name, newest_cover, parse_name
+from tap_s3_files.plan.log_files import (
+    FANOUT,
+    MAX_BYTES,
+    LogFile,
+    checkpoint_name,
+    compactions,
+    entry_name,
+    newest_cover,
+    parse_name,
+)
 
 TIME = datetime(2024, 1, 1, tzinfo=UTC)
 

@@ -16,7 +16,7 @@ from singer_arrow.storage.object_info import Fetched, ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.bookmark import Watermark
-from tap_s3_files.plan import compaction, log_files
+from tap_s3_files.plan import log_files
 from tap_s3_files.plan.known_versions import KnownVersions
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.model import position
@@ -26,7 +26,7 @@ from tap_s3_files.plan.model import position
 def small() -> Iterator[None]:
     """Three files become one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compaction, "FANOUT", 3)
+        patch.setattr(log_files, "FANOUT", 3)
         patch.setattr(log_files, "ROWS_AT_ONCE", 4)
         patch.setattr("tap_s3_files.plan.known_versions._MAX_GROUPS", 2)
         yield

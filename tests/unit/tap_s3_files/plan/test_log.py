@@ -19,7 +19,7 @@ from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.bookmark import Watermark
-from tap_s3_files.plan import compaction, log_files
+from tap_s3_files.plan import log_files
 from tap_s3_files.plan.log import PlanLog, safe_name
 from tap_s3_files.plan.model import Segment, Task
 
@@ -28,7 +28,7 @@ from tap_s3_files.plan.model import Segment, Task
 def small() -> Iterator[None]:
     """Three files become one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compaction, "FANOUT", 3)
+        patch.setattr(log_files, "FANOUT", 3)
         patch.setattr(log_files, "ROWS_AT_ONCE", 7)
         yield
 

@@ -16,7 +16,7 @@ from plan_runs import START, folder_of, info, log_in, names, plan_for, run, run_
 
 from singer_arrow.storage.object_info import ObjectInfo
 from tap_s3_files.bookmark import Bookmark, Watermark
-from tap_s3_files.plan import compaction, log_files
+from tap_s3_files.plan import log_files
 from tap_s3_files.plan import model as plan
 from tap_s3_files.plan.log import task_name
 from tap_s3_files.plan.model import Task, position
@@ -33,7 +33,7 @@ def small() -> Iterator[None]:
 def shrink(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plan, "SEGMENT_OBJECTS", 6)
     patch.setattr(plan, "BUNDLE_OBJECTS", 3)
-    patch.setattr(compaction, "FANOUT", 3)
+    patch.setattr(log_files, "FANOUT", 3)
     patch.setattr(log_files, "ROWS_AT_ONCE", 7)
 
 
