@@ -1,13 +1,13 @@
-"""Every error a connector reports on purpose; what an error's base class is says what to do with it.
+"""Exceptions of all connectors; their base class determines whether the run ends, may be retried, or can continue.
 
     SingerArrowError
-    |-- FatalError                 the run ends; somebody must act
+    |-- FatalError                 the run ends; the user must act
     |   |-- ConfigError            a setting is wrong
     |   |-- CredentialsError       credentials are missing, wrong, expired or not enough
     |   |-- NotFoundError          a bucket, an object or a batch file does not exist
-    |   |-- DataError              a file or a message holds what it must not hold
-    |   |   `-- DriftError         a file holds what its stream's schema cannot
-    |   |-- SchemaError            a schema is unusable, or two do not fit together
+    |   |-- DataError              a file or a message has invalid content
+    |   |   `-- DriftError         a file does not fit its stream's schema
+    |   |-- SchemaError            a schema is invalid, or two are incompatible
     |   `-- LoadError              the warehouse refused a load
     |-- RetriableError             a second try may succeed
     |   |-- ServiceError           the service was busy, unreachable or broke the connection
@@ -15,12 +15,12 @@
     |   |-- SupersededError        another run did the same work at the same time
     |   |-- ObjectChangedError     the object was replaced or deleted while it was read
     |   `-- UnfinishedStreamError  the input ended before a stream whose table is to be replaced did
-    `-- SkippableError             this object alone cannot be used
-        |-- EmptyObjectError       it holds no byte
-        `-- ArchivedError          it is in an archive, and nobody has restored it
+    `-- SkippableError             only this object cannot be read
+        |-- EmptyObjectError       it is empty
+        `-- ArchivedError          it is archived and must be restored first
 
-Each message is one line that says what happened, where, why and what to do. Errors of vendors' libraries are
-mapped to these at one boundary each: `storage` for object stores, a target's `client` for its warehouse.
+Each message is one line: what happened, where, why, and what to do. Errors of client libraries are translated in one
+place each: `storage.errors` for object stores, and a target's `connection` for its warehouse.
 """
 
 from __future__ import annotations
@@ -38,36 +38,34 @@ _SIGNATURE = re.compile(
 
 
 def one_line(text: str) -> str:
-    """A text with its control characters escaped, because keys and values may hold line breaks, and without what is
-    secret in URLs: passwords, and what a signed one is signed with.
-    """
+    """Return a text with control characters escaped, and with passwords and signatures in URLs masked."""
     text = _SIGNATURE.sub(r"\1***", _PASSWORD.sub("***@", text)) if "://" in text else text
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 _OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE)
-_NO_FOLDER = "No usable temporary directory"  # of tempfile, where none of its folders takes a file
+_NO_FOLDER = "No usable temporary directory"  # raised by tempfile if no folder is writable
 
 
 def is_of_disk(error: BaseException) -> bool:
-    """Whether the local disk is full or read-only, or the machine allows no more or no larger files."""
+    """Return whether the local disk is full or read-only, or a limit of files or file sizes is reached."""
     return isinstance(error, OSError) and (error.errno in _OF_DISK or _NO_FOLDER in str(error))
 
 
 def is_of_memory(error: BaseException) -> bool:
-    """Whether the machine gives this process no more memory, or no further thread."""
+    """Return whether the process is out of memory or threads."""
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "start new thread" in str(error))
 
 
 class SingerArrowError(Exception):
-    """Base of all errors of this project; `str(error)` is one line, fit for a log, also where a key has line breaks."""
+    """Base of all errors of this project; `str(error)` is one line, also if a key contains line breaks."""
 
     def __str__(self) -> str:
         return one_line(super().__str__())
 
 
 class FatalError(SingerArrowError):
-    """The run ends; somebody must act."""
+    """The run ends; the user must act."""
 
 
 class ConfigError(FatalError):
@@ -83,10 +81,10 @@ class NotFoundError(FatalError):
 
 
 class DataError(FatalError):
-    """A file or a message holds what it must not hold.
+    """A file or a message has invalid content.
 
     Args:
-        reason: What is wrong, and with which value.
+        reason: The problem and the value.
         url: The object or batch file.
         line: Number of the line in it, from 1.
         row_group: Number of the Parquet row group in it, from 0.
@@ -120,7 +118,7 @@ class DataError(FatalError):
         self.hint = hint
 
     def at(self, url: object) -> DataError:
-        """The same error, of what is called `url`: where a file came from, when a copy of it was read."""
+        """Return the error for another URL, such as the source of a local copy."""
         return DataError(
             self.reason,
             url=url,
@@ -132,7 +130,7 @@ class DataError(FatalError):
         )
 
     def hinting(self, more: str) -> DataError:
-        """The same error, with more of what the user can do."""
+        """Return the error with an additional hint."""
         return DataError(
             self.reason,
             url=self.url,
@@ -145,15 +143,15 @@ class DataError(FatalError):
 
 
 class DriftError(DataError):
-    """A file has columns that its stream's schema lacks, or types that it cannot hold.
+    """A file has columns or types that do not fit its stream's schema.
 
     Args:
-        reason: Which, and both types.
-        fields: The columns (`pyarrow.Field`) that the schema needs to hold it: new ones, and wider ones.
+        reason: The columns and both types.
+        fields: New and widened columns (`pyarrow.Field`) that the schema needs.
         url: The object.
-        line: As in DataError.
-        row_group: As in DataError.
-        column: Name of the first of them.
+        line: See DataError.
+        row_group: See DataError.
+        column: Name of the first column.
     """
 
     def __init__(
@@ -177,13 +175,12 @@ class DriftError(DataError):
         self.fields = tuple(fields)
 
     def at(self, url: object) -> DriftError:
-        """See DataError."""
         where = {"line": self.line, "row_group": self.row_group}
         return DriftError(self.reason, self.fields, url=url, column=self.column, **where)
 
 
 class SchemaError(FatalError):
-    """A schema is unusable, or two schemas do not fit together."""
+    """A schema is invalid, or two schemas are incompatible."""
 
 
 class LoadError(FatalError):
@@ -195,7 +192,7 @@ class RetriableError(SingerArrowError):
 
 
 class ServiceError(RetriableError):
-    """The service was busy, unreachable, or broke the connection, also after the client's own tries."""
+    """The service was busy, unreachable, or broke the connection, even after retries."""
 
 
 class ConflictError(ServiceError):
@@ -203,19 +200,19 @@ class ConflictError(ServiceError):
 
 
 class SupersededError(RetriableError):
-    """Another run has written first what this run was going to write; a run that starts now follows it."""
+    """Another run has written the same work first; a new run continues after it."""
 
 
 class ObjectChangedError(RetriableError):
-    """The object was replaced or deleted after its reading began."""
+    """The object was replaced or deleted while it was read."""
 
 
 class UnfinishedStreamError(RetriableError):
-    """The input of a target ended before streams did whose tables were to be replaced.
+    """A target's input ended before the end of streams whose tables it replaces.
 
     Args:
-        unfinished: These streams.
-        interleaved: Streams that are complete, but whose tables could not be replaced without the others.
+        unfinished: The incomplete streams.
+        interleaved: Complete streams whose tables could not be replaced without the others.
     """
 
     def __init__(self, unfinished: Sequence[str], interleaved: Sequence[str] = ()) -> None:
@@ -233,12 +230,12 @@ def _streams(names: Sequence[str]) -> str:
 
 
 class SkippableError(SingerArrowError):
-    """This object alone cannot be used."""
+    """Only this object cannot be read."""
 
 
 class EmptyObjectError(SkippableError):
-    """The object holds no byte."""
+    """The object is empty."""
 
 
 class ArchivedError(SkippableError):
-    """The object is in a storage class such as GLACIER: S3 gives its bytes only once it is restored."""
+    """The object is in a storage class such as GLACIER and must be restored first."""

@@ -1,8 +1,8 @@
-"""Names of tables and columns that a warehouse accepts, and that never collide. Pure.
+"""Valid and unique names of tables and columns in a warehouse. Pure.
 
-A name made of ASCII letters, digits and underscores stays as it is; accents are dropped and any other character becomes
-an underscore. Where two names would become one, one of them gets a suffix made of its own text, so it is the same on
-every run. What differs from warehouse to warehouse is its `Rules`.
+Names of ASCII letters, digits and underscores are unchanged; accents are dropped, and other characters become
+underscores. If two names collide, one of them gets a hash of its text as suffix, so names are the same on every run.
+`NamingRules` describes a warehouse.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 LEDGER = "_sdc_batches"
-"""The table that says which batches were loaded."""
+"""Name of the ledger table of loaded batches."""
 REJECTED = "_sdc_rejected"
-"""The table of rows that were not loaded."""
+"""Name of the table of rejected rows."""
 STAGING = "_sdc_staging_"
-"""How the names of staging tables begin."""
+"""Prefix of staging tables."""
 OUR_TABLES = re.compile(r"_sdc_", re.IGNORECASE)
 _OTHER = re.compile(r"[^A-Za-z0-9_]")
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """What a warehouse says of names.
+class NamingRules:
+    """Naming rules of a warehouse.
 
-    Args:
-        table_length: The longest name of a stream's table.
-        column_length: The longest name of a column.
-        reserved_columns: Columns cannot be named so; matched at the name's beginning.
-        reserved_tables: The same for the tables of streams.
-        lower: The warehouse folds names to lower case.
+    Attributes:
+        table_length: Maximum length of table names.
+        column_length: Maximum length of column names.
+        reserved_columns: Pattern of reserved beginnings of column names.
+        reserved_tables: Pattern of reserved beginnings of table names.
+        lower: Whether the warehouse folds names to lower case.
     """
 
     table_length: int
@@ -43,54 +43,53 @@ class Rules:
 
 
 def digest(text: str, length: int = 8) -> str:
-    """Some hexadecimal digits that stand for the text."""
+    """Return the first hexadecimal digits of the SHA-256 of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
 
-def table_name(stream: str, rules: Rules, *, prefix: str = "", alias: str | None = None) -> str:
-    """The table of a stream: `a-b` and `a.b` both become `a_b`; `distinct_table_name` tells them apart.
+def table_name(stream: str, rules: NamingRules, *, prefix: str = "", alias: str | None = None) -> str:
+    """Return the table name of a stream; `a-b` and `a.b` both become `a_b` (see `distinct_table_name`).
 
     Args:
         stream: Name of the stream.
-        rules: The warehouse's.
-        prefix: Comes before it.
-        alias: What the table is called instead.
+        rules: Rules of the warehouse.
+        prefix: Prefix of the name.
+        alias: Name to use instead of prefix and stream.
     """
     name = prefix + stream if alias is None else alias
     return _fit(_plain(name, rules.reserved_tables, rules), rules.table_length)
 
 
-def distinct_table_name(stream: str, rules: Rules, *, prefix: str = "", alias: str | None = None) -> str:
-    """The table of a stream whose `table_name` belongs to another stream."""
+def distinct_table_name(stream: str, rules: NamingRules, *, prefix: str = "", alias: str | None = None) -> str:
+    """Return the table name of a stream whose `table_name` belongs to another stream."""
     name, own = (prefix + stream, prefix + stream) if alias is None else (alias, f"{alias} {stream}")
     return _suffixed(_plain(name, rules.reserved_tables, rules), own, rules.table_length)
 
 
 def staging_name(table: str, *parts: str) -> str:
-    """A name for a staging table of a table; those of one table begin alike."""
+    """Return the name of a staging table; those of one table share a prefix."""
     return "_".join([f"{STAGING}{digest(table, 16)}", *parts])
 
 
 def stream_label(stream: str) -> str:
-    """A label of a table that says which stream owns it: lower case, at most 63 characters."""
+    """Return the table label that identifies a stream: lower case, at most 63 characters."""
     readable = re.sub(r"[^a-z0-9_-]", "_", stream.lower())[:50]
     return f"{readable}_{digest(stream)}"
 
 
 def column_names(
-    properties: Sequence[str], rules: Rules, existing: Collection[str] = (), others: Collection[str] = ()
+    properties: Sequence[str], rules: NamingRules, existing: Collection[str] = (), others: Collection[str] = ()
 ) -> dict[str, str]:
-    """The column of each property; columns differ in more than case.
+    """Return the column of each property; columns are unique ignoring case.
 
-    A column that exists keeps belonging to its property: to the one of exactly its name, or to the one whose suffix it
-    bears. So names stay where they are, in whatever order properties come and go; only where two properties without a
-    column of their own become one name, the one that comes first has it.
+    An existing column stays with its property: the one of exactly its name, or the one with its suffix. So names are
+    stable in whatever order properties appear. If two new properties collide, the first one gets the name.
 
     Args:
-        properties: Names of a SCHEMA's properties, or of those of an object in it, in order.
-        rules: The warehouse's.
-        existing: Columns that the table has.
-        others: Further ones, which are no property's own.
+        properties: Property names of a SCHEMA or of an object in it, in order.
+        rules: Rules of the warehouse.
+        existing: Columns of the table.
+        others: Other columns, which belong to no property.
     """
     length = rules.column_length
     plain = {name: _plain(name, rules.reserved_columns, rules) for name in properties}
@@ -112,13 +111,13 @@ def column_names(
     return {name: names[name] for name in properties}
 
 
-def _plain(name: str, reserved: re.Pattern[str], rules: Rules) -> str:
+def _plain(name: str, reserved: re.Pattern[str], rules: NamingRules) -> str:
     ascii_only = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
     plain = _OTHER.sub("_", ascii_only)
     if rules.lower:
         plain = plain.lower()
     if not plain.strip("_") and plain != name:
-        plain = f"_{digest(name)}"  # nothing readable is left of it
+        plain = f"_{digest(name)}"  # no letters or digits remain
     if reserved.match(plain):
         plain = f"x{plain}"
     return f"_{plain}" if not plain or plain[0].isdigit() else plain

@@ -290,7 +290,7 @@ def test_columns_of_one_name(source: Source) -> None:
     out = io.BytesIO()
     pq.write_table(pa.table([[1], [2]], names=["id", "id"]), out)
     source.put("in/a.parquet", out.getvalue())
-    assert "Column 'id' stands twice" in source.error()
+    assert "Column 'id' occurs twice" in source.error()
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.naming import LEDGER, STAGING, Rules, column_names, distinct_table_name, table_name
+from singer_arrow.naming import LEDGER, STAGING, NamingRules, column_names, distinct_table_name, table_name
 
-RULES = Rules(table_length=100, column_length=20, reserved_columns=re.compile(r"(oid|ctid)$"), lower=True)
+RULES = NamingRules(table_length=100, column_length=20, reserved_columns=re.compile(r"(oid|ctid)$"), lower=True)
 
 
 @pytest.mark.parametrize(

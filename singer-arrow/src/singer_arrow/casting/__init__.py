@@ -1,18 +1,18 @@
-"""Exact conversions of values: from text, JSON and Arrow, and to JSON.
+"""Exact casts of values from text, JSON and Arrow, and to JSON.
 
-cut_digits       Digits of seconds for which a type has no place
-decimals         Text and decimals -> decimals, and back to text, exactly. Pure
-extension_types  Types of Parquet that Arrow's readers recognise only if extension types of their names are registered
-from_arrow       A column as a file has it -> a column as a schema wants it, exactly
-from_json        JSON values, one by one -> values of Arrow types
-from_text        Columns of text -> columns of a type, exactly. Pure
-json_depth       How deep JSON nests
-spelling         How a stream writes dates, numbers and booleans where that is not as ISO 8601 and JSON do it
-spelling_hints   Settings that a column of text seems to need: logged, never assumed
-temporal_text    Dates, times and timestamps as text, also where Python and Arrow have none for them. Pure
-to_json          Columns and values -> JSON, exactly
-utf8             What readers of files of columns do not check. Pure
-variant          VARIANT of Parquet -> JSON, exactly as far as JSON goes. Pure
-variant_columns  Columns of VARIANT, whole or shredded into typed columns, as the values that JSON text is made of. Pu
-wkb              Geometries in well-known binary -> well-known text. Pure
+from_text        Text columns -> columns of a type. Pure
+from_arrow       Arrow columns -> columns of a schema. Pure
+from_json        Parsed JSON values -> values of Arrow types. Pure
+to_json          Columns and values -> JSON. Pure
+decimals         Casts from, to and between decimals. Pure
+temporal_text    Dates, times and timestamps as text. Pure
+utf8             Validation of text, decimals and times that file readers do not check. Pure
+spelling         Custom formats of dates, numbers and booleans in text files
+spelling_hints   Suggest settings for a text column
+cut_digits       Warn once per file and column about truncated digits of seconds
+json_depth       Limit the nesting depth of JSON. Pure
+extension_types  Extension types of VARIANT and geometries
+variant          VARIANT values -> JSON. Pure
+variant_columns  VARIANT columns, also shredded ones -> JSON. Pure
+wkb              Well-known binary -> well-known text. Pure
 """

@@ -1,7 +1,7 @@
-"""Digits of seconds for which a type has no place: they are cut off, and noted for one warning per file and column.
+"""Warnings about digits of seconds that a type cannot hold: one per file and column.
 
-Conversions run in threads and know neither their file nor, within a column, its name. So a reader opens a note around
-the conversions of a block, names each column before it converts it, and warns of what was noted.
+Casts run in threads and know neither file nor column. So a reader wraps the casts of a block in `collect_truncated`,
+calls `set_column` before each column, and logs the result by `warn_truncated`.
 """
 
 from __future__ import annotations
@@ -12,44 +12,44 @@ from contextlib import contextmanager
 from logging import Logger
 
 
-class _Note(threading.local):
+class _State(threading.local):
     column = ""
     found: dict[str, str] | None = None
 
 
-_note = _Note()
+_state = _State()
 
 
 @contextmanager
 def collect_truncated() -> Iterator[dict[str, str]]:
-    """Collect, by column, the first value of which this thread cuts digits."""
-    before, found = _note.found, dict[str, str]()
-    _note.found = found
+    """Collect, by column, the first value whose digits this thread truncates."""
+    before, found = _state.found, dict[str, str]()
+    _state.found = found
     try:
         yield found
     finally:
-        _note.found = before
+        _state.found = before
 
 
 def set_column(name: str) -> None:
-    """Name the column that is converted next in this thread."""
-    _note.column = name
+    """Set the name of the column that this thread casts next."""
+    _state.column = name
 
 
 def record_truncated(value: str) -> None:
-    """Note a value of which digits are cut."""
-    if _note.found is not None:
-        _note.found.setdefault(_note.column, value)
+    """Record a value whose digits are truncated."""
+    if _state.found is not None:
+        _state.found.setdefault(_state.column, value)
 
 
 def warn_truncated(log: Logger, where: object, cuts: Mapping[str, str], warned: set[str]) -> None:
-    """Log a warning for each column that is not `warned` of yet.
+    """Log a warning for each column that is not in `warned`.
 
     Args:
-        log: Where to.
-        where: The file, or what else the values are of.
-        cuts: As `collect_truncated` gives them.
-        warned: Columns with a warning, which grows.
+        log: Logger.
+        where: The file, or another source of the values.
+        cuts: Result of `collect_truncated`.
+        warned: Columns already warned about; extended by this call.
     """
     for column, value in cuts.items():
         if column not in warned:

@@ -1,6 +1,6 @@
-"""Text and decimals -> decimals, and back to text, exactly. Pure.
+"""Exact casts from text and decimals to decimals, and to text. Pure.
 
-Arrow's casts scale decimals without a look at their overflow, and so make other numbers of some; those go another way.
+Arrow's casts ignore overflow when they scale decimals, so values that may overflow are cast differently.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 def text_to_decimals(column: pa.Array, t: pa.DataType) -> pa.Array:
-    """Text without blanks around it as decimals.
+    """Cast trimmed text to decimals.
 
     Raises:
         pa.ArrowException, ValueError, ArithmeticError: A value does not fit.
@@ -32,7 +32,7 @@ def text_to_decimals(column: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def cast_decimals(column: pa.Array, t: pa.DataType) -> pa.Array:
-    """Decimals in another type.
+    """Cast decimals to another decimal type.
 
     Raises:
         pa.ArrowException, ValueError, ArithmeticError: A value does not fit.
@@ -46,12 +46,12 @@ def cast_decimals(column: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def decimals_to_text(column: pa.Array) -> pa.Array:
-    """Decimals as text, each with all digits of its type after the point: Arrow writes small ones with an exponent."""
+    """Return decimals as text with all digits of their scale; Arrow writes small ones with an exponent."""
     return without_exponents(column.cast(pa.string()))
 
 
 def without_exponents(texts: pa.Array) -> pa.Array:
-    """Texts, of which those that are numbers with an exponent of at most two digits are written without it."""
+    """Rewrite numbers with an exponent of at most two digits without it; other texts are unchanged."""
     short = pc.fill_null(pc.match_substring_regex(texts, _EXPONENT), False)
     if not pc.any(short).as_py():
         return texts
@@ -59,15 +59,15 @@ def without_exponents(texts: pa.Array) -> pa.Array:
 
 
 def _are_short(column: pa.Array, most: int) -> bool:
-    """Whether no text has more characters than some, or an exponent."""
+    """Return whether no text exceeds `most` characters or has an exponent."""
     longest = pc.max(pc.binary_length(column)).as_py()
     return (longest is None or longest <= most) and not any(pc.any(pc.match_substring(column, e)).as_py() for e in "eE")
 
 
 def _decimal(text: str, t: pa.DataType) -> Decimal:
-    """A number of just the digits that the type has after the point, so that nothing is scaled later."""
+    """Parse a number with exactly the scale of the type, so that Arrow need not rescale it."""
     if not _NUMBER.fullmatch(text):
-        msg = "no number"
+        msg = "not a number"
         raise ValueError(msg)
     sign, digits, exponent = Decimal(text).as_tuple()
     assert isinstance(exponent, int)

@@ -1,6 +1,6 @@
-"""Types of Parquet that Arrow's readers recognise only if extension types of their names are registered.
+"""Extension types that Arrow's Parquet reader recognises only if they are registered: VARIANT and geometries.
 
-Columns of such types are read, never written: Arrow's writers have classes of their own for them.
+They are used for reading only: Arrow's writers have classes of their own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from singer_arrow.schema.arrow_schema import VARIANT, WKB
 
 
 class _Named(pa.ExtensionType):  # type: ignore[misc]  # which has no types
-    """An extension type that its name and its storage identify."""
+    """An extension type identified by name and storage type."""
 
     name = ""
 
@@ -25,16 +25,16 @@ class _Named(pa.ExtensionType):  # type: ignore[misc]  # which has no types
         super().__init__(storage, self.name)
 
     def __hash__(self) -> int:
-        """By name and storage."""
+        """Return a hash of name and storage type."""
         return hash((self.name, str(self.storage_type)))
 
     def __arrow_ext_serialize__(self) -> bytes:
-        """What the file says about the column."""
+        """Return the metadata of the column."""
         return self._about
 
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> _Named:
-        """The type of this storage."""
+        """Return the type for a storage type."""
         return cls(storage_type, serialized)
 
 
@@ -45,25 +45,25 @@ class VariantType(_Named):
 
 
 class WkbType(_Named):
-    """GEOMETRY and GEOGRAPHY: well-known binary. What the file says about it is the coordinate system, as JSON."""
+    """GEOMETRY and GEOGRAPHY: well-known binary. Its metadata is the coordinate system as JSON."""
 
     name = WKB
 
 
 def register() -> None:
-    """Let Arrow's readers recognise the types, unless those of another package do."""
+    """Register the types, unless another package has registered them."""
     for t in (VariantType(pa.struct([("metadata", pa.binary()), ("value", pa.binary())])), WkbType(pa.binary())):
         with suppress(pa.ArrowKeyError):
             pa.register_extension_type(t)
 
 
 def is_variant(t: pa.DataType) -> bool:
-    """Whether a type is VARIANT."""
+    """Return whether a type is VARIANT."""
     return isinstance(t, pa.BaseExtensionType) and t.extension_name == VARIANT
 
 
 def is_wkb(t: pa.DataType) -> bool:
-    """Whether a type is GEOMETRY or GEOGRAPHY."""
+    """Return whether a type is GEOMETRY or GEOGRAPHY."""
     return isinstance(t, pa.BaseExtensionType) and t.extension_name == WKB
 
 

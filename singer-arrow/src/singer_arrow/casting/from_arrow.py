@@ -1,9 +1,8 @@
-"""A column as a file has it -> a column as a schema wants it, exactly: what would lose something is refused. Pure.
+"""Exact casts of Arrow columns to the types of a schema; lossy casts are errors. Pure.
 
-Names decide within structs too: a part that is missing is null, one that is not wanted is left out. Timestamps without
-a zone are in UTC. Where the schema wants text, bytes have to be UTF-8, UUIDs give their usual form, and other kinds the
-text that JSON would hold. Integers and decimals become floats only where that keeps their digits; other floats are
-rounded. Nulls fit every type.
+Struct members are matched by name: missing ones are null, extra ones are dropped. Timestamps without a zone are in UTC.
+For text, bytes must be UTF-8, UUIDs get their standard form, and other values their JSON text. Integers and decimals
+become floats only without loss of digits; wider floats are rounded. Nulls fit every type.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from singer_arrow.casting.wkb import to_wkt
 from singer_arrow.schema.arrow_schema import is_json
 
 CAST_ERRORS = (pa.ArrowException, ValueError)
-"""What `convert` raises."""
+"""Errors raised by `convert`."""
 JSON_DATE = "a date of the years 1 to 9999, which JSON has"
 
 
 def fit(column: pa.Array, field: pa.Field) -> pa.Array:
-    """The column in the field's type.
+    """Cast a column to the field's type.
 
     Raises:
-        BadValueError: A value does not fit; the first such row.
+        BadValueError: A value does not fit; has the first such row.
     """
     if column.type == field.type and not is_json(field):
         return column
@@ -50,16 +49,16 @@ def fit(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def fit_read(column: pa.Array, field: pa.Field, *, json_output: bool = False) -> pa.Array:
-    """As `fit`, of a column that a reader made of a file without a look at all of its values.
+    """Cast as `fit` does a column whose reader has not validated its values.
 
     Args:
         column: The column.
-        field: What it becomes.
-        json_output: Refuse dates that JSON has no text for.
+        field: The target.
+        json_output: Whether dates outside the years 1 to 9999 do not fit.
 
     Raises:
-        BadValueError: A value does not fit, or is text that is not UTF-8, a decimal of too many digits, or a time
-            outside the day.
+        BadValueError: A value does not fit, or is invalid: text that is not UTF-8, a decimal with too many digits, or a
+            time outside the day.
     """
     if is_valid(column):
         fitted = fit(column, field)
@@ -74,7 +73,7 @@ def fit_read(column: pa.Array, field: pa.Field, *, json_output: bool = False) ->
 
 
 def convert(column: pa.Array, field: pa.Field) -> pa.Array:
-    """The column in the field's type, or an error of `CAST_ERRORS` if any value does not fit."""
+    """Cast a column to the field's type; raises one of `CAST_ERRORS` if a value does not fit."""
     source, target = column.type, field.type
     if source == target and not is_json(field):
         return column
@@ -86,9 +85,9 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
         return convert(stored, field)
     if column.null_count == len(column):
         return pa.nulls(len(column), target)
-    if pt.is_list_view(source) or pt.is_large_list_view(source):  # Arrow's own cast forgets the last offset
+    if pt.is_list_view(source) or pt.is_large_list_view(source):  # Arrow's cast loses the last offset
         return convert(_plain_list(column), field)
-    if pt.is_nested(source) and column.offset:  # offsets of a slice cannot be given together with a mask
+    if pt.is_nested(source) and column.offset:  # Arrow does not accept offsets of a slice with a mask
         column = _copied(column)
     if is_json(field):
         return text_as_json(column.cast(pa.string())) if _is_text(source) else _to_text(column, target)
@@ -114,7 +113,7 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _of_extension(column: pa.ExtensionArray, field: pa.Field) -> pa.Array:
-    """VARIANT as JSON text, geometries as well-known text, and either in the type of its parts where that is wanted."""
+    """Cast VARIANT to JSON text or structs, and geometries to well-known text or binary."""
     if is_wkb(column.type):
         if pt.is_binary(field.type):
             return convert(column.storage, field)
@@ -128,9 +127,9 @@ def _of_extension(column: pa.ExtensionArray, field: pa.Field) -> pa.Array:
 
 
 def unwrap(column: pa.Array) -> pa.Array:
-    """The values of a dictionary, of runs or of an extension type; else the column itself.
+    """Decode dictionaries, runs and extension types; other columns are returned unchanged.
 
-    VARIANT and geometries are left as they are: their text is another than that of their storage.
+    VARIANT and geometries are unchanged, as their text differs from that of their storage.
     """
     if isinstance(column, pa.ExtensionArray) and not (is_variant(column.type) or is_wkb(column.type)):
         return unwrap(column.storage)
@@ -151,7 +150,7 @@ def _fit_list(column: Any, target: pa.DataType) -> pa.Array:
         return pa.ListArray.from_arrays(
             _offsets(column), convert(entries, target.value_field), type=target, mask=_mask(column)
         )
-    if not pt.is_list(column.type):  # large lists, views, and those of a fixed size
+    if not pt.is_list(column.type):  # large, view and fixed-size lists
         return convert(column.cast(pa.list_(column.type.value_field)), pa.field("", target))
     return pa.ListArray.from_arrays(
         _offsets(column), convert(column.values, target.value_field), type=target, mask=_mask(column)
@@ -187,11 +186,11 @@ def _same_back(column: pa.Array, target: pa.DataType) -> pa.Array:
 def _to_float(column: pa.Array, target: pa.DataType) -> pa.Array:
     there = column.cast(target)
     if pt.is_decimal(column.type) and not from_text(there.cast(pa.string()), column.type).equals(column):
-        msg = "digits would be lost"  # the shortest text of a float has the digits that it keeps
+        msg = "digits would be lost"  # the shortest text of a float has its significant digits
         raise ValueError(msg)
     given = pc.is_inf(column) if pt.is_floating(column.type) else pa.scalar(value=False)
     if pc.any(pc.and_not(pc.is_inf(there), given)).as_py():
-        msg = "a number is too large"  # which Arrow makes infinite
+        msg = "a number is too large"  # Arrow makes it infinite
         raise ValueError(msg)
     return there
 
@@ -199,7 +198,7 @@ def _to_float(column: pa.Array, target: pa.DataType) -> pa.Array:
 def _to_text(column: pa.Array, target: pa.DataType) -> pa.Array:
     source = column.type
     if _is_text(source) or pt.is_binary(source) or pt.is_large_binary(source):
-        return column.cast(target)  # checks the UTF-8 of binary
+        return column.cast(target)  # validates UTF-8 of binary
     check_printable(column)
     if pt.is_timestamp(source):
         moment = column.cast(pa.timestamp(source.unit, "UTC")).cast(pa.string())
@@ -215,7 +214,7 @@ def _is_uuid(t: pa.DataType) -> bool:
 
 
 def _uuid_texts(column: pa.ExtensionArray) -> pa.Array:
-    """The UUIDs as RFC 9562 writes them."""
+    """Return UUIDs in the form of RFC 9562."""
     values = column.storage.cast(pa.binary()).to_pylist()
     return pa.array([None if value is None else str(UUID(bytes=value)) for value in values], pa.string())
 
@@ -232,7 +231,7 @@ def _first_bad(column: pa.Array, field: pa.Field) -> int:
 
 
 def _first(is_bad: Callable[[int, int], bool], rows: int) -> int:
-    """The first bad row of a column that has one, where one can ask of any span of rows whether it has one."""
+    """Return the first bad row, by bisection; `is_bad` tests a range of rows."""
     low, high = 0, rows  # the first bad row lies in [low, high)
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,7 +1,6 @@
-"""JSON values, one by one -> values of Arrow types: the slow, exact way, which knows what is wrong. Pure.
+"""Conversion of parsed JSON to values of Arrow types, one by one, with exact errors. Pure.
 
-Strict on kinds: text is no number and a number is no text. Lenient where JSON itself is: `1.0` is an integer. Decimals
-may stand in quotes, as the SDK writes them.
+Text is never a number and a number never text, but `1.0` is an integer. Decimals may be quoted, as the SDK writes them.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ _KINDS = {
 
 _MANY_DIGITS = 4000
 RECORD_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
-"""Decodes a record, its values raw."""
+"""Decodes a record to raw values."""
 
 
 class BadRowError(ValueError):
-    """A line is no record of the schema; `column` is where, if it is one column's fault."""
+    """A line that is not a record of the schema; `column` is set if a single column is the cause."""
 
     def __init__(self, reason: str, column: str | None = None) -> None:
         super().__init__(reason)
@@ -46,20 +45,20 @@ class BadRowError(ValueError):
 
 
 class _Object(dict[str, Any]):
-    """An object; `twice` are its keys that stand there more than once."""
+    """An object; `twice` are its duplicate keys."""
 
     twice: frozenset[str] = frozenset()
 
 
 def parse(text: bytes | str, *, constants: bool = False) -> Any:
-    """A JSON text as Python values; numbers with a point or an exponent are Decimals.
+    """Parse JSON text; numbers with a point or an exponent become Decimals.
 
     Args:
         text: The text.
-        constants: NaN and Infinity, which JSON does not have, are floats, the only ones; else they are refused.
+        constants: Accept NaN and Infinity, as floats.
 
     Raises:
-        BadRowError: It is not JSON, or not UTF-8, nests too deeply, or a key is no text.
+        BadRowError: The text is not JSON or UTF-8, is nested too deeply, or has an invalid key.
     """
     decoder = _LENIENT if constants else _DECODER
     try:
@@ -106,7 +105,7 @@ def _check_key(name: str) -> None:
 
 
 def _integer(digits: str) -> int | Decimal:
-    return int(digits) if len(digits) < _MANY_DIGITS else Decimal(digits)  # of more Python makes no int
+    return int(digits) if len(digits) < _MANY_DIGITS else Decimal(digits)  # Python limits the digits of int
 
 
 _DECODER = json.JSONDecoder(
@@ -118,12 +117,12 @@ _LENIENT = json.JSONDecoder(
 
 
 def parse_row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tuple[list[Any], list[BadRowError]]:
-    """The values of one line, in the order of the schema, as `pa.array` takes them for the schema's types.
+    """Return the values of a line in the order of the schema, for `pa.array`, and the errors.
 
-    A value that does not fit is null, and told.
+    A value that does not fit is null and has an error.
 
     Raises:
-        BadRowError: The line as a whole is no record of the schema.
+        BadRowError: The line is not a record.
     """
     if line.lstrip()[:1] == b"[":
         reason = "each line must hold an object, this one begins an array; write one object a line"
@@ -132,9 +131,9 @@ def parse_row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tu
     if not isinstance(record, dict):
         reason = f"each line must hold an object, this one holds {json_kind(record)}"
         raise BadRowError(reason)
-    values, misfits = list[Any](), []
+    values, errors = list[Any](), []
     for field in schema:
-        # `parse` makes no other dict; of columns that Arrow's reader cannot make, the last value counts everywhere
+        # Duplicate keys are errors only in columns that Arrow's reader supports; elsewhere the last value counts.
         if field.name in record.twice and _is_plain(field):  # type: ignore[attr-defined]
             reason = "the key stands twice in its record"
             raise BadRowError(reason, field.name)
@@ -143,8 +142,8 @@ def parse_row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tu
             values.append(convert(record.get(field.name), field, loose_text=loose_text))
         except BadRowError as error:
             values.append(None)
-            misfits.append(BadRowError(str(error), field.name))
-    return values, misfits
+            errors.append(BadRowError(str(error), field.name))
+    return values, errors
 
 
 def _is_plain(field: pa.Field) -> bool:
@@ -155,14 +154,14 @@ def _is_plain(field: pa.Field) -> bool:
 
 
 def raw_members(line: bytes) -> dict[str, bytes]:
-    """The JSON of each member of a record, by its key.
+    """Return the JSON of each member of a record.
 
     Raises:
-        BadRowError: The line is no record.
+        BadRowError: The line is not a record.
     """
     try:
         return {name: bytes(raw) for name, raw in RECORD_DECODER.decode(line).items()}
-    except msgspec.MsgspecError:  # it refuses more than `parse`, such as lone surrogates
+    except msgspec.MsgspecError:  # it is stricter than `parse`, for example about lone surrogates
         record = parse(line)
         if not isinstance(record, dict):
             raise BadRowError(json_kind(record)) from None
@@ -170,7 +169,7 @@ def raw_members(line: bytes) -> dict[str, bytes]:
 
 
 def to_json_bytes(value: Any) -> bytes:
-    """The JSON of a parsed value; lone surrogates stay what they are."""
+    """Encode a parsed value as JSON, keeping lone surrogates escaped."""
     try:
         return json_text(value).encode()
     except UnicodeEncodeError:
@@ -178,10 +177,10 @@ def to_json_bytes(value: Any) -> bytes:
 
 
 def convert(value: Any, field: pa.Field, *, loose_text: bool = False) -> Any:
-    """A parsed JSON value as `pa.array` takes it for the field's type.
+    """Convert a parsed JSON value for `pa.array` of the field's type.
 
     Raises:
-        BadRowError: It does not fit.
+        BadRowError: The value does not fit.
     """
     if value is None:
         return None
@@ -253,7 +252,7 @@ def _from_text(value: str, t: pa.DataType) -> Any:
 
 
 def describe_mismatch(value: Any, t: pa.DataType) -> str:
-    """What to say of a value that does not fit."""
+    """Return the error text for a value that does not fit."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     if (whole and pt.is_integer(t)) or (pt.is_floating(t) and (whole or isinstance(value, Decimal))):
         return f"the number {json_text(value)[:60]} is too large for the type {t}"
@@ -266,5 +265,5 @@ def describe_mismatch(value: Any, t: pa.DataType) -> str:
 
 
 def json_kind(value: Any) -> str:
-    """A JSON value's kind in words."""
+    """Return the kind of a JSON value in words."""
     return next(words for kind, words in _KINDS.items() if isinstance(value, kind))

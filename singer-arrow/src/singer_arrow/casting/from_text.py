@@ -1,10 +1,10 @@
-"""Columns of text -> columns of a type, exactly. Pure.
+"""Exact casts of text columns to a type. Pure.
 
-What is accepted, beyond Arrow's own syntax: blanks around a value, a leading `+`, `1.0` as an integer, any case of
+Accepted in addition to Arrow's syntax: blanks around a value, a leading `+`, `1.0` as an integer, any case of
 true and false, and every ISO 8601 timestamp with `T` or a blank, with or without minutes, seconds, fraction and zone
 (`Z`, `UTC`, `+02`, `+0200`, `+02:00`), mixed in one column. A timestamp without a zone is in UTC. Digits of a fraction
-beyond the type's unit are cut off, and noted (`cut_digits`). A timestamp at midnight is also a date. A time of day with
-a zone becomes the time in UTC.
+beyond the type's unit are truncated and recorded (`cut_digits`). A timestamp at midnight is also a date. A time of day
+with a zone is converted to UTC.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TIMESTAMP = (
     r"(?:[Tt ](?P<time>\d\d:\d\d)(?P<seconds>:\d\d)?(?:[.,](?P<fraction>\d{1,9}))?"
     r" ?(?P<zone>[Zz]|UTC|[+-]\d\d(?::?\d\d)?)?)?$"
 )
-_ON_THE_HOUR = r"^(\d{4}-\d\d-\d\d[Tt ]\d\d)( ?(?:[Zz]|UTC|[+-]\d\d(?::?\d\d)?)?)$"  # Arrow's parser takes such
+_ON_THE_HOUR = r"^(\d{4}-\d\d-\d\d[Tt ]\d\d)( ?(?:[Zz]|UTC|[+-]\d\d(?::?\d\d)?)?)$"  # Arrow's parser accepts these
 _TIME = (
     r"^(?P<time>\d\d:\d\d)(?P<seconds>:\d\d)?(?:\.(?P<fraction>\d{1,9}))?"
     r" ?(?P<zone>[Zz]|UTC|[+-]\d\d(?::?\d\d)?)?$"
@@ -38,7 +38,7 @@ _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 class BadValueError(ValueError):
-    """A value does not fit its type; `row` is its index in the column."""
+    """A value that does not fit a type; `row` is its index in the column."""
 
     def __init__(self, row: int, value: object, kind: str) -> None:
         super().__init__(f"{shorten(value)} is not {kind}")
@@ -46,13 +46,13 @@ class BadValueError(ValueError):
 
 
 def shorten(value: object) -> str:
-    """A value for a message."""
+    """Return a value for a message, shortened."""
     text = repr(value)
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}... ({len(text)} characters)"
 
 
 def display_value(column: pa.Array, row: int) -> object:
-    """A value for a message; of what Python's types cannot hold the text, and within lists and objects the number."""
+    """Return a value for a message: a Python value, or text if Python has no such value."""
     t, value = column.type, column.take(pa.array([row], pa.int64()))
     if pt.is_temporal(t):
         return temporal_to_text(value[0])
@@ -66,7 +66,7 @@ def display_value(column: pa.Array, row: int) -> object:
 
 
 def describe(t: pa.DataType) -> str:
-    """A type in words, with its article."""
+    """Return a type in words, with its article."""
     if pt.is_integer(t):
         return "an integer" if t.bit_width == 64 and pt.is_signed_integer(t) else f"an integer of the type {t}"
     if pt.is_floating(t):
@@ -79,7 +79,7 @@ def describe(t: pa.DataType) -> str:
         return "a date (YYYY-MM-DD)"
     if pt.is_timestamp(t):
         if t.unit == "ns":
-            return "a date and time (YYYY-MM-DDTHH:MM:SS) from 1677 to 2262, where nanoseconds end"
+            return "a date and time (YYYY-MM-DDTHH:MM:SS) from 1677 to 2262, the range of nanoseconds"
         return "a date and time (YYYY-MM-DDTHH:MM:SS) of whole microseconds"
     if pt.is_time(t):
         return "a time of a day (HH:MM:SS)"
@@ -93,14 +93,14 @@ def describe(t: pa.DataType) -> str:
 
 
 def from_text(column: pa.Array, t: pa.DataType) -> pa.Array:
-    """The column in the type `t`.
+    """Cast a text column to a scalar type.
 
     Args:
-        column: Of type string.
-        t: A scalar type.
+        column: Column of type string.
+        t: The type.
 
     Raises:
-        BadValueError: A value does not fit; the first such row.
+        BadValueError: A value does not fit; has the first such row.
     """
     convert = _converter(t)
     try:
@@ -113,7 +113,7 @@ def from_text(column: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def parse_text(column: pa.Array, t: pa.DataType) -> pa.Array:
-    """As `from_text`, but a value that does not fit is not looked for.
+    """Cast as `from_text` does, without searching for the first value that does not fit.
 
     Raises:
         pa.ArrowException, ValueError, ArithmeticError: A value does not fit.
@@ -122,7 +122,7 @@ def parse_text(column: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def is_supported(t: pa.DataType) -> bool:
-    """Whether `from_text` knows the type."""
+    """Return whether `from_text` supports the type."""
     return not (pt.is_nested(t) or pt.is_duration(t) or pt.is_dictionary(t) or pt.is_interval(t))
 
 
@@ -175,7 +175,7 @@ def _to_integer(column: pa.Array, t: pa.DataType) -> pa.Array:
     trimmed = pc.replace_substring_regex(pc.utf8_trim_whitespace(column), r"^\+", "")
     try:
         return trimmed.cast(t)
-    except pa.ArrowInvalid:  # some are like 1.0 or 1e3, which is told for each value alone
+    except pa.ArrowInvalid:  # some are like 1.0 or 1e3: cast them as decimals
         whole = pc.replace_substring_regex(trimmed, r"^(-?\d+)\.0*$", r"\1")
         plain = pc.match_substring_regex(whole, r"^-?(\d+|0[xX][0-9a-fA-F]+)$")
         rest = text_to_decimals(pc.if_else(plain, None, whole), pa.decimal128(38, 18)).cast(t)
@@ -209,13 +209,13 @@ def _to_binary(column: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def to_timestamp(column: pa.Array, t: pa.DataType) -> pa.Array:
-    """The column as timestamps; see the module's rules.
+    """Cast text to timestamps by the rules of the module.
 
     Raises:
-        pa.ArrowInvalid: A value is none.
+        pa.ArrowInvalid: A value is not a timestamp.
     """
     instant = pa.timestamp(t.unit, "UTC")
-    for kind in (pa.timestamp(t.unit), instant):  # Arrow's own parser wants all with a zone, or none
+    for kind in (pa.timestamp(t.unit), instant):  # Arrow's parser requires all values with a zone, or none
         try:
             return column.cast(kind).cast(instant).cast(t)
         except pa.ArrowInvalid:
@@ -265,7 +265,7 @@ def _extract(column: pa.Array, pattern: str) -> dict[str, pa.Array]:
 
 
 def _clock(parts: dict[str, pa.Array], unit: str) -> pa.Array:
-    """HH:MM:SS with as many digits as the unit has."""
+    """Return HH:MM:SS with the digits of the unit."""
     time = pc.if_else(pc.equal(parts["time"], ""), "00:00", parts["time"])
     seconds = pc.if_else(pc.equal(parts["seconds"], ""), ":00", parts["seconds"])
     clock = pc.binary_join_element_wise(time, seconds, "")
@@ -278,7 +278,7 @@ def _clock(parts: dict[str, pa.Array], unit: str) -> pa.Array:
 
 
 def _note_cuts(clock: pa.Array, rest: pa.Array) -> None:
-    """Note the first time of which digits other than zeros are cut; `rest` holds what is cut."""
+    """Record the first time whose truncated digits (`rest`) are not all zeros."""
     lost = pc.index(pc.fill_null(pc.match_substring_regex(rest, "[1-9]"), False), pa.scalar(True)).as_py()
     if lost >= 0:
         record_truncated(clock[lost].as_py())

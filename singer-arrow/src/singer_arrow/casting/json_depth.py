@@ -1,17 +1,17 @@
-"""How deep JSON nests: parsers call themselves for each level, and fail, or crash, where there are too many. Pure."""
+"""Limit on the nesting depth of JSON, because recursive parsers fail or crash beyond some depth. Pure."""
 
 from __future__ import annotations
 
 import re
 
 MAX_DEPTH = 800
-"""Levels of objects and lists that a record may have: any parser in use takes as many, under any Python."""
-_SHORTEST = 2 * MAX_DEPTH  # bytes of a line of more levels
-_TOKEN = re.compile(rb'"(?>(?:[^"\\]|\\.)*)"|[\[\]{}"]', re.DOTALL)  # a quote alone: its string does not end
+"""Maximum nesting depth of a record; all parsers in use support it on every Python version."""
+_SHORTEST = 2 * MAX_DEPTH  # minimum bytes of a line beyond the limit
+_TOKEN = re.compile(rb'"(?>(?:[^"\\]|\\.)*)"|[\[\]{}"]', re.DOTALL)  # a lone quote: an unterminated string
 
 
 def nests_too_deeply(data: bytes) -> bool:
-    """Whether one of some lines nests deeper than `MAX_DEPTH`; lines that are short cost next to nothing."""
+    """Return whether a line is nested deeper than `MAX_DEPTH`; fast for short lines."""
     begin, size = 0, len(data)
     while begin + _SHORTEST < size:
         end = data.rfind(b"\n", begin, begin + _SHORTEST)

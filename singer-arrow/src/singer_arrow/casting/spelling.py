@@ -1,7 +1,7 @@
-"""How a stream writes dates, numbers and booleans where that is not as ISO 8601 and JSON do it.
+"""Custom formats of dates, numbers and booleans in text files: `Spelling`.
 
-Each column of text is brought to that spelling at once, before it is converted. What is not written as the settings say
-is no value then: `1.234` is no number where the comma is the decimal point and no separator of thousands is set.
+Text columns are normalised to ISO 8601 and JSON syntax before they are cast. A text that does not match the settings is
+invalid: `1.234` is not a number if the comma is the decimal point and no thousands separator is set.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from singer_arrow.errors import ConfigError
 from singer_arrow.read_options import ReadOptions
 
 _NO_VALUE = "?"
-_FIRST_YEAR = 100  # `%Y` takes `25` as the year 25
+_FIRST_YEAR = 100  # `%Y` reads `25` as the year 25
 _EXAMPLE = datetime(2004, 11, 25, 13, 14, 15)  # noqa: DTZ001
 
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """As in `ReadOptions`; what is empty is as everywhere."""
+    """Formats as in `ReadOptions`; empty ones mean the standard syntax."""
 
     date_formats: tuple[str, ...] = ()
     timestamp_formats: tuple[str, ...] = ()
@@ -36,10 +36,10 @@ class Spelling:
 
     @classmethod
     def of(cls, options: ReadOptions) -> Spelling:
-        """That of a reading.
+        """Return the formats of `options`.
 
         Raises:
-            ConfigError: A setting makes no sense.
+            ConfigError: A setting is invalid.
         """
         found = cls(
             options.date_formats,
@@ -63,8 +63,8 @@ class Spelling:
             _check_format(form)
         return found
 
-    def concerns(self, t: pa.DataType) -> bool:
-        """Whether texts of a type are to be brought to the plain spelling."""
+    def applies_to(self, t: pa.DataType) -> bool:
+        """Return whether texts of a type must be normalised."""
         if pt.is_date(t):
             return bool(self.date_formats)
         if pt.is_timestamp(t):
@@ -74,15 +74,15 @@ class Spelling:
         number = pt.is_integer(t) or pt.is_floating(t) or pt.is_decimal(t)
         return bool(number and (self.decimal_point != "." or self.thousands_separator))
 
-    def plain(self, column: pa.Array, t: pa.DataType) -> pa.Array:
-        """A column of text in the plain spelling; `?` for what is no value of the type."""
-        if not self.concerns(t):
+    def normalize(self, column: pa.Array, t: pa.DataType) -> pa.Array:
+        """Return a text column in standard syntax; invalid numbers and booleans become `?`."""
+        if not self.applies_to(t):
             return column
         text = pc.utf8_trim_whitespace(column)
         if pt.is_boolean(t):
             return self._booleans(text)
         if pt.is_date(t) or pt.is_timestamp(t):
-            return self._moments(text, t)
+            return self._temporal(text, t)
         return self._numbers(text)
 
     def _numbers(self, text: pa.Array) -> pa.Array:
@@ -106,8 +106,8 @@ class Spelling:
         made = pc.coalesce(made, pc.if_else(usual, folded, _NO_VALUE))
         return pc.if_else(pc.is_valid(text), made, None)
 
-    def _moments(self, text: pa.Array, t: pa.DataType) -> pa.Array:
-        """The moments of the first format that fits each text, in ISO 8601; other texts as they are."""
+    def _temporal(self, text: pa.Array, t: pa.DataType) -> pa.Array:
+        """Return texts in ISO 8601 by the first matching format; other texts are unchanged."""
         formats = self.date_formats if pt.is_date(t) else (*self.timestamp_formats, *self.date_formats)
         made = pa.nulls(len(text), pa.string())
         for form in formats:
@@ -118,18 +118,18 @@ class Spelling:
 
 
 def _iso(text: pa.Array, form: str) -> pa.Array:
-    """The moments of texts of a format, in UTC, with all their digits; null for other texts."""
+    """Return texts of a format in ISO 8601, in UTC, with all digits; null for other texts."""
     moments = _read(text, form, "us")
     iso = moments.cast(pa.string())
     if "f" not in form:
         return iso
-    exact = _read(text, form, "ns")  # wrong beyond the 584 years that it has, and then not the same
+    exact = _read(text, form, "ns")  # overflows outside a range of 584 years, and then differs
     same = pc.fill_null(pc.equal(exact.cast(moments.type, safe=False), moments), fill_value=False)
     return pc.if_else(same, exact.cast(pa.string()), iso)
 
 
 def _read(text: pa.Array, form: str, unit: Literal["us", "ns"]) -> pa.Array:
-    """The moments of texts of a format; null for other texts."""
+    """Parse texts of a format; null for other texts."""
     import polars as pl
 
     found = pl.Series(pl.from_arrow(text)).str.to_datetime(form, time_unit=unit, strict=False, exact=True)
@@ -140,10 +140,10 @@ def _read(text: pa.Array, form: str, unit: Literal["us", "ns"]) -> pa.Array:
 
 
 def _check_format(form: str) -> None:
-    """Refuse a format from which no date can be read.
+    """Check that a format contains a complete date.
 
     Raises:
-        ConfigError: It is one.
+        ConfigError: It does not.
     """
     import polars as pl
 
@@ -153,7 +153,7 @@ def _check_format(form: str) -> None:
     except pl.exceptions.PolarsError:
         found = None
     if found is None or found.date() != _EXAMPLE.date():
-        msg = f"{form!r} in 'date_formats' or 'timestamp_formats' is no format of dates, such as '%d/%m/%Y'"
+        msg = f"{form!r} in 'date_formats' or 'timestamp_formats' is not a date format, such as '%d/%m/%Y'"
         raise ConfigError(msg)
 
 

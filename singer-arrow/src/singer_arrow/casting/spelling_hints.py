@@ -1,7 +1,6 @@
-"""Settings that a column of text seems to need: logged, never assumed.
+"""Suggested settings for a text column, which are logged but never assumed.
 
-A sample of one file may show how dates are written; another file, with days up to 12 alone, does not, and could not be
-read by what was assumed for the first.
+A sample of one file may determine the date format; another file, with days up to 12 only, may not.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _PERHAPS_THOUSANDS = r"^ *-?\d{1,3},\d{3} *$"
 
 
 def hint(values: pa.Array) -> str | None:
-    """What to set so that texts are dates, timestamps or numbers; None if that is not clear for all of them."""
+    """Return the setting that makes all texts dates, timestamps or numbers; None if it is ambiguous."""
     if _all_match(values, _COMMA):
         if pc.any(pc.match_substring(values, ".")).as_py():
             return "'decimal_point' to ',' and 'thousands_separator' to '.'"
@@ -33,12 +32,12 @@ def hint(values: pa.Array) -> str | None:
 
 
 def _format_of(values: pa.Array, clock: str) -> str | None:
-    """The one order of day and month in which all texts are dates."""
+    """Return the setting for the only order of day and month in which all texts are dates."""
     mark = re.search(r"\D", values[0].as_py().strip())
     forms = [f"{order.replace('-', mark[0] if mark else '-')}{clock}" for order in ("%d-%m-%Y", "%m-%d-%Y")]
     kind = "timestamp_formats" if clock else "date_formats"
     t = pa.timestamp("us", "UTC")
-    fitting = [form for form in forms if _all_match(Spelling((form,)).plain(values, t), r"^\d{4}-")]
+    fitting = [form for form in forms if _all_match(Spelling((form,)).normalize(values, t), r"^\d{4}-")]
     return f"{kind!r} to [{fitting[0]!r}]" if len(fitting) == 1 else None
 
 

@@ -1,4 +1,4 @@
-"""Dates, times and timestamps as text, also where Python and Arrow have none for them. Pure."""
+"""Dates, times and timestamps as text, also outside the ranges of Python and Arrow. Pure."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 JSON_YEARS = (-62135596800, 253402300800)
-"""Seconds from 1970 to the years 1 and 10000, which is where years have no four digits."""
+"""Seconds from 1970 to the years 1 and 10000: outside, years do not have four digits."""
 PRINTABLE_YEARS = (-1096193779200, 971890963200)
 """Seconds from 1970 to the years -32767 and 32768: Arrow prints no others."""
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def beyond_years(column: pa.Array, years: tuple[int, int] = JSON_YEARS) -> bool:
-    """Whether a date or timestamp, at any depth, lies outside some years."""
+    """Return whether a date or timestamp, at any depth, lies outside the range."""
     t = column.type
     if pt.is_struct(t):
         return any(beyond_years(part, years) for part in column.flatten())
@@ -31,10 +31,10 @@ def beyond_years(column: pa.Array, years: tuple[int, int] = JSON_YEARS) -> bool:
 
 
 def check_printable(column: pa.Array) -> None:
-    """Refuse dates and timestamps that Arrow prints wrongly.
+    """Check that Arrow prints all dates and timestamps correctly.
 
     Raises:
-        ValueError: There is one.
+        ValueError: A value is outside its range.
     """
     if beyond_years(column, PRINTABLE_YEARS):
         msg = "a date lies outside the years -32767 to 32767"
@@ -42,10 +42,7 @@ def check_printable(column: pa.Array) -> None:
 
 
 def temporal_to_text(value: pa.Scalar) -> str | None:
-    """A date, time or timestamp for a message or for JSON: `24:00:00` too, and a count of its units if there is none.
-
-    What Python's types cannot hold, such as nanoseconds, is exact.
-    """
+    """Return a date, time or timestamp as exact text, also `24:00:00`; outside Arrow's range a count of units."""
     t = value.type
     if not value.is_valid:
         return None
@@ -58,7 +55,7 @@ def temporal_to_text(value: pa.Scalar) -> str | None:
 
 
 def format_time(units: int, per_second: int) -> str:
-    """A time since midnight as hours, minutes, seconds and fraction, whatever its length or sign."""
+    """Return a time since midnight as hours, minutes, seconds and fraction, also negative or above a day."""
     seconds, rest = divmod(abs(units), per_second)
     fraction = f".{rest:0{len(str(per_second)) - 1}}" if per_second > 1 else ""
     return f"{'-' if units < 0 else ''}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"

@@ -1,4 +1,4 @@
-"""Columns and values -> JSON, exactly: decimals as they are, RFC 3339 timestamps, base64 bytes, null for NaN. Pure."""
+"""Columns and values as JSON: exact decimals, RFC 3339 timestamps, base64 bytes, null for NaN. Pure."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from singer_arrow.casting.wkb import to_wkt
 from singer_arrow.errors import DataError
 from singer_arrow.schema.arrow_schema import is_json
 
-LONE_SURROGATE = "a lone surrogate, which is no character"
+LONE_SURROGATE = "a lone surrogate, which is not a character"
 
 
 class Unbounded(Decimal):
-    """A number beyond the exponents of Decimal: infinite or zero, as a float would be, and printed as it was read."""
+    """A number beyond the exponents of Decimal: infinite or zero like a float, but printed unchanged."""
 
     digits = ""
 
     @classmethod
     def of(cls, digits: str) -> Unbounded:
-        """The number of these digits."""
+        """Return the number of a text."""
         made = cls(float(digits))
         made.digits = digits
         return made
@@ -41,15 +41,15 @@ class Unbounded(Decimal):
 
 
 def exact_number(digits: str) -> Decimal:
-    """The number of a JSON text with a point or an exponent."""
+    """Parse a JSON number with a point or an exponent."""
     try:
         return Decimal(digits)
-    except InvalidOperation:  # its exponent has more digits than Decimal takes
+    except InvalidOperation:  # its exponent exceeds those of Decimal
         return Unbounded.of(digits)
 
 
 def _as_read(value: Any) -> msgspec.Raw:
-    """The JSON of a number that the encoder does not know."""
+    """Encode an `Unbounded` number."""
     if not isinstance(value, Unbounded):
         raise TypeError
     return msgspec.Raw(str(value).encode())
@@ -59,12 +59,12 @@ _ENCODER = msgspec.json.Encoder(decimal_format="number", enc_hook=_as_read)
 
 
 def json_text(value: Any) -> str:
-    """The JSON text of a Python value; Decimals exact, NaN and infinities null, bytes in base64."""
+    """Encode a Python value as JSON: exact Decimals, null for NaN and infinities, base64 for bytes."""
     return _ENCODER.encode(value).decode()
 
 
 def text_as_json(column: pa.Array) -> pa.Array:
-    """A column of text as JSON text: what is JSON stays, all else becomes a JSON string."""
+    """Return a text column as JSON text: valid JSON is unchanged, other texts become JSON strings."""
     return pa.array(
         [None if v is None else v if _is_json(v) else json_text(v) for v in column.to_pylist()], pa.string()
     )
@@ -79,11 +79,11 @@ def _is_json(text: str) -> bool:
 
 
 def json_texts(column: pa.Array, field: pa.Field) -> pa.Array:
-    """The JSON text of each value; a null is `null`, or null in a column of decimals.
+    """Return the JSON text of each value; a null is `null`, or null in a column of decimals.
 
     Raises:
-        DataError: JSON text is not JSON.
-        ValueError: See `check_printable`.
+        DataError: A JSON column holds invalid JSON.
+        ValueError: A date is outside the range of `check_printable`.
     """
     if pt.is_decimal(field.type):
         return column.cast(pa.string())
@@ -91,7 +91,7 @@ def json_texts(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _values(column: pa.Array, field: pa.Field) -> list[Any]:
-    """The values as msgspec encodes them to the JSON that they should be."""
+    """Return values that msgspec encodes to the intended JSON."""
     t = field.type
     if is_json(field):
         return [_raw_json(text, field.name) for text in column.to_pylist()]
@@ -115,11 +115,11 @@ def _values(column: pa.Array, field: pa.Field) -> list[Any]:
     if is_list(t):
         items = _values(column.values, t.value_field)
         return [None if r is None else items[r] for r in _ranges(column)]
-    return _scalars(column if pt.is_time(t) else printable(column))  # times of the digits that they have
+    return _scalars(column if pt.is_time(t) else printable(column))  # times keep their digits
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """The column in a type that JSON has: the text of UUIDs, and the storage of other extension types."""
+    """Return a column of an extension type in a type that JSON has: UUIDs as text, others as their storage."""
     if not isinstance(column, pa.ExtensionArray):
         return column
     if column.type.extension_name == "arrow.uuid":
@@ -129,16 +129,16 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def object_of(keys: list[str], items: list[Any], column: str) -> dict[str, Any]:
-    """A map as an object of JSON.
+    """Return a map as a JSON object.
 
     Raises:
-        DataError: A key stands in it twice, so that a value would be lost.
+        DataError: The map has a key twice, so a value would be lost.
     """
     made = dict(zip(keys, items, strict=True))
     if len(made) != len(keys):
         twice = next(key for key in keys if keys.count(key) > 1)
         raise DataError(
-            f"a map has the key {twice!r} twice, which JSON cannot hold", column=column, hint="Mend the file"
+            f"a map has the key {twice!r} twice, which JSON cannot hold", column=column, hint="Correct the file"
         )
     return made
 
@@ -149,14 +149,14 @@ def _ranges(column: Any) -> list[slice | None]:
 
 
 def iso_texts(column: pa.Array) -> pa.Array:
-    """Dates, times and timestamps as ISO 8601 has them, timestamps in UTC, with all digits of their unit; as text.
+    """Return dates, times and timestamps as ISO 8601 text, in UTC, with all digits of their unit.
 
-    Years must be those of `check_years`.
+    Years must pass `check_years`.
     """
     t = column.type
     if not pt.is_timestamp(t):
         return column.cast(pa.string())
-    text = column.cast(pa.timestamp(t.unit)).cast(pa.string())  # with a zone that takes ten times as long
+    text = column.cast(pa.timestamp(t.unit)).cast(pa.string())  # ten times faster without a zone
     return pc.binary_join_element_wise(pc.binary_replace_slice(text, 10, 11, b"T"), "Z", "")
 
 
@@ -182,26 +182,26 @@ def _raw_json(text: str | None, column: str) -> msgspec.Raw | None:
         msgspec.json.decode(text, type=msgspec.Raw)
     except msgspec.DecodeError as error:
         reason = f"{text[:60]!r} is not JSON ({error})"
-        if _holds_surrogate(text):  # of which it says one thing or another
+        if _holds_surrogate(text):  # msgspec's message varies
             reason = f"{text[:60]!r} holds {LONE_SURROGATE}"
         raise DataError(reason, column=column) from None
-    if "\n" in text or "\r" in text:  # stand between tokens only
+    if "\n" in text or "\r" in text:  # occur between tokens only
         text = text.replace("\n", " ").replace("\r", " ")
     return msgspec.Raw(text.encode())
 
 
 def from_json_text(text: str, column: str) -> Any:
-    """The value that JSON text stands for; numbers with a point or an exponent are Decimals.
+    """Parse the JSON text of a column; numbers with a point or an exponent become Decimals.
 
     Raises:
-        DataError: It is not JSON.
+        DataError: The text is not JSON.
     """
     _raw_json(text, column)
     return json.loads(text, parse_float=exact_number)
 
 
 def _holds_surrogate(text: str) -> bool:
-    """Whether a text is JSON but for lone surrogates."""
+    """Return whether a text is JSON apart from lone surrogates."""
     try:
         json.dumps(json.loads(text), ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -212,7 +212,7 @@ def _holds_surrogate(text: str) -> bool:
 
 
 def printable(column: pa.Array) -> pa.Array:
-    """The column in a type that polars knows: without dictionaries, durations, and other rare ones."""
+    """Return the column in a type that polars supports: without dictionaries, durations and other rare types."""
     t = column.type
     if pt.is_dictionary(t):
         return column.dictionary_decode()
@@ -230,15 +230,15 @@ def printable(column: pa.Array) -> pa.Array:
 
 
 def is_list(t: pa.DataType) -> bool:
-    """Whether it is a list of any layout but a view."""
+    """Return whether a type is a list other than a view."""
     return bool(pt.is_list(t) or pt.is_large_list(t) or pt.is_fixed_size_list(t))
 
 
 def check_years(column: pa.Array, name: str) -> None:
-    """Refuse dates and timestamps that ISO 8601 has no four digits for.
+    """Check that the years of dates and timestamps have four digits.
 
     Raises:
-        DataError: There is one; names the column.
+        DataError: One does not; names the column.
     """
     if beyond_years(column):
         reason = "a date lies outside the years 1 to 9999, which JSON's timestamps cannot hold"

@@ -1,6 +1,6 @@
-"""What readers of files of columns do not check. Pure.
+"""Validation of values that readers of columnar files do not check. Pure.
 
-That text is UTF-8, that decimals have no further digits, and that times lie within a day.
+Text must be UTF-8, decimals must not exceed their precision, and times must lie within a day.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _BYTES = {
 
 
 def is_valid(column: pa.Array) -> bool:
-    """Whether all values of a column are what its type says, also within lists, maps and objects."""
-    if not _is_doubtful(column.type) or _is_ascii(column):
+    """Return whether all values of a column are valid for its type, at any depth."""
+    if not _needs_check(column.type) or _is_ascii(column):
         return True
     try:
         column.validate(full=True)
@@ -28,7 +28,7 @@ def is_valid(column: pa.Array) -> bool:
 
 
 def decode_bytes(value: object) -> object:
-    """A value without bytes: what of them is no UTF-8 is told by its number."""
+    """Decode bytes within a value, with invalid UTF-8 escaped."""
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     if isinstance(value, dict):
@@ -39,11 +39,11 @@ def decode_bytes(value: object) -> object:
 
 
 def storage_type(t: pa.DataType, *, moments: bool = False) -> pa.DataType:
-    """The type of the same layout that holds all values, whatever they are: bytes for text, integers for times.
+    """Return a type of the same layout in which all values are valid: bytes for text, integers for times.
 
     Args:
         t: The type.
-        moments: Take integers for dates and timestamps too.
+        moments: Use integers for dates and timestamps too.
     """
 
     def inner(field: pa.Field) -> pa.Field:
@@ -64,12 +64,12 @@ def storage_type(t: pa.DataType, *, moments: bool = False) -> pa.DataType:
     return t
 
 
-def _is_doubtful(t: pa.DataType) -> bool:
+def _needs_check(t: pa.DataType) -> bool:
     return bool(pt.is_nested(t) or pt.is_decimal(t) or pt.is_dictionary(t) or storage_type(t) != t)
 
 
 def _is_ascii(column: pa.Array) -> bool:
-    """Whether a column of text holds nothing but ASCII: by one look at all its characters, whatever it is cut to."""
+    """Return whether a text column is ASCII, by one pass over its bytes."""
     if not (pt.is_string(column.type) or pt.is_large_string(column.type)) or not len(column):
         return False
     _, offsets, data = column.buffers()

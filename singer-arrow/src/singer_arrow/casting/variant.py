@@ -1,4 +1,4 @@
-"""VARIANT of Parquet -> JSON, exactly as far as JSON goes. Pure.
+"""Parquet's VARIANT values -> JSON values. Pure.
 
 See the Parquet specification, "Variant Binary Encoding" and "Variant Shredding". Dates, times, bytes and decimals are
 as in all JSON of this library; timestamps without a zone are in UTC; NaN and infinities are null.
@@ -24,10 +24,10 @@ _BINARY, _TEXT = 15, 16
 
 
 def names_of(metadata: bytes) -> list[str]:
-    """The names of members that a value's metadata holds.
+    """Return the member names in the metadata of a value.
 
     Raises:
-        ValueError: It is damaged.
+        ValueError: The metadata is damaged.
     """
     size = (metadata[0] >> 6) + 1 if metadata else 0
     if not metadata or metadata[0] & 15 != 1:
@@ -40,10 +40,10 @@ def names_of(metadata: bytes) -> list[str]:
 
 
 def decode(value: bytes, names: Sequence[str]) -> Any:
-    """A value as objects that JSON text is made of.
+    """Decode a value to Python objects for JSON.
 
     Raises:
-        ValueError: It is damaged.
+        ValueError: The value is damaged.
     """
     try:
         return _Reader(value, names).read(0)
@@ -53,7 +53,7 @@ def decode(value: bytes, names: Sequence[str]) -> Any:
 
 
 class _Reader:
-    """Reads one value; parts that lie over each other are refused, as they could make much of few bytes."""
+    """Reads one value; overlapping parts are refused, as they could expand to far more than their bytes."""
 
     def __init__(self, data: bytes, names: Sequence[str]) -> None:
         self._data, self._names, self._left = data, names, len(data)
@@ -61,7 +61,7 @@ class _Reader:
     def read(self, at: int) -> Any:
         self._left -= 1
         if self._left < 0:
-            msg = "its parts lie over each other"
+            msg = "its parts overlap"
             raise ValueError(msg)
         kind, header = self._data[at] & 3, self._data[at] >> 2
         if kind == _OBJECT:
@@ -127,18 +127,18 @@ def _decimal(data: bytes) -> Decimal:
     return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -data[0]))
 
 
-def _moment(data: bytes, per_second: int) -> str:
+def _timestamp(data: bytes, per_second: int) -> str:
     seconds, fraction = divmod(_integer(data), per_second)
     text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text:0>19}.{fraction:0{len(str(per_second)) - 1}}Z"
 
 
 def _microseconds(data: bytes) -> str:
-    return _moment(data, 10**6)
+    return _timestamp(data, 10**6)
 
 
 def _nanoseconds(data: bytes) -> str:
-    return _moment(data, 10**9)
+    return _timestamp(data, 10**9)
 
 
 _PRIMITIVES: dict[int, tuple[int, Callable[[bytes], Any]]] = {

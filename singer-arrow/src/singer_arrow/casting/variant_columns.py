@@ -1,4 +1,4 @@
-"""Columns of VARIANT, whole or shredded into typed columns, as the values that JSON text is made of. Pure."""
+"""VARIANT columns, also shredded ones, as Python values for JSON. Pure."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pyarrow import types as pt
 from singer_arrow.casting.variant import decode, names_of
 
 _MISSING = object()
-"""A member that an object lacks."""
+"""Marker of a missing member."""
 
 
 def variant_values(column: pa.ExtensionArray, scalars: Any) -> list[Any]:
-    """The values of a column; None where it has none.
+    """Return the values of a column, None for nulls.
 
     Args:
-        column: Of VARIANT.
-        scalars: What gives the values of a typed column that is neither a list nor an object.
+        column: A VARIANT column.
+        scalars: Returns the values of a typed column that is neither a list nor an object.
 
     Raises:
         ValueError: A value is damaged.
@@ -29,13 +29,13 @@ def variant_values(column: pa.ExtensionArray, scalars: Any) -> list[Any]:
     parts = dict(zip((f.name for f in storage.type), storage.flatten(), strict=True))
     valid = storage.is_valid().to_pylist()
     metadata = [m if ok else None for m, ok in zip(parts["metadata"].to_pylist(), valid, strict=True)]
-    names = lru_cache(maxsize=1024)(names_of)  # of which a column has few
+    names = lru_cache(maxsize=1024)(names_of)  # a column has few different ones
     found = _values(parts, [None if m is None else names(m) for m in metadata], scalars)
     return [None if v is _MISSING or not ok else v for v, ok in zip(found, valid, strict=True)]
 
 
 def _values(parts: dict[str, pa.Array], names: Sequence[list[str] | None], scalars: Any) -> list[Any]:
-    """What `value` and `typed_value` hold together; `_MISSING` where neither does."""
+    """Merge `value` and `typed_value`; `_MISSING` where both are null."""
     count = len(names)
     rest = parts["value"].to_pylist() if "value" in parts else [None] * count
     found = [_MISSING if v is None or n is None else decode(v, n) for v, n in zip(rest, names, strict=True)]

@@ -1,6 +1,6 @@
 """Geometries in well-known binary -> well-known text. Pure.
 
-Both as ISO 19125 has them, with Z and M, and with the flags of PostGIS; numbers have the digits that they need.
+Both follow ISO 19125, with Z and M, and the flags of PostGIS; numbers have their shortest exact digits.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _Z, _M, _SRID = 0x80000000, 0x40000000, 0x20000000
 
 
 def to_wkt(data: bytes) -> str:
-    """The text of a geometry; its coordinate system is not in it.
+    """Return the text of a geometry, without its coordinate system.
 
     Raises:
-        ValueError: It is damaged, or of a type other than points, lines, polygons and collections of them.
+        ValueError: The bytes are damaged, or the type is not a point, line, polygon or collection.
     """
     reader = _Reader(data)
     try:

@@ -1,6 +1,6 @@
-"""Compressed streams of bytes.
+"""Decompression of byte streams.
 
-bgzip   Blocked gzip, as bgzip writes it
-codecs  Compressed streams: which codec one is, and its bytes without it
-snappy  The three ways in which Snappy stands in files: framed, as Hadoop writes it, and raw
+codecs  Detect the codec of a stream, and decompress it
+bgzip   Blocked gzip, whose members can be decompressed in parallel
+snappy  Framed, Hadoop and raw Snappy
 """

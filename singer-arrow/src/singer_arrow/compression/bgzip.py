@@ -1,7 +1,7 @@
-"""Blocked gzip, as bgzip writes it: each member tells its own size, so members can be found without inflating them.
+"""Blocked gzip (bgzip), whose members contain their size and can be decompressed in parallel.
 
-The format is that of the specification of SAM, section 4.1: a member's extra field has a subfield `BC` that holds its
-size less one; a member inflates to at most 64 KiB.
+See the SAM specification, section 4.1: the subfield `BC` of a member's extra field is its size minus one; a member has
+at most 64 KiB decompressed.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any
 from isal import igzip_lib
 
 HEADER_BYTES = 18
-"""Bytes by which a member as bgzip writes it is known."""
+"""Bytes of the header of a member."""
 MAX_MEMBER_BYTES = 64 << 10
-"""Bytes of a member, inflated, at most."""
+"""Maximum decompressed bytes of a member."""
 _MARK = b"\x1f\x8b\x08\x04"
 _EXTRA = b"\x06\x00BC\x02\x00"
-_IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub says an instance
+_IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub declares an instance
 
 
 def member_size(data: Any) -> int:
-    """Bytes of the member whose first 18 or more these are; 0 if it is none of bgzip's."""
+    """Return the size of the member that starts with these bytes (18 or more); 0 if bgzip did not write it."""
     head = bytes(data[:HEADER_BYTES])
     if len(head) < HEADER_BYTES or head[:4] != _MARK or head[10:16] != _EXTRA:
         return 0
@@ -34,16 +34,16 @@ def member_size(data: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Whole members, one after the other: their bytes, and where each of them ends."""
+    """Consecutive whole members: their bytes, and the end of each."""
 
     data: bytes
     ends: tuple[int, ...]
 
     def inflate(self) -> tuple[bytes, int]:
-        """What is in them, and where the first member begins that is none of bgzip's; the end if all of them are.
+        """Decompress the members; return the bytes and the start of the first invalid member, or the end.
 
-        Such a member is corrupt, or inflates to more than 64 KiB, or is not as long as it tells: it and what follows it
-        are gzip at most.
+        An invalid member is corrupt, has more than 64 KiB, or another size than its header claims; it and all following
+        bytes may still be gzip.
         """
         view, start, found = memoryview(self.data), 0, []
         for end in self.ends:
@@ -60,9 +60,9 @@ class Run:
 
 
 def member_runs(chunks: Iterable[Any], *, size: int) -> Iterator[Run | Iterator[Any]]:
-    """The members of a stream in runs of some `size` bytes; last, where something else follows, the rest as it comes.
+    """Yield the members of a stream in runs of about `size` bytes, then an iterator over other bytes, if any.
 
-    A member that is cut short is such a rest.
+    A truncated member belongs to the other bytes.
     """
     source, held, start = iter(chunks), b"", 0
     while True:

@@ -1,8 +1,7 @@
-"""Compressed streams: which codec one is, and its bytes without it.
+"""Detection of codecs, and decompression of streams.
 
-Streams of several members or frames (`cat a.gz b.gz`, bgzip, pbzip2, pzstd) are read to their end. What comes out is
-cut to pieces of at most 4 MiB, however well the input compresses. The members of archives are files of their own: see
-`formats.zipped`.
+Streams of several members or frames (`cat a.gz b.gz`, bgzip, pbzip2, pzstd) are read to their end. Output pieces have
+at most 4 MiB, whatever the compression ratio. For archives see `formats.zip_archive`.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ SUFFIXES = {
     ".tzst": "tar",
 }
 ARCHIVES = ("zip", "tar")
-"""Those of `CODECS` that are no compression: their members are files."""
+"""Members of `CODECS` that are archives of files."""
 CODECS = ("none", *dict.fromkeys(SUFFIXES.values()), "hadoop_snappy", "raw_snappy")
 _MAGIC = (
     (b"\x1f\x8b", "gzip"),
@@ -46,17 +45,17 @@ _MAGIC = (
 )
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # of the first member, and of an archive without any
 _BZIP2_BLOCKS = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")  # of data, and of the end of an empty stream
-IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub says an instance
-_PIECE = 1 << 20  # bytes out at a time: more would be new pages each time
-_FEED = 256 << 10  # bytes in at a time: what is left of them when a member ends is copied
+IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub declares an instance
+_PIECE = 1 << 20  # bytes of output at a time; more would allocate new pages each time
+_FEED = 256 << 10  # bytes of input at a time; the rest after the end of a member is copied
 
 
 class TruncatedStreamError(DataError):
-    """A compressed stream ends before its end."""
+    """A compressed stream that is truncated."""
 
 
 def detect(name: str, head: bytes = b"") -> str:
-    """The codec of an object: by its first bytes (10 suffice) where some are given, else by its name's suffix.
+    """Detect the codec of an object by its first bytes (10 suffice), or by its suffix if none are given.
 
     Returns:
         One of `CODECS`.
@@ -67,13 +66,13 @@ def detect(name: str, head: bytes = b"") -> str:
         return "bzip2"
     found = next((codec for magic, codec in _MAGIC if head.startswith(magic)), "none")
     by_name = SUFFIXES.get(_suffix(name), "none")
-    if found == "none" and by_name == "snappy":  # what Hadoop writes begins with no mark
+    if found == "none" and by_name == "snappy":  # Hadoop's files have no signature
         return "hadoop_snappy"
     return "zip" if head.startswith(_ZIP) and by_name == "zip" else found
 
 
 def strip_suffix(name: str) -> str:
-    """The name without the suffix of its compression: `a.csv.gz` and `a.csv.tar.gz` -> `a.csv`."""
+    """Return the name without the suffix of its compression: `a.csv.gz` and `a.csv.tar.gz` -> `a.csv`."""
     suffix = _suffix(name)
     if suffix not in SUFFIXES:
         return name
@@ -82,7 +81,7 @@ def strip_suffix(name: str) -> str:
 
 
 def archive_of(name: str) -> str | None:
-    """Which of `ARCHIVES` an object is, by its name; a compressed tar archive is `tar`."""
+    """Return the archive type of a name, also of compressed tar archives; None for other names."""
     codec = SUFFIXES.get(_suffix(name))
     if codec in ARCHIVES:
         return codec
@@ -94,16 +93,16 @@ def _is_tar(name: str) -> bool:
 
 
 def decompress(chunks: Iterable[Any], codec: str, *, url: object = None) -> Iterator[Any]:
-    """The stream's bytes without their compression, in pieces of at most 1 MiB (`none`: as they come).
+    """Decompress a stream, in pieces of at most 4 MiB (`none`: unchanged).
 
     Args:
-        chunks: The stream, cut anywhere; anything with the buffer protocol.
+        chunks: The stream, split anywhere; objects with the buffer protocol.
         codec: One of `CODECS`.
-        url: What an error names.
+        url: The file, for errors.
 
     Raises:
-        TruncatedStreamError: The stream ends before its end.
-        DataError: It is corrupt.
+        TruncatedStreamError: The stream is truncated.
+        DataError: The stream is corrupt.
         ConfigError: The codec is unknown.
     """
     if codec == "none":
@@ -115,7 +114,7 @@ def decompress(chunks: Iterable[Any], codec: str, *, url: object = None) -> Iter
     if codec in snappy.CODECS:
         return _snappy(chunks, codec, url)
     if codec in ARCHIVES:
-        reason = f"a {codec} archive, where its members are wanted"
+        reason = f"it is a {codec} archive"
         raise DataError(reason, url=url, hint="This format cannot be read from archives; extract it first")
     msg = f"compression {codec!r} is not known; use one of {', '.join(CODECS)}"
     raise ConfigError(msg)
@@ -127,7 +126,7 @@ def _suffix(name: str) -> str:
 
 
 class _Member(Protocol):
-    """What the decompressors of gzip, bzip2 and xz share: one stands for one member of a stream."""
+    """Common interface of the decompressors of gzip, bzip2 and xz; one per member of a stream."""
 
     @property
     def eof(self) -> bool: ...
@@ -157,7 +156,7 @@ def _by_members(chunks: Iterable[Any], codec: str, url: object) -> Iterator[byte
             data: Any = piece
             while True:
                 if member is None:
-                    if not bytes(data).strip(b"\0"):  # between members stands nothing, or padding
+                    if not bytes(data).strip(b"\0"):  # only padding may separate members
                         break
                     member = new()
                 if out := member.decompress(data, _PIECE):
@@ -182,7 +181,7 @@ def _pieces(chunks: Iterable[Any]) -> Iterator[memoryview]:
 
 
 class _Pull:
-    """An iterator of chunks as the file that Arrow reads from."""
+    """A file for Arrow over an iterator of chunks."""
 
     closed = False
 
@@ -211,7 +210,7 @@ def _by_arrow(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]
     stream = pa.CompressedInputStream(pa.PythonFile(_Pull(chunks), "r"), codec)
     while True:
         try:
-            piece = stream.read(_FEED)  # what a broken stream gave before its break is lost in part
+            piece = stream.read(_FEED)  # part of the output before an error is lost
         except (OSError, pa.ArrowException) as error:
             if "Truncated" in str(error):
                 raise _truncated(codec, url) from None
@@ -236,5 +235,5 @@ def _truncated(codec: str, url: object) -> TruncatedStreamError:
 
 
 def corrupt_stream(codec: str, reason: str, url: object) -> DataError:
-    """The error of a compressed stream that cannot be what was compressed."""
+    """Return the error for a corrupt stream."""
     return DataError(f"corrupt {codec} stream ({reason})", url=url, hint="Upload the object again")

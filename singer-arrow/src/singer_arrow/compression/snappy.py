@@ -1,8 +1,7 @@
-"""The three ways in which Snappy stands in files: framed, as Hadoop writes it, and raw.
+"""The three Snappy file formats: framed, Hadoop and raw.
 
-Snappy itself only makes a block smaller; a file of blocks needs a frame. That of the Snappy project has checksums,
-CRC-32C, which are not verified here; lengths are. What Hadoop writes are blocks of known length, each of one or several
-parts. A raw file is one block, which is held whole.
+The framing format has CRC-32C checksums, which are not verified here; lengths are. Hadoop's files consist of blocks of
+known length with one or several parts. A raw file is a single block, which is held in memory.
 """
 
 from __future__ import annotations
@@ -13,20 +12,20 @@ from typing import Any
 CODECS = ("snappy", "hadoop_snappy", "raw_snappy")
 _MARK = b"\xff\x06\x00\x00sNaPpY"
 _FRAME = 65_536
-"""Bytes of a frame's data, at most, before compression."""
+"""Maximum decompressed bytes of a frame."""
 _COMPRESSED, _PLAIN, _FIRST_SKIPPABLE = 0x00, 0x01, 0x80
 _CHECKSUM = 4
 _LONGEST_BLOCK = 64 << 20
-"""Bytes of a block that are held, at most."""
+"""Maximum bytes of a block in memory."""
 _PIECE = 4 << 20
 
 
 def decompress(chunks: Iterable[Any], codec: str) -> Iterator[bytes]:
-    """The bytes without their compression.
+    """Decompress a stream.
 
     Raises:
-        EOFError: They end before their end.
-        ValueError: They are corrupt, or of another kind.
+        EOFError: The stream is truncated.
+        ValueError: The stream is corrupt, or in another Snappy format.
     """
     source = _Source(chunks)
     if codec == "raw_snappy":
@@ -43,7 +42,7 @@ class _Source:
         self._chunks, self._held = iter(chunks), memoryview(b"")
 
     def up_to(self, n: int) -> bytes:
-        """The next `n` bytes, or fewer at the end."""
+        """Return the next `n` bytes, or fewer at the end."""
         found: list[memoryview] = []
         while n:
             if not self._held:
@@ -57,7 +56,7 @@ class _Source:
         return b"".join(found)
 
     def exactly(self, n: int) -> bytes:
-        """The next `n` bytes."""
+        """Return the next `n` bytes."""
         data = self.up_to(n)
         if len(data) < n:
             raise EOFError
@@ -104,7 +103,7 @@ def _hadoop(source: _Source) -> Iterator[bytes]:
 
 
 def _block(data: bytes, limit: int) -> bytes:
-    """A block's data, of which there may be `limit` bytes."""
+    """Decompress a block of at most `limit` bytes."""
     import pyarrow as pa
 
     size = _length(data)
@@ -119,7 +118,7 @@ def _block(data: bytes, limit: int) -> bytes:
 
 
 def _length(data: bytes) -> int:
-    """The number that a block begins with: seven bits a byte, the lowest first."""
+    """Return the decompressed length at the start of a block, a varint."""
     size = 0
     for i, byte in enumerate(data[:5]):
         size |= (byte & 0x7F) << (7 * i)

@@ -1,4 +1,4 @@
-"""Arrow schemas as all connectors here exchange them: which types they have, and how two become one. Pure."""
+"""Canonical Arrow schemas of all connectors, and merging of schemas. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from singer_arrow.errors import SchemaError
 
 JSON_METADATA = {b"singer.json": b"true"}
 VARIANT = "arrow.parquet.variant"
-"""The name of the extension type of VARIANT columns."""
+"""Extension name of VARIANT columns."""
 WKB = "geoarrow.wkb"
-"""The name of the extension type of GEOMETRY and GEOGRAPHY columns."""
+"""Extension name of GEOMETRY and GEOGRAPHY columns."""
 UTC_MICROSECONDS = pa.timestamp("us", "UTC")
 MICROSECONDS = pa.time64("us")
 DIGITS_OF_128, MOST_DIGITS = 38, 76
@@ -25,31 +25,31 @@ SIMPLE: dict[str, pa.DataType] = {
         *(pa.timestamp("ns", "UTC"), UTC_MICROSECONDS, pa.time64("ns"), MICROSECONDS),
     )
 }
-"""The canonical types that are neither decimals nor nested, by name."""
+"""Canonical types by name, without decimals and nested types."""
 
 
 def json_field(name: str) -> pa.Field:
-    """A column that holds any JSON value, as its text."""
+    """Return a field for JSON text of any value."""
     return pa.field(name, pa.string(), metadata=JSON_METADATA)
 
 
 def is_json(field: pa.Field) -> bool:
-    """Whether a column holds JSON text."""
+    """Return whether a field holds JSON text."""
     return (field.metadata or {}).get(b"singer.json") == b"true"
 
 
 def canonical(schema: pa.Schema) -> pa.Schema:
-    """The schema in the types that all connectors of this project exchange.
+    """Return the schema in canonical types, which preserve the meaning of every value.
 
-    Every value keeps its meaning: dictionaries become their values, large and view layouts their plain ones,
+    dictionaries become their values, large and view layouts their plain ones,
     seconds and milliseconds microseconds, any zone UTC, timestamps without a zone are taken as UTC, durations
     become their integers, maps with keys other than text lists of key and value, decimals that end before the point
     or begin far behind it get digits up to it, objects without members and VARIANT JSON text, geometries their
     well-known text. All fields may be null.
 
     Raises:
-        SchemaError: A type has no counterpart (unions, month intervals, decimals of more than 76 digits), or a
-            column's name stands twice.
+        SchemaError: A type has no counterpart (unions, month intervals, decimals of more than 76 digits), or a column
+            name is not unique.
     """
     return pa.schema(_canonical_fields(schema))
 
@@ -58,7 +58,7 @@ def _canonical_fields(fields: Iterable[pa.Field], path: str = "") -> list[pa.Fie
     found: dict[str, pa.Field] = {}
     for field in fields:
         if field.name in found:
-            msg = f"Column {path + field.name!r} stands twice; rename one of them at the source"
+            msg = f"Column {path + field.name!r} occurs twice; rename one of them at the source"
             raise SchemaError(msg)
         found[field.name] = _canonical_field(field, path)
     return list(found.values())
@@ -70,7 +70,7 @@ def _canonical_field(field: pa.Field, path: str = "") -> pa.Field:
 
 
 def _canonical_type(t: pa.DataType, name: str) -> pa.DataType | None:
-    """The type; None for JSON text."""
+    """Return the canonical type; None for JSON text."""
     if str(t) in SIMPLE:
         return t
     if isinstance(t, pa.BaseExtensionType):
@@ -118,7 +118,7 @@ def _canonical_map(t: pa.DataType, name: str) -> pa.DataType | None:
 
 
 def _canonical_decimal(t: pa.DataType, name: str) -> pa.DataType:
-    """The decimal type of the same values that has a scale as SQL and Parquet know it: from 0 to the precision."""
+    """Return the decimal type of the same values with a scale from 0 to the precision, as in SQL and Parquet."""
     scale = max(t.scale, 0)
     precision = max(t.precision - min(t.scale, 0), scale)
     if precision > MOST_DIGITS:
@@ -130,11 +130,11 @@ def _canonical_decimal(t: pa.DataType, name: str) -> pa.DataType:
 
 
 def merge_schemas(a: pa.Schema, b: pa.Schema) -> pa.Schema:
-    """The schema that holds the rows of both without loss: a's columns in order, then those that only b has.
+    """Return the schema that holds the rows of both without loss: columns of `a` in order, then new ones of `b`.
 
     Integers widen, integer with float is float64, decimals get the digits of both, date with timestamp is a timestamp,
-    an all-null column gives way. Kinds that share no number, and decimals of more than 76 digits, are text; nested
-    with anything else is JSON text.
+    the null type gives way. Other combinations, and decimals of more than 76 digits, are text; nested types with
+    other types are JSON text.
     """
     ours = {f.name: f for f in a}
     for field in b:
@@ -143,7 +143,7 @@ def merge_schemas(a: pa.Schema, b: pa.Schema) -> pa.Schema:
 
 
 def merge_all(schemas: Iterable[pa.Schema]) -> pa.Schema:
-    """`merge_schemas` over all; an empty schema if there are none."""
+    """Merge all schemas by `merge_schemas`; an empty schema if there are none."""
     merged = pa.schema([])
     for schema in schemas:
         merged = merge_schemas(merged, schema)
@@ -151,7 +151,7 @@ def merge_all(schemas: Iterable[pa.Schema]) -> pa.Schema:
 
 
 def merge_fields(a: pa.Field, b: pa.Field) -> pa.Field:
-    """The field that holds the values of both; named as `a`."""
+    """Return the field that holds the values of both, with the name of `a`."""
     if pt.is_null(b.type):
         return a
     if pt.is_null(a.type):
@@ -211,7 +211,7 @@ def _merge_numbers(a: pa.DataType, b: pa.DataType) -> pa.DataType:
 
 
 def _digits(t: pa.DataType) -> tuple[int, int]:
-    """Digits before and after the decimal point."""
+    """Return the digits before and after the decimal point."""
     if pt.is_decimal(t):
         return t.precision - t.scale, t.scale
     return len(str(2 ** (t.bit_width - pt.is_signed_integer(t)))), 0

@@ -1,8 +1,8 @@
 """Arrow schema <-> JSON Schema. Pure: no data, no I/O.
 
-`from_json_schema(to_json_schema(s)) == canonical(s)` for every schema of supported types. Standard keywords say what
-they can (`type`, `format`, `contentEncoding`, `multipleOf`), so that any Singer connector understands the schema; the
-annotation `x-arrow-type` is added only where those leave the Arrow type open, and validators ignore it.
+`from_json_schema(to_json_schema(s)) == canonical(s)` for every schema of supported types. Standard keywords
+(`type`, `format`, `contentEncoding`, `multipleOf`) are used wherever possible, so that any Singer connector understands
+the schema; the annotation `x-arrow-type` is added only where they do not determine the type. Validators ignore it.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from singer_arrow.schema.number_bounds import finite, whole_limits
 ANNOTATION = "x-arrow-type"
 _ANY = ["string", "number", "integer", "boolean", "object", "array"]
 _DECIMAL = re.compile(r"decimal(128|256)\((\d+), (-?\d+)\)")
-_DECIMAL_DIGITS_TO_VALIDATE = 28  # Python's decimal context: a validator's `%` fails on more
+_DECIMAL_DIGITS_TO_VALIDATE = 28  # of Python's decimal context, beyond which a validator's `%` fails
 _INT64_DIGITS = 18
-"""Whole numbers of more digits may not fit what targets make of `integer`, such as PostgreSQL's bigint."""
+"""Whole numbers of more digits may exceed what targets use for `integer`, such as PostgreSQL's bigint."""
 _NUMERIC_WHOLE_DIGITS, _NUMERIC_SCALE = 29, 9  # of BigQuery's NUMERIC
-_SINGER_DECIMALS = ("singer.decimal", "x-singer.decimal")  # both are words of the SDK
+_SINGER_DECIMALS = ("singer.decimal", "x-singer.decimal")  # both occur in the SDK
 _FORMATS = {"date-time": UTC_MICROSECONDS, "date": pa.date32(), "time": MICROSECONDS}
 
 
 def to_json_schema(schema: pa.Schema, *, keys: Sequence[str] = ()) -> dict[str, Any]:
-    """The JSON Schema of a stream's records; the columns in `keys` may not be null.
+    """Return the JSON Schema of a stream's records; the columns in `keys` are not nullable.
 
     Raises:
-        SchemaError: As `canonical` does.
+        SchemaError: See `canonical`.
     """
     properties = {f.name: _property(f) for f in canonical(schema)}
     for key in set(keys) & set(properties):
@@ -69,7 +69,7 @@ def _describe(t: pa.DataType) -> dict[str, Any]:
 
 
 def _scalar(t: pa.DataType) -> tuple[dict[str, Any], pa.DataType]:
-    """The standard keywords for a type, and the type that they alone would be read as."""
+    """Return the standard keywords for a type, and the type that they alone represent."""
     if pt.is_uint64(t) or (pt.is_decimal(t) and t.scale == 0 and t.precision > _INT64_DIGITS):
         return {"type": ["number", "null"], "multipleOf": 1}, pa.decimal128(DIGITS_OF_128, 0)
     if pt.is_integer(t) or (pt.is_decimal(t) and t.scale == 0):
@@ -90,10 +90,10 @@ def _scalar(t: pa.DataType) -> tuple[dict[str, Any], pa.DataType]:
 
 
 def from_json_schema(schema: Mapping[str, Any]) -> pa.Schema:
-    """The Arrow schema of a stream's records, for schemas of any Singer tap.
+    """Return the Arrow schema of a stream's records, for the SCHEMA of any Singer tap.
 
-    What JSON Schema leaves open (free objects, mixed nested kinds, no type) becomes a column of JSON text; mixed scalar
-    kinds become text; integers are int64 unless their bounds say more; `multipleOf` makes an exact decimal.
+    Properties without a definite type (free objects, mixed nested types, no type) become JSON text; mixed scalar types
+    become text; integers are int64 unless their bounds exceed it; `multipleOf` makes an exact decimal.
 
     Raises:
         SchemaError: There are no properties, or an annotation is unknown.
@@ -111,7 +111,7 @@ def _field(name: str, prop: Any) -> pa.Field:
 
 
 def _read(prop: Mapping[str, Any], name: str) -> pa.DataType | None:
-    """The type of a property; None for JSON text."""
+    """Return the type of a property; None for JSON text."""
     if ANNOTATION in prop:
         return _annotated(str(prop[ANNOTATION]), name)
     if branches := prop.get("anyOf") or prop.get("oneOf"):
@@ -152,7 +152,7 @@ def _annotated(text: str, name: str) -> pa.DataType | None:
     if match := _DECIMAL.fullmatch(text):
         make = pa.decimal128 if match[1] == "128" else pa.decimal256
         return make(int(match[2]), int(match[3]))
-    msg = f"Column {name!r} has {ANNOTATION} {text!r}, which is no known type; remove it from the catalog"
+    msg = f"Column {name!r} has {ANNOTATION} {text!r}, which is not a known type; remove it from the catalog"
     raise SchemaError(msg)
 
 
@@ -182,10 +182,10 @@ def _number(prop: Mapping[str, Any]) -> pa.DataType:
 
 
 def _decimal(prop: Mapping[str, Any], scale: int) -> pa.DataType:
-    """The decimal type of a scale with the most digits of those that warehouses have for what the bounds allow."""
+    """Return the widest decimal type of a scale among those of the warehouses that fit the bounds."""
     low, high = whole_limits(prop)
     if low is None and high is not None and high > 0 and scale > _NUMERIC_SCALE:
-        low = -high  # else the column would be text
+        low = -high  # otherwise the column would be text
     if low is None or high is None:
         return (
             pa.decimal128(DIGITS_OF_128, scale)
@@ -209,10 +209,10 @@ def _string(prop: Mapping[str, Any], name: str) -> pa.DataType:
 
 
 def _digits(number: Any, least: int) -> int | None:
-    """A number of digits, which some taps give as text.
+    """Parse a number of digits, which some taps write as text.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is invalid.
     """
     if number is None:
         return None
@@ -223,11 +223,11 @@ def _digits(number: Any, least: int) -> int | None:
 
 
 def _singer_decimal(prop: Mapping[str, Any], name: str) -> pa.DataType:
-    """What the SDK calls a decimal in a text: where it says no digits, 38 with 9 of them behind the point."""
+    """Return the type of the SDK's decimals in text; by default 38 digits, 9 of them after the point."""
     try:
         precision, scale = _digits(prop.get("precision"), 0), _digits(prop.get("scale"), -MOST_DIGITS)
     except ValueError:
-        msg = f"Column {name!r}: 'precision' and 'scale' of its decimals must be numbers of digits; mend it in the tap"
+        msg = f"Column {name!r}: 'precision' and 'scale' of its decimals must be numbers of digits; correct the tap"
         raise SchemaError(msg) from None
     if scale is None:
         precision, scale = min((precision or DIGITS_OF_128) + 9, DIGITS_OF_128), 9

@@ -1,4 +1,4 @@
-"""Which whole numbers the bounds of a JSON Schema allow. Pure."""
+"""Whole numbers allowed by the bounds of a JSON Schema. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from decimal import Decimal
 from typing import Any
 
 _LARGEST_EXPONENT = 400
-"""Of a bound that means something: all columns have fewer digits."""
+"""Maximum exponent of a bound; all columns have fewer digits."""
 
 
 def finite(value: Any) -> Decimal | None:
-    """Return a number as a Decimal; None if it is none, or has no end."""
+    """Return a number as a Decimal; None if it is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return None
     number = Decimal(str(value)) if isinstance(value, float) else Decimal(value)
@@ -20,7 +20,7 @@ def finite(value: Any) -> Decimal | None:
 
 
 def whole_limits(prop: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Return the least and the largest whole number within the bounds; None: there is no such bound.
+    """Return the smallest and largest whole number within the bounds; None if unbounded.
 
     Draft 4's `exclusiveMaximum: true` excludes `maximum` itself.
     """

@@ -1,4 +1,4 @@
-"""The numbers of parsed JSON, which the SDK reads as Decimals where they have a point or an exponent. Pure."""
+"""Conversion of the Decimals in parsed JSON, which the SDK uses for numbers with a point or an exponent. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _LARGEST_EXPONENT = 308
 
 
 def plain_numbers(value: Any) -> Any:
-    """Return parsed JSON with ints and floats in place of Decimals, but for those that neither holds exactly."""
+    """Return parsed JSON with ints and floats instead of Decimals, except those that neither represents exactly."""
     return _converted(value, _plain)
 
 
 def whole_numbers(value: Any) -> Any:
-    """Return parsed JSON with ints in place of Decimals without a fraction; other Decimals stay."""
+    """Return parsed JSON with ints instead of Decimals without a fraction."""
     return _converted(value, _whole)
 
 

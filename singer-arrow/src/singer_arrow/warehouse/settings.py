@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.naming import Rules, distinct_table_name, table_name
+from singer_arrow.naming import NamingRules, distinct_table_name, table_name
 from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.warehouse.manifest_roots import Roots
 from singer_arrow.warehouse.variant_columns import CHOICES, EVOLVE
@@ -225,7 +225,7 @@ class LoadSettings:
         spec = of_stream(self.tables, stream)
         return place_in(spec)[1].replace("*", stream) if spec else None
 
-    def table_names(self, stream: str, rules: Rules) -> tuple[str, str]:
+    def table_names(self, stream: str, rules: NamingRules) -> tuple[str, str]:
         """The name of a stream's table, and the one that it has where that is another stream's."""
         prefix, alias = self.table_prefix, self.alias_of(stream)
         name = table_name(stream, rules, prefix=prefix, alias=alias)

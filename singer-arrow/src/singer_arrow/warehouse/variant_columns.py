@@ -12,7 +12,7 @@ from itertools import count
 from typing import Protocol
 
 from singer_arrow.errors import SchemaError
-from singer_arrow.naming import Rules, column_names, digest
+from singer_arrow.naming import NamingRules, column_names, digest
 
 EVOLVE, FAIL = "evolve", "fail"
 CHOICES = (EVOLVE, FAIL)
@@ -52,14 +52,14 @@ def marked(text: str | None) -> str | None:
     return first.removeprefix(MARK) if first.startswith(MARK) else None
 
 
-def columns_named(properties: Sequence[str], existing: Iterable[Placed], rules: Rules) -> dict[str, str]:
+def columns_named(properties: Sequence[str], existing: Iterable[Placed], rules: NamingRules) -> dict[str, str]:
     """The column of each property, see `column_names`; variants, among those that a table has, are nobody's own."""
     existing = tuple(existing)
     own = [e.name for e in existing if e.variant_of is None]
     return column_names(properties, rules, own, [e.name for e in existing if e.variant_of is not None])
 
 
-def variant_names(column: str, word: str, rules: Rules) -> Iterator[str]:
+def variant_names(column: str, word: str, rules: NamingRules) -> Iterator[str]:
     """The names that a column's variant may have, the same on every run, in the order in which they are tried; no end.
 
     The first is `column__word`; the others, for when that is another property's or does not hold the values either, end
@@ -78,7 +78,7 @@ def variant_names(column: str, word: str, rules: Rules) -> Iterator[str]:
             yield name
 
 
-def may_be_variant(name: str, rules: Rules) -> bool:
+def may_be_variant(name: str, rules: NamingRules) -> bool:
     """Whether `variant_names` may make such a name."""
     return "__" in name or len(name) >= rules.column_length
 

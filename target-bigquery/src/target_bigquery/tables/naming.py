@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from singer_arrow.naming import Rules, digest
+from singer_arrow.naming import NamingRules, digest
 
-RULES = Rules(
+RULES = NamingRules(
     table_length=900,  # BigQuery takes 1,024 bytes; staging tables add to it
     column_length=300,
     reserved_columns=re.compile(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from singer_arrow.naming import Rules
+from singer_arrow.naming import NamingRules
 
 LENGTH = 127
 """Bytes of a name; Redshift cuts what is longer, so that two of them might become one."""
-RULES = Rules(
+RULES = NamingRules(
     table_length=LENGTH,
     column_length=LENGTH,
     reserved_columns=re.compile(

@@ -155,5 +155,5 @@ def test_parts_that_lie_over_each_other_are_refused() -> None:
     value = array + b"\x00"
     for _ in range(3):
         value = bytes([0b0000_0011, 40, *([0] * 40), 1]) + value
-    with pytest.raises(ValueError, match="lie over each other"):
+    with pytest.raises(ValueError, match="its parts overlap"):
         decode(value, [])

@@ -179,7 +179,7 @@ def test_names_that_stand_twice_or_differ_in_case_only(objects: Any, name: str) 
     assert objects.read(WRITE[name](cased), name).equals(cased)
     if name != "feather.arrow":
         twice = pa.table([[1], [2], [3]], names=["a", "b", "a"])
-        with pytest.raises(SchemaError, match="'a' stands twice"):
+        with pytest.raises(SchemaError, match="'a' occurs twice"):
             objects.infer(WRITE[name](twice), name)
         with pytest.raises(DataError, match=rf"{name}, column 'a': the file has it twice"):
             objects.read(WRITE[name](twice), name, pa.schema([("a", pa.int64())]))

@@ -8,10 +8,10 @@ from itertools import islice
 
 import pytest
 
-from singer_arrow.naming import Rules, column_names
+from singer_arrow.naming import NamingRules, column_names
 from singer_arrow.warehouse.variant_columns import is_or_was, mark, marked, may_be_variant, siblings, variant_names
 
-RULES = Rules(table_length=40, column_length=24, reserved_columns=re.compile("_x"))
+RULES = NamingRules(table_length=40, column_length=24, reserved_columns=re.compile("_x"))
 
 
 @dataclass(frozen=True)

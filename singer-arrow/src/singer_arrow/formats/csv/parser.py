@@ -54,7 +54,7 @@ class CsvBlockParser:
                 raise SchemaError(msg)
         self._texts = rows.rescued_columns
         spelling = rows.spelling
-        as_text = (f.name for f in self._selected if not _direct(f.type) or spelling.concerns(f.type))
+        as_text = (f.name for f in self._selected if not _direct(f.type) or spelling.applies_to(f.type))
         self._as_text = {*self._texts, *as_text}
         self._timestamps, self._is_searched = {f.name for f in self._selected if pt.is_timestamp(f.type)}, False
         token = f"end of block {secrets.token_hex(8)}"  # a row that no file holds, with one field too many

@@ -47,7 +47,7 @@ def infer_type(column: pa.Array, nulls: pa.Array, options: ReadOptions) -> pa.Da
         return pa.null()
     spelling = Spelling.of(options)
     for kind in _KINDS:
-        if (t := kind.fits(spelling.plain(values, kind.usual))) is not None:
+        if (t := kind.fits(spelling.normalize(values, kind.usual))) is not None:
             return t
     return _type_of_most(values, spelling, options.type_tolerance) or pa.string()
 
@@ -56,7 +56,7 @@ def _type_of_most(values: pa.Array, spelling: Spelling, tolerance: float) -> pa.
     """Return the type of most values, if the share of the others is within the tolerance."""
     best, most = None, len(values) * (1 - tolerance)
     for kind in _KINDS if tolerance else ():
-        texts = spelling.plain(values, kind.usual)
+        texts = spelling.normalize(values, kind.usual)
         likely = texts.filter(pc.match_substring_regex(pc.utf8_trim_whitespace(texts), kind.pattern))
         _, bad = fit_text(likely, pa.field("", kind.usual))
         good = likely.filter(pc.invert(pc.is_in(pa.array(range(len(likely)), pa.int64()), value_set=bad)))

@@ -195,7 +195,7 @@ class TextRows:
             return column
         if len(self.nulls) and not (pt.is_string(f.type) or pt.is_large_string(f.type)):
             column = pc.if_else(pc.is_in(column, self.nulls), None, column)
-        return self.spelling.plain(column, f.type)
+        return self.spelling.normalize(column, f.type)
 
     def _unknown(self, columns: Mapping[str, pa.Array], numbers: Sequence[int]) -> Sequence[UnknownKeys]:
         """Return the values of the columns that are rescued whole, by row."""

@@ -67,7 +67,7 @@ def test_json_text_is_set_in_as_it_is_on_one_line(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="column 'j': 'no json' is not JSON"):
         _written(pa.table([["no json"], [1], [None]], schema=schema), path)
     for text in ('{"x":"\\ud800"}', '"\\udc00"'):
-        with pytest.raises(DataError, match="column 'j': .* holds a lone surrogate, which is no character"):
+        with pytest.raises(DataError, match="column 'j': .* holds a lone surrogate, which is not a character"):
             _written(pa.table([[text], [1], [None]], schema=schema), path)
 
 

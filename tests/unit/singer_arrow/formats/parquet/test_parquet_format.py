@@ -164,7 +164,7 @@ def test_values_that_do_not_fit_are_named(objects: Any) -> None:
     with pytest.raises(DataError, match=r"bad.parquet, row group 1, row [0-9]+, column 'a': 3.5 is not an integer"):
         objects.read(_file(table, row_group_size=2), "bad.parquet", pa.schema([("a", pa.int64())]))
     twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
-    with pytest.raises(SchemaError, match="'a' stands twice"):
+    with pytest.raises(SchemaError, match="'a' occurs twice"):
         objects.infer(_file(twice), "bad.parquet")
     with pytest.raises(EmptyObjectError):
         objects.read(b"", "empty.parquet")
