@@ -192,7 +192,7 @@ def hasten_storage() -> None:
     from singer_arrow.storage import retry as pace
     from singer_arrow.storage import store_factory as stores
 
-    change(vars(pace), DEADLINE=3.0, _FIRST_PAUSE=0.01, _LONGEST_PAUSE=0.1)
+    change(vars(pace), DEADLINE=3.0, FIRST_PAUSE=0.01, MAX_PAUSE=0.1)
     change(stores._CLIENT, read_timeout="600ms")
     tries = stores._tries
     backoff = {"init_backoff": timedelta(milliseconds=10), "max_backoff": timedelta(milliseconds=100), "base": 2}

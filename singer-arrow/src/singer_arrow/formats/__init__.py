@@ -6,9 +6,11 @@ zip_archive    Any format inside zip archives
 tar_archive    Any format inside tar archives
 small_files    Parse many small files at once
 columnar       Read a columnar file part by part; shared by Parquet, ORC, Arrow and Avro
+delivery       Yield the blocks of text and JSON files as batches
+row_policy     Apply `on_bad_row` and `on_drift` to a block of text or JSON
 file_errors    Convert library errors to errors that name the file
-orc            ORC files
-arrow, avro, csv, excel, json, parquet, text    One folder per format
+
+Each format has a folder: arrow, avro, csv, excel, json, orc, parquet, text.
 """
 
 from __future__ import annotations

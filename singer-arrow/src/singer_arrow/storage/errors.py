@@ -47,7 +47,10 @@ _SHORTEST = 5
 
 @contextmanager
 def translate_errors(url: Url, *, pinned: bool = False) -> Iterator[None]:
-    """Permit errors of obstore and botocore into ours; `pinned` says that a missing object was there before."""
+    """Translate errors of obstore and botocore to ours.
+
+    With `pinned` the object existed before, so a missing one is an ObjectChangedError.
+    """
     from obstore import exceptions as oe
 
     try:

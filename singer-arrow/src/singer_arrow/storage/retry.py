@@ -20,7 +20,7 @@ MAX_TRIES = 10
 """Maximum number of tries if connections break; a request that is throttled may be tried more often."""
 DEADLINE = 300.0
 """Seconds after the first try in which a request is retried."""
-_FIRST_PAUSE, _MAX_PAUSE = 0.1, 10.0
+FIRST_PAUSE, MAX_PAUSE = 0.1, 10.0
 _POLL_SECONDS = 0.2  # interval at which a waiting request checks whether its answer is still needed
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -124,7 +124,7 @@ def with_retries(
     Raises:
         Exception: The error of the last try.
     """
-    ends, broken, bound = 0.0, 0, _FIRST_PAUSE
+    ends, broken, bound = 0.0, 0, FIRST_PAUSE
     while True:
         with limiter.permit(is_needed) as permit:
             ends = ends or time.monotonic() + DEADLINE
@@ -142,7 +142,7 @@ def with_retries(
                 limiter.succeeded()
                 return answer
         _pause(random.uniform(0, bound), is_needed)  # noqa: S311 - jitter, so that not all retry at once
-        bound = min(2 * bound, _MAX_PAUSE)
+        bound = min(2 * bound, MAX_PAUSE)
 
 
 def _pause(seconds: float, is_needed: Callable[[], bool]) -> None:

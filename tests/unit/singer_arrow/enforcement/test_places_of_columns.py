@@ -61,7 +61,7 @@ FILES = {
 def test_every_place_gives_the_batches_that_came_after_it(
     objects: Any, monkeypatch: Any, name: str, batch_rows: int
 ) -> None:
-    monkeypatch.setattr("singer_arrow.formats.avro.avro_format._GROUP_BYTES", 2000)
+    monkeypatch.setattr("singer_arrow.formats.avro.avro_format.GROUP_BYTES", 2000)
     kind, (table, data) = detect_format(name) or "", FILES[name]
     first = steps(objects.reader(data, name), kind, table.schema, batch_rows=batch_rows)
     assert pa.Table.from_batches([s.batch for s in first]).equals(table)
@@ -97,7 +97,7 @@ def test_row_groups_before_the_place_are_not_fetched(objects: Any, limit: int) -
 
 
 def test_blocks_before_the_place_are_not_fetched(objects: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("singer_arrow.formats.avro.avro_format._GROUP_BYTES", 500_000)
+    monkeypatch.setattr("singer_arrow.formats.avro.avro_format.GROUP_BYTES", 500_000)
     monkeypatch.setattr("singer_arrow.reading.object_reader.SMALL_OBJECT", 100_000)
     table = pa.table({"t": [f"{i * 7919:0100}" for i in range(40_000)]})
     data = avro(table, sync_interval=20_000)

@@ -49,7 +49,7 @@ SCHEMAS = {
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups of blocks are small, and batches of Parquet depend on the columns that are read."""
-    monkeypatch.setattr("singer_arrow.formats.avro.avro_format._GROUP_BYTES", 2000)
+    monkeypatch.setattr("singer_arrow.formats.avro.avro_format.GROUP_BYTES", 2000)
 
 
 def read(

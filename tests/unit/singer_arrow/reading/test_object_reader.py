@@ -184,7 +184,7 @@ def test_what_is_given_up_is_not_asked_for_again(by: str, objects: Any, monkeypa
         asked.set()
         raise OSError("status code: 503")
 
-    monkeypatch.setattr(pace, "_FIRST_PAUSE", 1e6)
+    monkeypatch.setattr(pace, "FIRST_PAUSE", 1e6)
     monkeypatch.setattr(objects.storage, "_get", slow)
     monkeypatch.setattr(objects.storage, "cancelled", threading.Event())  # others read through this storage too
     reader.prefetch()

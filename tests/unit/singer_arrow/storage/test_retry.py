@@ -20,7 +20,7 @@ BROKEN = "Generic S3 error: HTTP error: request or response body error"
 
 @pytest.fixture(autouse=True)
 def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.0)
 
 
 def _failing(*errors: Exception) -> tuple[Callable[[], str], list[Exception]]:
@@ -89,7 +89,7 @@ def test_the_answer_decides_and_not_the_key(
 
 
 def test_what_nobody_waits_for_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "_FIRST_PAUSE", 1e6)
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 1e6)
     asked, over, limiter = threading.Semaphore(0), threading.Event(), AdaptiveLimiter(1)
 
     def ask() -> None:

@@ -96,7 +96,7 @@ def test_whatever_the_settings_of_runs_are_each_row_is_sent_once(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "SMALL_OBJECT", 0)
-        patch.setattr("singer_arrow.formats.avro.avro_format._GROUP_BYTES", 2000)
+        patch.setattr("singer_arrow.formats.avro.avro_format.GROUP_BYTES", 2000)
         path = tmp_path_factory.mktemp("settings")
         folder = Folder(path)
         task = Task((folder.write(name, OBJECTS[name]),))

@@ -25,7 +25,7 @@ from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.reading.random_access import ChunkFile
 from singer_arrow.schema.arrow_schema import canonical, is_json
 
-_GROUP_BYTES = 8 << 20
+GROUP_BYTES = 8 << 20
 _PASSED = 1 << 20
 _FLAT = {"boolean", "int", "long", "float", "double", "string", "bytes"}
 _CODECS = {None: "snappy", "none": "null", "gzip": "deflate", "zstd": "zstandard"}
@@ -111,13 +111,13 @@ def _source(reader: ObjectReader, options: ReadOptions, position: int = 0) -> _P
 
 
 def _groups(blocks: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
-    """Group blocks up to `_GROUP_BYTES`; by size alone, so alike on every run."""
+    """Group blocks up to `GROUP_BYTES`; by size alone, so alike on every run."""
     group: list[tuple[int, bytes]] = []
     size = 0
     for rows, data in blocks:
         group.append((rows, data))
         size += len(data)
-        if size >= _GROUP_BYTES:
+        if size >= GROUP_BYTES:
             yield group
             group, size = [], 0
     if group:

@@ -1,4 +1,4 @@
-"""What the footers of an ORC file say about its stripes and columns, which Arrow's reader does not pass on.
+"""Stripes and columns in the footers of an ORC file, which Arrow's reader does not expose.
 
 They are Protocol Buffers, of which the fields needed are read here; see the ORC specification, "File Tail".
 """

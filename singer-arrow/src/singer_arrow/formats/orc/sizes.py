@@ -1,4 +1,4 @@
-"""How large the columns of an ORC file are in memory, before they are decoded, and how many rows make a batch."""
+"""Size of the columns of an ORC file in memory, and rows per batch, before decoding."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def check_sizes(source: OrcSource, footer: OrcFooter, columns: Mapping[str, rang
 def rows_at_once(source: OrcSource, footer: OrcFooter, columns: Mapping[str, range], stored: Mapping[str, int]) -> int:
     """Return how many rows of mean size make a batch of at most 16 MiB, at least one.
 
-    Their size is what the file's statistics say: dictionaries hold a text once for many rows, and runs a number.
+    Their size comes from the statistics of the file: dictionaries hold a text once for many rows, and runs a number.
 
     Args:
         source: The file.
