@@ -46,7 +46,7 @@ class Lines:
 
         Raises:
             BaseException: What `interrupt` was given.
-            LongRecordError: A line is longer than `reading.text.LONGEST_RECORD`.
+            LongRecordError: A line is longer than `text_blocks.MAX_RECORD_BYTES`.
         """
         handle = _pollable(source)
         begun, size = list[bytes](), 0  # the parts of a line that has not ended
