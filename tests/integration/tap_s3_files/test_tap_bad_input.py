@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from file_bytes import parquet_of
-from said import error_of
+from program_errors import error_of
 from tap_source import TapBucket
 
 from local_cloud import Cloud

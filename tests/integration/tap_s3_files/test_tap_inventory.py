@@ -13,7 +13,7 @@ from urllib.parse import quote_plus
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from said import error_of
+from program_errors import error_of
 from tap_source import TapBucket
 
 from local_cloud.programs import Programs, Ran

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from held_jobs import HELD_SECONDS
+from held_load_job import HELD_SECONDS
+from program_errors import error_of
 from queue_source import TYPES, QueueSource, said
-from said import error_of
 from tap_source import state_of
 from waiting import wait_until
 

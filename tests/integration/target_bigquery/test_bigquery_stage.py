@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from bigquery_traces import load_jobs
-from held_jobs import HELD_SECONDS, load_beside_a_held_job
+from held_load_job import HELD_SECONDS, load_beside_a_held_job
 from singer_lines import Batches, Message, lines, load, record, rows, schema, state
 from waiting import wait_until
 

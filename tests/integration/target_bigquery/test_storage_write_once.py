@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from bigquery_traces import entries
-from held_jobs import HELD_SECONDS
+from held_load_job import HELD_SECONDS
 from singer_lines import Batches, Message, lines, load, record, some_batches
 from waiting import wait_until
 

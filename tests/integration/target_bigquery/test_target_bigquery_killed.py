@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from bigquery_traces import entries, load_jobs
-from held_jobs import HELD_SECONDS, load_beside_a_held_job
+from held_load_job import HELD_SECONDS, load_beside_a_held_job
 from local_settings import ONE_EACH
 from singer_lines import Batches, Message, lines, load, record, schema, some_batches, state, states
 from waiting import wait_until

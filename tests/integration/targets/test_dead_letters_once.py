@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from held_jobs import HELD_SECONDS
+from held_load_job import HELD_SECONDS
 from singer_lines import Batches, Message, lines, schema, state, states
 from waiting import wait_until
 from warehouses import Warehouse

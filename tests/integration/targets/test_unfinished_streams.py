@@ -6,7 +6,7 @@ import io
 from typing import Any
 
 import pytest
-from cut_pipe import Cut, Piped, pipe
+from interrupted_pipe import Cut, Piped, pipe
 from singer_lines import Batches, Message, activate, lines, record, rows, schema, state
 from warehouses import Warehouse
 

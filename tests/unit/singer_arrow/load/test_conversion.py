@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from remembering_target import Column, Plain
+from recording_target import Column, Plain
 
 from singer_arrow.errors import DataError
 from singer_arrow.load.conversion import ORDER, ORDER_BITS

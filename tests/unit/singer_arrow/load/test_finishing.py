@@ -8,7 +8,7 @@ import logging
 from typing import Any
 
 import pytest
-from remembering_target import RememberingTable, RememberingTarget, Replace
+from recording_target import RecordingTable, RecordingTarget, Replace
 from singer_lines import COLUMNS, activate, record, states
 from singer_lines import schema as plain_schema
 
@@ -22,7 +22,7 @@ OVERWRITE = {"load_method": "overwrite"}
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """No load methods of other tests; and every STATE that may leave leaves."""
-    RememberingTable.methods = []
+    RecordingTable.methods = []
     monkeypatch.setitem(Checkpoints.__init__.__kwdefaults__, "interval", 0.0)
 
 
@@ -44,7 +44,7 @@ def end(stream: str, number: int) -> Message:
 
 def run(messages: list[Message], text: str = "", **config: Any) -> Exception | None:
     """Run the target as its executable does; the error that it ended with."""
-    target = RememberingTarget(config=config)
+    target = RecordingTarget(config=config)
     try:
         target.listen(io.StringIO("".join(json.dumps(m) + "\n" for m in messages) + text))
     except Exception as error:  # noqa: BLE001 - the tests look at it
@@ -57,7 +57,7 @@ def run(messages: list[Message], text: str = "", **config: Any) -> Exception | N
 
 def replaced() -> list[str]:
     return [
-        method.context.stream for method in RememberingTable.methods if isinstance(method, Replace) and method.finished
+        method.context.stream for method in RecordingTable.methods if isinstance(method, Replace) and method.finished
     ]
 
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from remembering_target import Column, Plain
+from recording_target import Column, Plain
 
 from singer_arrow.batch.reader import read_file
 from singer_arrow.enforcement.row_json import line_to_json, row_to_json

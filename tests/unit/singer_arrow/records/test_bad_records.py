@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from remembering_target import RememberingTable, RememberingTarget
+from recording_target import RecordingTable, RecordingTarget
 from singer_lines import states
 from waiting import wait_until
 
@@ -37,8 +37,8 @@ TYPES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    RememberingTable.methods = []
-    RememberingTable.removed = []
+    RecordingTable.methods = []
+    RecordingTable.removed = []
 
 
 def schema(stream: str = "s", **more: Any) -> bytes:
@@ -66,8 +66,8 @@ class Run:
     """What became of some input: the rows by stream, and the error."""
 
     def __init__(self, lines: Sequence[bytes], **config: Any) -> None:
-        RememberingTable.methods = []
-        target = RememberingTarget(config=config)
+        RecordingTable.methods = []
+        target = RecordingTarget(config=config)
         self.error: Exception | None = None
         try:
             target.listen(io.TextIOWrapper(io.BytesIO(b"".join(lines)), encoding="utf-8"))
@@ -80,7 +80,7 @@ class Run:
         finally:
             target.close()
         self.rows: dict[str, list[dict[str, Any]]] = {}
-        for method in RememberingTable.methods:
+        for method in RecordingTable.methods:
             found = [row for part in method.loaded_items for row in part.rows]
             self.rows.setdefault(method.context.stream, []).extend(found)
 
@@ -244,14 +244,14 @@ def test_two_streams_of_one_table_lose_nothing(changed: bool, capsys: pytest.Cap
 def test_a_version_is_activated_at_its_place() -> None:
     lines = [schema(), record(1), line({"type": "ACTIVATE_VERSION", "stream": "s", "version": 1}), record(2)]
     loaded: list[int] = []
-    original = RememberingTable.remove_versions
+    original = RecordingTable.remove_versions
 
-    def remove(self: RememberingTable, version: int, **options: Any) -> int:
+    def remove(self: RecordingTable, version: int, **options: Any) -> int:
         loaded.extend(len(part.rows) for method in self.methods for part in method.loaded_items)
         return original(self, version, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RememberingTable, "remove_versions", remove)
+        patch.setattr(RecordingTable, "remove_versions", remove)
         assert Run(lines, add_record_metadata=True).ids() == [1, 2]
     assert loaded == [1]
 
@@ -280,11 +280,11 @@ def test_records_that_are_not_validated_are_read_loosely() -> None:
 
 def test_files_hold_no_more_records_than_is_asked_for() -> None:
     Run([schema(), *(record(n) for n in range(7))], batch_size_rows=3)
-    assert [part.item.rows for part in RememberingTable.methods[0].loaded_items] == [3, 3, 1]
+    assert [part.item.rows for part in RecordingTable.methods[0].loaded_items] == [3, 3, 1]
 
 
 def test_records_of_a_slow_tap_do_not_wait_for_more(capsys: pytest.CaptureFixture[str]) -> None:
-    target = RememberingTarget(config={"max_batch_age_seconds": 0.1})
+    target = RecordingTarget(config={"max_batch_age_seconds": 0.1})
     reader, writer = os.pipe()
     with os.fdopen(reader, encoding="utf-8") as source:
         reading = threading.Thread(target=target.process_lines, args=(source,))
@@ -297,4 +297,4 @@ def test_records_of_a_slow_tap_do_not_wait_for_more(capsys: pytest.CaptureFixtur
     target.process_endofpipe()
     target.close()
     assert told == [1]
-    assert [row["id"] for part in RememberingTable.methods[0].loaded_items for row in part.rows] == [1, 2]
+    assert [row["id"] for part in RecordingTable.methods[0].loaded_items for row in part.rows] == [1, 2]

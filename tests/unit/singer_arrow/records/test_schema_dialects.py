@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import validators
-from remembering_target import RememberingTable, RememberingTarget
+from recording_target import RecordingTable, RecordingTarget
 
 from singer_arrow.casting.from_json import BadRowError
 from singer_arrow.errors import DataError
@@ -185,9 +185,9 @@ def test_nothing_is_downloaded() -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_loaded() -> Iterator[None]:
-    RememberingTable.methods.clear()
+    RecordingTable.methods.clear()
     yield
-    RememberingTable.methods.clear()
+    RecordingTable.methods.clear()
 
 
 def lines(prop: dict[str, Any], *values: str) -> str:
@@ -200,12 +200,12 @@ def lines(prop: dict[str, Any], *values: str) -> str:
 
 
 def run(text: str) -> list[Any]:
-    target = RememberingTarget(config={"load_method": "append-only"})
+    target = RecordingTarget(config={"load_method": "append-only"})
     try:
         target.listen(io.StringIO(text))
     finally:
         target.close()
-    return [row["a"] for method in RememberingTable.methods for part in method.loaded_items for row in part.rows]
+    return [row["a"] for method in RecordingTable.methods for part in method.loaded_items for row in part.rows]
 
 
 NUMERIC_VALUES = ("9999999999999999999999999999.9999999999", "-1.0000000001", "0", "null")

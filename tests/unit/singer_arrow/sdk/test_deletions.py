@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from remembering_target import Remembering, RememberingTable, RememberingTarget
+from recording_target import Recording, RecordingTable, RecordingTarget
 
 from singer_arrow.records.metadata_columns import DELETED_COLUMN, VERSION_COLUMN
 from singer_arrow.sdk.sink import LoadSink
@@ -18,10 +18,10 @@ AT = "2024-02-29T12:30:00+00:00"
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    RememberingTable.methods = []
-    RememberingTable.removed = []
+    RecordingTable.methods = []
+    RecordingTable.removed = []
     yield
-    RememberingTable.methods = []
+    RecordingTable.methods = []
 
 
 def schema(*, says: bool = True, **more: Any) -> dict[str, Any]:
@@ -38,13 +38,13 @@ def batch() -> dict[str, Any]:
     return {"type": "BATCH", "stream": "s", "encoding": {"format": "parquet"}, "manifest": ["s3://b/1"], "version": 3}
 
 
-def run(*messages: dict[str, Any], **config: Any) -> Remembering:
+def run(*messages: dict[str, Any], **config: Any) -> Recording:
     """The load method of the stream's last SCHEMA, after the run."""
-    target = RememberingTarget(config={"load_method": "upsert", **config})
+    target = RecordingTarget(config={"load_method": "upsert", **config})
     target.process_lines(io.StringIO("".join(json.dumps(m) + "\n" for m in messages)))
     target.process_endofpipe()
     target.close()
-    return RememberingTable.methods[-1]
+    return RecordingTable.methods[-1]
 
 
 DELETED, LIVE = {"id": 1, DELETED_COLUMN: AT}, {"id": 2, DELETED_COLUMN: None}
@@ -106,11 +106,11 @@ def test_with_metadata_files_that_do_not_have_it_have_no_deletions() -> None:
     ],
 )
 def test_what_deletions_go_by(config: dict[str, Any], says: bool, goes_by: str | None) -> None:
-    target = RememberingTarget(config={"load_method": "upsert", **config})
+    target = RecordingTarget(config={"load_method": "upsert", **config})
     target.process_lines(io.StringIO(json.dumps(schema(says=says)) + "\n"))
     sink = target.active_sink("s")
     assert isinstance(sink, LoadSink)
-    assert isinstance(sink.table, RememberingTable)
+    assert isinstance(sink.table, RecordingTable)
     assert sink.table.deleted_column == goes_by
     target.process_endofpipe()
     target.close()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from remembering_target import RememberingTable, RememberingTarget
+from recording_target import RecordingTable, RecordingTarget
 from singer_lines import states
 
 from singer_arrow.errors import DataError
@@ -27,10 +27,10 @@ SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    RememberingTable.methods = []
+    RecordingTable.methods = []
 
 
-class Overtaken(RememberingTarget):
+class Overtaken(RecordingTarget):
     """Whenever lines are about to be taken, the ticker is first at the lock; and all that waits is due."""
 
     comes_before = b'"id": 3'
@@ -76,10 +76,10 @@ def source(*lines: bytes) -> io.TextIOWrapper:
 
 
 def loaded() -> list[int]:
-    return [row["id"] for method in RememberingTable.methods for part in method.loaded_items for row in part.rows]
+    return [row["id"] for method in RecordingTable.methods for part in method.loaded_items for row in part.rows]
 
 
-def failure(target: RememberingTarget, *lines: bytes) -> BaseException:
+def failure(target: RecordingTarget, *lines: bytes) -> BaseException:
     """What a run ends with, in the order of `invoke`."""
     try:
         with pytest.raises(Exception) as caught:  # noqa: PT011 - the tests look at it
@@ -103,7 +103,7 @@ def test_nothing_is_taken_after_the_ticker_has_found_a_bad_line(capsys: pytest.C
 
 def test_the_first_bad_line_is_told_though_another_ends_the_reading(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [schema(), record(1), state(1), record("x"), state(2), b"null\n", state(3)]
-    assert "Line 4 " in str(failure(RememberingTarget(config={}), *lines))
+    assert "Line 4 " in str(failure(RecordingTarget(config={}), *lines))
     assert states(capsys.readouterr().out) == [1]
 
 
@@ -144,14 +144,14 @@ def test_no_state_passes_a_file_that_the_ticker_could_not_end(
 def test_no_state_passes_records_that_could_not_be_handed_over(
     error: Exception, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hand_over, failures = RememberingTable.take_records, [error]
+    hand_over, failures = RecordingTable.take_records, [error]
 
-    def take_records(self: RememberingTable, *args: Any, **options: Any) -> None:
+    def take_records(self: RecordingTable, *args: Any, **options: Any) -> None:
         if failures:
             raise failures.pop()
         hand_over(self, *args, **options)
 
-    monkeypatch.setattr(RememberingTable, "take_records", take_records)
+    monkeypatch.setattr(RecordingTable, "take_records", take_records)
     found = failure(Overtaken(config={}), schema(), record(1), state(1), record(3), state(3), record(4), state(4))
     assert found is error
     assert states(capsys.readouterr().out) == []
@@ -161,7 +161,7 @@ def test_no_state_passes_records_that_could_not_be_handed_over(
 def test_the_ticker_leaves_alone_what_a_signal_broke_off(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = RememberingTarget(config={})
+    target = RecordingTarget(config={})
     monkeypatch.setattr(target._record_lines, "flush", lambda: None)  # the signal comes before the end of the input
     target.process_lines(source(schema(), record(1), state(1)))
     with pytest.raises(SystemExit) as caught:

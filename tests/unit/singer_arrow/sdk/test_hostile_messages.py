@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from remembering_target import RememberingTarget
+from recording_target import RecordingTarget
 from small_aws import BUCKET, SmallAws
 
 from singer_arrow.batch.message import Batch
@@ -80,7 +80,7 @@ GONE = object()
 
 def listen(data: bytes, config: Mapping[str, Any]) -> str | None:
     """What a target says when it ends before the end of the input; fails where that is no single line."""
-    target, said = RememberingTarget(config=dict(config)), None
+    target, said = RecordingTarget(config=dict(config)), None
     try:
         target.listen(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
     except SingerArrowError as error:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from singer_sdk import Target
 from singer_sdk.sinks import BatchSink
-from things_tap import SCHEMA, TapThings, Things, sync
+from waiting_tap import SCHEMA, TapThings, Things, sync
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError

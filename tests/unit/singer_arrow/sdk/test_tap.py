@@ -12,13 +12,13 @@ from contextlib import redirect_stdout
 from typing import Any
 
 import pytest
-import things_tap
+import waiting_tap
 from singer_sdk import Stream, Tap
 from singer_sdk.helpers._batch import BaseBatchFileEncoding, BatchConfig, StorageTarget
 from singer_sdk.mapper import SameRecordTransform
 from singer_sdk.plugin_base import PluginBase, _ConfigInput
 from singer_sdk.singerlib import Schema, SchemaMessage, StateMessage
-from things_tap import BATCH, SCHEMA, TapThings, Things, sync
+from waiting_tap import BATCH, SCHEMA, TapThings, Things, sync
 
 from singer_arrow.errors import DataError
 
@@ -142,7 +142,7 @@ def test_what_is_logged_of_a_key_stays_on_one_line(name: str) -> None:
 
 
 def start() -> subprocess.Popen[str]:
-    return subprocess.Popen(things_tap.command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(waiting_tap.command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_a_signal_ends_the_run_after_a_whole_line() -> None:

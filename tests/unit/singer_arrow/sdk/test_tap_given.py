@@ -7,11 +7,11 @@ import json
 from typing import Any
 
 import pytest
-import things_tap
+import waiting_tap
 from singer_sdk.exceptions import ConfigValidationError
 from singer_sdk.plugin_base import _ConfigInput
 from singer_sdk.singerlib.json import deserialize_json
-from things_tap import SCHEMA, TapThings, Things, sync
+from waiting_tap import SCHEMA, TapThings, Things, sync
 
 from singer_arrow.errors import ConfigError
 from singer_arrow.sdk.tap import exact_catalog
@@ -44,7 +44,7 @@ def test_a_catalog_keeps_every_keyword_on_its_way_out_and_in() -> None:
 def test_numbers_of_a_catalog_are_those_of_json(monkeypatch: pytest.MonkeyPatch) -> None:
     price = {"type": ["number", "null"], "multipleOf": 0.01, "maximum": 10**28}
     schema = {"type": "object", "properties": {"id": {"type": "integer"}, "price": price}}
-    monkeypatch.setattr(things_tap, "SCHEMA", schema)
+    monkeypatch.setattr(waiting_tap, "SCHEMA", schema)
     read: dict[str, Any] = deserialize_json(json.dumps(catalog()).replace("1" + "0" * 28, "1e28"))
     assert read["streams"][0]["schema"] != schema  # the SDK makes Decimals of them
     stream = TapThings(config={}, catalog=read).streams["things"]
@@ -66,7 +66,9 @@ def test_deselected_columns_are_not_in_the_schema() -> None:
 
 def test_an_object_of_which_nothing_is_selected_is_deselected(monkeypatch: pytest.MonkeyPatch) -> None:
     inner = {"type": "object", "properties": {"b": {"type": "object", "properties": {"c": {"type": "string"}}}}}
-    monkeypatch.setattr(things_tap, "SCHEMA", {"type": "object", "properties": {"a": inner, "id": {"type": "integer"}}})
+    monkeypatch.setattr(
+        waiting_tap, "SCHEMA", {"type": "object", "properties": {"a": inner, "id": {"type": "integer"}}}
+    )
     given = catalog()
     for entry in given["streams"][0]["metadata"]:
         entry["metadata"]["selected"] = entry["breadcrumb"][-1:] != ["c"]

@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-import things_tap
+import waiting_tap
 from singer_sdk import Stream, Tap
-from things_tap import TapThings, Things
+from waiting_tap import TapThings, Things
 
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.message_writer import LineWriter
@@ -145,7 +145,7 @@ def test_what_changes_single_records_needs_records(config: dict[str, Any], reaso
 
 def test_nested_columns_are_flattened_in_records(monkeypatch: pytest.MonkeyPatch) -> None:
     nested = {"type": "object", "properties": {"a": {"type": "object", "properties": {"b": {"type": "string"}}}}}
-    monkeypatch.setattr(things_tap, "SCHEMA", nested)
+    monkeypatch.setattr(waiting_tap, "SCHEMA", nested)
     tap = TapThings(config={"batches": True, "flattening_enabled": True, "flattening_max_depth": 2})
     stream = tap.streams["things"]
     assert isinstance(stream, ArrowStream)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from remembering_target import Remembering, RememberingTable, RememberingTarget, Replace
+from recording_target import Recording, RecordingTable, RecordingTarget, Replace
 
 from singer_arrow.errors import ConfigError, SchemaError, ServiceError
 from singer_arrow.load.checkpoint import Checkpoints
@@ -25,8 +25,8 @@ SCHEMA = {"properties": {"id": {"type": "integer"}, "a b": {"type": ["string", "
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    RememberingTable.methods = []
-    RememberingTable.removed = []
+    RecordingTable.methods = []
+    RecordingTable.removed = []
 
 
 def schema(keys: Sequence[str] = ("id",)) -> dict[str, Any]:
@@ -41,13 +41,13 @@ def activate(version: int) -> dict[str, Any]:
     return {"type": "ACTIVATE_VERSION", "stream": "s", "version": version}
 
 
-def run(*messages: dict[str, Any], **config: Any) -> Remembering:
+def run(*messages: dict[str, Any], **config: Any) -> Recording:
     """The load method of the stream's last SCHEMA, after the run."""
-    target = RememberingTarget(config=config)
+    target = RecordingTarget(config=config)
     target.process_lines(io.StringIO("".join(json.dumps(m) + "\n" for m in messages)))
     target.process_endofpipe()
     target.close()
-    return RememberingTable.methods[-1]
+    return RecordingTable.methods[-1]
 
 
 def test_a_batch_becomes_an_item() -> None:
@@ -133,27 +133,27 @@ def test_a_key_must_be_a_property() -> None:
 def test_old_versions_are_removed(hard: bool, deleted: str | None, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     run(schema(), batch("1"), activate(5), hard_delete=hard, add_record_metadata=not hard)
-    assert RememberingTable.removed == [(5, "_sdc_table_version", deleted)]
+    assert RecordingTable.removed == [(5, "_sdc_table_version", deleted)]
     assert f"version 5 is active, 7 older rows {'deleted' if hard else 'marked as deleted'}" in caplog.text
 
 
 def test_versions_without_a_column_have_no_effect(caplog: pytest.LogCaptureFixture) -> None:
     run(schema(), activate(5))
-    assert RememberingTable.removed == []
+    assert RecordingTable.removed == []
     assert "has no effect" in caplog.text
 
 
 def test_a_deferred_lane_replaces_the_table() -> None:
     method = run(schema(), activate(5), load_method="overwrite", hard_delete=True)
     assert method.replaced
-    assert RememberingTable.removed == []
+    assert RecordingTable.removed == []
 
 
 def test_settings_say_where_loads_end_and_how_files_are_read(tmp_path: Path) -> None:
     params = {"key": "k", "secret": "s"}
     storage = {"root": f"file://{tmp_path}", "params": params}
     config = {"batch_config": {"encoding": {"format": "jsonl"}, "storage": storage}, "max_batch_mb": 2}
-    target = RememberingTarget(config={**config, "max_parallel_loads": 3, "max_batch_age_seconds": 9})
+    target = RecordingTarget(config={**config, "max_parallel_loads": 3, "max_batch_age_seconds": 9})
     limits = target.limits
     assert (limits.age_seconds, limits.bytes, limits.parallel, limits.workers) == (9, 2 << 20, 3, target.cores)
     assert target.settings.aws.access_key_id == "k"
@@ -168,8 +168,8 @@ def test_the_properties_that_may_be_null() -> None:
     given["o"] = {"type": "object", "properties": {"must": {"type": "string"}, "may": {}}}
     given["l"] = {"type": "array", "items": {"type": "object", "properties": {"may": {"type": "null"}}}}
     properties = {**given, "any": True, "unsaid": {}}
-    target = RememberingTarget(config={})
-    table = RememberingTable(target, LoadSink(target, "s", {"properties": properties}, ["id"]))
+    target = RecordingTarget(config={})
+    table = RecordingTable(target, LoadSink(target, "s", {"properties": properties}, ["id"]))
     assert table.nullable == {("n",), ("any",), ("unsaid",), ("o", "may"), ("l", "may")}
 
 
@@ -207,12 +207,12 @@ def test_batch_files_are_not_removed_from_anywhere(tmp_path: Path) -> None:
     assert (tmp_path / "1").exists()
 
 
-def streams_of_one_name(*messages: dict[str, Any]) -> list[Remembering]:
+def streams_of_one_name(*messages: dict[str, Any]) -> list[Recording]:
     """The load methods after a run in which streams `a` and `b`, of other columns each, are called `t`."""
     columns = {"a": {"id": SCHEMA["properties"]["id"], "x": {"type": "integer"}}, "b": SCHEMA["properties"]}
     schemas = [schema() | {"stream": name, "schema": {"properties": found}} for name, found in columns.items()]
     run(*schemas, *messages, stream_maps={"*": {"__alias__": "t"}})
-    return RememberingTable.methods
+    return RecordingTable.methods
 
 
 def test_batches_of_streams_of_one_name_are_told_apart() -> None:
@@ -234,7 +234,7 @@ def test_no_state_leaves_before_an_emptied_table_is_replaced(monkeypatch: pytest
     monkeypatch.setitem(Checkpoints.__init__.__kwdefaults__, "interval", 0.0)
     done: list[object] = []
     monkeypatch.setattr(Replace, "finish", lambda _: done.append("replaced"))
-    monkeypatch.setattr(RememberingTarget, "_emit_state", lambda _, state: done.append(state))
+    monkeypatch.setattr(RecordingTarget, "_emit_state", lambda _, state: done.append(state))
     run(schema(), activate(1), {"type": "STATE", "value": {"n": 1}}, load_method="overwrite")
     assert done == ["replaced", {"n": 1}]
 
@@ -256,7 +256,7 @@ def test_a_state_that_could_not_be_written_ends_the_run(
             if errors:
                 raise errors[0]
 
-    target = RememberingTarget(config={"clean_up_batch_files": True, "manifest_roots": ["s3://b"]})
+    target = RecordingTarget(config={"clean_up_batch_files": True, "manifest_roots": ["s3://b"]})
     monkeypatch.setattr(target.remover, "remove", removed.extend)
     monkeypatch.setattr("sys.stdout", Output())
     lines = [schema(), batch("1"), {"type": "STATE", "value": 1}, batch("2"), {"type": "STATE", "value": 2}]

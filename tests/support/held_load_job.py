@@ -1,4 +1,4 @@
-"""A run that meets a load job of BigQuery which another run has begun and which is held until then."""
+"""Two runs of one load job of BigQuery: the first one starts it, and it is held until the second one finds it."""
 
 from __future__ import annotations
 

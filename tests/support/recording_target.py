@@ -1,4 +1,4 @@
-"""A target whose warehouse remembers what it was asked, and the rows of records; for tests within one process."""
+"""A target whose warehouse is a list of its calls and of the rows; for tests within one process."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class PreparedItem:
     bytes: int = 1
 
 
-class Remembering(LoadMethod[LoadContext, PreparedItem]):
-    """Remembers the items that it loaded."""
+class Recording(LoadMethod[LoadContext, PreparedItem]):
+    """Records the items that it loaded."""
 
     def __init__(self, context: LoadContext, load_method: str) -> None:
         super().__init__(context)
@@ -75,19 +75,19 @@ class Remembering(LoadMethod[LoadContext, PreparedItem]):
         self.replaced = True
 
 
-class Append(Remembering):
+class Append(Recording):
     """append-only."""
 
     keeps_ledger = True
 
 
-class Merge(Remembering):
+class Merge(Recording):
     """upsert."""
 
     merges = True
 
 
-class Replace(Remembering):
+class Replace(Recording):
     """overwrite; `finished` once the table is replaced."""
 
     deferred = True
@@ -100,16 +100,16 @@ class Replace(Remembering):
 METHODS = {"append-only": Append, "upsert": Merge, "overwrite": Replace}
 
 
-class RememberingTable(WarehouseTable):
+class RecordingTable(WarehouseTable):
     """The table; `removed` is what it was asked to remove."""
 
-    methods: ClassVar[list[Remembering]] = []
+    methods: ClassVar[list[Recording]] = []
     removed: ClassVar[list[Any]] = []
 
     def prepare_table(self) -> Sequence[Column]:
         return [Column(f.name.replace(" ", "_"), f.name, f.type) for f in self.given]
 
-    def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> Remembering:
+    def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> Recording:
         settings = self.target.settings
         context = LoadContext(
             stream=self.stream_name,
@@ -133,11 +133,11 @@ class RememberingTable(WarehouseTable):
         return (batch.byte_count or 0) > 100
 
 
-class RememberingTarget(WarehouseTarget):
+class RecordingTarget(WarehouseTarget):
     """The target."""
 
     name = "target-remembering"
-    table_class = RememberingTable
+    table_class = RecordingTable
     config_jsonschema: ClassVar[dict[str, Any]] = {"properties": dict(LOADS)}
 
     @cached_property

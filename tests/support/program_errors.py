@@ -1,4 +1,4 @@
-"""What a program says when it ends badly."""
+"""The error line of a program that has failed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from local_cloud.programs import Ran
 
 
 def error_of(ran: Ran) -> str:
-    """The one line that a failed run says."""
+    """Return the one error line of a failed run, without time and logger."""
     assert ran.code == 1, ran.stderr
     assert "Traceback" not in ran.stderr
     errors = [line for line in ran.stderr.splitlines() if "| ERROR " in line or " | " not in line]
@@ -14,7 +14,7 @@ def error_of(ran: Ran) -> str:
     return errors[0].split(" | ", 3)[-1]
 
 
-def check_says(line: str, *words: str) -> None:
-    """Fail if the line lacks one of the words."""
+def check_contains(line: str, *words: str) -> None:
+    """Check that the line contains all of the words."""
     lacking = [word for word in words if word not in line]
     assert not lacking, f"{line!r} lacks {lacking}"
