@@ -4,183 +4,17 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from ledger_server import Client, KilledError, Server, entered, opened, table
 
 from singer_arrow.errors import LoadError
-from singer_arrow.load.ledger_lookup import PAGE
 from target_bigquery import ledger as ledger_module
-from target_bigquery.connection.resources import Job, QueryResult, Table
 from target_bigquery.ledger import COMMITTED, FORGOTTEN, StreamLedger
-from target_bigquery.storage_write.error_kinds import WriteError, WriteErrorKind
-
-START = datetime.now(UTC)
-
-
-class KilledError(Exception):
-    """The process dies here."""
-
-
-class Server:
-    """BigQuery's part of the protocol: a table of entries, jobs with unique ids, a clock."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.entries: list[dict[str, Any]] = []
-        self.jobs: dict[str, Job] = {}
-        self.streams: dict[str, WriteStream] = {}
-        self.rows: Counter[str] = Counter()
-        self.created = START
-        self.asked: list[int] = []
-        """How many entries each query of the ledger returned."""
-        self._ticks = 0
-
-    def now(self) -> datetime:
-        self._ticks += 1
-        return START + timedelta(milliseconds=self._ticks)
-
-    def insert(
-        self, job_id: str, kind: str, batches: Sequence[str] = (), error: str | None = None, claims: str | None = None
-    ) -> Job | None:
-        """The job, if there was none of that id."""
-        with self.lock:
-            if job_id in self.jobs:
-                return None
-            if error is None:
-                self.rows.update(batches)
-            table = "p.d.t" if kind == "load" else None
-            ended = self.now()
-            self.jobs[job_id] = Job(job_id, kind, is_done=True, ended=ended, error=error, table=table, claims=claims)
-            return self.jobs[job_id]
-
-    def opened(self, batches: Sequence[str]) -> str:
-        """A pending write stream that holds these batches, and is ended."""
-        with self.lock:
-            name = f"projects/p/datasets/d/tables/t/streams/{len(self.streams)}"
-            self.streams[name] = WriteStream(list(batches))
-            return name
-
-    def commit(self, name: str) -> datetime | None:
-        with self.lock:
-            stream = self.streams[name]
-            if stream.committed is not None:
-                return None
-            stream.committed = self.now()
-            self.rows.update(stream.batches)
-            return stream.committed
-
-
-@dataclass
-class WriteStream:
-    """Batches, and when they were committed."""
-
-    batches: list[str]
-    committed: datetime | None = None
-
-
-def found(entry: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-    """Whether a query with these parameters finds an entry; there is one stream."""
-    if "ids" in given:
-        return entry["batch_id"] in given["ids"]
-    if "since" in given:
-        return entry["batch_id"] != "" and entry["started_at"] >= given["since"]
-    if "first" in given:
-        return given["first"] <= entry["started_at"] <= given["last"]
-    return (entry["started_at"], entry["job_id"]) == (given["at"], given["job"])
-
-
-class Client:
-    """What one process sees of the server; it may die or sleep before any request."""
-
-    def __init__(self, server: Server, chance: random.Random, *, die: float = 0.0, sleep: float = 0.0) -> None:
-        self._server, self._chance, self._die, self._sleep = server, chance, die, sleep
-
-    def step(self) -> None:
-        if self._chance.random() < self._die:
-            raise KilledError
-        if self._chance.random() < self._sleep:
-            time.sleep(self._chance.random() / 100)
-
-    def path(self, table: str) -> str:
-        return f"p.d.{table}"
-
-    def quoted(self, table: str) -> str:
-        return f"`p`.`d`.`{table}`"
-
-    def table(self, name: str) -> object:
-        return name
-
-    def query(self, text: str, parameters: Mapping[str, Any] | None = None, *, what: str) -> QueryResult:
-        self.step()
-        given = dict(parameters or {})
-        with self._server.lock:
-            now = self._server.now()
-            if text.startswith("SELECT COUNT"):
-                return QueryResult([{"rows": self._server.rows.total()}], now)
-            if text.startswith("SELECT"):
-                rows = [e for e in self._server.entries if found(e, given)]
-                rows = rows[: int(text.rpartition("LIMIT ")[2])] if "LIMIT" in text else rows
-                self._server.asked.append(len(rows))
-                return QueryResult(rows, now)
-        self.step()  # an entry's time is that of its statement's begin; it can be read only after its end
-        if "''" in text:
-            self.write("", given["job"], given["at"])
-        for name, batch in given.items():
-            if name.startswith("batch_"):
-                self.write(batch, given["job"], now)
-            if name.startswith("settled_batch_"):
-                number = name.rpartition("_")[2]
-                self.write(batch, given[f"settled_job_{number}"], given[f"settled_at_{number}"])
-        self.step()
-        return QueryResult([], now)
-
-    def write(self, batch: str, job: str, at: datetime) -> None:
-        with self._server.lock:
-            self._server.entries.append({"batch_id": batch, "job_id": job, "rows": 1, "started_at": at})
-
-    def job(self, job_id: str, *, patience: float = 0.0) -> Job | None:
-        end = time.monotonic() + patience
-        while True:
-            self.step()
-            if (found := self._server.jobs.get(job_id)) or time.monotonic() >= end:
-                return found
-            time.sleep(0.001)
-
-    def wait(self, job_id: str, what: str) -> Job:
-        return self._server.jobs[job_id]
-
-    def occupy(self, job_id: str) -> Job | None:
-        self.step()
-        return None if self._server.insert(job_id, "query") else self._server.jobs[job_id]
-
-    def claim(self, job_id: str, write_stream: str) -> bool:
-        self.step()
-        taken = self._server.insert(job_id, "query", claims=write_stream)
-        return taken is not None or self._server.jobs[job_id].claims == write_stream
-
-    @property
-    def writes(self) -> Client:
-        return self
-
-    def committed(self, name: str) -> datetime | None:
-        self.step()
-        if name not in self._server.streams:
-            raise WriteError("forgotten", WriteErrorKind.UNKNOWN_STREAM)
-        return self._server.streams[name].committed
-
-    def commit(self, name: str) -> datetime | None:
-        self.step()
-        return self._server.commit(name)
-
-
-def table(server: Server) -> Table:
-    return Table("t", (), (), server.created, {}, None, (), None)
 
 
 def run(server: Server, batches: Sequence[str], chance: random.Random, **client: float) -> None:
@@ -247,15 +81,6 @@ def test_each_batch_is_loaded_exactly_once(seed: int, monkeypatch: pytest.Monkey
     server.streams.clear()  # BigQuery forgets them; the last run has written down what was committed
     again = opened(server)
     assert again.loaded_of(batches).keys() == set(batches)
-
-
-def entered(server: Server, batch: str, job_id: str) -> None:
-    server.entries.append({"batch_id": batch, "job_id": job_id, "rows": 1, "started_at": server.now()})
-
-
-def opened(server: Server) -> StreamLedger:
-    client: Any = Client(server, random.Random(0))
-    return StreamLedger(client, "s", table(server))
 
 
 @pytest.fixture
@@ -372,62 +197,6 @@ def test_what_is_settled_is_written_with_the_next_entries_and_once(server: Serve
 
 
 # What is read of a large ledger
-
-
-@pytest.fixture
-def large() -> Server:
-    """A server whose ledger has 20,000 batches that were loaded, by jobs of ten batches."""
-    server = Server()
-    prefix = opened(server).prefix
-    for job in range(2_000):
-        batches = [f"old-{10 * job + n}" for n in range(10)]
-        at = server.now()
-        server.entries += [
-            {"batch_id": batch, "job_id": f"{prefix}{job}", "rows": 1, "started_at": at} for batch in batches
-        ]
-        server.insert(f"{prefix}{job}", "load", batches)
-    return server
-
-
-def test_a_run_of_new_batches_reads_its_own_entries_alone(large: Server) -> None:
-    ledger = opened(large)
-    ledger.void_if_emptied()
-    for group in range(10):
-        batches = [f"new-{group}-{n}" for n in range(30)]
-        for batch in batches:
-            ledger.expect(batch)
-            assert ledger.loaded(batch) is None
-        assert ledger.loaded_of(batches) == {}
-        job_id, _ = ledger.begin(dict.fromkeys(batches, 1))
-        large.insert(job_id, "load", batches)
-    assert len(large.asked) == 22  # when it begins, its first batch; and twice a group: before and after its entries
-    assert sum(large.asked) == 10 * 30
-
-
-def test_batches_that_come_again_are_read_in_pages(large: Server) -> None:
-    ledger = opened(large)
-    for n in range(20_000):
-        assert ledger.loaded(f"old-{n}") is not None
-    assert len(large.asked) <= 1 + 2 * 20_000 / PAGE * 1.1
-    assert max(large.asked) == PAGE
-
-
-def test_batches_that_follow_loaded_ones_are_known_to_be_new(large: Server) -> None:
-    ledger = opened(large)
-    assert ledger.loaded("old-19999") is not None
-    assert ledger.loaded("new") is None
-    assert ledger.loaded_of(["new", "old-3"]).keys() == {"old-3"}
-    assert ledger.loaded("old-4") is not None  # an old one was found, so the next ones are looked up at once again
-
-
-def test_batches_that_were_announced_are_looked_up_together(large: Server) -> None:
-    ledger = opened(large)
-    for n in range(0, 20_000, 4_000):
-        ledger.expect(f"old-{n}")
-    ledger.void_if_emptied()
-    asked = len(large.asked)
-    assert all(ledger.loaded(f"old-{n}") for n in range(0, 20_000, 4_000))
-    assert len(large.asked) == asked == 2
 
 
 def test_all_entries_of_a_committed_write_stream_are_written_down(server: Server) -> None:
