@@ -18,7 +18,7 @@ from typing import Any
 from singer_arrow.errors import ConfigError
 
 _OF_THE_SDK = {"partitions", "progress_markers", "replication_key_signpost", "starting_replication_value"}
-"""Keys that the SDK may leave in an entry; they say nothing of where a stream stands."""
+"""Keys that the SDK may leave in an entry; they are no part of a bookmark."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -29,7 +29,7 @@ class Watermark:
     key: str
 
     def to_json(self) -> dict[str, str]:
-        """As it stands in STATE and in segments."""
+        """Encode for STATE and segments."""
         return {"last_modified": self.last_modified.astimezone(UTC).isoformat(), "key": self.key}
 
     @classmethod
@@ -47,7 +47,7 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """Where a stream stands."""
+    """Position of a stream in its plan."""
 
     watermark: Watermark | None = None
     segment: int = 0
@@ -89,7 +89,7 @@ class Bookmark:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], stream: str) -> Bookmark | None:
-        """Read the stream's entry in STATE; None if it says nothing.
+        """Read the stream's entry in STATE; None if it has no bookmark.
 
         Raises:
             ConfigError: It is damaged, or another tap's.

@@ -53,7 +53,7 @@ _MAX_DIGITS = 76
 
 
 def parse_type(column: str, text: str) -> pa.Field:
-    """The column that an entry of a stream's setting `schema` stands for.
+    """Return the field for an entry of a stream's setting `schema`.
 
     Raises:
         ConfigError: There is no such type.
@@ -74,12 +74,12 @@ def parse_type(column: str, text: str) -> pa.Field:
 
 
 def set_columns(schema: pa.Schema, types: Mapping[str, str]) -> frozenset[str]:
-    """The columns of a schema that have the types which the setting `schema` says.
+    """Return the columns of a schema that have the types of the setting `schema`.
 
     Others it may name too: a schema that a stream was planned with before they were set, or a catalog, has its own.
     """
-    said = (parse_type(column, text) for column, text in types.items() if column in schema.names)
-    return frozenset(f.name for f in said if f.equals(schema.field(f.name), check_metadata=True))
+    declared = (parse_type(column, text) for column, text in types.items() if column in schema.names)
+    return frozenset(f.name for f in declared if f.equals(schema.field(f.name), check_metadata=True))
 
 
 def sample(

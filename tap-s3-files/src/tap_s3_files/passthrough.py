@@ -43,7 +43,7 @@ class PassthroughBatch:
 
 
 class _NeedsConversionError(Exception):
-    """Why an object must be converted; empty where the reading of it says that."""
+    """Reason why an object must be converted; empty if reading it reports the reason."""
 
 
 def passthrough_batch(job: Job, task: Task, worker: Worker) -> PassthroughBatch | None:
@@ -101,7 +101,7 @@ def _check_parquet(job: Job, reader: ObjectReader) -> int:
     file = metadata.schema.to_arrow_schema()
     if sorted(file.names) != sorted(job.schema.names):
         other = sorted(set(file.names).symmetric_difference(job.schema.names))
-        reason = f"its columns are not those of SCHEMA ({', '.join(other[:5]) or 'one stands twice'})"
+        reason = f"its columns are not those of SCHEMA ({', '.join(other[:5]) or 'one occurs twice'})"
         raise _NeedsConversionError(reason)
     for field in job.schema:
         t = file.field(field.name).type

@@ -12,7 +12,7 @@ _HEADS = ("stream", "objects", "bytes", "tasks", "batch files (about)")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a run would read of a stream. How many batch files that makes is told from the objects' sizes."""
+    """What a run would read of a stream; the number of batch files is estimated from object sizes."""
 
     stream: str
     objects: int = 0

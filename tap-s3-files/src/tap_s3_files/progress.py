@@ -106,7 +106,7 @@ class Progress:
 
     @contextmanager
     def log_periodically(self, log: Callable[[str], None]) -> Iterator[None]:
-        """Tell a line every few seconds while the block runs, less often later on, if something has changed."""
+        """Log a line every few seconds while the block runs, less often later, if the counts have changed."""
         last, due = self._counts, 0.0
 
         def look() -> None:
@@ -126,7 +126,7 @@ def pause_after(seconds: float) -> float:
 
 
 class CountedStorage(Storage):
-    """A storage for reading, which counts the bytes that it gives, until a task is told to stop."""
+    """A storage that counts the bytes it returns, and stops retrying when its task is stopped."""
 
     def __init__(self, storage: Storage, progress: Progress, stop: threading.Event) -> None:
         super().__init__()
@@ -134,11 +134,9 @@ class CountedStorage(Storage):
         self.cache = storage.cache
 
     def get(self, url: Url, *, is_needed: Callable[[], bool] = always, **options: Any) -> Fetched:
-        """See Storage."""
         fetched = self._storage.get(url, is_needed=lambda: is_needed() and not self.cancelled.is_set(), **options)
         self._progress.add(Counts(bytes=len(fetched.data)))
         return fetched
 
     def open(self, url: Url) -> BinaryIO:
-        """See Storage; these bytes are not counted."""
         return self._storage.open(url)

@@ -52,16 +52,16 @@ class Job:
     settings: str = ""
 
 
-def format_of(wanted: str, url: Url) -> str:
-    """The format of an object: the wanted one, or with `auto` what its name tells.
+def format_of(setting: str, url: Url) -> str:
+    """Return the format of an object; with `auto`, the one that its name implies.
 
     Raises:
-        DataError: Its name does not tell.
+        DataError: Its name implies none.
     """
-    found = wanted if wanted != "auto" else detect_format(url.name)
+    found = setting if setting != "auto" else detect_format(url.name)
     if found is None:
         hint = f"Set the stream's 'format' to {', '.join(FORMATS)}"
-        reason = "its name does not tell its format"
+        reason = "its name does not imply a format"
         raise DataError(reason, url=url, hint=hint)
     return found
 
@@ -103,8 +103,8 @@ def read(
 ) -> Generator[Piece]:
     """The rows of a task's objects, in order, in batches of exactly the job's schema.
 
-    An object that is empty is left out, and so is one that was replaced or deleted since it was listed. Both are said;
-    the worker's progress is told of objects that have changed, also of those that end the reading.
+    Empty objects, and objects that were replaced or deleted since they were listed, are skipped with a warning. All
+    changed objects are added to the worker's progress.
 
     Args:
         job: Of the stream.
@@ -163,7 +163,7 @@ def _readers(
 
 
 def _rows_of(job: Job, group: list[ObjectReader]) -> list[pa.RecordBatch] | None:
-    """The rows of small objects that are all of one format and one schema, if nothing is to be said of any."""
+    """Return the rows of small objects of one format and one schema; None if one of them needs a warning."""
     if len(group) == 1 or len({job.format if job.format != "auto" else detect_format(r.url.name) for r in group}) > 1:
         return None
     try:
@@ -177,7 +177,7 @@ def _rows_of(job: Job, group: list[ObjectReader]) -> list[pa.RecordBatch] | None
 
 
 def _source(job: Job, constants: Mapping[str, Any]) -> tuple[pa.Schema, ReadOptions]:
-    """What is wanted of a file whose key tells of some columns: these come before what it has under the same names."""
+    """Return the schema and options of a file without the columns that its key gives."""
     source, options = split(job.schema, metadata_columns=job.metadata_columns, constants=constants), job.options
     if options.known_columns is not None and constants:
         options = replace(options, known_columns=options.known_columns.union(constants))
@@ -229,7 +229,7 @@ def _read_object(
 
 
 def _check_partitions(job: Job, info: ObjectInfo) -> None:
-    """A key that tells of a column which no other told of so far is drift as much as a file that has one.
+    """Raise or warn about a new column in the key of an object, which is drift like one in a file.
 
     Raises:
         DriftError: It does, and the schema may change.
@@ -239,7 +239,7 @@ def _check_partitions(job: Job, info: ObjectInfo) -> None:
     if new := drift.new_columns(job.partitions.texts(info.url), job.schema, job.options):
         if job.options.on_drift == "raise":
             drift.raise_new_columns((f for f in job.partitions.infer([info.url]) if f.name in new), info.url)
-        logger.warning("%s: what its key tells of %s is no column, and is left out", info.url, ", ".join(new))
+        logger.warning("%s: the values of %s in its key are no columns, and are left out", info.url, ", ".join(new))
 
 
 class _Origin:

@@ -1,4 +1,4 @@
-"""The settings of the tap, read and checked; `declared` says which there are."""
+"""The settings of the tap, read and checked; declared in `config_schema`."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class BatchSettings:
 
 @dataclass(frozen=True, slots=True)
 class SqsSettings:
-    """What `replication` says of the method sqs."""
+    """Settings of the replication method sqs."""
 
     queue_url: str
     visibility_timeout: int = 300
@@ -203,7 +203,7 @@ def rows_identity(stream: StreamSettings, deselected: Iterable[str], *, metadata
 
 
 def _given(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What is set: null stands for not set."""
+    """Return the settings that are not null."""
     return {k: v for k, v in config.items() if v is not None}
 
 
@@ -288,20 +288,18 @@ def _batch(config: Mapping[str, Any]) -> BatchSettings:
 
 
 def _manifest(config: Mapping[str, Any], streams: Sequence[StreamSettings]) -> Url | None:
-    wanted = config.get("method", "polling") == "inventory"
-    if wanted != ("manifest_url" in config):
+    is_inventory = config.get("method", "polling") == "inventory"
+    if is_inventory != ("manifest_url" in config):
         msg = (
             "Setting 'replication.manifest_url' is missing: the URL of a manifest.json of S3 Inventory"
-            if wanted
+            if is_inventory
             else "Setting 'replication.manifest_url' is for the method inventory; set replication.method to inventory"
         )
         raise ConfigError(msg)
-    if wanted and (elsewhere := next((p for s in streams for p in s.paths if p.scheme != "s3"), None)):
-        msg = (
-            f"Setting 'replication.method' is inventory, which tells of objects on S3 alone; {elsewhere} needs polling"
-        )
+    if is_inventory and (elsewhere := next((p for s in streams for p in s.paths if p.scheme != "s3"), None)):
+        msg = f"Setting 'replication.method' is inventory, which lists objects on S3 only; {elsewhere} needs polling"
         raise ConfigError(msg)
-    return Url.parse(config["manifest_url"]) if wanted else None
+    return Url.parse(config["manifest_url"]) if is_inventory else None
 
 
 def _sqs(config: Mapping[str, Any], streams: Sequence[StreamSettings], root: Url | None) -> SqsSettings | None:
@@ -320,11 +318,11 @@ def _sqs(config: Mapping[str, Any], streams: Sequence[StreamSettings], root: Url
     if root is None:
         msg = (
             "Setting 'replication.method' is sqs: it needs 'plan_root', a place that outlives the run, where what the "
-            "queue told of is written down before its messages are deleted"
+            "queue named is stored before its messages are deleted"
         )
         raise ConfigError(msg)
     if elsewhere := next((p for s in streams for p in s.paths if p.scheme != "s3"), None):
-        msg = f"Setting 'replication.method' is sqs, which tells of objects on S3 alone; {elsewhere} needs polling"
+        msg = f"Setting 'replication.method' is sqs, which names objects on S3 only; {elsewhere} needs polling"
         raise ConfigError(msg)
     return SqsSettings(
         queue_url=url,

@@ -42,7 +42,7 @@ _MODIFIED = "_sdc_source_modified_at"
 
 def read_options(settings: StreamSettings) -> ReadOptions:
     """How the files of a stream are read."""
-    # Numbers are taken as text where the schema says text: merging the types of files may have made that of them.
+    # Numbers are accepted in text columns: merging the types of several files may have made the column text.
     return ReadOptions(
         compression=settings.compression, loose_text=True, on_bad_row=settings.on_bad_row, **settings.options
     )
@@ -87,12 +87,11 @@ class FileStream(ArrowStream):
         return self.run.settings.metadata_columns
 
     def wanted_encoding(self) -> tuple[str, str, str] | None:
-        """See ArrowStream."""
         batch = self.run.settings.batch
         return (batch.format, batch.compression, str(batch.root)) if batch else None
 
     def batches(self) -> Generator[Batch | Mapping[str, Any]]:
-        """See ArrowStream: the batches of a task, then the STATE after it, in the order of the plan."""
+        """Yield the batches of each task, then the STATE after it, in the order of the plan."""
         batch = self.run.settings.batch
         assert batch is not None
         if self.is_mapped_away:
@@ -164,7 +163,7 @@ class FileStream(ArrowStream):
             begun.clear()
 
     def rows(self, encode: Encode[Encoded]) -> Generator[Encoded]:
-        """See ArrowStream; STATE leaves after the rows of each task."""
+        """Yield the encoded rows; STATE is written after the rows of each task."""
         if self.is_mapped_away:
             return
         if self.wanted_encoding() and (setting := self.records_needed_by()) and self.is_whole_run:
@@ -217,7 +216,6 @@ class FileStream(ArrowStream):
         return not self._is_held
 
     def totals(self) -> Mapping[str, Any]:
-        """See ArrowStream."""
         return asdict(self.progress.counts)
 
     def _job(self) -> Job:
@@ -251,7 +249,7 @@ class FileStream(ArrowStream):
 
     @property
     def reads_queue(self) -> bool:
-        """Whether a queue tells of the stream's objects in this run."""
+        """Whether the stream's objects come from the queue in this run."""
         whole = self.is_whole_run and self.replication_method != "FULL_TABLE"
         return whole and self.run.settings.sqs is not None and self.selected and not self.is_mapped_away
 
@@ -341,7 +339,7 @@ def _encoded(encode: Encode[Encoded], batch: pa.RecordBatch) -> Generator[Encode
 
 
 def _within_piece(piece: Piece, sent: int, start: Position) -> Position:
-    """Where a task goes on after the first rows of a piece were sent, which began at `start`."""
+    """Return the position after the first `sent` rows of a piece that begins at `start`."""
     if piece.batch is None or not sent:
         return start
     return Position(piece.after.object, piece.after.rows - piece.batch.num_rows + sent, None)

@@ -33,7 +33,7 @@ from tap_s3_files.settings import Settings, StreamSettings
 from tap_s3_files.stream import FileStream, read_options
 
 MAX_LISTED = 1000
-"""Objects among which the samples for a schema are chosen, where a queue tells of new ones."""
+"""Objects that are listed for schema inference if new objects come from a queue."""
 
 
 class TapS3Files(ArrowTap):
@@ -44,7 +44,6 @@ class TapS3Files(ArrowTap):
     settings: Settings
 
     def check_settings(self) -> None:
-        """See ArrowTap."""
         self.settings = Settings.from_config(self.config)
 
     @classmethod
@@ -57,7 +56,6 @@ class TapS3Files(ArrowTap):
 
     @classmethod
     def invoke(cls, *, plan: bool = False, **options: Any) -> None:
-        """See ArrowTap."""
         if not plan or options.get("about"):
             super().invoke(**options)
             return
@@ -83,14 +81,14 @@ class TapS3Files(ArrowTap):
 
     @cached_property
     def queue(self) -> Queue:
-        """The queue that tells of new objects."""
+        """The queue of S3 events."""
         sqs = self.settings.sqs
         assert sqs is not None
         return Queue(sqs.queue_url, self.settings.aws, visibility=sqs.visibility_timeout)
 
     @cached_property
     def sqs_events(self) -> SqsEvents:
-        """The queue with the streams of this run that it tells of new objects."""
+        """The S3 events of all streams of this run that read the queue."""
         sqs, batch = self.settings.sqs, self.settings.batch
         assert sqs is not None
         size = batch.target_bytes if batch else TARGET_BYTES

@@ -24,14 +24,14 @@ from tap_s3_files.settings import BatchSettings
 
 logger = logging.getLogger("tap-s3-files")
 FINAL = -1
-"""Stands for the number of rows of a task's last batch file: it holds all rows that are left."""
+"""Used instead of the row count of a task's last batch file, which holds all remaining rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step of a task: a batch file, if it made one, and what is to be counted once that is sent.
 
-    `after` is where the task can go on; None where it can't, which is after the last file and within bundles.
+    `after` is where the task can continue; None after the last file and within bundles.
     """
 
     batch: Batch | None
@@ -61,7 +61,7 @@ def convert(
         task: Which objects.
         worker: What the task is run with.
         batch: Format and place of the files.
-        target_bytes: Size of a file, as the task's segment says. A bundle becomes one file, however large: if it were
+        target_bytes: Size of a file, from the task's segment. A bundle becomes one file, however large: if it were
             cut, an object that is gone on a later run would move the cuts, and rows would be lost or sent twice.
         start: Where the task begins: its start, or where an earlier step of it ended.
         cuts: Where earlier runs cut the task's object. Files that are still there are sent again, not made again. New

@@ -155,7 +155,7 @@ def test_an_object_that_was_replaced_since_is_left_out_and_said(source: Source) 
             {"fileFormat": "ORC"},
             "its inventory is written in ORC. Configure the inventory to be written as Parquet or CSV",
         ),
-        ({"fileSchema": "Bucket, Key, Size"}, "does not tell Last modified, ETag of the objects. Add these fields"),
+        ({"fileSchema": "Bucket, Key, Size"}, "lacks Last modified, ETag of the objects. Add these fields"),
         ({"files": 5}, "it is no manifest of an S3 Inventory"),
         ({"files": [{"key": "inventory/none.csv.gz"}]}, "names a file that cannot be read"),
     ],

@@ -89,7 +89,7 @@ def test_a_folder_that_does_not_fit_the_schema_is_told(source: Source) -> None:
     ran = source.run(stream={"schema": {"year": "integer"}})
     assert ran.code == 1
     line = ran.stderr.splitlines()[-1]
-    assert f"s3://{source.bucket}/in/year=soon/d.csv, column 'year': its key says 'soon', which is no int64" in line
+    assert f"s3://{source.bucket}/in/year=soon/d.csv, column 'year': its key has 'soon', which is no int64" in line
 
 
 def test_named_groups_of_paths_become_typed_columns_beside_folders(source: Source) -> None:

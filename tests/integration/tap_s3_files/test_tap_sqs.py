@@ -183,7 +183,7 @@ def test_an_object_that_is_gone_is_said_and_its_message_deleted(source: QueueSou
     source.send(source.event("in/gone.csv"), source.event("in/folder/"), source.event("in/folder/.csv/"))
     ran = source.run(source.config(stream={"path": f"s3://{source.bucket}/in/"}))
     assert source.ids(ran) == []
-    assert len(said(ran, "is gone since the queue told of it")) == 1
+    assert len(said(ran, "was deleted since its event was sent")) == 1
     assert source.in_queue() == (0, 0)
 
 

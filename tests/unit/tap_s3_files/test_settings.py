@@ -148,7 +148,7 @@ def test_the_default_compression(kind: str, compression: str) -> None:
                 "replication": {"method": "inventory", "manifest_url": "s3://b/m"},
                 "streams": [{"name": "a", "path": "x"}],
             },
-            "'replication.method' is inventory, which tells of objects on S3 alone",
+            "'replication.method' is inventory, which lists objects on S3 only",
         ),
         ({"replication": {"queue_url": QUEUE}}, "'replication.queue_url' is for the method sqs"),
         ({"replication": SQS}, "'replication.method' is sqs: it needs 'plan_root'"),
@@ -156,7 +156,7 @@ def test_the_default_compression(kind: str, compression: str) -> None:
         ({"replication": {**SQS, "queue_url": "arn:aws:sqs:x"}, "plan_root": "s3://p"}, "must be the queue's URL"),
         (
             {"replication": SQS, "plan_root": "s3://p", "streams": [{"name": "a", "path": "gs://b/*"}]},
-            "'replication.method' is sqs, which tells of objects on S3 alone; gs://b/* needs polling",
+            "'replication.method' is sqs, which names objects on S3 only; gs://b/* needs polling",
         ),
         ({"streams": [STREAM, STREAM]}, "two streams named 'a'"),
         ({"streams": []}, "'streams' is empty"),

@@ -49,7 +49,7 @@ class Manifest:
 
 
 def read_inventory(storage: Storage, manifest: Url, budget: Budget) -> Iterator[ObjectInfo]:
-    """The objects that an inventory tells of, in their newest versions, in no promised order.
+    """Yield the newest versions of the objects in an inventory, in no particular order.
 
     Args:
         storage: Where it is.
@@ -74,10 +74,10 @@ def read_manifest(storage: Storage, url: Url) -> Manifest:
     """
     text = bytes(storage.get(url).data)
     try:
-        told = json.loads(text)
-        kind, files = told["fileFormat"], [file["key"] for file in told["files"]]
-        columns = _columns(kind, told["fileSchema"])
-        bucket = told["destinationBucket"].removeprefix("arn:aws:s3:::").rpartition(":")[2]
+        manifest_json = json.loads(text)
+        kind, files = manifest_json["fileFormat"], [file["key"] for file in manifest_json["files"]]
+        columns = _columns(kind, manifest_json["fileSchema"])
+        bucket = manifest_json["destinationBucket"].removeprefix("arn:aws:s3:::").rpartition(":")[2]
     except (AttributeError, KeyError, TypeError, ValueError):
         reason = "it is no manifest of an S3 Inventory"
         raise DataError(reason, url=url, hint="Give the URL of a manifest.json in replication.manifest_url") from None
@@ -85,7 +85,7 @@ def read_manifest(storage: Storage, url: Url) -> Manifest:
         reason = f"its inventory is written in {kind}"
         raise DataError(reason, url=url, hint="Configure the inventory to be written as Parquet or CSV")
     if missing := [_NEEDED[name] for name in _NEEDED if name not in columns]:
-        reason = f"its inventory does not tell {', '.join(missing)} of the objects"
+        reason = f"its inventory lacks {', '.join(missing)} of the objects"
         raise DataError(reason, url=url, hint="Add these fields to the inventory's configuration")
     return Manifest(url, kind.lower(), columns, tuple(Url(url.scheme, bucket, key) for key in files))
 
@@ -116,12 +116,12 @@ def _objects(storage: Storage, manifest: Manifest, file: Url, budget: Budget) ->
     reader = ObjectReader(storage, file, budget=budget)
     is_csv = manifest.format == "csv"
     names = [f"column_{n}" for n in range(1, len(manifest.columns) + 1)] if is_csv else list(manifest.columns)
-    wanted = {known: given for known, given in zip(manifest.columns, names, strict=True) if known in _COLUMNS}
-    schema = pa.schema([(given, _COLUMNS[known]) for known, given in wanted.items()])
+    selected = {known: given for known, given in zip(manifest.columns, names, strict=True) if known in _COLUMNS}
+    schema = pa.schema([(given, _COLUMNS[known]) for known, given in selected.items()])
     options = ReadOptions(header=False, delimiter=",") if is_csv else ReadOptions()
     try:
         for batch in FORMATS[manifest.format].read(reader, schema, options):
-            yield from _newest_versions(batch.rename_columns(list(wanted)), file, decode=is_csv)
+            yield from _newest_versions(batch.rename_columns(list(selected)), file, decode=is_csv)
     except DataError as error:
         raise error.at(f"{file} of {manifest.url}") from None
     except SingerArrowError as error:
@@ -137,7 +137,7 @@ def _newest_versions(batch: pa.RecordBatch, file: Url, *, decode: bool) -> Itera
         if is_latest is False or is_marker:
             continue
         if bucket is None or key is None or size is None or modified is None:
-            reason = f"it tells neither size nor time of {key!r}" if key else "a row of it names no object"
+            reason = f"{key!r} has no size or no time" if key else "a row of it names no object"
             raise DataError(reason, url=file)
         name = unquote_plus(key) if decode else key
         if not name.endswith("/"):

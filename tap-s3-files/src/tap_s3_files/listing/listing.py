@@ -71,7 +71,7 @@ class Listing:
         """Objects in the order in which they are read: by time of last change, then by URL.
 
         Args:
-            keep: Which are wanted.
+            keep: Selects objects.
             since: None that was changed before is. Those cost nothing.
         """
         wanted = (since - _EPOCH) // _MICROSECOND if since is not None else None

@@ -1,7 +1,7 @@
 """Lists the objects of a stream, several places at once.
 
 A service answers with a thousand keys at a time, one answer after the other. So each path is a place of its own, and so
-is each folder of one in which many objects were met: a bucket of millions is listed in parallel without being told how.
+is each folder of one in which many objects were met: a bucket of millions is listed in parallel without a setting.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MANY = 5_000
 FOLDERS = 64
 """Folders that are looked for then; what comes after them is one more place."""
 LINE_SECONDS = 30.0
-"""Between lines that say how many objects were met."""
+"""Seconds between log lines with the number of listed objects."""
 _BLOCK = 1_000
 _LAST = "\U0010ffff"
 """Comes after every other character of a key."""
@@ -84,13 +84,13 @@ class _Lister:
         return self._listing
 
     def _wait(self) -> None:
-        """Wait for all places, and say from time to time how far it is."""
-        told = time.monotonic()
+        """Wait for all scans; log the number of objects from time to time."""
+        logged = time.monotonic()
         while self._waiting:  # each adds those that it finds before it ends
             place = self._waiting.pop()
-            while not wait([place], max(0.0, told + LINE_SECONDS - time.monotonic())).done:
+            while not wait([place], max(0.0, logged + LINE_SECONDS - time.monotonic())).done:
                 logger.info("Listing %s: %s objects so far", self._parts[0].prefix, f"{len(self._listing):,}")
-                told = time.monotonic()
+                logged = time.monotonic()
             place.result()
 
     def _start_of(self, part: ListedPrefix) -> str:

@@ -99,11 +99,11 @@ def _alternatives(path: Url) -> list[Url]:
 
 @dataclass(frozen=True, slots=True)
 class ObjectFilter:
-    """Which objects are a stream's, where they are not listed but told of.
+    """Filter of the objects of a stream that an inventory or a queue names.
 
     Args:
         stream: Its name.
-        paths: Where they are; dates in them stand for those of `dates`.
+        paths: Where they are; their dates are those of `dates`.
         own: Roots below which this tap writes.
         dates: From when on, and before when.
         window: When an object must have been changed.

@@ -1,6 +1,6 @@
 """Dates in paths: `s3://bucket/logs/{date:%Y/%m/%d}/*.gz`. Pure.
 
-Only the places of the dates that are wanted are listed. What counts is the date that the key names, not the time of the
+Only the places of the dates in the window are listed. What counts is the date that the key names, not the time of the
 object's last change, so that runs over windows that follow each other read each object once.
 """
 
@@ -23,10 +23,10 @@ _DATE = re.compile(r"\{date:([^{}]*)\}")
 _DIRECTIVE = re.compile(r"%(.?)")
 _DIGITS = {"Y": 4, "y": 2, "m": 2, "d": 2, "j": 3, "H": 2, "M": 2}
 _NEEDS = {"Y": "", "y": "", "m": "Y", "d": "Ym", "j": "Y", "H": "Ymd", "M": "YmdH"}
-"""What must be there besides a directive, to tell one date from another."""
+"""Directives that each directive requires, so that a date is unambiguous."""
 _DAY = timedelta(days=1)
 _NEVER = datetime.max.replace(tzinfo=UTC)
-_MARK = "\ue000"  # of no meaning to anybody, so in no key and no pattern
+_MARK = "\ue000"  # for private use, so in no key and no pattern
 
 
 def has_date(path: Url) -> bool:
@@ -104,7 +104,7 @@ def matches_key(path: Url, key: str, start: datetime | None, end: datetime | Non
     Args:
         path: It has a date.
         key: Of the same bucket.
-        start: None: whatever stands in the places of the date, also what is no date.
+        start: None: any digits match, also those that are no date.
         end: None: without an end.
     """
     found = _pattern(path).fullmatch(key)
@@ -159,9 +159,7 @@ def _dated(path: Url, start: datetime | None, end: datetime) -> list[Url]:
     for moment in _moments(path, start.astimezone(UTC), end.astimezone(UTC)):
         found.append(url(lambda m, at=moment: _DIRECTIVE.sub(lambda d: at.strftime(d[0]), m[1])))  # type: ignore[misc]
         if len(found) > MAX_PREFIXES:
-            msg = (
-                f"{path} stands for more than {MAX_PREFIXES:,} places since start_date; set a later one, or an end_date"
-            )
+            msg = f"{path} has more than {MAX_PREFIXES:,} places since start_date; set a later one, or an end_date"
             raise ConfigError(msg)
     return found
 

@@ -1,7 +1,6 @@
 """Named groups in paths: `s3://bucket/{country:*}/{day:????-??-??}/*.csv`. Pure.
 
-A group is listed as what stands in it, so that a name costs nothing: `plain` is the path for all who list and match.
-`pattern` is for those who ask what a key says.
+`without_names` returns the path for listing and matching; `pattern` extracts the values of a key.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tap_s3_files.paths.date_paths import dates_as_wildcards
 _GROUP = re.compile(r"\{(?!date:)([A-Za-z_][A-Za-z0-9_]*):([^{}/]*)\}")
 _BEGUN = re.compile(r"\{(?!date:)[A-Za-z_][A-Za-z0-9_]*:")
 _SET = re.compile(r"\[.[^\]]*\]", re.DOTALL)
-_OPEN, _CLOSE = "\ue001", "\ue002"  # of no meaning to anybody, so in no key and no pattern
+_OPEN, _CLOSE = "\ue001", "\ue002"  # for private use, so in no key and no pattern
 _TOUCHING = re.compile(rf"\*[{_OPEN}{_CLOSE}]+\*")
 
 
@@ -51,25 +50,25 @@ def check_groups(paths: Iterable[Url], setting: str) -> None:
     """
     known: set[str] | None = None
     for path in paths:
-        told = group_names(path)
+        found_names = group_names(path)
         if reason := _wrong(path):
             msg = f"Setting {setting!r}: {path} {reason}"
             raise ConfigError(msg)
-        if known is not None and known != set(told):
-            mine, theirs = (", ".join(sorted(n)) or "none" for n in (set(told), known))
+        if known is not None and known != set(found_names):
+            mine, theirs = (", ".join(sorted(n)) or "none" for n in (set(found_names), known))
             msg = (
                 f"Setting {setting!r}: all paths of a stream have groups of the same names; "
                 f"{path} has {mine}, the first {theirs}"
             )
             raise ConfigError(msg)
-        known = set(told)
+        known = set(found_names)
 
 
 def _wrong(path: Url) -> str | None:
-    told = group_names(path)
-    if len(_BEGUN.findall(path.key)) != len(told):
+    found_names = group_names(path)
+    if len(_BEGUN.findall(path.key)) != len(found_names):
         return "has a named group that is none; write it like {country:*}, with no slash and no braces in it"
-    if twice := next((n for n in told if told.count(n) > 1), None):
+    if twice := next((n for n in found_names if found_names.count(n) > 1), None):
         return f"has two groups named {twice!r}; give each a name of its own"
     for name, glob in _GROUP.findall(path.key):
         if name.startswith("_sdc_"):
@@ -79,7 +78,7 @@ def _wrong(path: Url) -> str | None:
                 f"has a group {name!r} that is no pattern within one folder; use *, ?, [abc], a,b and plain characters"
             )
     if _TOUCHING.search(_marked(path)):
-        return "has a * right beside another one, and nothing tells what belongs to which; put a character between them"
+        return "has a * right beside another one, so their values are ambiguous; put a character between them"
     if any(_OPEN in m[0] or _CLOSE in m[0] for m in _SET.finditer(_marked(path))):
         return "has a named group between brackets; close them before it"
     glob_regex(dates_as_wildcards(without_names(path).key))  # raises ConfigError with the key as the user wrote it
@@ -91,5 +90,5 @@ def _marked(path: Url) -> str:
 
 
 def _glob(text: str) -> str:
-    """What stands in a group, as a pattern: a comma parts alternatives there too."""
+    """Return the pattern of a group; commas separate alternatives."""
     return f"{{{text}}}" if "," in _SET.sub("", text) else text

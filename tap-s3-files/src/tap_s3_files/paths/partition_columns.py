@@ -1,4 +1,4 @@
-"""Partition columns: what the key of an object says of all its rows, as in `events/year=2024/region=eu/part-0.csv`.
+"""Partition columns: values of all rows of an object from its key, as in `events/year=2024/region=eu/part-0.csv`.
 
 Folders name their columns as Hive, Spark and Athena write them; the other columns are the named groups of paths. Pure.
 """
@@ -39,14 +39,14 @@ class Partitions:
         """The partition columns of an object as text: folders in their order, then groups.
 
         Raises:
-            DataError: It is of none of the paths, so what its groups say is not known.
+            DataError: It is of none of the paths, so its groups have no values.
         """
         return (_folders(url) if self.hive else {}) | (self._groups(url) if self.paths else {})
 
     def infer(self, urls: Iterable[Url]) -> list[pa.Field]:
         """The partition columns of objects, each with the type that all its values have.
 
-        Integers and dates are told; the rest is text, also numbers with leading zeros, which would lose them.
+        Integers and dates are detected; the rest is text, also numbers with leading zeros, which would lose them.
         """
         found: dict[str, set[pa.DataType]] = {}
         if self.hive or self.paths:
@@ -62,15 +62,15 @@ class Partitions:
             DriftError: A value is none of its type.
             DataError: The object is of none of the paths.
         """
-        told = self.texts(url)
-        return {field.name: _value(url, field, told[field.name]) for field in schema if field.name in told}
+        texts = self.texts(url)
+        return {field.name: _value(url, field, texts[field.name]) for field in schema if field.name in texts}
 
     def _groups(self, url: Url) -> dict[str, str | None]:
         for path in self.paths:
             same = (path.scheme, path.bucket) == (url.scheme, url.bucket)
             if same and (found := pattern(path).fullmatch(url.key)):
                 return {name: None if (text := found[name]) in _NULL else text for name in group_names(path)}
-        reason = f"it is of none of the stream's paths, so nothing tells its {', '.join(group_names(self.paths[0]))}"
+        reason = f"it is of none of the stream's paths, so it has no value for {', '.join(group_names(self.paths[0]))}"
         hint = "A run with other paths has planned it: add the path that names it"
         raise DataError(reason, url=url, hint=hint)
 
@@ -96,9 +96,9 @@ def _value(url: Url, field: pa.Field, text: str | None) -> Any:
     try:
         return pa.scalar(text).cast(field.type).as_py()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        reason = f"its key says {text!r}, which is no {field.type}"
+        reason = f"its key has {text!r}, which is no {field.type}"
         raise DriftError(reason, [pa.field(field.name, pa.string())], url=url, column=field.name) from None
 
 
 NO_PARTITIONS = Partitions()
-"""Of streams whose keys say nothing."""
+"""Partitions of streams without partition columns."""

@@ -194,11 +194,11 @@ class PlanLog:
 
     def _fetch(self, numbers: Iterable[int]) -> None:
         """Read entries at once; they stay in memory until they are compacted."""
-        wanted = [n for n in numbers if n not in self._recent]
-        if not wanted:
+        missing_numbers = [n for n in numbers if n not in self._recent]
+        if not missing_numbers:
             return
         with ThreadPoolExecutor(READS_AT_ONCE) as pool:
-            self._recent.update(zip(wanted, pool.map(self._entry, wanted), strict=True))
+            self._recent.update(zip(missing_numbers, pool.map(self._entry, missing_numbers), strict=True))
 
     def _open(self, file: LogFile) -> Checkpoint:
         found = self._checkpoints.pop(file.name, None)

@@ -52,7 +52,7 @@ class Segment:
     Attributes:
         number: Its place in the log.
         stream: The stream's name.
-        target_bytes: Wanted size of its batch files.
+        target_bytes: Requested size of its batch files.
         before: The stream's watermark before it.
         after: The stream's watermark after it, never before `before`.
         tasks: In the order in which they are sent.
@@ -101,7 +101,7 @@ class Position:
 class PendingTask:
     """A task that is still to be sent, from a position on, with its segment and its number in it.
 
-    A task without objects sends nothing; `passes` says whether STATE may pass it.
+    A task without objects sends nothing; `passes`: whether STATE may pass it.
     """
 
     segment: Segment
@@ -136,7 +136,7 @@ def make_tasks(objects: Iterable[ObjectInfo], *, target_bytes: int = BUNDLE_BYTE
 
     Args:
         objects: In order.
-        target_bytes: Wanted size of a batch file; a bundle becomes one.
+        target_bytes: Requested size of a batch file; a bundle becomes one.
     """
     bundle: list[ObjectInfo] = []
     size, limit = 0, min(BUNDLE_BYTES, target_bytes)
@@ -206,14 +206,14 @@ def _within(bookmark: Bookmark, segment: Segment) -> Bookmark:
 
 
 def unsent(
-    bookmark: Bookmark, segments: Iterable[Segment], wanted: Callable[[Segment, Task], bool | None] = lambda *_: True
+    bookmark: Bookmark, segments: Iterable[Segment], selects: Callable[[Segment, Task], bool | None] = lambda *_: True
 ) -> Iterator[PendingTask]:
     """Yield the tasks that are still to be sent.
 
     Args:
         bookmark: Where the stream is.
         segments: From the bookmark's on.
-        wanted: Whether a task is to be sent; None: not in this run, but STATE must not pass it.
+        selects: Whether a task is sent; None: a later run sends it, and STATE must not pass it.
     """
     for segment in segments:
         for number, task in enumerate(segment.tasks):
@@ -223,5 +223,5 @@ def unsent(
                     continue
                 if bookmark.rows and number == bookmark.done and len(task.objects) == 1:
                     at = Position(0, bookmark.rows, None)
-            answer = wanted(segment, task)
+            answer = selects(segment, task)
             yield PendingTask(segment, number, task if answer else Task(()), at, passes=answer is not None)

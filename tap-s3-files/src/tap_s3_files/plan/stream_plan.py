@@ -42,7 +42,7 @@ class StreamPlan:
         log: Where it is kept; None: nowhere.
         state: Where earlier runs left the stream; None: at its beginning.
         claim: Which objects are the stream's.
-        target_bytes: Wanted size of the batch files of new segments.
+        target_bytes: Requested size of the batch files of new segments.
         settings: Identifies the settings of rows.
         overlap: How late an object may appear. Older objects are not looked up in the log.
         from_queue: New objects come from a queue.

@@ -1,6 +1,6 @@
-"""What a message of a queue says of objects. Pure.
+"""Parse messages of S3 about objects. Pure.
 
-S3 tells of new objects in three shapes: its own event notifications, the same within an envelope of SNS, and events of
+S3 sends events in three shapes: its own event notifications, the same within an envelope of SNS, and events of
 EventBridge. https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
 """
 
@@ -54,8 +54,8 @@ def _events(message: Mapping[str, Any]) -> Iterator[Event]:
             yield _event(record["s3"], [unquote_plus(record["s3"]["object"]["key"])], created=created)
 
 
-def _event(told: Mapping[str, Any], keys: Iterable[str], *, created: bool) -> Event:
-    bucket = told["bucket"]["name"]
+def _event(detail: Mapping[str, Any], keys: Iterable[str], *, created: bool) -> Event:
+    bucket = detail["bucket"]["name"]
     if not isinstance(bucket, str) or not bucket:
         raise ValueError
     return Event(tuple(Url("s3", bucket, key) for key in keys), created)

@@ -145,18 +145,18 @@ class SqsEvents:
         return [m for m in messages if m.id not in self._kept]
 
     def _sort(self, messages: Sequence[Message]) -> _Sorted:
-        """Find the objects that are new to a stream, and tell the messages that are dealt with from those to leave."""
+        """Return the objects that are new to a stream, the messages to delete and those to keep."""
         found = _Sorted()
-        told = [(m, parse(m.body)) for m in messages]
-        wanted = {
-            e: [r for r in self.plans.values() if _tells_of(e, r.object_filter)]
-            for _, events in told
+        parsed = [(m, parse(m.body)) for m in messages]
+        plans_of = {
+            e: [r for r in self.plans.values() if _concerns(e, r.object_filter)]
+            for _, events in parsed
             for e in events or ()
         }
         with ThreadPoolExecutor(HEADS_AT_ONCE) as pool:
-            taken = [event for event, receivers in wanted.items() if receivers]
-            found_objects = dict(zip(taken, pool.map(self._look, taken), strict=True))
-        for message, events in told:
+            taken = [event for event, receivers in plans_of.items() if receivers]
+            found_objects = dict(zip(taken, pool.map(self._head, taken), strict=True))
+        for message, events in parsed:
             if events is None or any(isinstance(found_objects.get(e), DataError) for e in events):
                 reason = next((str(x) for e in events or () if isinstance(x := found_objects.get(e), DataError)), None)
                 logger.warning(
@@ -165,11 +165,11 @@ class SqsEvents:
                 self._counts.unreadable += 1
                 found.left.append(message)
                 continue
-            settled = [[self._settle(found, r, found_objects[e]) for r in wanted[e]] for e in events]
-            of_others = any(_tells_of(e, claim) for e in events for claim in self._others)
+            settled = [[self._settle(found, r, found_objects[e]) for r in plans_of[e]] for e in events]
+            of_others = any(_concerns(e, claim) for e in events for claim in self._others)
             is_outside = any(not all(of_event) for of_event in settled)
-            of_nobody = any(not of_event for of_event in settled) and not self._settings.delete_unmatched
-            if of_others or is_outside or of_nobody:
+            is_unmatched = any(not of_event for of_event in settled) and not self._settings.delete_unmatched
+            if of_others or is_outside or is_unmatched:
                 self._counts.foreign += not any(map(any, settled))
                 found.left.append(message)  # what is planned of it is known when it comes again
             else:
@@ -190,7 +190,7 @@ class SqsEvents:
             new[version] = info
         return True
 
-    def _look(self, event: Event) -> ObjectInfo | DataError | None:
+    def _head(self, event: Event) -> ObjectInfo | DataError | None:
         """The object of an event as it is now; None if there is none; the error if its key cannot be used."""
         for url in event.urls:
             if url.key.endswith("/"):  # a folder marker
@@ -201,11 +201,11 @@ class SqsEvents:
                 continue
             except DataError as error:
                 return error
-        logger.warning("%s is gone since the queue told of it", event.urls[0])
+        logger.warning("%s was deleted since its event was sent", event.urls[0])
         self._counts.gone += 1
         return None
 
 
-def _tells_of(event: Event, claim: ObjectFilter) -> bool:
-    """Whether an event tells of a new object of a stream."""
+def _concerns(event: Event, claim: ObjectFilter) -> bool:
+    """Return whether an event names a new object of a stream."""
     return event.created and any(claim.matches(url) for url in event.urls)

@@ -47,26 +47,26 @@ class Queue:
 
     Args:
         url: Of the queue.
-        options: How AWS is reached; the queue's URL says where.
-        visibility: Seconds that a message stays invisible when nothing is heard of this process.
+        options: How AWS is reached; the endpoint is that of the queue's URL.
+        visibility: Seconds until a message is visible again if this process has died.
     """
 
     def __init__(self, url: str, options: AwsOptions, *, visibility: int) -> None:
         self.url, self._visibility = url, visibility
-        with _mapped(url):
+        with _translate_errors(url):
             self._client = _client(url, options)
         self._held: dict[str, Message] = {}
         self._lock = threading.Lock()
 
     def receive(self, wait: int) -> list[Message]:
-        """Up to ten messages, after at most `wait` seconds; they are held.
+        """Return up to ten messages, after at most `wait` seconds; they are held.
 
         Raises:
             NotFoundError: There is no such queue.
             CredentialsError: It may not be read.
             ServiceError: It does not answer.
         """
-        with _mapped(self.url):
+        with _translate_errors(self.url):
             answer = self._client.receive_message(
                 QueueUrl=self.url,
                 MaxNumberOfMessages=MAX_BATCH,
@@ -85,18 +85,18 @@ class Queue:
             return [m for got in pool.map(self.receive, [0] * PARALLEL) for m in got]
 
     def approximate_size(self) -> int:
-        """About how many messages wait.
+        """Return the approximate number of waiting messages.
 
         Raises:
             NotFoundError, CredentialsError, ServiceError: As for `receive`.
         """
         name = "ApproximateNumberOfMessages"
-        with _mapped(self.url):
+        with _translate_errors(self.url):
             answer = self._client.get_queue_attributes(QueueUrl=self.url, AttributeNames=[name])
         return int(answer["Attributes"][name])
 
     def delete(self, messages: Iterable[Message]) -> None:
-        """Delete messages. Those that cannot be are said; they come again, and what they name is known by then."""
+        """Delete messages. A warning counts failures: those come again, and their objects are known by then."""
         failed = self._each_ten(messages, self._delete)
         if failed:
             logger.warning("%d messages of %s could not be deleted; they come again", failed, self.url)
@@ -130,7 +130,7 @@ class Queue:
         failed = 0
         while some := list(islice(rest, MAX_BATCH)):
             try:
-                with _mapped(self.url):
+                with _translate_errors(self.url):
                     failed += act(some)
             except (NotFoundError, CredentialsError, ServiceError) as error:
                 logger.warning("%s", error)
@@ -155,9 +155,9 @@ def region_of(url: str) -> str | None:
     return (found[1] or found[2]) if found else None
 
 
-def _message(told: Any) -> Message:
-    sent = int(told.get("Attributes", {}).get("SentTimestamp", 0)) / 1000
-    return Message(told["MessageId"], told["ReceiptHandle"], told["Body"], sent)
+def _message(answer: Any) -> Message:
+    sent = int(answer.get("Attributes", {}).get("SentTimestamp", 0)) / 1000
+    return Message(answer["MessageId"], answer["ReceiptHandle"], answer["Body"], sent)
 
 
 def _client(url: str, options: AwsOptions) -> Any:
@@ -174,8 +174,8 @@ def _client(url: str, options: AwsOptions) -> Any:
 
 
 @contextmanager
-def _mapped(url: str) -> Iterator[None]:
-    """Turn boto's errors into ours."""
+def _translate_errors(url: str) -> Iterator[None]:
+    """Translate botocore's errors."""
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
     try:

@@ -57,7 +57,7 @@ def test_the_first_path_that_names_an_object_tells() -> None:
     assert both.texts(url("in/1/2")) == {"x": "1", "y": "2"}
     assert both.texts(url("1-2")) == {"y": "1", "x": "2"}
     for other in (url("1_2"), url("1-2", "elsewhere")):
-        with pytest.raises(DataError, match="is of none of the stream's paths, so nothing tells its x, y. A run with"):
+        with pytest.raises(DataError, match="so it has no value for x, y. A run with"):
             both.texts(other)
 
 
@@ -67,7 +67,7 @@ def test_columns_are_typed_as_those_of_folders_are() -> None:
     schema = pa.schema(partitions.infer(keys))
     assert schema == pa.schema([("day", pa.date32()), ("n", pa.int64()), ("code", pa.string())])
     assert partitions.values(keys[1], schema) == {"day": date(2024, 5, 2), "n": None, "code": "2"}
-    with pytest.raises(DataError, match="column 'n': its key says 'x', which is no int64"):
+    with pytest.raises(DataError, match="column 'n': its key has 'x', which is no int64"):
         partitions.values(url("2024-05-01/x/1/a"), schema)
 
 

@@ -62,4 +62,4 @@ def test_values_are_of_the_types_of_the_schema() -> None:
 def test_a_value_of_another_type_is_told() -> None:
     with pytest.raises(DataError) as told:
         HIVE.values(url("year=next/x.csv"), pa.schema([("year", pa.int64())]))
-    assert str(told.value).startswith("s3://b/year=next/x.csv, column 'year': its key says 'next', which is no int64")
+    assert str(told.value).startswith("s3://b/year=next/x.csv, column 'year': its key has 'next', which is no int64")
