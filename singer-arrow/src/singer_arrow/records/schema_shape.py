@@ -11,7 +11,7 @@ from typing import Any
 
 from singer_arrow.casting.from_json import json_kind
 from singer_arrow.casting.from_text import shorten
-from singer_arrow.errors import SchemaError
+from singer_arrow.errors import DataError, SchemaError
 
 LARGEST = (1 << 63) - 1
 _BRANCHES = ("anyOf", "oneOf", "allOf")
@@ -43,9 +43,15 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
-def is_int64(value: Any) -> bool:
-    """Whether it is an integer that a column can hold."""
-    return isinstance(value, int) and not isinstance(value, bool) and -LARGEST - 1 <= value <= LARGEST
+def check_version(version: Any) -> None:
+    """Check the version of an ACTIVATE_VERSION message.
+
+    Raises:
+        DataError: It is no integer that a column can hold.
+    """
+    if not isinstance(version, int) or isinstance(version, bool) or not -LARGEST - 1 <= version <= LARGEST:
+        msg = f"'version' must be an integer of 64 bits, it is {shorten(version)}; this is an error of the tap"
+        raise DataError(msg)
 
 
 def _check(node: Mapping[str, Any], what: str, path: str) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +19,20 @@ def records_of(
     storage: Storage,
     temporary: Callable[[str], Path],
     *,
-    on_skip: Callable[[str, Skipped], None] | None,
+    on_skip: Collection[Callable[[str, Skipped], None]],
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a batch as the records that RECORD messages would hold.
+    """Yield the rows of a batch as the records that RECORD messages would hold.
 
     Args:
         batch: The message.
-        schema: What SCHEMA says of its stream.
-        storage: Where its files are read from.
-        temporary: A new name for a temporary file, by its suffix.
-        on_skip: Gets the file and the row where a row cannot be read; None: the first one is an error.
+        schema: The stream's SCHEMA.
+        storage: The object stores of its files.
+        temporary: Returns a name for a new temporary file, by its suffix.
+        on_skip: Called with the file and each row that cannot be read; empty: the first one is an error.
 
     Raises:
         NotFoundError: A file does not exist.
-        DataError: A file holds what SCHEMA does not say.
+        DataError: A file does not fit the SCHEMA.
     """
     from singer_arrow.batch.reader import read_file
     from singer_arrow.formats import WRITABLE
@@ -45,8 +44,12 @@ def records_of(
     }
     for url in batch.manifest:
         path = temporary(".jsonl")
-        hear = partial(on_skip, url) if on_skip else None
-        read = read_file(storage, url, format=batch.format, schema=arrow, on_skip=hear)
+
+        def skip(skipped: Skipped, url: str = url) -> None:
+            for call in on_skip:
+                call(url, skipped)
+
+        read = read_file(storage, url, format=batch.format, schema=arrow, on_skip=skip if on_skip else None)
         WRITABLE["jsonl"].write(read, arrow, path, compression="none")
         with path.open("rb") as lines:
             for row in map(deserialize_json, lines):  # in a file, what a row lacks is null

@@ -20,6 +20,7 @@ from singer_arrow.load.dead_letters import RecordOrigins, Rejected
 from singer_arrow.load.finishing import Finishing
 from singer_arrow.load.metrics import Tally
 from singer_arrow.load.scheduler import AnyLoadSteps, LoadScheduler
+from singer_arrow.read_progress import Skipped
 from singer_arrow.records.buffer import RecordBuffer
 from singer_arrow.records.errors import LACKS_KEY, MissingKeyError
 from singer_arrow.records.metadata_columns import DELETED_COLUMN, METADATA_COLUMNS, VERSION_COLUMN, MetadataColumns
@@ -202,8 +203,9 @@ class LoadSink(BatchSink):
         if refused and self.is_full:
             self.target.drain_one(self)
 
-    def reject(self, rejected: Rejected) -> None:
-        """Add a row, of a batch that is read row by row, that cannot be read."""
+    def reject(self, url: str, skipped: Skipped) -> None:
+        """Add a row that cannot be read, of a batch that is read row by row."""
+        rejected = Rejected(url, skipped.position, skipped.column, skipped.reason, skipped.record)
         self._get_context({})
         self.waiting.refused.add(rejected)
         self.tally_record_read()

@@ -7,12 +7,15 @@ changes them.
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import traceback
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from singer_sdk.helpers._flattening import flatten_schema
 from singer_sdk.mapper import NULL_STRING, CustomStreamMap, SameRecordTransform, StreamMap
+
+from singer_arrow.errors import SchemaError
 
 _NAMES = {"_", "record", "config", "fake", "__stream_name__", "__original_stream_name__"}
 """What expressions call other things than a property of that name."""
@@ -53,7 +56,19 @@ def _is_flat(stream_map: StreamMap) -> bool:
     return bool(stream_map.flatten_schema(stream_map.raw_schema) == stream_map.raw_schema)
 
 
-def was_flattening(error: Exception) -> bool:
-    """Whether an error was raised by the SDK's flattening, which expects a SCHEMA of a certain shape."""
-    frames = [frame.f_globals.get("__name__") for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return frames[-1] == flatten_schema.__module__
+@contextlib.contextmanager
+def flattening_errors(stream: str) -> Iterator[None]:
+    """Raise an error that names the stream where the SDK's flattening fails at the shape of its SCHEMA.
+
+    Raises:
+        SchemaError: The SCHEMA cannot be flattened.
+    """
+    try:
+        yield
+    except (TypeError, AttributeError, LookupError) as error:
+        frames = [frame.f_globals.get("__name__") for frame, _ in traceback.walk_tb(error.__traceback__)]
+        if frames[-1] != flatten_schema.__module__:
+            raise
+        why = f"({type(error).__name__}: {' '.join(str(error).split())})"
+        msg = f"SCHEMA of stream {stream!r} cannot be flattened {why}; correct it, or turn flattening off"
+        raise SchemaError(msg) from None

@@ -9,8 +9,8 @@ import abc
 import copy
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -18,19 +18,16 @@ from singer_sdk import Sink, Target
 from singer_sdk.mapper import RemoveRecordTransform
 
 from singer_arrow.batch.message import Batch
-from singer_arrow.casting.from_text import shorten
-from singer_arrow.errors import DataError, SchemaError
+from singer_arrow.errors import DataError
 from singer_arrow.load.checkpoint import Checkpoints, State
-from singer_arrow.load.dead_letters import Rejected
 from singer_arrow.load.finishing import Finishing
 from singer_arrow.load.metrics import Tallies, Tally
 from singer_arrow.load.scheduler import Limits, LoadScheduler
 from singer_arrow.load.staging import Remover
 from singer_arrow.load.stream_ends import ended_stream, is_announced
-from singer_arrow.read_progress import Skipped
 from singer_arrow.records.queue import RecordQueue
 from singer_arrow.records.schema_dialects import NewestDraft
-from singer_arrow.records.schema_shape import check_schema, is_int64
+from singer_arrow.records.schema_shape import check_schema, check_version
 from singer_arrow.runtime.interrupts import interrupt
 from singer_arrow.runtime.temporary import TemporaryFolder
 from singer_arrow.sdk.batch_to_records import records_of
@@ -39,7 +36,7 @@ from singer_arrow.sdk.plugin import CheckedPlugin
 from singer_arrow.sdk.record_lines import RecordLineRouter
 from singer_arrow.sdk.sink import LoadSink, StreamTable
 from singer_arrow.sdk.state_writer import StateOutput
-from singer_arrow.sdk.stream_maps import keeps_values, was_flattening
+from singer_arrow.sdk.stream_maps import flattening_errors, keeps_values
 from singer_arrow.sdk.termination import Terminated
 from singer_arrow.sdk.ticker import tick
 
@@ -60,8 +57,7 @@ GRACE_SECONDS = 20.0
 class LoadTarget(CheckedPlugin, Target):
     """A target that loads in the background: many BATCH messages a load, many loads at once, STATE after durability.
 
-    What the SDK does to RECORD, SCHEMA and ACTIVATE_VERSION messages stays; its draining becomes the making of local
-    batch files, its STATE goes through `checkpoints`. Connections and threads begin with the first message.
+    The SDK's draining closes local files of records; STATE waits in `checkpoints`.
     """
 
     default_sink_class = LoadSink
@@ -87,43 +83,43 @@ class LoadTarget(CheckedPlugin, Target):
     @property
     @abc.abstractmethod
     def limits(self) -> Limits:
-        """Where loads end and how many run at once."""
+        """The limits of a load, and of parallel loads."""
 
     @property
     def record_age_seconds(self) -> float | None:
-        """How long records of sinks that are streamed wait for others; None: as all else."""
+        """Seconds that records of streamed tables wait for others; None: as in all other tables."""
         return None
 
     @property
     def most_rejected(self) -> int | None:
-        """How many bad rows of a message may be put aside; None: the first one ends the run."""
+        """Number of bad rows of a message that may be dead letters; None: the first one ends the run."""
         return None
 
     def close(self) -> None:
-        """Give back what the target holds; called at the end of the run."""
+        """Release files and threads; called at the end of the run."""
         self.remover.close(GRACE_SECONDS)
         self._folder.remove()
 
     @cached_property
     def storage(self) -> Storage:
-        """What batch files are read from."""
+        """The object stores of batch files."""
         from singer_arrow.storage.storage import Storage
 
         return Storage()
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
-        """What holds STATE back."""
+        """The STATEs that wait for data to be durable."""
         return Checkpoints(self._emit_state)
 
     @cached_property
     def finishing(self) -> Finishing:
-        """What replaces tables at the end of the input."""
+        """The load methods that replace tables at the end of the input."""
         return Finishing(self.checkpoints)
 
     @cached_property
     def scheduler(self) -> LoadScheduler:
-        """What loads."""
+        """The scheduler of the loads, whose ticker is started here."""
         self._MAX_RECORD_AGE_IN_MINUTES = self.limits.age_seconds / 60
         scheduler = LoadScheduler(self.checkpoints, self.limits, self._reader.interrupt, self.remover.remove)
         threading.Thread(target=tick, args=(weakref.ref(self), scheduler), name="ticker", daemon=True).start()
@@ -131,12 +127,12 @@ class LoadTarget(CheckedPlugin, Target):
 
     @cached_property
     def remover(self) -> Remover:
-        """What removes files that are not needed any more."""
+        """The remover of files that are not needed any more."""
         return Remover(lambda: self.storage, self.logger)
 
     @cached_property
     def record_queue(self) -> RecordQueue:
-        """What parses RECORD lines."""
+        """The queue of RECORD lines, which parses them."""
         return RecordQueue(self.limits.workers, self.checkpoints.state)
 
     @property
@@ -162,7 +158,7 @@ class LoadTarget(CheckedPlugin, Target):
 
     @property
     def line(self) -> int:
-        """The number of the line that is being read, from 1."""
+        """Number of the line that is being read, from 1."""
         return self._reader.number
 
     def check_batch(self, batch: Batch) -> None:
@@ -173,11 +169,7 @@ class LoadTarget(CheckedPlugin, Target):
         """
 
     def drain_stream(self, stream: str) -> None:
-        """Load all that was read of a stream so far, and wait for it.
-
-        Raises:
-            Exception: Whatever failed first.
-        """
+        """Load all that was read of a stream so far, wait for it, and raise the first error."""
         for sink in self._load_sinks():
             if sink.stream_name == stream:
                 self.drain_one(sink)
@@ -192,7 +184,7 @@ class LoadTarget(CheckedPlugin, Target):
         config: _ConfigInput | None = None,
         file_input: IO[str] | None = None,
     ) -> None:
-        """Run the target: as the SDK does, and with an orderly end whatever happens."""
+        """Run the target as the SDK does, and end it in order also after an error."""
         super(Target, cls).invoke(about=about, about_format=about_format)
         cls.print_version(print_fn=cls.logger.info)
         target = cls(
@@ -208,13 +200,12 @@ class LoadTarget(CheckedPlugin, Target):
             target.close()
 
     def abandon(self, error: BaseException | None = None) -> None:
-        """End a run before its end, and hand out the STATE that is safe.
+        """End a run early, and write the STATE that is safe.
 
-        What stands before a bad message is loaded first; but no table is replaced by a part. Else this waits a little
-        for the loads that run.
+        What was read before a bad message is loaded first, but no table is replaced by a part of its rows.
 
         Args:
-            error: Why it ends.
+            error: The reason.
 
         Raises:
             DataError: Another message, before that one, is bad too.
@@ -234,7 +225,7 @@ class LoadTarget(CheckedPlugin, Target):
                 self.tallies.report(self.logger, self.metrics_logger)
 
     def _load_what_came(self, error: Exception) -> None:
-        """Load what stands before a bad message; it may be known already, or another one may stand before it."""
+        """Load what was read before a bad message, or before an earlier one that is found now."""
         first = error
         with self.messages:
             try:
@@ -263,22 +254,16 @@ class LoadTarget(CheckedPlugin, Target):
             self.record_queue.flush()
             self._record_lines.forget()
             self._given[stream] = copy.deepcopy(schema) if self.mapper.stream_maps_dict else schema  # maps change it
-            try:
+            with flattening_errors(stream):
                 super()._process_schema_message(message_dict)
-            except (TypeError, AttributeError, LookupError) as error:
-                if not was_flattening(error):
-                    raise
-                why = f"({type(error).__name__}: {' '.join(str(error).split())})"
-                msg = f"SCHEMA of stream {stream!r} cannot be flattened {why}; mend it, or leave flattening out"
-                raise SchemaError(msg) from None
             maps = self.mapper.stream_maps[stream]
             for stream_map in maps:
                 self._own_sink(stream_map)
             if is_announced(message_dict):
                 self.finishing.begin(stream, [m.stream_alias for m in maps if not isinstance(m, RemoveRecordTransform)])
 
-    def _own_sink(self, stream_map: StreamMap) -> Sink:
-        """The sink of a stream, made for its own SCHEMA also where another stream of the same name came meanwhile."""
+    def _own_sink(self, stream_map: StreamMap) -> LoadSink:
+        """Return the sink of a stream, for its own SCHEMA also where another stream has the same name."""
         alias = stream_map.stream_alias
         active = self.get_sink(alias)
         own = self._sinks_of.setdefault(stream_map, active)
@@ -286,6 +271,7 @@ class LoadTarget(CheckedPlugin, Target):
             self._record_lines.forget()
             schema, keys = copy.deepcopy(own.original_schema), own.key_properties
             active = self._sinks_of[stream_map] = self.get_sink(alias, schema=schema, key_properties=keys)
+        assert isinstance(active, LoadSink)
         return active
 
     def _process_record_message(self, message_dict: dict[str, Any]) -> None:
@@ -317,26 +303,21 @@ class LoadTarget(CheckedPlugin, Target):
             given = self._given[batch.stream]
             if all(keeps_values(m, given["properties"]) for m in maps):
                 for sink in sinks:
-                    assert isinstance(sink, LoadSink)
                     self.drain_one(sink)
                     sink.table.take_batch(batch)
                 return
             if batch.stream not in self._row_by_row:
                 self._row_by_row.add(batch.stream)
-                self.logger.warning(
-                    "Stream maps or flattening change values: batches of %r go row by row, as RECORD messages do",
-                    batch.stream,
-                )
-            put_aside = partial(_put_aside, sinks) if self.most_rejected is not None else None
-            for record in records_of(batch, given, self.storage, self.temporary, on_skip=put_aside):
+                why = "Stream maps or flattening change values"
+                self.logger.warning("%s: batches of %r go row by row, as RECORD messages do", why, batch.stream)
+            rejected = [sink.reject for sink in sinks if sink.rejects_rows]
+            for record in records_of(batch, given, self.storage, self.temporary, on_skip=rejected):
                 message = {"stream": batch.stream, "record": record, "version": batch.version}
                 self._process_record_message(message)
 
     def _process_activate_version_message(self, message_dict: dict[str, Any]) -> None:
         self._assert_line_requires(message_dict, {"stream", "version"})
-        if not is_int64(version := message_dict["version"]):
-            msg = f"'version' must be an integer of 64 bits, it is {shorten(version)}; this is an error of the tap"
-            raise DataError(msg)
+        check_version(message_dict["version"])
         if message_dict["stream"] not in self.mapper.stream_maps:
             self._assert_sink_exists(message_dict["stream"])
         with self.messages:
@@ -349,16 +330,12 @@ class LoadTarget(CheckedPlugin, Target):
             self.scheduler.check()
         with self.messages:  # never the SDK's own STATE, which leaves when sinks are drained
             if (stream := ended_stream(message_dict)) is not None:
-                self._end_stream(stream)
+                self.record_queue.flush()
+                for sink in self._load_sinks():
+                    if sink.stream_name in self.finishing.tables_of(stream):
+                        self.drain_one(sink)
+                self.finishing.end(stream)  # all of its rows have tokens now, and later ones get others
             self.record_queue.state(self._reader.number, message_dict["value"])
-
-    def _end_stream(self, stream: str) -> None:
-        """Note the end of a stream, once all of its rows have tokens; rows that come later get other ones."""
-        self.record_queue.flush()
-        for sink in self._load_sinks():
-            if sink.stream_name in self.finishing.tables_of(stream):
-                self.drain_one(sink)
-        self.finishing.end(stream)
 
     def process_endofpipe(self) -> None:
         """Load what is left, finish what waited for the end, and hand out the last STATE.
@@ -382,7 +359,7 @@ class LoadTarget(CheckedPlugin, Target):
 
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the SDK's signature
         """Unwind to `invoke`, which ends the run; a second signal ends the waiting."""
-        self._is_ending = True  # before anything unwinds: what is in the middle of something is nobody's any more
+        self._is_ending = True  # before anything unwinds: the ticker must not drain a message that is half processed
         interrupt(Terminated(signum))
 
     def _emit_state(self, state: State) -> None:
@@ -396,8 +373,8 @@ class LoadTarget(CheckedPlugin, Target):
                     return
                 age = most = self.limits.age_seconds
                 held = min(_MOST_HELD_SECONDS, most)
-                if (own := self.record_age_seconds) is not None:
-                    age, held = own, min(_MOST_HELD_SECONDS, own / 4)
+                if self.record_age_seconds is not None:
+                    age, held = self.record_age_seconds, min(_MOST_HELD_SECONDS, self.record_age_seconds / 4)
                 if self.record_queue.is_due(held):
                     self.record_queue.flush()
                 for sink in self._sinks_active.values():
@@ -405,7 +382,7 @@ class LoadTarget(CheckedPlugin, Target):
                         age if sink.table.is_streamed else max(age, most)
                     ):
                         self.drain_one(sink)
-            except Exception as error:  # noqa: BLE001 - it is told where lines are read
+            except Exception as error:  # noqa: BLE001 - it is raised where lines are read
                 self.record_queue.fail(error)  # while the lock is held: nothing may follow what was lost
                 if isinstance(error, BAD_INPUT):
                     self._reader.interrupt(error)
@@ -415,12 +392,6 @@ class LoadTarget(CheckedPlugin, Target):
                 self.messages.release()
 
     def report_progress(self) -> None:
-        """Lines of streams in which something happened; where nothing did, how many loads are waited for."""
+        """Log the progress of each stream, or how many loads run where there was none."""
         if not self.tallies.log_progress(self.logger) and (running := self.scheduler.running):
             self.logger.info("Progress: waiting for %d loads", running)
-
-
-def _put_aside(sinks: Sequence[Sink], url: str, skipped: Skipped) -> None:
-    for sink in sinks:
-        assert isinstance(sink, LoadSink)
-        sink.reject(Rejected(url, skipped.position, skipped.column, skipped.reason, skipped.record))
