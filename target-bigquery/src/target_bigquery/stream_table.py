@@ -1,15 +1,15 @@
-"""One stream, while its SCHEMA stays the same: its table in BigQuery, and how its rows get there."""
+"""The table of a stream in BigQuery: its columns, its load method, and the removal of old versions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.load.key_ranges import Extents, Grid
 from singer_arrow.warehouse.descriptions import descriptions_of
 from singer_arrow.warehouse.settings import UPSERT
-from singer_arrow.warehouse.table import WarehouseTable
+from singer_arrow.warehouse.table import TableTarget, WarehouseTable
 from target_bigquery import merge_pruning as bounds
 from target_bigquery import sql
 from target_bigquery.connection.client import BigQuery
@@ -17,26 +17,37 @@ from target_bigquery.conversion import Conversion
 from target_bigquery.load import METHODS, STREAMED, why_not
 from target_bigquery.load.base import BigQueryLoadMethod, upload_format
 from target_bigquery.load.context import BigQueryContext
+from target_bigquery.run import BigQueryRun
 from target_bigquery.settings import STORAGE_WRITE
 from target_bigquery.tables import migrate
 from target_bigquery.tables.types import Column
-
-if TYPE_CHECKING:
-    from target_bigquery.target import TargetBigQuery
 
 ALONE_BYTES = 64 << 20
 """A Parquet file of that size is a load of its own: as it is, it costs nothing to make. With gcs_stage none does."""
 
 
+class BigQueryTableTarget(TableTarget, Protocol):
+    """What a table uses of its target."""
+
+    @property
+    def shared(self) -> BigQueryRun:
+        """What the streams of the run share."""
+
+    def claim_table(self, table: str, stream: str) -> None:
+        """Reserve a table, by its path, for a stream."""
+
+
 class BigQueryStreamTable(WarehouseTable):
-    target: TargetBigQuery
+    """The table of one stream in BigQuery while its SCHEMA stays the same."""
+
+    target: BigQueryTableTarget
     client: BigQuery
     """The dataset that its table is in."""
     watched: Mapping[str, Grid | None]
     """The columns whose values bound a MERGE."""
 
     def prepare_table(self) -> Sequence[Column]:
-        self.client = self.target.client_of(self.stream_name)
+        self.client = self.target.shared.client_of(self.stream_name)
         self.destination = migrate.prepare_table(
             self.client,
             self.stream_name,
@@ -49,30 +60,31 @@ class BigQueryStreamTable(WarehouseTable):
         return self.destination.columns
 
     def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> BigQueryLoadMethod:
-        settings, destination = self.target.settings, self.destination
+        run, destination = self.target.shared, self.destination
+        settings = run.settings
         keys_stay = load_method == UPSERT and settings.keys_stay(self.stream_name)
         self.watched = bounds.watched(destination.table, destination.columns, keys, keys_stay=keys_stay)
         context = BigQueryContext(
             stream=self.stream_name,
             tally=self.tally,
-            logger=self.target.logger,
+            logger=run.logger,
             replay_loads=settings.replay_loads,
             removes_batches=settings.clean_up_batch_files,
             keys=keys,
             most_rejected=settings.most_rejected,
             deleted_column=self.deleted_column,
             client=self.client,
-            files=self.target.files,
+            files=run.files,
             destination=destination,
             upload_format=upload_format(settings.load_format, destination.columns),
-            ledger=self.target.ledger(self.client, self.stream_name, destination.table),
-            replacement=self.target.replacement(self.client, destination.name),
-            rejections=self.target.rejections(self.client),
+            ledger=run.ledger(self.client, self.stream_name, destination.table),
+            replacement=run.replacement(self.client, destination.name),
+            rejections=run.rejections(self.client),
         )
         if settings.load_via == STORAGE_WRITE:
             if (reason := why_not(load_method, destination.columns)) is None:
                 return STREAMED[load_method](context)
-            self.target.warn_once(f"Stream {self.stream_name!r} goes by load jobs: {reason}")
+            run.warn_once(f"Stream {self.stream_name!r} goes by load jobs: {reason}")
         return METHODS[load_method](context)
 
     def conversion(self, constants: Mapping[str, Any], *, keys: tuple[str, ...], place: int | None) -> Conversion:
@@ -82,7 +94,7 @@ class BigQueryStreamTable(WarehouseTable):
         return Conversion(self.destination.columns, self.given, constants, keys, place, required, extents)
 
     def is_load_of_its_own(self, batch: Batch) -> bool:
-        if self.target.settings.stage is not None:
+        if self.target.shared.settings.stage is not None:
             return False
         return batch.format == "parquet" and (batch.byte_count or 0) >= ALONE_BYTES and len(batch.manifest) == 1
 

@@ -1,7 +1,8 @@
 """A Singer target that loads BATCH files, each exactly once, and RECORD messages into Amazon Redshift.
 
-target          The target: settings, clients, and what its streams share
-stream_table    One stream: prepares its table and opens its load method
+target          The target: its settings, and the end of a run
+stream_table    The table of one stream: its columns and its load method
+run             What the streams of a run share: clients, uploads, ledgers
 load            The load methods: from batch files into the table by COPY
 ledger          The table `_sdc_batches`: which batches a table holds
 conversion      Checks and conversion of the values of batches

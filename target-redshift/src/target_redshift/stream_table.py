@@ -1,32 +1,43 @@
-"""One stream, while its SCHEMA stays the same: its table in Redshift, and how its rows get there."""
+"""The table of a stream in Redshift: its columns, its load method, and the removal of old versions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from singer_arrow.warehouse.descriptions import descriptions_of
-from singer_arrow.warehouse.table import WarehouseTable
+from singer_arrow.warehouse.table import TableTarget, WarehouseTable
 from target_redshift import sql
 from target_redshift.connection.client import Redshift
 from target_redshift.conversion import Conversion
 from target_redshift.load import METHODS
 from target_redshift.load.base import RedshiftLoadMethod
 from target_redshift.load.context import RedshiftContext
+from target_redshift.run import RedshiftRun
 from target_redshift.tables import migrate
 from target_redshift.tables.types import Column
 
-if TYPE_CHECKING:
-    from target_redshift.target import TargetRedshift
+
+class RedshiftTableTarget(TableTarget, Protocol):
+    """What a table uses of its target."""
+
+    @property
+    def shared(self) -> RedshiftRun:
+        """What the streams of the run share."""
+
+    def claim_table(self, table: str, stream: str) -> None:
+        """Reserve a table, by its path, for a stream."""
 
 
 class RedshiftStreamTable(WarehouseTable):
-    target: TargetRedshift
+    """The table of one stream in Redshift while its SCHEMA stays the same."""
+
+    target: RedshiftTableTarget
     client: Redshift
     """The schema that its table is in."""
 
     def prepare_table(self) -> Sequence[Column]:
-        self.client = self.target.client_of(self.stream_name)
+        self.client = self.target.shared.client_of(self.stream_name)
         self.destination = migrate.prepare_table(
             self.client,
             self.stream_name,
@@ -38,24 +49,24 @@ class RedshiftStreamTable(WarehouseTable):
         return self.destination.columns
 
     def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> RedshiftLoadMethod:
-        target, destination = self.target, self.destination
+        run, destination = self.target.shared, self.destination
         context = RedshiftContext(
             stream=self.stream_name,
             tally=self.tally,
-            logger=target.logger,
-            replay_loads=target.settings.replay_loads,
-            removes_batches=target.settings.clean_up_batch_files,
+            logger=run.logger,
+            replay_loads=run.settings.replay_loads,
+            removes_batches=run.settings.clean_up_batch_files,
             keys=keys,
-            most_rejected=target.most_rejected,
+            most_rejected=run.settings.most_rejected,
             deleted_column=self.deleted_column,
             client=self.client,
-            files=target.files,
-            place=target.place,
-            upload_format=target.settings.upload_format,
+            files=run.files,
+            place=run.place,
+            upload_format=run.settings.upload_format,
             destination=destination,
-            ledger=target.ledger(self.client, self.stream_name, destination.table),
-            replacement=target.replacement(self.client, destination.name),
-            rejections=target.rejections(self.client),
+            ledger=run.ledger(self.client, self.stream_name, destination.table),
+            replacement=run.replacement(self.client, destination.name),
+            rejections=run.rejections(self.client),
         )
         return METHODS[load_method](context)
 

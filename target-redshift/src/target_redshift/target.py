@@ -6,21 +6,11 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from singer_arrow.errors import SingerArrowError
-from singer_arrow.load.daemon_pool import LAST_SECONDS, DaemonPool
 from singer_arrow.load.scheduler import Limits
-from singer_arrow.naming import REJECTED
 from singer_arrow.warehouse.warehouse import WarehouseTarget
-from target_redshift.connection.client import Redshift
-from target_redshift.connection.resources import Table
-from target_redshift.ledger import StreamLedger, remove_old
-from target_redshift.load.dead_letter_table import Rejections
-from target_redshift.load.overwrite_staging import Replacement
-from target_redshift.load.s3_staging import Stage
-from target_redshift.load.uploads import Files
+from target_redshift.run import RedshiftRun
 from target_redshift.settings import REQUIRED, SETTINGS, Settings
 from target_redshift.stream_table import RedshiftStreamTable
-from target_redshift.tables import migrate
 
 _LOOKING = 8
 
@@ -36,17 +26,15 @@ class TargetRedshift(WarehouseTarget):
     }
     table_class = RedshiftStreamTable
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._clients: dict[str, Redshift] = {}
-        self._ledgers: dict[str, StreamLedger] = {}
-        self._replacements: dict[str, Replacement] = {}
-        self._rejections: dict[str, Rejections] = {}
-
     @cached_property
     def settings(self) -> Settings:
         """The settings, read."""
         return Settings.from_config(self.config)
+
+    @cached_property
+    def shared(self) -> RedshiftRun:
+        """What the streams of this run share."""
+        return RedshiftRun(self.settings, self.storage, temporary=self.temporary, cores=self.cores, logger=self.logger)
 
     def check_settings(self) -> None:
         Settings.from_config(self.config)
@@ -56,89 +44,12 @@ class TargetRedshift(WarehouseTarget):
         """To look at a file on S3 is mostly waiting, so more of that is done at once."""
         return replace(super().limits, workers=max(_LOOKING, self.cores))
 
-    def client_of(self, stream: str) -> Redshift:
-        """The schema of a stream's table, which is there from now on."""
-        schema = (self.settings.schema_of(stream) or self.settings.schema).lower()
-        if schema not in self._clients:
-            client = self._clients[schema] = Redshift(replace(self.settings, schema=schema))
-            migrate.prepare_schema(client)
-        return self._clients[schema]
-
-    @cached_property
-    def files(self) -> Files:
-        """What makes batch files ready for COPY."""
-        settings = self.settings
-        return Files(
-            self.storage,
-            self.temporary,
-            upload_format=settings.upload_format,
-            varchar_max=settings.varchar_max,
-            nul_text=settings.nul_text,
-            parallel=self.cores,
-        )
-
-    @cached_property
-    def place(self) -> Stage:
-        """This run's folder in `s3_stage`."""
-        stage = Stage(
-            self.storage,
-            self.settings.stage,
-            temporary=self.temporary,
-            workers=self.workers,
-            parallel=self.cores,
-            slices=lambda: self.slices,
-        )
-        self.workers.submit(stage.remove_leftovers)
-        return stage
-
-    @cached_property
-    def slices(self) -> int:
-        """How many slices the cluster has."""
-        return next(iter(self._clients.values())).slices()
-
-    @cached_property
-    def workers(self) -> DaemonPool:
-        """What writes and uploads files."""
-        return DaemonPool(self.cores, "upload")
-
-    def ledger(self, client: Redshift, stream: str, table: Table) -> StreamLedger:
-        """The ledger of a stream's table, the same for the whole run."""
-        path = client.path(table.name)
-        if path not in self._ledgers:
-            self._ledgers[path] = StreamLedger(client, stream, table)
-        return self._ledgers[path]
-
-    def rejections(self, client: Redshift) -> Rejections:
-        """The table of rows that are not loaded, beside the tables of a client."""
-        return self._rejections.setdefault(client.path(REJECTED), Rejections(client))
-
-    def replacement(self, client: Redshift, table: str) -> Replacement:
-        """What will replace a table's rows at the end of the run."""
-        return self._replacements.setdefault(client.path(table), Replacement(client))
-
     def process_endofpipe(self) -> None:
         super().process_endofpipe()
         if (days := self.settings.ledger_keep_days) is not None:
-            self._remove_old_entries(days)
-
-    def _remove_old_entries(self, days: int) -> None:
-        """Remove entries of this run's streams that are older than some days, in one transaction a schema."""
-        streams: dict[Redshift, set[str]] = {}
-        for ledger in self._ledgers.values():
-            streams.setdefault(ledger.client, set()).add(ledger.stream)
-        try:
-            for client, names in streams.items():
-                remove_old(client, names, days)
-        except SingerArrowError as error:  # everything is loaded, and the next run tries it again
-            self.logger.warning("Old entries of the ledger stay for now: %s", error)
+            self.shared.remove_old_entries(days)
 
     def close(self) -> None:
-        if "workers" in self.__dict__:
-            self.workers.stop(LAST_SECONDS)
-        for client in self._clients.values():
-            client.close()  # a load that is still running would keep staging tables from being dropped
-        for replacement in self._replacements.values():
-            replacement.close()
-        for client in self._clients.values():
-            client.close()
+        if "shared" in self.__dict__:
+            self.shared.close()
         super().close()

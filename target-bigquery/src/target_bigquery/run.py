@@ -1,0 +1,140 @@
+"""What the streams of one run share: datasets, uploads, ledgers, staging tables, and the table of rejected rows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from singer_arrow.errors import SingerArrowError
+from singer_arrow.load.daemon_pool import LAST_SECONDS, DaemonPool
+from singer_arrow.load.staging import Stage
+from singer_arrow.naming import REJECTED
+from singer_arrow.sdk.target import GRACE_SECONDS
+from singer_arrow.storage.storage import Storage
+from target_bigquery.connection import connection
+from target_bigquery.connection.client import BigQuery
+from target_bigquery.connection.resources import Table
+from target_bigquery.ledger import StreamLedger, remove_old
+from target_bigquery.load.avro_processes import Processes
+from target_bigquery.load.dead_letter_table import Rejections
+from target_bigquery.load.overwrite_staging import Replacement
+from target_bigquery.load.uploads import Files
+from target_bigquery.settings import Settings
+from target_bigquery.tables import migrate
+
+
+class BigQueryRun:
+    """The shared parts of one run of the target. Each is made when it is first used.
+
+    Attributes:
+        settings: The settings of the target.
+        temporary: Returns a new path of a temporary file with this suffix.
+        cores: Number of CPU cores to use.
+        logger: The logger of the target.
+    """
+
+    def __init__(
+        self, settings: Settings, *, temporary: Callable[[str], Path], cores: int, logger: logging.Logger
+    ) -> None:
+        self.settings, self.temporary, self.cores, self.logger = settings, temporary, cores, logger
+        self._clients: dict[str, BigQuery] = {}
+        self._ledgers: dict[str, StreamLedger] = {}
+        self._replacements: dict[str, Replacement] = {}
+        self._rejections: dict[str, Rejections] = {}
+        self._warnings: set[str] = set()
+
+    @cached_property
+    def storage(self) -> Storage:
+        """The storage, which has the credentials of BigQuery for Google Cloud Storage too."""
+        return Storage(self.settings.aws, connection.storage_token(self.settings))
+
+    @cached_property
+    def processes(self) -> Processes:
+        """The processes that write Avro, which would hold Python's global lock."""
+        return Processes(self.cores)
+
+    @cached_property
+    def files(self) -> Files:
+        """The maker of uploads from batch files."""
+        if self.settings.stage is None:
+            return Files(self.storage, self.temporary, self.processes)
+        from target_bigquery.load.gcs_uploads import StagedFiles
+
+        stage = Stage(self.storage, self.settings.stage, self.logger)
+        self.sweeper.submit(stage.remove_leftovers)
+        return StagedFiles(self.storage, self.temporary, self.processes, stage, self.cores)
+
+    @cached_property
+    def sweeper(self) -> DaemonPool:
+        """The thread that removes files left by other runs."""
+        return DaemonPool(1, "leftovers")
+
+    def client_of(self, stream: str) -> BigQuery:
+        """Return the dataset of a stream's table; create it if it does not exist."""
+        dataset = self.settings.schema_of(stream) or self.settings.dataset
+        if dataset not in self._clients:
+            client = self._clients[dataset] = BigQuery(replace(self.settings, dataset=dataset))
+            migrate.prepare_dataset(client)
+        return self._clients[dataset]
+
+    def ledger(self, client: BigQuery, stream: str, table: Table) -> StreamLedger:
+        """Return the ledger of a stream's table, the same for the whole run."""
+        path = client.path(table.name)
+        if path not in self._ledgers:
+            self._ledgers[path] = StreamLedger(client, stream, table)
+        return self._ledgers[path]
+
+    def rejections(self, client: BigQuery) -> Rejections:
+        """Return the table of rejected rows in the dataset of a client."""
+        return self._rejections.setdefault(client.path(REJECTED), Rejections(client, self.temporary))
+
+    def replacement(self, client: BigQuery, table: str) -> Replacement:
+        """Return what replaces a table at the end of the run."""
+        return self._replacements.setdefault(client.path(table), Replacement(client))
+
+    def warn_once(self, what: str) -> None:
+        """Log a warning, once in a run."""
+        if what not in self._warnings:
+            self._warnings.add(what)
+            self.logger.warning(what)
+
+    def write_commits(self) -> None:
+        """Write what was committed into the ledgers, before BigQuery forgets it; the end of the run waits a little."""
+        workers = DaemonPool(1, "ledger")
+        try:
+            for ledger in self._ledgers.values():
+                workers.submit(ledger.write_commits).result(GRACE_SECONDS)
+        except (
+            SingerArrowError,
+            TimeoutError,
+        ) as error:  # it is loaded; a run that meets these batches will see it too
+            self.logger.warning("What was committed could not be written down: %s", str(error) or "it took too long")
+        finally:
+            workers.stop()
+
+    def remove_old_entries(self, days: int) -> None:
+        """Remove entries of this run's streams that are older than some days, by one query per dataset."""
+        by_client: dict[BigQuery, list[StreamLedger]] = {}
+        for ledger in self._ledgers.values():
+            if ledger.exists:
+                by_client.setdefault(ledger.client, []).append(ledger)
+        workers = DaemonPool(1, "ledger")
+        try:
+            for client, ledgers in by_client.items():
+                workers.submit(remove_old, client, ledgers, days).result(GRACE_SECONDS)
+        except (SingerArrowError, TimeoutError) as error:  # everything is loaded, and the next run tries it again
+            self.logger.warning("Old entries of the ledger stay for now: %s", str(error) or "it took too long")
+        finally:
+            workers.stop()
+
+    def close(self) -> None:
+        """End the processes, threads and connections."""
+        if "processes" in self.__dict__:
+            self.processes.close()
+        if "sweeper" in self.__dict__:
+            self.sweeper.stop(LAST_SECONDS)
+        for client in self._clients.values():
+            client.close()

@@ -1,0 +1,138 @@
+"""What the streams of one run share: schemas, uploads, ledgers, staging tables, and the table of rejected rows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from singer_arrow.errors import SingerArrowError
+from singer_arrow.load.daemon_pool import LAST_SECONDS, DaemonPool
+from singer_arrow.naming import REJECTED
+from singer_arrow.storage.storage import Storage
+from target_redshift.connection.client import Redshift
+from target_redshift.connection.resources import Table
+from target_redshift.ledger import StreamLedger, remove_old
+from target_redshift.load.dead_letter_table import Rejections
+from target_redshift.load.overwrite_staging import Replacement
+from target_redshift.load.s3_staging import Stage
+from target_redshift.load.uploads import Files
+from target_redshift.settings import Settings
+from target_redshift.tables import migrate
+
+
+class RedshiftRun:
+    """The shared parts of one run of the target. Each is made when it is first used.
+
+    Attributes:
+        settings: The settings of the target.
+        storage: The storage of batch files and staged files.
+        temporary: Returns a new path of a temporary file with this suffix.
+        cores: Number of CPU cores to use.
+        logger: The logger of the target.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        storage: Storage,
+        *,
+        temporary: Callable[[str], Path],
+        cores: int,
+        logger: logging.Logger,
+    ) -> None:
+        self.settings, self.storage, self.temporary, self.cores, self.logger = (
+            settings,
+            storage,
+            temporary,
+            cores,
+            logger,
+        )
+        self._clients: dict[str, Redshift] = {}
+        self._ledgers: dict[str, StreamLedger] = {}
+        self._replacements: dict[str, Replacement] = {}
+        self._rejections: dict[str, Rejections] = {}
+
+    @cached_property
+    def files(self) -> Files:
+        """The preparation of batch files for COPY."""
+        settings = self.settings
+        return Files(
+            self.storage,
+            self.temporary,
+            upload_format=settings.upload_format,
+            varchar_max=settings.varchar_max,
+            nul_text=settings.nul_text,
+            parallel=self.cores,
+        )
+
+    @cached_property
+    def place(self) -> Stage:
+        """The folder of this run in `s3_stage`."""
+        stage = Stage(
+            self.storage,
+            self.settings.stage,
+            temporary=self.temporary,
+            workers=self.workers,
+            parallel=self.cores,
+            slices=lambda: self.slices,
+        )
+        self.workers.submit(stage.remove_leftovers)
+        return stage
+
+    @cached_property
+    def slices(self) -> int:
+        """Number of slices of the cluster."""
+        return next(iter(self._clients.values())).slices()
+
+    @cached_property
+    def workers(self) -> DaemonPool:
+        """The threads that write and upload files."""
+        return DaemonPool(self.cores, "upload")
+
+    def client_of(self, stream: str) -> Redshift:
+        """Return the schema of a stream's table; create it if it does not exist."""
+        schema = (self.settings.schema_of(stream) or self.settings.schema).lower()
+        if schema not in self._clients:
+            client = self._clients[schema] = Redshift(replace(self.settings, schema=schema))
+            migrate.prepare_schema(client)
+        return self._clients[schema]
+
+    def ledger(self, client: Redshift, stream: str, table: Table) -> StreamLedger:
+        """Return the ledger of a stream's table, the same for the whole run."""
+        path = client.path(table.name)
+        if path not in self._ledgers:
+            self._ledgers[path] = StreamLedger(client, stream, table)
+        return self._ledgers[path]
+
+    def rejections(self, client: Redshift) -> Rejections:
+        """Return the table of rejected rows in the schema of a client."""
+        return self._rejections.setdefault(client.path(REJECTED), Rejections(client))
+
+    def replacement(self, client: Redshift, table: str) -> Replacement:
+        """Return what replaces the rows of a table at the end of the run."""
+        return self._replacements.setdefault(client.path(table), Replacement(client))
+
+    def remove_old_entries(self, days: int) -> None:
+        """Remove entries of this run's streams that are older than some days, in one transaction per schema."""
+        streams: dict[Redshift, set[str]] = {}
+        for ledger in self._ledgers.values():
+            streams.setdefault(ledger.client, set()).add(ledger.stream)
+        try:
+            for client, names in streams.items():
+                remove_old(client, names, days)
+        except SingerArrowError as error:  # everything is loaded, and the next run tries it again
+            self.logger.warning("Old entries of the ledger stay for now: %s", error)
+
+    def close(self) -> None:
+        """End the threads and connections."""
+        if "workers" in self.__dict__:
+            self.workers.stop(LAST_SECONDS)
+        for client in self._clients.values():
+            client.close()  # a load that is still running would keep staging tables from being dropped
+        for replacement in self._replacements.values():
+            replacement.close()
+        for client in self._clients.values():
+            client.close()
