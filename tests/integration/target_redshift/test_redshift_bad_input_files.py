@@ -183,10 +183,10 @@ def test_text_with_nul(
     check_contains(line, "'name'", "NUL", "nul_text", *([] if kind == "record" else [url_of(bad[0]), "2"]))
     assert "such characters are" not in caplog.text
     target = warehouse.load([schema(), *bad, schema("other"), state(3)], load_method=method)
-    warn_of_values = [r.getMessage() for r in caplog.records if "such characters are" in r.getMessage()]
-    assert len(warn_of_values) == 1
+    warnings = [r.getMessage() for r in caplog.records if "such characters are" in r.getMessage()]
+    assert len(warnings) == 1
     check_contains(
-        warn_of_values[0],
+        warnings[0],
         "2, column 'name' holds a NUL character",
         "replaced by \u2400, set nul_text to choose otherwise",
     )

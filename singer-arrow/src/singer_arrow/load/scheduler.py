@@ -101,10 +101,10 @@ class LoadScheduler:
     `add`, `wait` and `finish` belong to the one thread that reads messages.
 
     Args:
-        checkpoints: What hears what is durable.
+        checkpoints: Closes the tokens of items that are durable.
         limits: Where groups end, and how much runs at once.
-        on_error: Hears the first error, from any thread.
-        remove: Has objects removed; returns at once.
+        on_error: Called with the first error, from any thread.
+        remove: Removes objects in the background.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class LoadScheduler:
         Waits while too much is under way.
 
         Args:
-            load method: What is done with it.
+            method: The load method of the stream.
             content: What the load method's `prepare` gets.
             token: Its token at the checkpoints.
             kind: Only items of one kind share a group.

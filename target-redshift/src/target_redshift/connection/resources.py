@@ -258,7 +258,7 @@ def _short(error: object) -> str:
     return _line(error).partition(". ")[0][:200] or type(error).__name__
 
 
-def failed_copy(error: SingerArrowError, bad: Sequence[BadValue]) -> SingerArrowError:
+def with_load_errors(error: SingerArrowError, bad: Sequence[BadValue]) -> SingerArrowError:
     """Return the error of a COPY with the load errors of the system tables."""
     if not bad:
         return error

@@ -28,7 +28,7 @@ logger = logging.getLogger("target-redshift")
 def failed_copy(
     client: Redshift, tables: StagingTables, copy_batch: CopyBatch, storage: Storage, error: LoadError
 ) -> SingerArrowError:
-    """The error of the last COPY into staging tables, with what can be found out about it.
+    """Return the error of the last COPY into staging tables, with file, row, column and value where they can be found.
 
     Redshift's tables of load errors name file, line and column. For text that does not fit, and for
     columnar files, they hold little; then the text and binary values of the files are checked.
@@ -36,18 +36,18 @@ def failed_copy(
     long = (staging.TEXT, staging.BYTES)
     texts = [c.column for c in copy_batch.layout.columns if c.column and (c.type in long or c.column.kind == "SUPER")]
     most_binary = MAX_VARBYTE if copy_batch.layout.file_format == "parquet" else MAX_BASE64
-    warn_of_values = client.load_errors(tables.session, tables.last)
-    if warn_of_values and not any(_ABOUT_TEXT.search(bad.reason) for bad in warn_of_values):
-        return resources.failed_copy(error, warn_of_values)
+    load_errors = client.load_errors(tables.session, tables.last)
+    if load_errors and not any(_ABOUT_TEXT.search(bad.reason) for bad in load_errors):
+        return resources.with_load_errors(error, load_errors)
     try:
-        return long_text([copy_batch], texts, storage, MAX_VARCHAR, most_binary=most_binary) or resources.failed_copy(
-            error, warn_of_values
-        )
+        return long_text(
+            [copy_batch], texts, storage, MAX_VARCHAR, most_binary=most_binary
+        ) or resources.with_load_errors(error, load_errors)
     except DataError as bad:  # the file is invalid: the better error
         return bad
     except SingerArrowError as unreadable:
         logger.debug("The files could not be looked at: %s", unreadable)
-        return resources.failed_copy(error, warn_of_values)
+        return resources.with_load_errors(error, load_errors)
 
 
 def long_text(

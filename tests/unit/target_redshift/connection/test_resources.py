@@ -28,8 +28,8 @@ from target_redshift.connection.resources import (
     SessionLostError,
     bad_value,
     existing,
-    failed_copy,
     translate_error,
+    with_load_errors,
 )
 from target_redshift.tables.types import ddl_type
 
@@ -174,10 +174,10 @@ class TestLoadErrors:
     def test_they_take_the_place_of_the_servers_words(self) -> None:
         error = LoadError("Loading into table s.t: Load into table 't' failed. Check 'sys_load_error_detail'")
         bad = [BadValue("f", 1, "c", None, "Broken")] * 2
-        assert str(failed_copy(error, bad)).startswith(
+        assert str(with_load_errors(error, bad)).startswith(
             "Loading into table s.t: f, line 1, column 'c': Broken (and 1 more)"
         )
-        assert failed_copy(error, []) is error
+        assert with_load_errors(error, []) is error
 
 
 def test_columns_of_the_catalog() -> None:
