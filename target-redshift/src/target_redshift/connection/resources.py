@@ -1,4 +1,4 @@
-"""Rows and tables of Redshift; translates the errors of the driver and of AWS."""
+"""Results of queries, tables, and the error texts for errors of the driver, of Redshift and of AWS."""
 
 from __future__ import annotations
 

@@ -40,9 +40,8 @@ def failed_copy(
     if load_errors and not any(_ABOUT_TEXT.search(bad.reason) for bad in load_errors):
         return resources.with_load_errors(error, load_errors)
     try:
-        return long_text(
-            [copy_batch], texts, storage, MAX_VARCHAR, most_binary=most_binary
-        ) or resources.with_load_errors(error, load_errors)
+        too_long = long_text([copy_batch], texts, storage, MAX_VARCHAR, most_binary=most_binary)
+        return too_long or resources.with_load_errors(error, load_errors)
     except DataError as bad:  # the file is invalid: the better error
         return bad
     except SingerArrowError as unreadable:

@@ -1,4 +1,4 @@
-"""COPY: into which table, from which files, by what right, and why it failed. Pure."""
+"""The COPY statement, and the queries for its load errors. Pure."""
 
 from __future__ import annotations
 
