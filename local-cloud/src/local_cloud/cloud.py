@@ -172,7 +172,7 @@ class Cloud:
         matching jobs that pass first), `times` (maximum number of failures).
 
         Returns:
-            The replaced faults, with counts.
+            The faults now in force, with counts.
 
         Raises:
             LocalCloudError: a fault has an unknown key or reason.

@@ -1,6 +1,7 @@
 """The Storage Write API: Arrow rows by their types, and the life of write streams.
 
-Streams are finalized, committed once, and deleted with their table. The server itself makes Python objects of Arrow rows and inserts them one by one, with types known only as text.
+Streams are finalized, committed once, and deleted with their table. The server itself makes Python objects
+of Arrow rows and inserts them one by one, with types known only as text.
 """
 
 import concurrent.futures
