@@ -22,7 +22,7 @@ def seed(s3: Any, bucket: str, say: Callable[[str], None]) -> int:
     """Upload the sample data to a bucket and return the number of objects uploaded.
 
     Guarantees: keys and bytes are the same each time; an existing object with the same content keeps its time of
-    modification. `say` gets a line about once a second.
+    modification. A line of progress is passed to the callback about once a second.
 
     Args:
         s3: a boto3 client, which several threads may use at once.
