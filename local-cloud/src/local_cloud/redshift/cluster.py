@@ -55,7 +55,10 @@ class Cluster:
             cursor.executemany(sql, values)
 
     def password_of(self, user: str) -> str | None:
-        """md5 of the user's password and name in PostgreSQL's form; None if there is no such user or no password."""
+        """Return the md5 of the user's password and name in PostgreSQL's form.
+
+        None means that the user does not exist or has no password.
+        """
         found = self.rows("SELECT rolpassword FROM pg_authid WHERE rolname = %s AND rolcanlogin", (user,))
         return found[0][0] if found else None
 

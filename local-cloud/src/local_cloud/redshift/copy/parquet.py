@@ -211,7 +211,7 @@ def _before_christ(text: str | None) -> str | None:
 
 
 def hexadecimal(values: pa.Array) -> pa.Array:
-    r"""Return bytes as PostgreSQL's \\x and hexadecimal digits: encodes the data once and doubles the offsets."""
+    r"""Return bytes as PostgreSQL's \x and hexadecimal digits: encodes the data once and doubles the offsets."""
     values = values.cast(pa.large_binary())
     data, ends = values.buffers()[2], values.buffers()[1]
     digits = pa.py_buffer((data.to_pybytes() if data is not None else b"").hex().encode())
