@@ -52,7 +52,7 @@ class TargetBigQuery(WarehouseTarget):
 
     @cached_property
     def settings(self) -> Settings:
-        """The settings, read."""
+        """The settings, read from the configuration."""
         return Settings.from_config(self.config)
 
     def check_settings(self) -> None:
@@ -73,7 +73,7 @@ class TargetBigQuery(WarehouseTarget):
 
     @cached_property
     def files(self) -> Files:
-        """What makes uploads of batch files."""
+        """The factory of uploads of batch files."""
         if self.settings.stage is None:
             return Files(self.storage, self.temporary, self.processes)
         from target_bigquery.load.gcs_uploads import StagedFiles
@@ -84,42 +84,42 @@ class TargetBigQuery(WarehouseTarget):
 
     @cached_property
     def sweeper(self) -> DaemonPool:
-        """What removes files that other runs left."""
+        """The threads that remove files of earlier runs."""
         return DaemonPool(1, "leftovers")
 
     @property
     def limits(self) -> Limits:
-        """To put files into a bucket is mostly waiting, so more of that is done at once."""
+        """The limits of concurrency, with more uploads at once for `gcs_stage`, which mostly wait."""
         puts_files = self.settings.stage is not None and self.settings.load_via != STORAGE_WRITE
         return replace(super().limits, workers=max(_PUTTING, self.cores)) if puts_files else super().limits
 
     @cached_property
     def storage(self) -> Storage:
-        """Google Cloud Storage gets the credentials that BigQuery gets."""
+        """The storage, which uses BigQuery's credentials for Google Cloud Storage."""
         return Storage(self.settings.aws, connection.storage_token(self.settings))
 
     @cached_property
     def processes(self) -> Processes:
-        """Where what holds Python back runs."""
+        """The processes that write Avro, which holds Python's lock."""
         return Processes(self.cores)
 
     def ledger(self, client: BigQuery, stream: str, table: Table) -> StreamLedger:
-        """The ledger of a stream's table, the same for the whole run."""
+        """Return the ledger of a stream's table, the same for the whole run."""
         path = client.path(table.name)
         if path not in self._ledgers:
             self._ledgers[path] = StreamLedger(client, stream, table)
         return self._ledgers[path]
 
     def rejections(self, client: BigQuery) -> Rejections:
-        """The table of rows that are not loaded, beside the tables of a client."""
+        """Return the table of rejected rows in a client's dataset."""
         return self._rejections.setdefault(client.path(REJECTED), Rejections(client, self.temporary))
 
     def replacement(self, client: BigQuery, table: str) -> Replacement:
-        """What will replace a table at the end of the run."""
+        """Return what replaces a table at the end of the run."""
         return self._replacements.setdefault(client.path(table), Replacement(client))
 
     def warn_once(self, what: str) -> None:
-        """Warn, once a run."""
+        """Log a warning, once a run."""
         if what not in self._told:
             self._told.add(what)
             self.logger.warning(what)
@@ -137,7 +137,7 @@ class TargetBigQuery(WarehouseTarget):
             self._write_commits()
 
     def _write_commits(self) -> None:
-        """Have the ledgers say what was committed, before BigQuery forgets it; the end waits a little for that."""
+        """Record commits in the ledgers before BigQuery forgets them, within a limited time."""
         workers = DaemonPool(1, "ledger")
         try:
             for ledger in self._ledgers.values():

@@ -45,7 +45,7 @@ class TargetRedshift(WarehouseTarget):
 
     @cached_property
     def settings(self) -> Settings:
-        """The settings, read."""
+        """The settings, read from the configuration."""
         return Settings.from_config(self.config)
 
     def check_settings(self) -> None:
@@ -53,11 +53,11 @@ class TargetRedshift(WarehouseTarget):
 
     @property
     def limits(self) -> Limits:
-        """To look at a file on S3 is mostly waiting, so more of that is done at once."""
+        """The limits of concurrency, with more files examined at once, which mostly waits for S3."""
         return replace(super().limits, workers=max(_LOOKING, self.cores))
 
     def client_of(self, stream: str) -> Redshift:
-        """The schema of a stream's table, which is there from now on."""
+        """Return the client of a stream's schema, which exists from then on."""
         schema = (self.settings.schema_of(stream) or self.settings.schema).lower()
         if schema not in self._clients:
             client = self._clients[schema] = Redshift(replace(self.settings, schema=schema))
@@ -66,7 +66,7 @@ class TargetRedshift(WarehouseTarget):
 
     @cached_property
     def files(self) -> Files:
-        """What makes batch files ready for COPY."""
+        """The object that prepares batch files for COPY."""
         settings = self.settings
         return Files(
             self.storage,
@@ -93,27 +93,27 @@ class TargetRedshift(WarehouseTarget):
 
     @cached_property
     def slices(self) -> int:
-        """How many slices the cluster has."""
+        """The number of slices of the cluster."""
         return next(iter(self._clients.values())).slices()
 
     @cached_property
     def workers(self) -> DaemonPool:
-        """What writes and uploads files."""
+        """The threads that write and upload files."""
         return DaemonPool(self.cores, "upload")
 
     def ledger(self, client: Redshift, stream: str, table: Table) -> StreamLedger:
-        """The ledger of a stream's table, the same for the whole run."""
+        """Return the ledger of a stream's table, the same for the whole run."""
         path = client.path(table.name)
         if path not in self._ledgers:
             self._ledgers[path] = StreamLedger(client, stream, table)
         return self._ledgers[path]
 
     def rejections(self, client: Redshift) -> Rejections:
-        """The table of rows that are not loaded, beside the tables of a client."""
+        """Return the table of rejected rows in a client's schema."""
         return self._rejections.setdefault(client.path(REJECTED), Rejections(client))
 
     def replacement(self, client: Redshift, table: str) -> Replacement:
-        """What will replace a table's rows at the end of the run."""
+        """Return what replaces a table's rows at the end of the run."""
         return self._replacements.setdefault(client.path(table), Replacement(client))
 
     def process_endofpipe(self) -> None:

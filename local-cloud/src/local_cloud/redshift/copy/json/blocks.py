@@ -86,7 +86,7 @@ def members(line: str, names: Sequence[str]) -> dict[str, str]:
     places = sorted((line.find(f'"{name}"'), name) for name in names)
     at = line.index("{") + 1
     for start, name in places:
-        # Certain: a name that occurs once, without a bracket since the start of the object or the end of the last value.
+        # Certain: a name that occurs once, without a bracket since the object began or the last value ended.
         colon = jsonpaths.blank(line, start + len(name) + 2)
         if start < 0 or line.count(f'"{name}"') > 1 or line[colon] != ":" or _DEEPER.search(line, at, start):
             return _members(line, names)
