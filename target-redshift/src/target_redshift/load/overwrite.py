@@ -18,7 +18,7 @@ class Overwrite(RedshiftLoadMethod):
         return self.context.client.quoted(self.context.replacement.staging(self.context.destination))
 
     def make_fit(self, group: Group) -> StagingTables:
-        """Return the staging tables unchanged: all texts fit into the run's staging table."""
+        """Return the staging tables, after a check that no text exceeds `varchar_max`."""
         self.context.replacement.staging(self.context.destination)
         tables = self.staged(group)
         if self.context.client.settings.varchar_max < MAX_VARCHAR:
