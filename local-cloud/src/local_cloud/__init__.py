@@ -1,4 +1,25 @@
-"""S3 with SQS, Google Cloud Storage, BigQuery and Redshift on loopback, for development and tests."""
+"""S3 with SQS, Google Cloud Storage, BigQuery and Redshift on loopback, for development and tests.
+
+bigquery     the local BigQuery, in an environment of its own
+cli          the commands `run`, `up` and `seed`
+cloud        starts the services and describes them to clients
+command      runs a command in its own process group
+demo         the demonstration of both pipes
+environment  the environment variables of clients
+errors       the error for services that cannot start
+faults       a proxy that delays requests and makes them fail
+gcs          the local Google Cloud Storage
+guard        ends the process group of the command
+lifeline     ends a child process when its parent ends
+loopback     an HTTP server on 127.0.0.1
+process      starts a service as a child process
+programs     runs executables as a user does
+pythons      finds an installed Python of a given version
+redshift     the local Redshift
+s3           the local S3 and SQS
+sample       real sample data
+seed         uploads the sample data to a bucket
+"""
 
 from local_cloud.cloud import SERVICES, Cloud
 from local_cloud.errors import LocalCloudError

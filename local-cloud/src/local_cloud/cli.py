@@ -1,4 +1,4 @@
-"""`local-cloud run -- COMMAND...`, `local-cloud up` and `local-cloud seed`."""
+"""The commands `local-cloud run -- COMMAND...`, `local-cloud up` and `local-cloud seed`."""
 
 import argparse
 import os
@@ -17,7 +17,7 @@ from local_cloud.seed import say_on_stderr, seed
 
 
 class _Ended(BaseException):
-    """A signal asked this process to end; like KeyboardInterrupt nobody catches it on the way out."""
+    """A signal to end this process. Like KeyboardInterrupt, it is not caught on the way out."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -25,7 +25,7 @@ class _Ended(BaseException):
 
 
 def _ignore_signals() -> None:
-    """From here on everything ends anyway, and a second Ctrl-C must not cut that short."""
+    """Ignore further signals, so that a second Ctrl-C does not interrupt the shutdown."""
     for number in command.FORWARDED:
         signal.signal(number, signal.SIG_IGN)
 
@@ -98,7 +98,7 @@ def _with_cloud(arguments: argparse.Namespace) -> int:
 
 def _seed(bucket: str | None) -> int:
     if not bucket or not os.environ.get("AWS_ENDPOINT_URL"):
-        # Without them the sample would go to a real account.
+        # Without these variables the sample would be uploaded to a real account.
         raise LocalCloudError("seed needs AWS_ENDPOINT_URL and a bucket: run it within `local-cloud run` or `up`")
     import boto3
 

@@ -1,4 +1,4 @@
-"""The local cloud: services started, an environment for their clients, everything ended again."""
+"""The local cloud: starts the services, builds the environment of their clients, and ends everything again."""
 
 import json
 import os
@@ -27,23 +27,23 @@ WRITE_FAULTS = "/local-cloud/write-faults"
 
 
 class Cloud:
-    """S3, SQS, BigQuery with Google Cloud Storage, and Redshift on 127.0.0.1, as long as the `with` block lasts.
+    """S3, SQS, BigQuery with Google Cloud Storage, and Redshift on 127.0.0.1, for the time of a `with` block.
 
     Attributes:
-        env: the variables that a client needs, see the README.
+        env: environment variables of clients, see the README.
         services: the child processes by name.
-        faults: the proxy in front of S3, when there is one from the start.
+        faults: the proxy in front of S3, if one was requested by `latency_ms` or `faults`.
 
     Args:
-        services: which to start, of `SERVICES`; redshift brings s3, from which it copies.
-        data_dir: keeps the data from run to run; by default it lives in a temporary directory.
-        latency_ms: puts a fault proxy in front of S3 that delays each answer by so many milliseconds.
+        services: names of the services to start, from `SERVICES`; redshift includes s3, from which it copies.
+        data_dir: directory that keeps the data between runs; by default the data is temporary.
+        latency_ms: put a fault proxy in front of S3 that delays each answer by this many milliseconds.
         faults: rules of a fault proxy in front of S3, see `local_cloud.faults.rules.Rule`.
-        redshift_slices: how many slices the Redshift cluster has.
-        redshift_tls: makes Redshift offer TLS, with a certificate that nobody trusts.
+        redshift_slices: number of slices of the Redshift cluster.
+        redshift_tls: offer TLS in Redshift, with a self-signed certificate.
 
     Raises:
-        LocalCloudError: a service is unknown, cannot be installed or does not come up.
+        LocalCloudError: a service is unknown, cannot be installed or does not start.
     """
 
     def __init__(
@@ -84,11 +84,14 @@ class Cloud:
         self._stack.close()
 
     def environ(self, **variables: str) -> dict[str, str]:
-        """This process's environment with the cloud's variables and these, without what would lead elsewhere."""
+        """Return this process's environment with the cloud's variables and the given ones.
+
+        Variables that would lead a client elsewhere, such as a profile, are removed.
+        """
         return environment.merged(os.environ, self.env | variables)
 
     def fault_proxy(self, upstream: str) -> FaultProxy:
-        """Start a fault proxy in front of a service, given by its address; it ends with the cloud or before.
+        """Start a fault proxy in front of a service, given by its address. It ends with the cloud at the latest.
 
         Clients use it by `environ(AWS_ENDPOINT_URL=proxy.url)` or `environ(TARGET_BIGQUERY_API_ENDPOINT=proxy.url)`.
         """
@@ -120,29 +123,29 @@ class Cloud:
 
     @property
     def gcs_folder(self) -> Path:
-        """Has a folder for each bucket of Google Cloud Storage, with the objects as files."""
+        """The folder of Google Cloud Storage: a subfolder for each bucket, with the objects as files."""
         return Path(self.services["bigquery"].facts["gcs_folder"])
 
     @property
     def redshift_dsn(self) -> str:
-        """How libpq and psycopg connect to Redshift, as the first user."""
+        """The connection string of Redshift for libpq and psycopg, as the first user."""
         facts = self.services["redshift"].facts
         where = " ".join(f"{name}={facts[name]}" for name in ("host", "port", "user", "dbname"))
         return f"{where} password={environment.REDSHIFT_PASSWORD}"
 
     def redshift_connection(self, **options: Any) -> Any:
-        """A psycopg connection to Redshift in autocommit mode; the caller closes it."""
+        """Return a psycopg connection to Redshift in autocommit mode. The caller closes it."""
         import psycopg
 
         return psycopg.connect(self.redshift_dsn, **{"autocommit": True} | options)
 
     def redshift_faults(self, *rules: RuleDict) -> list[int]:
-        """Make statements in Redshift fail or wait from now on, instead of what was set before; without rules none do.
+        """Make statements in Redshift fail or wait, and replace all earlier rules. Without rules no statement fails.
 
-        The first rule that matches a statement applies; `local_cloud.redshift.faults.Rule` documents every key.
+        The first rule that matches a statement applies. `local_cloud.redshift.faults.Rule` documents every key.
 
         Returns:
-            How often each of the rules that were set before applied.
+            How often each of the replaced rules applied.
 
         Raises:
             psycopg.Error: a rule has an unknown key or value.
@@ -153,18 +156,23 @@ class Cloud:
             return [int(count) for count in done.split()[1:]]
 
     def redshift_statements(self) -> list[str]:
-        """The statements that clients sent to Redshift, the newest last, without credentials."""
+        """Return the statements that clients sent to Redshift, the newest last, without credentials."""
         with self.redshift_connection() as connection:
             return [text for (text,) in connection.execute("LOCAL CLOUD STATEMENTS")]
 
     def fail_jobs(self, *faults: RuleDict) -> list[dict[str, Any]]:
-        """Make BigQuery jobs slow or fail from now on, instead of what was set before; without arguments none.
+        """Make BigQuery jobs slow or fail, and replace all earlier faults. Without arguments no job fails.
 
         The first fault that matches a job applies. Keys: `job` (load, copy, query), `match` (regular expression,
         searched for in project.dataset.table or in the text of a query), `holds` (only load jobs whose file has a value
-        that is this text: a row that BigQuery refuses), `reason` and `message` of the failure (absent: it only waits),
-        `delay_s` (seconds in state RUNNING before, at most until faults are set again), `skip` (so many pass first),
-        `times` (at most so often).
+        equal to this text, as for a row that BigQuery refuses), `reason` and `message` of the failure (absent: the job
+        is
+        only delayed), `delay_s` (seconds in state RUNNING before, at most until faults are set again), `skip` (number
+        of
+        matching jobs that pass first), `times` (maximum number of failures).
+
+        Returns:
+            The faults now in force, with counts.
 
         Raises:
             LocalCloudError: a fault has an unknown key or reason.
@@ -172,14 +180,15 @@ class Cloud:
         return self._set_faults(JOB_FAULTS, faults)
 
     def fail_writes(self, *faults: RuleDict) -> list[dict[str, Any]]:
-        """Make calls of BigQuery's Storage Write API slow or fail from now on, instead of what was set before.
+        """Make calls of BigQuery's Storage Write API slow or fail, and replace all earlier faults.
 
-        The first fault that matches a call applies. Keys: `call` (create, append, finalize, commit, get; of an append
-        each request is one), `match` (regular expression, searched for in project.dataset.table), `status` (gRPC's
-        name, such as UNAVAILABLE; absent: it only waits), `code` (BigQuery's word in the details, such as
-        STREAM_FINALIZED), `message`, `after` (it is done, and its answer is lost), `in_band` (an append is answered
-        with the error, and its connection goes on), `delay_s` (at most until faults are set again), `skip` (so many
-        pass first), `times` (at most so often).
+        The first fault that matches a call applies. Keys: `call` (create, append, finalize, commit, get; each request
+        of an
+        append is a call), `match` (regular expression, searched for in project.dataset.table), `status` (gRPC's
+        name, such as UNAVAILABLE; absent: the call is only delayed), `code` (BigQuery's code in the details, such as
+        STREAM_FINALIZED), `message`, `after` (the call takes effect, and its answer is lost), `in_band` (an append is
+        answered with the error, and its connection stays open), `delay_s` (at most until faults are set again), `skip`
+        (number of matching calls that pass first), `times` (maximum number of failures).
 
         Raises:
             LocalCloudError: a fault has an unknown key, call, status or code.
@@ -187,7 +196,7 @@ class Cloud:
         return self._set_faults(WRITE_FAULTS, faults)
 
     def write_faults(self) -> list[dict[str, Any]]:
-        """The faults of `fail_writes` with counts (`fired`), and former ones while a call suffers from them."""
+        """Return the faults of `fail_writes` with counts (`fired`), and replaced ones that still affect a call."""
         with open_directly(urllib.request.Request(self.bigquery_url + WRITE_FAULTS), timeout=10) as response:  # noqa: S310 - our own
             found: list[dict[str, Any]] = json.load(response)
         return found
@@ -203,7 +212,7 @@ class Cloud:
         return set_now
 
     def bigquery_client(self, url: str = "") -> Any:
-        """A google-cloud-bigquery client of the local BigQuery, or of a proxy before it; the caller closes it."""
+        """Return a google-cloud-bigquery client of the local BigQuery, or of a proxy. The caller closes it."""
         from google.api_core.client_options import ClientOptions
         from google.auth.credentials import AnonymousCredentials
         from google.cloud import bigquery
@@ -215,7 +224,7 @@ class Cloud:
         )
 
     def _start(self) -> None:
-        # First, because it may take long, and a kill meanwhile must leave no directory that no child would remove.
+        # First, because it may take long; a kill meanwhile must not leave a directory that no child removes.
         python = installation.ensure() if "bigquery" in self._wanted else None
         self._run_dir = run_dir = Path(tempfile.mkdtemp(prefix="local-cloud-"))
         self._stack.callback(remove_tree, run_dir)
@@ -250,7 +259,7 @@ class Cloud:
         kept = [self._data_dir.resolve() / "redshift"] if self._data_dir else []
         command: list[str | Path] = [sys.executable, "-m", "local_cloud.redshift.server", run_dir, *kept]
         settings = {
-            "AWS_ENDPOINT_URL": self.s3_url,  # never through a fault proxy, which is there for clients
+            "AWS_ENDPOINT_URL": self.s3_url,  # never through a fault proxy, which is for clients only
             "LOCAL_CLOUD_REDSHIFT_PASSWORD": environment.REDSHIFT_PASSWORD,
             "LOCAL_CLOUD_REDSHIFT_SLICES": str(self._redshift_slices),
             "LOCAL_CLOUD_REDSHIFT_TLS": str(int(self._redshift_tls)),
@@ -268,7 +277,7 @@ class Cloud:
             )
             sys.stderr.write(told)
         launch = Path(installation.__file__).with_name("launch.py")
-        # -I: neither PYTHONPATH nor the working directory may put other packages into the server.
+        # -I: neither PYTHONPATH nor the working directory adds packages to the server.
         command: list[str | Path] = [python, "-I", launch, run_dir, data.resolve()]
         env = os.environ | {"HOME": str(home), "BIGQUERY_HOST": "127.0.0.1", "DEFAULT_PROJECT_ID": environment.PROJECT}
         return Service("bigquery", command, log=run_dir / "bigquery.log", env=env)

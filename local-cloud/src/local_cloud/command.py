@@ -1,4 +1,4 @@
-"""Run a command in a group of processes of its own, which ends with it and with us."""
+"""Run a command in its own process group, which ends with the command and with local-cloud."""
 
 import os
 import signal
@@ -15,10 +15,10 @@ Handler = Callable[[int, FrameType | None], object]
 
 
 def run(command: Sequence[str], env: Mapping[str, str]) -> int:
-    """Run a command to its end and return its exit code, 128 + signal if it died by one (as a shell does).
+    """Run a command to its end and return its exit code, or 128 + signal if a signal ended it (as a shell does).
 
-    Guarantees: SIGINT, SIGTERM, SIGHUP and SIGQUIT to this process reach the command's whole group; nothing that the
-    command started in its group outlives it; all of it ends also when this process is killed by SIGKILL.
+    Guarantees: SIGINT, SIGTERM, SIGHUP and SIGQUIT to this process reach the command's whole group; no process of the
+    group outlives the command; the whole group also ends when this process is killed by SIGKILL.
 
     Raises:
         LocalCloudError: the command cannot be started.
@@ -63,7 +63,7 @@ def _forwarding(group: int) -> Iterator[None]:
 
 @contextmanager
 def _terminal_for(group: int) -> Iterator[None]:
-    """Let the command read the terminal and get its Ctrl-C, when this process had both."""
+    """Make the command the foreground group of the terminal, if this process has it."""
     try:
         mine = os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp()
     except OSError:
@@ -71,7 +71,7 @@ def _terminal_for(group: int) -> Iterator[None]:
     if not mine:
         yield
         return
-    # Giving the terminal back happens from the background, where the kernel would stop us for it.
+    # The terminal is taken back from the background, where the kernel would stop this process.
     before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     os.tcsetpgrp(0, group)
     try:

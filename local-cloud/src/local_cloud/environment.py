@@ -1,4 +1,4 @@
-"""The environment that connectors and any other client get (pure)."""
+"""The environment variables of connectors and other clients. Pure."""
 
 import os
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ QUEUE = "source-events"
 REDSHIFT_PASSWORD = "Demo-1234"  # noqa: S105 - no secret: the local Redshift is on loopback only
 REDSHIFT_STAGE = f"s3://{STAGE_BUCKET}/redshift"
 
-# What would send a client to a real account although an endpoint is given.
+# Variables that lead a client to a real account although an endpoint is given.
 MISLEADING = (
     "AWS_PROFILE",
     "AWS_DEFAULT_PROFILE",
@@ -31,7 +31,7 @@ MISLEADING = (
 
 
 def aws(endpoint_url: str, queue_url: str) -> dict[str, str]:
-    """Variables for S3 and SQS; configuration files of the user are left aside."""
+    """Return the variables for S3 and SQS. They disable the user's configuration files."""
     return {
         "AWS_ENDPOINT_URL": endpoint_url,
         "AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
@@ -48,7 +48,10 @@ def aws(endpoint_url: str, queue_url: str) -> dict[str, str]:
 
 
 def bigquery(rest_url: str, grpc_address: str, gcs_url: str) -> dict[str, str]:
-    """Variables for BigQuery and Google Cloud Storage; LOCAL_CLOUD_BIGQUERY_GRPC is where its Storage API listens."""
+    """Return the variables for BigQuery and Google Cloud Storage.
+
+    LOCAL_CLOUD_BIGQUERY_GRPC is the address of the Storage API.
+    """
     return {
         "TARGET_BIGQUERY_PROJECT": PROJECT,
         "TARGET_BIGQUERY_DATASET": DATASET,
@@ -61,7 +64,7 @@ def bigquery(rest_url: str, grpc_address: str, gcs_url: str) -> dict[str, str]:
 
 
 def redshift(host: str, port: int, user: str, dbname: str, *, tls: bool) -> dict[str, str]:
-    """Variables for Redshift."""
+    """Return the variables for Redshift."""
     return {
         "TARGET_REDSHIFT_HOST": host,
         "TARGET_REDSHIFT_PORT": str(port),
@@ -74,7 +77,7 @@ def redshift(host: str, port: int, user: str, dbname: str, *, tls: bool) -> dict
 
 
 def without_proxy(environ: Mapping[str, str]) -> dict[str, str]:
-    """NO_PROXY with the loopback added, so that a proxy of the network is not asked for it."""
+    """Return NO_PROXY with the loopback added, so that no proxy of the network is used for it."""
     known = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
     hosts = [host for host in known.split(",") if host]
     hosts += [host for host in ("127.0.0.1", "localhost") if host not in hosts]
@@ -82,5 +85,5 @@ def without_proxy(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def merged(environ: Mapping[str, str], cloud: Mapping[str, str]) -> dict[str, str]:
-    """A full environment for a child: the caller's, without what misleads, with the cloud's."""
+    """Return the full environment of a child: the caller's, without misleading variables, plus the cloud's."""
     return {name: value for name, value in environ.items() if name not in MISLEADING} | dict(cloud)

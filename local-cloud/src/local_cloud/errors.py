@@ -1,5 +1,5 @@
-"""What goes wrong when a service cannot be given."""
+"""The error of services that cannot be provided."""
 
 
 class LocalCloudError(Exception):
-    """The local cloud cannot do what was asked; the message is one line, perhaps followed by a server's own words."""
+    """The local cloud cannot do what was asked. The message is one line, perhaps followed by a server's own output."""

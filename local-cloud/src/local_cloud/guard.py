@@ -1,7 +1,7 @@
-"""Ends the group of processes that the command of `local-cloud run` started: `python -m local_cloud.guard`.
+"""The guard of the command of `local-cloud run`, which ends its process group: `python -m local_cloud.guard`.
 
-The guard is the leader of that group, so the group exists before the command does and its number cannot be given to
-others while the guard lives. It waits for the end of its standard input, that is of local-cloud, however that ends.
+The guard is the leader of the group, so the group exists before the command does, and its number is not reused
+while the guard lives. The guard waits for the end of its standard input, which is the end of local-cloud.
 """
 
 import os
@@ -17,7 +17,7 @@ GRACE_SECONDS = 3.0
 
 
 def group_members(group: int) -> list[int]:
-    """The ids of the running processes of a group."""
+    """Return the ids of the running processes of a group."""
     if not Path("/proc/self/stat").exists():
         listed = subprocess.run(["ps", "-A", "-o", "pid=,pgid=,stat="], capture_output=True, text=True, check=True)
         rows = [line.split() for line in listed.stdout.splitlines()]
@@ -27,7 +27,7 @@ def group_members(group: int) -> list[int]:
         if not entry.name.isdigit():
             continue
         try:
-            # The command's name, in parentheses, may hold spaces; state, parent and group follow it.
+            # The command's name, in parentheses, may contain spaces; state, parent and group follow it.
             state, _, pgid = (entry / "stat").read_text().rpartition(")")[2].split()[:3]
         except OSError:
             continue  # it ended between the listing and the reading
@@ -37,7 +37,7 @@ def group_members(group: int) -> list[int]:
 
 
 def end_group(grace: float = GRACE_SECONDS) -> None:
-    """Ask every other process of this group to end, and after `grace` seconds make it."""
+    """Send SIGTERM to every other process of this group, and SIGKILL after `grace` seconds."""
     own, group = os.getpid(), os.getpgrp()
 
     def others() -> list[int]:
@@ -55,7 +55,7 @@ def end_group(grace: float = GRACE_SECONDS) -> None:
 
 
 def main() -> None:
-    """Wait for the parent's end or word, then end the group."""
+    """Wait for the parent's end or its order, then end the group."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGTTOU):
         signal.signal(number, signal.SIG_IGN)
     Ready().say({})

@@ -1,9 +1,9 @@
-"""How a child process notices that its parent is gone, and how it says that it is ready.
+"""The lifeline of a child process: it ends with its parent, and reports when it is ready.
 
-Imports nothing but the standard library: the BigQuery server loads this file from within another environment.
+Imports nothing but the standard library, because the BigQuery server loads this file in its own environment.
 A child's standard input is a pipe whose only writer is the parent. The kernel closes it however the parent ends,
-kill -9 included, so end-of-file means that nobody needs the child any more. On Linux the kernel is asked for a
-signal as well, for the case that a process forked by the parent still holds a copy of the pipe.
+kill -9 included, so end-of-file means that the parent is gone. On Linux the kernel is asked for a
+signal as well, in case a process forked by the parent still holds a copy of the pipe.
 """
 
 import atexit
@@ -19,11 +19,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
-_REMOVAL_ATTEMPTS = 250  # five seconds, half of what a service has to end
+_REMOVAL_ATTEMPTS = 250  # five seconds, half of the time that a service has to end
 
 
 def remove_tree(directory: Path) -> None:
-    """Remove a directory that several ending processes may still write to or remove at the same time."""
+    """Remove a directory while ending processes may still write to it or remove it."""
     for _ in range(_REMOVAL_ATTEMPTS):
         shutil.rmtree(directory, ignore_errors=True)
         if not directory.exists():
@@ -32,10 +32,10 @@ def remove_tree(directory: Path) -> None:
 
 
 def end_with_parent(last_act: Callable[[], None]) -> None:
-    """End this process as soon as its standard input reaches end-of-file, whatever it is doing then.
+    """End this process as soon as its standard input reaches end-of-file, even while it is busy.
 
     Args:
-        last_act: runs once before the end, also on SIGTERM; anything it raises is printed and ends the process too.
+        last_act: runs once before the end, also on SIGTERM; an exception is printed and ends the process too.
     """
     once = threading.Lock()
 
@@ -58,7 +58,7 @@ def end_with_parent(last_act: Callable[[], None]) -> None:
         end()
 
     def on_term(*_: object) -> None:
-        # A thread, so that a lock held by the interrupted main thread cannot stop the last act.
+        # A thread, so that a lock held by the interrupted main thread cannot block the last act.
         threading.Thread(target=end).start()
 
     signal.signal(signal.SIGTERM, on_term)
@@ -70,13 +70,13 @@ def end_with_parent(last_act: Callable[[], None]) -> None:
 
 
 class Ready:
-    """The one line that a child writes to its parent; everything printed goes to standard error, the log."""
+    """The one line that a child writes to its parent. All other output goes to standard error, the log."""
 
     def __init__(self) -> None:
         self._pipe = os.dup(1)
         os.dup2(2, 1)
 
     def say(self, facts: Mapping[str, object]) -> None:
-        """Tell the parent that the service answers, and where."""
+        """Report to the parent that the service is ready, with its address."""
         os.write(self._pipe, json.dumps(facts).encode() + b"\n")
         os.close(self._pipe)

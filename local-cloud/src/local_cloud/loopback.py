@@ -1,4 +1,4 @@
-"""HTTP on a free port of 127.0.0.1, served by threads of this process."""
+"""An HTTP server on a free port of 127.0.0.1, in threads of this process."""
 
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -6,10 +6,10 @@ from typing import Any
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """Answers by a handler. Clients may go away at any moment, and nothing is said of it; of other errors there is.
+    """An HTTP server with a given handler. Lost connections are not logged; other errors are.
 
     Attributes:
-        url: where it listens, with the port that it was given.
+        url: its address, with the assigned port.
     """
 
     def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
@@ -17,6 +17,6 @@ class LoopbackServer(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """See the class; socketserver would print a traceback of either."""
+        """Log errors other than lost connections, for which socketserver would print a traceback."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)

@@ -1,4 +1,4 @@
-"""A service: one child process that says where it listens and ends with this one."""
+"""A service: a child process that reports its address and ends with this process."""
 
 import json
 import os
@@ -20,11 +20,11 @@ STOP_SECONDS = 10.0
 class Service:
     """A running child process.
 
-    Guarantees: once constructed the service answers; it is in a session of its own, so Ctrl-C at a terminal reaches
+    Guarantees: once constructed the service answers; it is in its own session, so Ctrl-C at a terminal reaches
     only its owner; it ends when `stop` is called or when this process ends in any way.
 
     Raises:
-        LocalCloudError: it did not come up within `timeout` seconds, with the last lines that it printed.
+        LocalCloudError: it did not start within `timeout` seconds; the message has the last lines of its output.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Service:
         self.log = log
         environment = dict(os.environ if env is None else env)
         if threading.current_thread() is threading.main_thread():
-            # The kernel's signal tells of the end of the starting thread; only the main thread lasts for sure.
+            # The kernel sends the signal at the end of the starting thread; only the main thread lasts for sure.
             environment["LOCAL_CLOUD_PARENT_SIGNAL"] = "1"
         with log.open("wb") as sink:
             self._process = subprocess.Popen(
@@ -59,7 +59,7 @@ class Service:
 
     @property
     def pid(self) -> int:
-        """The process id of the child, which is that of its session too."""
+        """The process id of the child, which is also the id of its session."""
         return self._process.pid
 
     def _await_ready(self, timeout: float) -> dict[str, Any]:
@@ -84,11 +84,11 @@ class Service:
         return "\n".join([f"local {self.name} {what}; its last lines:", *(f"    {line}" for line in lines)])
 
     def alive(self) -> bool:
-        """Whether the child still runs."""
+        """Whether the child is running."""
         return self._process.poll() is None
 
     def stop(self) -> None:
-        """End the child and wait for it; harmless when it has ended."""
+        """End the child and wait for it. Does nothing if it has ended."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:

@@ -1,4 +1,4 @@
-"""Run programs as a user does: real processes, with the local cloud as their environment."""
+"""Programs run as a user runs them: real processes, with the environment of the local cloud."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ Option = str | Path | Mapping[str, Any] | bool
 
 @dataclass(frozen=True)
 class Ran:
-    """How a program ended and what it wrote."""
+    """The result of a program: exit code and output."""
 
     code: int
     stdout: str
@@ -22,29 +22,29 @@ class Ran:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """Its standard output as Singer messages; fails if a line is not JSON."""
+        """Return its standard output as Singer messages, and fail if a line is not JSON."""
         return [json.loads(line) for line in self.stdout.splitlines()]
 
     def of_type(self, *types: str) -> list[dict[str, Any]]:
-        """The messages of some types: SCHEMA, RECORD, BATCH, STATE, ACTIVATE_VERSION."""
+        """Return the messages of some types: SCHEMA, RECORD, BATCH, STATE, ACTIVATE_VERSION."""
         return [message for message in self.messages if message["type"] in types]
 
     def check(self) -> "Ran":
-        """This, if the program ended well; an AssertionError with its words otherwise."""
+        """Return this result if the exit code is 0, else raise an AssertionError with the program's output."""
         assert self.code == 0, f"exit code {self.code}\n{self.stderr[-8000:]}"
         return self
 
 
 class Programs:
-    """The executables beside this Python, run with an environment and settings given as dictionaries.
+    """The executables beside this Python, run with an environment and with settings as dictionaries.
 
     `programs("tap-s3-files", config={...}, state={...}, discover=True)` runs
-    `tap-s3-files --config FILE --state FILE --discover`: a mapping is written to a file of JSON and its path is given;
-    True is a flag; several values in a list are given one after the other (`config=["ENV", {...}]`).
+    `tap-s3-files --config FILE --state FILE --discover`: a mapping is written to a JSON file and its path is passed;
+    True is a flag; the values of a list are passed one after the other (`config=["ENV", {...}]`).
 
     Args:
         env: the whole environment of the programs, usually `Cloud.environ()`.
-        folder: where files of settings are written.
+        folder: folder of the files of settings.
     """
 
     def __init__(self, env: Mapping[str, str], folder: Path) -> None:
@@ -54,7 +54,7 @@ class Programs:
         self._folder = folder
 
     def command(self, program: str, *arguments: str | Path, **options: Option | list[Option]) -> list[str]:
-        """The command line for a program and its options."""
+        """Return the command line of a program with its options."""
         beside = self._binaries / program
         line = [str(beside if beside.exists() else program), *map(str, arguments)]
         for name, given in options.items():
@@ -78,9 +78,9 @@ class Programs:
         """Run a program to its end.
 
         Args:
-            stdin: what it reads; nothing by default.
-            env: variables on top of the usual ones.
-            timeout: seconds after which it is killed and subprocess.TimeoutExpired raised.
+            stdin: standard input; empty by default.
+            env: variables in addition to the usual ones.
+            timeout: seconds after which it is killed and subprocess.TimeoutExpired is raised.
         """
         ran = subprocess.run(
             self.command(program, *arguments, **options),
@@ -99,7 +99,7 @@ class Programs:
         env: Mapping[str, str] | None = None,
         **options: Option | list[Option],
     ) -> subprocess.Popen[bytes]:
-        """Start a program with pipes for its three streams and leave it running."""
+        """Start a program with pipes for its three streams and return without waiting for it."""
         return subprocess.Popen(
             self.command(program, *arguments, **options),
             stdin=subprocess.PIPE,

@@ -12,7 +12,7 @@ from local_cloud.errors import LocalCloudError
 
 
 def find_uv() -> str | None:
-    """The uv beside this Python or on PATH, if there is one."""
+    """Return the path of uv, beside this Python or on PATH, or None."""
     beside = Path(sys.executable).with_name("uv")
     return str(beside) if beside.is_file() else shutil.which("uv")
 
@@ -21,7 +21,7 @@ def _pyenv_roots() -> Iterator[Path]:
     if root := os.environ.get("PYENV_ROOT"):
         yield Path(root)
     yield Path.home() / ".pyenv"
-    # HOME may point elsewhere, as in a clean build; the account's own directory is still there.
+    # HOME may point elsewhere, as in a clean build; the account's own directory still exists.
     yield Path(pwd.getpwuid(os.getuid()).pw_dir) / ".pyenv"
 
 
@@ -38,7 +38,7 @@ def _candidates(version: str) -> Iterator[str]:
 
 
 def _version_of(python: str) -> str | None:
-    """What the executable says; None when it cannot run, as a shim of a version that is not chosen."""
+    """Return the version of an executable, or None if it cannot run, as a shim of a version that is not chosen."""
     code = "import sys, ssl, venv; print('%d.%d' % sys.version_info[:2])"
     try:
         ran = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, timeout=30, check=False)
@@ -48,10 +48,10 @@ def _version_of(python: str) -> str | None:
 
 
 def find_python(version: str, *, purpose: str) -> str:
-    """The path of a Python of exactly this minor version.
+    """Return the path of a Python of exactly this minor version.
 
     Raises:
-        LocalCloudError: none was found; says where was looked and how to install one.
+        LocalCloudError: none was found; the message lists the places searched and how to install one.
     """
     for candidate in _candidates(version):
         if _version_of(candidate) == version:

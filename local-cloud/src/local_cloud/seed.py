@@ -1,4 +1,4 @@
-"""`local-cloud seed`: put the sample data into a bucket."""
+"""The command `local-cloud seed`, which uploads the sample data to a bucket."""
 
 import hashlib
 import sys
@@ -14,15 +14,15 @@ PROGRESS_SECONDS = 1.0
 
 
 def sample_tables() -> dict[str, int]:
-    """The number of rows of each stream of the sample data."""
+    """Return the number of rows of each stream of the sample data."""
     return {"flights": 336_776, "weather": 26_115, "planes": 3_322, "airports": 1_458, "airlines": 16}
 
 
 def seed(s3: Any, bucket: str, say: Callable[[str], None]) -> int:
     """Upload the sample data to a bucket and return the number of objects uploaded.
 
-    Guarantees: the same keys and bytes each time; an object that is there with the same content stays as it is, with
-    its time of modification. `say` gets a line about once a second.
+    Guarantees: keys and bytes are the same each time; an existing object with the same content keeps its time of
+    modification. A line of progress is passed to the callback about once a second.
 
     Args:
         s3: a boto3 client, which several threads may use at once.
@@ -50,6 +50,6 @@ def seed(s3: Any, bucket: str, say: Callable[[str], None]) -> int:
 
 
 def say_on_stderr(line: str) -> None:
-    """Print a line of progress where it does not mix with a command's output."""
+    """Print a line of progress on standard error, apart from a command's output."""
     sys.stderr.write(f"local-cloud: {line}\n")
     sys.stderr.flush()

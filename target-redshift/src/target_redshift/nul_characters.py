@@ -19,13 +19,13 @@ _ESCAPE = r"(^|[^\\])((?:\\\\)*)\\u0000"
 
 
 def first_row(array: pa.Array, *, is_json: bool = False) -> int | None:
-    """The row of the first text that holds a NUL, from 0; None if there is none."""
+    """Return the row of the first text with a NUL, from 0, or None if there is none."""
     has = _has(array, is_json=is_json)
     return pc.index(has, True).as_py() if pc.any(has).as_py() else None
 
 
 def count(array: pa.Array, *, is_json: bool = False) -> int:
-    """How many NULs the texts hold."""
+    """Return the number of NULs in the texts."""
     if not is_json:
         return pc.sum(pc.count_substring(array, "\0")).as_py() or 0
     return (pc.sum(pc.count_substring(array, r"\u0000")).as_py() or 0) - (

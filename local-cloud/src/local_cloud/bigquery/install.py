@@ -1,7 +1,7 @@
 """The child process that installs: `python -m local_cloud.bigquery.install PYTHON DIRECTORY ENVIRONMENT REQUIREMENTS`.
 
-A process of its own, so that an installer does not go on writing when local-cloud is killed. It says that it is ready
-when the environment is complete, and removes DIRECTORY, which holds it until then, when it is not wanted any more.
+It is a separate process so that no installer continues to write after local-cloud is killed. It reports ready when the
+environment is complete. When its parent ends, it removes DIRECTORY, which contains the incomplete environment.
 """
 
 import os
@@ -13,12 +13,12 @@ from pathlib import Path
 from local_cloud.lifeline import Ready, end_with_parent, remove_tree
 from local_cloud.pythons import find_uv
 
-# What must work; importing it also compiles it.
+# These imports must succeed; importing them also compiles them.
 CHECK = "import duckdb, fastavro, polars, pyarrow.parquet, sqlglot, uvicorn, grpc"
 
 
 def steps(base: str, target: Path, requirements: Path) -> Iterator[list[str]]:
-    """The commands that make an environment, with uv if it is there, else with venv and pip."""
+    """Return the commands that create an environment, with uv if it is installed, else with venv and pip."""
     python = str(target / "bin" / "python")
     if uv := find_uv():
         yield [uv, "venv", "--quiet", "--no-project", "--python", base, str(target)]
@@ -32,7 +32,7 @@ def steps(base: str, target: Path, requirements: Path) -> Iterator[list[str]]:
 
 
 def main() -> None:
-    """Make the environment and say so."""
+    """Create the environment and report ready."""
     ready = Ready()
     base, directory, target, requirements = sys.argv[1], *map(Path, sys.argv[2:])
     running: list[subprocess.Popen[bytes]] = []

@@ -1,4 +1,4 @@
-"""The environment of the local BigQuery: made once per user, shared by all that run it."""
+"""The environment of the local BigQuery: created once per user and shared by all processes."""
 
 import fcntl
 import hashlib
@@ -22,26 +22,26 @@ UNUSED_SECONDS = 30 * 86400.0
 
 
 def cache_dir() -> Path:
-    """Where installations are kept: $XDG_CACHE_HOME/local-cloud, or ~/.cache/local-cloud."""
+    """Return the directory of installations: $XDG_CACHE_HOME/local-cloud, or ~/.cache/local-cloud."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "local-cloud"
 
 
 def key() -> str:
-    """What an installation is known by: a change of the pins or of Python makes another one."""
+    """Return the key of the installation, which depends on the pinned requirements and the version of Python."""
     return hashlib.sha256(REQUIREMENTS.read_bytes() + PYTHON.encode()).hexdigest()[:16]
 
 
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Hold a lock over all processes of this user; the kernel frees it if the holder dies."""
+    """Hold a lock across all processes of this user. The kernel releases it if the holder dies."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def _install(making: Path, name: str) -> None:
-    """Install into `making`/`name`, which moves beside `making` when it is complete."""
+    """Install into `making`/`name`, and move the result beside `making` when it is complete."""
     base = find_python(PYTHON, purpose="the local BigQuery")
     module = "local_cloud.bigquery.install"
     command: list[str | Path] = [sys.executable, "-m", module, base, making, making / name, REQUIREMENTS]
@@ -49,26 +49,26 @@ def _install(making: Path, name: str) -> None:
 
 
 def _remove_old(directory: Path) -> None:
-    """Remove what interrupted installations left behind, and installations that nobody used for long."""
+    """Remove interrupted installations, and installations that have not been used for a long time."""
     old = [path for path in directory.glob("bigquery-*/") if time.time() - path.stat().st_mtime > UNUSED_SECONDS]
     for path in [*old, *directory.glob(f"making-{key()}-*")]:
         shutil.rmtree(path, ignore_errors=True)
 
 
 def ensure() -> Path:
-    """The Python of the local BigQuery's environment, installed first if it is not there.
+    """Return the Python of the local BigQuery's environment, and install the environment first if it is absent.
 
     Several processes may call this at once: one installs, the others wait. An installation gets its name only when
-    it is complete, so that one interrupted is never used.
+    it is complete, so an interrupted one is never used.
 
     Raises:
-        LocalCloudError: no Python 3.13, or a package cannot be installed.
+        LocalCloudError: there is no Python 3.13, or a package cannot be installed.
     """
     directory = cache_dir()
     target = directory / f"bigquery-{key()}"
     python = target / "bin" / "python"
     if python.exists():
-        os.utime(target)  # so that it counts as used
+        os.utime(target)  # mark as recently used
         return python
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""Started with the Python of the local BigQuery's environment: `python launch.py RUN_DIR DATA_DIR`.
+"""Start the server with the Python of the local BigQuery's environment: `python launch.py RUN_DIR DATA_DIR`.
 
-This environment has the server's packages and not ours, and must not see ours: so the package local_cloud is made
-known by its folder alone, without its own dependencies and without the site-packages around it.
+This environment contains the server's packages only. The package local_cloud is therefore imported from its folder
+alone, without its dependencies and without the site-packages directory around it.
 """
 
 import sys

@@ -1,1 +1,8 @@
-"""The demonstration of both pipes; `python -m local_cloud.demo` within `local-cloud run --seed --`."""
+"""The demonstration of both pipes: `python -m local_cloud.demo` within `local-cloud run --seed --`.
+
+bigquery   queries the local BigQuery
+checksum   a checksum of all rows and columns
+meltano    runs a pipe by Meltano
+redshift   queries the local Redshift
+warehouse  the interface of a warehouse in the demonstration
+"""

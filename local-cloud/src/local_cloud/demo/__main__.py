@@ -1,8 +1,8 @@
-"""Real files go from S3 into BigQuery and into Redshift by Meltano, are compared with their source, and go again.
+"""Load real files from S3 into BigQuery and Redshift by Meltano, compare the tables with the source, and repeat.
 
-Runs inside `local-cloud run --seed --`. What it shows is counted apart from the connectors: objects and batch files by
-listing the buckets, loads and rows by asking the warehouses, the source's checksum by reading its files with Python's
-own csv and json modules.
+Runs inside `local-cloud run --seed --`. All figures are independent of the connectors: objects and batch files are
+counted by listing the buckets, loads and rows by queries of the warehouses, and the source's checksum is computed from
+its files with Python's own csv and json modules.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from local_cloud.demo.warehouse import Warehouse
 
 STREAMS = ("flights", "weather", "planes", "airports", "airlines")
 SCHEMA = "demo"
-"""As meltano.yml has it for the local environment."""
+"""The schema in meltano.yml for the local environment."""
 RUNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("First run: everything", ()),
     ("Second run: nothing is new", ()),
@@ -35,7 +35,7 @@ RUNS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 @dataclass(frozen=True)
 class Source:
-    """What one stream amounts to in the bucket."""
+    """Number and size of a stream's objects in the bucket."""
 
     objects: int
     bytes: int
@@ -45,12 +45,12 @@ class Source:
 
 @dataclass
 class Pipe:
-    """A warehouse with the batch files on the way to it.
+    """A warehouse with the batch files of its pipe.
 
     Attributes:
-        batches: folder of the stage bucket; pipes that shared one would follow and remove each other's plans.
+        batches: folder of the stage bucket. Each pipe needs its own, because pipes remove each other's plans.
         busy: the connectors' seconds by stream in the last run.
-        seconds: what the last run took, Meltano's start included.
+        seconds: duration of the last run, including Meltano's start.
     """
 
     warehouse: Warehouse
@@ -60,7 +60,7 @@ class Pipe:
 
 
 def main() -> int:
-    """Run the demonstration; 0 if source and tables agree after every run."""
+    """Run the demonstration and return 0 if source and tables agree after every run."""
     import boto3
 
     source, stage = (boto3.resource("s3").Bucket(os.environ[f"LOCAL_CLOUD_{b}_BUCKET"]) for b in ("SOURCE", "STAGE"))
@@ -86,7 +86,7 @@ def main() -> int:
 
 
 def _pipes(stage: str) -> Iterator[Pipe]:
-    """A pipe into each warehouse that is running."""
+    """Yield a pipe into each running warehouse."""
     if "TARGET_BIGQUERY_API_ENDPOINT" in os.environ:
         yield Pipe(BigQuery(), "batches-for-bigquery", {})
     if "TARGET_REDSHIFT_HOST" in os.environ:
@@ -111,7 +111,7 @@ def _source(bucket: Any, name: str, columns: list[Column]) -> Source:
 
 
 def _report(sources: Mapping[str, Source], pipes: Sequence[Pipe], stage: Any) -> bool:
-    """Show what there is now, the warehouses side by side, and compare them with the source."""
+    """Print the figures of the warehouses side by side and compare them with the source."""
     head = ["stream", "objects", "bytes", "rows in S3"]
     for pipe in pipes:
         head += ["|", "batch files", pipe.warehouse.loads, f"rows in {pipe.warehouse.name}", "s"]
@@ -137,7 +137,7 @@ def _report(sources: Mapping[str, Source], pipes: Sequence[Pipe], stage: Any) ->
 
 
 def _checksum(warehouse: Warehouse, table: str, source: Source) -> Checksum:
-    """The checksum of a table, or one that nothing equals if its columns are other ones."""
+    """Return the checksum of a table, or one that equals none if the table's columns differ from the source's."""
     columns = warehouse.columns(table)
     if sorted(columns) != sorted(source.columns):
         differing = sorted(set(columns) ^ set(source.columns))

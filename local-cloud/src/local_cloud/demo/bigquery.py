@@ -1,4 +1,4 @@
-"""The local BigQuery, asked by google-cloud-bigquery."""
+"""Queries of the local BigQuery by google-cloud-bigquery."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TEXT: dict[Kind, str] = {
 
 
 class BigQuery:
-    """See `local_cloud.demo.warehouse.Warehouse`."""
+    """The local BigQuery as a `local_cloud.demo.warehouse.Warehouse`."""
 
     name = "BigQuery"
     target = "target-bigquery"
@@ -46,12 +46,12 @@ class BigQuery:
         )
 
     def columns(self, table: str) -> list[Column]:
-        """See the protocol."""
+        """Return the columns that came from the source."""
         fields = self._client.get_table(f"{self._dataset}.{table}").schema
         return [Column(f.name, _KINDS[f.field_type]) for f in fields if not f.name.startswith("_sdc_")]
 
     def checksum(self, table: str, columns: Sequence[Column]) -> Checksum:
-        """See the protocol."""
+        """Return the checksum of all rows, computed by BigQuery."""
         cells = (
             f"COALESCE({_TEXT.get(c.kind, 'CAST({0} AS STRING)').format(f'`{c.name}`')}, '{NULL}')"
             for c in sorted(columns)
@@ -66,10 +66,10 @@ class BigQuery:
         return Checksum(rows, value)
 
     def load_count(self, table: str) -> int:
-        """See the protocol."""
+        """Return the number of successful load jobs of a table."""
         jobs = self._client.list_jobs(all_users=True)
         return sum(j.job_type == "load" and not j.error_result and j.destination.table_id == table for j in jobs)
 
     def close(self) -> None:
-        """See the protocol."""
+        """Close the client."""
         self._client.close()  # type: ignore[no-untyped-call] # google.cloud types its API in part

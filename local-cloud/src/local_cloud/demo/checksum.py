@@ -1,8 +1,8 @@
-"""A checksum of all rows and columns, the same whether computed by a warehouse or from the source's files.
+"""A checksum of all rows and columns, computed alike by a warehouse and from the source's files.
 
-Each row becomes a text: its columns in the order of their names, null told apart from the empty text. The first 40 bits
-of the texts' MD5 are added up, so that the order of rows does not matter, while a lost, doubled or changed row does.
-Values are written in a way that Python and the warehouses' own SQL compute alike: a float is the nearest whole number
+Each row becomes a text: its columns in the order of their names, where null differs from the empty text. The first 40
+bits of the texts' MD5 are added up, so the order of rows does not matter, while a lost, doubled or changed row does.
+Values are written in a form that Python and the warehouses' own SQL compute alike: a float is the nearest whole number
 of millionths, a decimal its billionths, a time its microseconds since 1970, an object its JSON without blanks.
 """
 
@@ -28,7 +28,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, order=True)
 class Column:
-    """A column that came from the source, and what its values are."""
+    """A column that came from the source, with the kind of its values."""
 
     name: str
     kind: Kind
@@ -43,7 +43,7 @@ class Checksum:
 
 
 def of_source(objects: Iterable[tuple[str, bytes]], columns: Sequence[Column]) -> Checksum:
-    """Compute it from the objects (key and content), read with Python's own modules."""
+    """Compute the checksum of objects (key and content), read with Python's own modules."""
     texts = [(column.name, _TEXT[column.kind]) for column in sorted(columns)]
     rows = value = 0
     for key, content in objects:

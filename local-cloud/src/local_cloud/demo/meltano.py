@@ -1,4 +1,4 @@
-"""Running a pipe by Meltano, as a user would, and hearing what the connectors say."""
+"""Run a pipe by Meltano, as a user does, and collect the connectors' log lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 TAP = "tap-s3-files"
 
-# What Meltano and the SDK say at each start, and metrics, which the connectors' own lines say better.
+# Lines of Meltano and the SDK at each start, and metrics, which repeat the connectors' own lines.
 _CHATTER = re.compile(r"METRIC|Parsing|Skipping parse|Meltano SDK|Beginning sync|completed processing|state backend")
 _SECONDS = re.compile(
     r" (?:Loaded: )?(?P<stream>\w+): .*?(?:seconds=|batch files, )(?P<seconds>[\d.]+)"
@@ -21,11 +21,11 @@ _LINE = re.compile(r"\S+Z \[(?P<level>\w+) *\] (?P<who>[\w-]+) +(?P<said>.*)")
 
 @dataclass(frozen=True)
 class Ran:
-    """How a run ended.
+    """The result of a run.
 
     Attributes:
         code: Meltano's exit code.
-        busy: the connectors' seconds by stream, those of tap and target together.
+        busy: the connectors' seconds by stream, tap and target together.
     """
 
     code: int
@@ -33,11 +33,11 @@ class Ran:
 
 
 def run(target: str, options: tuple[str, ...], *, project: Path, batches: str, say: Callable[[str], None]) -> Ran:
-    """Run the tap into a target, showing what is said as it is said.
+    """Run the tap into a target and print its log lines as they arrive.
 
     Args:
         project: the folder of meltano.yml, where Meltano keeps its STATE.
-        batches: where this pipe's batch files are. Each pipe has a place of its own, for its plans are kept there too.
+        batches: folder of this pipe's batch files. Each pipe needs its own, because its plans are kept there too.
     """
     busy: dict[str, float] = {}
     command = ["meltano", "--environment=local", "run", *options, TAP, target]

@@ -1,4 +1,4 @@
-"""The local Redshift, asked by psycopg, which is not the driver of target-redshift."""
+"""Queries of the local Redshift by psycopg, which is not the driver of target-redshift."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _COPIES = "SELECT COUNT(DISTINCT query) FROM stl_load_commits WHERE filename LIK
 
 
 class Redshift:
-    """See `local_cloud.demo.warehouse.Warehouse`."""
+    """The local Redshift as a `local_cloud.demo.warehouse.Warehouse`."""
 
     name = "Redshift"
     target = "target-redshift"
@@ -62,12 +62,12 @@ class Redshift:
         self._connection = psycopg.connect(make_conninfo(**given), autocommit=True)
 
     def columns(self, table: str) -> list[Column]:
-        """See the protocol."""
+        """Return the columns that came from the source."""
         found = self._rows(_COLUMNS, self._schema, table)
         return [Column(name, _KINDS[kind]) for name, kind in found if not name.startswith("_sdc_")]
 
     def checksum(self, table: str, columns: Sequence[Column]) -> Checksum:
-        """See the protocol."""
+        """Return the checksum of all rows, computed by Redshift."""
         texts = (_TEXT.get(c.kind, "CAST({0} AS VARCHAR)").format(f'"{c.name}"') for c in sorted(columns))
         row = " || CHR(2) || ".join(f"COALESCE({text}, CHR(1))" for text in texts)
         query = (
@@ -78,12 +78,12 @@ class Redshift:
         return Checksum(rows, int(value))
 
     def load_count(self, table: str) -> int:
-        """See the protocol; a COPY is known by the batch files that it read."""
+        """Return the number of successful COPY statements of batch files into a table."""
         ((count,),) = self._rows(_COPIES, f"{self._batches}/{table}-%")
         return int(count)
 
     def close(self) -> None:
-        """See the protocol."""
+        """Close the connection."""
         self._connection.close()
 
     def _rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""What the demonstration asks of a warehouse, without the connectors: its tables, their checksums, the loads it did."""
+"""The interface of a warehouse in the demonstration, independent of the connectors: tables, checksums and loads."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Warehouse(Protocol):
     """A warehouse that a pipe loads into.
 
     Attributes:
-        name: how the tables call it.
+        name: name of the warehouse in the printed tables.
         target: the executable that loads into it.
-        loads: what it calls its loads.
+        loads: the warehouse's term for its loads.
     """
 
     @property
@@ -27,13 +27,13 @@ class Warehouse(Protocol):
     def loads(self) -> str: ...
 
     def columns(self, table: str) -> list[Column]:
-        """The columns that came from the source."""
+        """Return the columns that came from the source."""
 
     def checksum(self, table: str, columns: Sequence[Column]) -> Checksum:
-        """Computed by the warehouse itself over all rows."""
+        """Return the checksum of all rows, computed by the warehouse itself."""
 
     def load_count(self, table: str) -> int:
-        """How many loads into a table succeeded so far."""
+        """Return how many loads into a table have succeeded."""
 
     def close(self) -> None:
-        """Leave it."""
+        """Close the connection."""

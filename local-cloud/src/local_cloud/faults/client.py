@@ -1,4 +1,4 @@
-"""Start a fault proxy and tell it what to do."""
+"""The fault proxy as a child process: start it, set its rules, read its report."""
 
 import json
 import sys
@@ -21,10 +21,10 @@ RuleDict = Mapping[str, Any]
 
 
 def load_rules(path: Path) -> list[RuleDict]:
-    """The rules of a file, checked.
+    """Return the rules of a file, checked.
 
     Raises:
-        LocalCloudError: the file cannot be read or understood.
+        LocalCloudError: the file cannot be read or its rules are invalid.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -38,7 +38,7 @@ def load_rules(path: Path) -> list[RuleDict]:
 
 
 class FaultProxy:
-    """A running proxy in front of `upstream`; ends with `stop` or with this process."""
+    """A running proxy in front of `upstream`. It ends with `stop` or with this process."""
 
     def __init__(self, upstream: str, *, log: Path) -> None:
         self.service = Service(
@@ -47,15 +47,18 @@ class FaultProxy:
         self.url = str(self.service.facts["url"])
 
     def set(self, *rules: RuleDict, seed: int = 0) -> None:
-        """Put rules in force instead of those before, and count anew; see `rules.Rule` for what a rule may hold."""
+        """Replace the rules and reset all counts. `rules.Rule` documents the keys of a rule."""
         self._ask("PUT", {"seed": seed, "rules": list(rules)})
 
     def clear(self) -> None:
-        """Pass everything on untouched, and count anew."""
+        """Remove all rules and reset all counts."""
         self._ask("DELETE")
 
     def report(self) -> dict[str, Any]:
-        """Rules with how often they matched and fired; requests, connections, bytes_up, bytes_down; log of requests."""
+        """Return the rules with counts of matches and firings, the totals, and the log of requests.
+
+        Totals: requests, connections, bytes_up, bytes_down.
+        """
         return self._ask("GET")
 
     def requests(self, *methods: str) -> Sequence[dict[str, Any]]:

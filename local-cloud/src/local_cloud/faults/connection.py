@@ -1,4 +1,4 @@
-"""One client's connection, with the connection to the upstream that goes with it."""
+"""One client's connection, with its connection to the upstream."""
 
 import asyncio
 import contextlib
@@ -13,11 +13,11 @@ HEAD_LIMIT = 1 << 20
 
 
 class ConnectionLostError(Exception):
-    """The client's connection ends here, in the way that the rule wants."""
+    """The client's connection ends here, as the rule demands."""
 
 
 class Connection:
-    """Passes single requests from a client to the upstream and treats them as decided."""
+    """Passes single requests from a client to the upstream and applies the verdicts on them."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, upstream: tuple[str, int]) -> None:
         self.reader, self._writer = reader, writer
@@ -26,14 +26,14 @@ class Connection:
         self._upstream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def send(self, data: bytes) -> None:
-        """Write to the client and wait until it takes it."""
+        """Write to the client and wait for its flow control."""
         self._writer.write(data)
         await self._writer.drain()
 
     async def pass_on(
         self, request: http.Head, verdict: Verdict, entry: dict[str, Any], changed: asyncio.Event
     ) -> None:
-        """Treat one request as decided, and note in `entry` what went over the wire.
+        """Apply the verdict on one request, and record in `entry` what was sent and received.
 
         Args:
             changed: ends every delay of this request.
@@ -74,14 +74,14 @@ class Connection:
             raise ConnectionLostError
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, at most until the rules change."""
+        """Wait for a time, at most until the rules change."""
         if seconds > 0:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._changed.wait()
 
     async def _drop(self, request: http.Head, entry: dict[str, Any]) -> None:
-        """Read a request's body, so that the client is done with sending when it is answered."""
+        """Read and discard a request's body, so that the client has sent everything when it is answered."""
         if "expect" not in request.headers:
             async for _, size in http.read_body(self.reader, request, is_request=True):
                 entry["bytes_up"] += size

@@ -1,4 +1,4 @@
-"""As much HTTP/1.1 as passing messages on needs."""
+"""The parts of HTTP/1.1 that a proxy needs to pass messages on."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ CHUNK = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The head of a request or an answer, with the bytes that it came in."""
+    """The head of a request or an answer, with its original bytes."""
 
     raw: bytes
     first_line: tuple[str, str, str]
@@ -19,21 +19,21 @@ class Head:
 
     @property
     def chunked(self) -> bool:
-        """Whether the body comes in chunks."""
+        """Whether the body is chunked."""
         return self.headers.get("transfer-encoding", "").lower() == "chunked"
 
     @property
     def length(self) -> int | None:
-        """The length of the body, if it is told."""
+        """The length of the body from Content-Length, or None without one."""
         told = self.headers.get("content-length")
         return None if told is None else int(told)
 
 
 async def read_head(reader: asyncio.StreamReader) -> Head:
-    """Read up to the empty line.
+    """Return the head of a message, read up to the empty line.
 
     Raises:
-        asyncio.IncompleteReadError: the other side closed the connection before or within the head.
+        asyncio.IncompleteReadError: the other side closed the connection before the end of the head.
     """
     raw = await reader.readuntil(b"\r\n\r\n")
     first, *lines = raw.decode("latin-1").split("\r\n")
@@ -43,7 +43,7 @@ async def read_head(reader: asyncio.StreamReader) -> Head:
 
 
 async def read_body(reader: asyncio.StreamReader, head: Head, *, is_request: bool) -> AsyncIterator[tuple[bytes, int]]:
-    """The body piece by piece, as it is on the wire, each with the number of bytes of content in it.
+    """Yield the body piece by piece as on the wire, each with the number of bytes of content in it.
 
     Raises:
         asyncio.IncompleteReadError: the connection ended before the body did.
@@ -81,14 +81,14 @@ async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[tuple[bytes, in
 
 
 def answer(status: int, content_type: str, body: bytes, *, close: bool) -> bytes:
-    """A whole answer."""
+    """Return a complete answer."""
     lines = [f"HTTP/1.1 {status} {'Error' if status >= 400 else 'OK'}", f"Content-Type: {content_type}"]
     lines += [f"Content-Length: {len(body)}", "x-amz-request-id: LOCALCLOUD", *(["Connection: close"] if close else [])]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
 def error(request: Head, status: int, code: str, message: str) -> bytes:
-    """An error in the words of the service that was asked: JSON for BigQuery and SQS, XML for S3."""
+    """Return an error in the format of the service: JSON for BigQuery and SQS, XML for S3."""
     method, path, _ = request.first_line
     if path.startswith(("/bigquery/", "/upload/bigquery/", "/resumable/")):
         detail = {"reason": code, "message": message, "domain": "global"}

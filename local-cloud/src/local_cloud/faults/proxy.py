@@ -1,7 +1,7 @@
-"""The child process: `python -m local_cloud.faults.proxy UPSTREAM_HOST:PORT`, with rules set over its own address.
+"""The child process: `python -m local_cloud.faults.proxy UPSTREAM_HOST:PORT`. Its rules are set over HTTP.
 
 Control, on the same port: PUT /__faults__ with a document of rules replaces the rules and sets all counters to zero;
-GET gives rules, counters and a log of requests; DELETE removes rules and counters. PUT and DELETE end all delays.
+GET returns rules, counters and a log of requests; DELETE removes rules and counters. PUT and DELETE end all delays.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ LOG_LENGTH = 20_000
 
 
 class Proxy:
-    """Passes requests on to one upstream and treats them as the rules say."""
+    """A proxy that passes requests to one upstream and applies the rules to them."""
 
     def __init__(self, host: str, port: int) -> None:
         self._upstream = host, port
@@ -29,7 +29,7 @@ class Proxy:
         self._replace(Rules())
 
     def _replace(self, rules: Rules) -> None:
-        """Put rules in force, end the delays of those before, and count anew."""
+        """Replace the rules, end the delays of the former rules, and reset all counts."""
         self._rules = rules
         self._changed.set()
         self._changed = asyncio.Event()
@@ -40,7 +40,7 @@ class Proxy:
         """Serve one connection until either side ends it."""
         self._counters["connections"] += 1
         connection = Connection(reader, writer, self._upstream)
-        # A client that goes away in the middle of a request is an ordinary end, as is an upstream that closes.
+        # A client that disconnects in the middle of a request is an ordinary end, as is an upstream that closes.
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, ConnectionLostError):
             while True:
                 request = await http.read_head(reader)
@@ -85,7 +85,7 @@ async def _serve(host: str, port: int, ready: Ready) -> None:
 
 
 def main() -> None:
-    """Serve on a free port of 127.0.0.1 until the parent is gone."""
+    """Serve on a free port of 127.0.0.1 until the parent ends."""
     ready = Ready()
     host, _, port = sys.argv[1].rpartition(":")
     end_with_parent(lambda: None)

@@ -1,4 +1,4 @@
-"""What the proxy does to which request (pure)."""
+"""The rules of the fault proxy, and the decision on each request. Pure."""
 
 import random
 import re
@@ -11,7 +11,7 @@ Action = Literal["none", "error", "reset", "truncate", "stall", "hang"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule; the values by default do nothing.
+    """One rule. The default values have no effect.
 
     Delays and stalls end when other rules are set.
 
@@ -20,18 +20,18 @@ class Rule:
         action: `error` answers with `status` and `code`; `reset` ends the connection by RST; `truncate` sends the
             headers and the first `keep` of the body, then closes; `stall` sends as much and then nothing for
             `stall_s`; `hang` sends nothing at all for `stall_s`, then closes; `none` only delays.
-        forward: with `error`, `reset` and `hang`: the service does what was asked, and only its answer is lost.
+        forward: with `error`, `reset` and `hang`: the service executes the request, and only its answer is lost.
         status: HTTP status of an error.
-        code: its code, as SlowDown, InvalidAccessKeyId, ExpiredToken, or a reason of BigQuery.
-        message: its words.
+        code: code of the error, such as SlowDown, InvalidAccessKeyId, ExpiredToken, or a reason of BigQuery.
+        message: text of the error.
         keep: share of the body (0 to 1) that is still sent.
-        stall_s: seconds.
-        probability: of the action, for each request that matches (0 to 1).
-        skip: so many matching requests go through first.
-        times: the action happens at most so often; absent: without end.
-        delay_ms: time to the first byte that is added to every matching request.
-        jitter_ms: a random further delay up to this.
-        mb_per_s: at most so many million bytes a second on one connection; 0 is no limit.
+        stall_s: duration of a stall in seconds.
+        probability: probability of the action for each matching request (0 to 1).
+        skip: number of matching requests that pass first.
+        times: maximum number of actions; absent: no limit.
+        delay_ms: delay before the first byte of every matching request.
+        jitter_ms: maximum of a random further delay.
+        mb_per_s: maximum rate of one connection in million bytes a second; 0 is no limit.
     """
 
     match: str = ""
@@ -52,7 +52,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What happens to one request: a delay in seconds, bytes a second (0: any), and the rule whose action fires."""
+    """The decision on one request: a delay in seconds, bytes a second (0: any), and the rule whose action fires."""
 
     delay_s: float = 0.0
     bytes_per_s: float = 0.0
@@ -60,14 +60,16 @@ class Verdict:
 
 
 class RuleError(ValueError):
-    """A document of rules cannot be understood; the message names the rule and the key."""
+    """A document of rules is invalid. The message names the rule and the key."""
 
 
 def parse(document: Any) -> tuple[list[Rule], int]:
-    """The rules of a document, `[rule, ...]` or `{"seed": 0, "rules": [rule, ...]}`, and the seed of its chances.
+    """Return the rules of a document and the seed of its random numbers.
+
+    A document is `[rule, ...]` or `{"seed": 0, "rules": [rule, ...]}`.
 
     Raises:
-        RuleError: see there.
+        RuleError: the document is invalid.
     """
     if isinstance(document, Mapping):
         if unknown := set(document) - {"seed", "rules"}:
@@ -97,7 +99,7 @@ def _rule(number: int, given: Any) -> Rule:
 
 
 class Rules:
-    """Rules in force, with the chances and counts that they have used up."""
+    """The rules in force, with their counts and random numbers."""
 
     def __init__(self, rules: Sequence[Rule] = (), seed: int = 0) -> None:
         self._rules = list(rules)
@@ -106,9 +108,9 @@ class Rules:
         self._random = random.Random(seed)  # noqa: S311 - repeatable chances are the point
 
     def judge(self, request: str) -> Verdict:
-        """Decide on a request, given as "METHOD /path?query".
+        """Return the decision on a request, given as "METHOD /path?query".
 
-        Delays of all matching rules add up and the lowest rate holds; the first rule whose action fires decides the
+        Delays of all matching rules add up and the lowest rate applies. The first rule whose action fires decides the
         rest.
         """
         delay, rate, decided = 0.0, 0.0, None
@@ -133,6 +135,6 @@ class Rules:
         )
 
     def report(self) -> list[dict[str, Any]]:
-        """Each rule with how often it matched and fired."""
+        """Return each rule with counts of its matches and firings."""
         counts = zip(self._rules, self._matched, self._fired, strict=True)
         return [asdict(rule) | {"matched": matched, "fired": fired} for rule, matched, fired in counts]

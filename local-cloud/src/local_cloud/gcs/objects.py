@@ -1,6 +1,6 @@
 """Buckets and objects of the local Google Cloud Storage: the files of a folder, `folder/bucket/key`.
 
-Imports nothing but the standard library: the BigQuery server loads this from within another environment.
+Imports nothing but the standard library, because the BigQuery server loads this module in its own environment.
 """
 
 import hashlib
@@ -17,11 +17,11 @@ from typing import BinaryIO
 
 _CHUNK = 1 << 20
 PARTIAL = ".partial"
-"""Folder beside the buckets that has what is being written."""
+"""Name of the folder beside the buckets for objects that are being written."""
 
 
 class StorageError(Exception):
-    """An answer of Google Cloud Storage that is an error: its HTTP status, code and words."""
+    """An error answer of Google Cloud Storage: HTTP status, code and message."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class StorageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An object: its size in bytes, its time, and the headers with which it was written that belong to it."""
+    """An object's metadata: size in bytes, time, and the stored headers of its upload."""
 
     key: str
     size: int
@@ -41,10 +41,10 @@ class Stored:
 
 
 class Objects:
-    """All buckets; safe to use from any thread. An object is written whole or not at all.
+    """All buckets. Safe to use from any thread. An object is written whole or not at all.
 
     Args:
-        folder: Has a folder for each bucket. Objects that are there already are served too.
+        folder: Has a folder for each bucket. Objects that exist already are served too.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -57,15 +57,15 @@ class Objects:
         self._uploads: dict[str, tuple[str, str, Mapping[str, str], dict[int, Path]]] = {}
 
     def create_bucket(self, bucket: str) -> None:
-        """Make a bucket; nothing happens if it is there."""
+        """Create a bucket, if it does not exist."""
         self._bucket_path(bucket).mkdir(exist_ok=True)
 
     def delete_bucket(self, bucket: str) -> None:
-        """Remove a bucket with all that is in it, which the real service refuses."""
+        """Remove a bucket with all its objects. The real service refuses a bucket that is not empty."""
         shutil.rmtree(self._bucket(bucket))
 
     def received(self, body: BinaryIO | BufferedIOBase, size: int) -> Path:
-        """Take bytes in; what `put` or `put_part` gets."""
+        """Write bytes to a temporary file and return its path, for `put` or `put_part`."""
         descriptor, name = tempfile.mkstemp(dir=self._partial)
         with os.fdopen(descriptor, "wb") as out:
             while size:
@@ -81,11 +81,11 @@ class Objects:
         """Make received bytes an object.
 
         Args:
-            bucket: It must exist.
+            bucket: An existing bucket.
             key: The object's name.
-            path: From `received`, which goes.
-            headers: Kept with the object.
-            match: The generation that it must have now; 0: there must be none.
+            path: File from `received`, which is moved.
+            headers: Stored with the object.
+            match: Required generation of the present object; 0: the object must not exist.
         """
         try:
             place = self._path(bucket, key)
@@ -110,7 +110,7 @@ class Objects:
             path.unlink(missing_ok=True)
 
     def get(self, bucket: str, key: str) -> tuple[Stored, BinaryIO]:
-        """An object, and its bytes as they are now; the caller closes them."""
+        """Return an object and its bytes at this moment. The caller closes the stream."""
         with self._lock:
             place = self._path(bucket, key)
             try:
@@ -119,7 +119,7 @@ class Objects:
                 raise StorageError(404, "NoSuchKey", f"The specified key does not exist: {bucket}/{key}") from None
 
     def delete(self, bucket: str, key: str) -> None:
-        """Remove an object, and folders that hold no other."""
+        """Remove an object, and the folders that are empty then."""
         with self._lock:
             self._known.pop((bucket, key), None)
             place, root = self._path(bucket, key), self._bucket(bucket)
@@ -132,7 +132,7 @@ class Objects:
                 folder.rmdir()
 
     def list(self, bucket: str, prefix: str, after: str) -> list[Stored]:
-        """The objects whose keys begin with the prefix and come after another one, in the order of their bytes."""
+        """Return the objects whose keys begin with `prefix` and follow `after`, in the order of their bytes."""
         with self._lock:
             root = self._bucket(bucket)
             keys = (p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file())
@@ -140,7 +140,7 @@ class Objects:
             return [self._stored(bucket, key) for key in sorted(wanted, key=str.encode)]
 
     def begin(self, bucket: str, key: str, headers: Mapping[str, str]) -> str:
-        """Begin an upload in parts; its id."""
+        """Begin an upload in parts and return its id."""
         self._path(bucket, key)
         with self._lock:
             number = f"upload-{len(self._uploads)}-{os.urandom(4).hex()}"
@@ -148,7 +148,7 @@ class Objects:
         return number
 
     def put_part(self, upload: str, number: int, path: Path) -> str:
-        """Take a part of an upload; its ETag."""
+        """Store a part of an upload and return its ETag."""
         etag = _md5(path)
         with self._lock:
             self._upload(upload)[3][number] = path
@@ -170,7 +170,7 @@ class Objects:
         return self.put(bucket, key, whole, headers)
 
     def abort(self, upload: str) -> None:
-        """Forget an upload."""
+        """Discard an upload."""
         with self._lock:
             parts = self._upload(upload)[3]
             del self._uploads[upload]
@@ -183,7 +183,7 @@ class Objects:
         return self._uploads[upload]
 
     def _stored(self, bucket: str, key: str) -> Stored:
-        """What is known of a file; of one that was not written through this, what the file itself tells."""
+        """Return the metadata of a file. For a file that was written by another program, derive it from the file."""
         place = self._path(bucket, key)
         told = place.stat()
         known = self._known.get((bucket, key))

@@ -1,6 +1,6 @@
-"""Serves the objects by Google Cloud Storage's XML API, as obstore and others speak it, on a free port of 127.0.0.1.
+"""Server of the objects by Google Cloud Storage's XML API, as obstore uses it, on a free port of 127.0.0.1.
 
-Any credentials are right. What is not done here is answered with 501.
+Any credentials are accepted. Requests that are not supported are answered with 501.
 """
 
 import re
@@ -28,7 +28,7 @@ class _Handler(BaseHTTPRequestHandler):
     objects: ClassVar[Objects]
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def _handle(self) -> None:
         parts = urlsplit(self.path)
@@ -179,7 +179,7 @@ def _xml(name: str, inner: str) -> str:
 
 
 def start(objects: Objects) -> LoopbackServer:
-    """Serve them from a thread, until the server is shut down or the process ends."""
+    """Serve the objects from a thread, until the server is shut down or the process ends."""
     handler = type("Handler", (_Handler,), {"objects": objects})
     server = LoopbackServer(handler)
     threading.Thread(target=server.serve_forever, name="gcs", daemon=True).start()

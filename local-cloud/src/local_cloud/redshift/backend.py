@@ -1,4 +1,4 @@
-"""A session of PostgreSQL behind a session of Redshift: questions to it, and answers passed on."""
+"""A session of PostgreSQL behind a session of Redshift: sends requests and passes answers on."""
 
 import contextlib
 import select
@@ -23,15 +23,15 @@ class Backend:
     """A session of PostgreSQL behind one of Redshift.
 
     Attributes:
-        status: of the transaction as of the last answer: I (none), T (in one) or E (in a failed one).
-        pid: the process.
+        status: status of the transaction as of the last answer: I (none), T (in one) or E (in a failed one).
+        pid: id of the process.
 
     Args:
-        stream: to PostgreSQL.
-        client: who gets the answers.
-        names: the long ones.
+        stream: connection to PostgreSQL.
+        client: receiver of the answers.
+        names: the long identifiers in use.
         terminate: asks a process of PostgreSQL to end.
-        unicode: the client asked for no encoding.
+        unicode: whether the client asked for no encoding.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Backend:
     # -- towards PostgreSQL
 
     def send(self, data: bytes) -> None:
-        """Send to PostgreSQL, and receive meanwhile, so that neither side waits for the other forever."""
+        """Send data to PostgreSQL, and receive meanwhile, so that the two sides do not block each other."""
         view, backend = memoryview(data), self._stream.socket
         both = select.poll()
         both.register(backend, select.POLLIN | select.POLLOUT)
@@ -73,12 +73,12 @@ class Backend:
                         view = view[backend.send(view[:_PIECE], socket.MSG_DONTWAIT) :]
 
     def ask(self, kind: bytes, body: bytes, name: str = "") -> bytes:
-        """A message of the extended protocol to be sent, whose answer is expected from now on."""
+        """Return a message of the extended protocol to be sent, and expect its answer from now on."""
         self._asked.append((kind, name))
         return wire.message(kind, body)
 
     def bind(self, body: bytes, portal: str, statement: str) -> bytes:
-        """A Bind to be sent, like `ask`; notes which columns of the result will be VARBYTE in text."""
+        """Return a Bind message to be sent, like `ask`, and record which result columns will be VARBYTE in text."""
         shape = self._shapes.get("S" + statement, frozenset())
         self._shapes["P" + portal] = translate.text_varbytes(shape, translate.result_formats(body)) if shape else shape
         return self.ask(b"B", body, portal)
@@ -86,12 +86,12 @@ class Backend:
     # -- towards the client
 
     def relay(self, *, ready: bool, until_answered: bool = False, only: bytes | None = None) -> bool:
-        """Pass on what PostgreSQL answers until it is ready for the next query; True if nothing failed.
+        """Pass PostgreSQL's answers on until it is ready for the next query; return whether nothing failed.
 
         Args:
-            ready: pass on also that it is ready.
-            until_answered: only until what was asked is answered, not until it is ready.
-            only: pass on no other types of messages than these.
+            ready: pass the message ReadyForQuery on too.
+            until_answered: stop when all requests are answered, without waiting for ReadyForQuery.
+            only: pass on only messages of these types.
         """
         well = True
         while not (until_answered and not self._asked):
@@ -121,7 +121,7 @@ class Backend:
         return translate.data_rows(run, varbytes) if varbytes else run
 
     def _answer(self, kind: bytes, body: bytes) -> bytes:
-        """A message of PostgreSQL as the client gets it."""
+        """Return a message of PostgreSQL in the form for the client."""
         asked = self._asked[0] if self._asked else (b"", "")
         if _ANSWERS.get(kind) == asked[0]:
             self._asked.popleft()
@@ -142,7 +142,7 @@ class Backend:
         return wire.message(kind, body)
 
     def _wait(self) -> None:
-        """Wait until PostgreSQL said something; the client may say something or leave meanwhile.
+        """Wait for data from PostgreSQL. The client may send data or disconnect meanwhile.
 
         Raises:
             Closed: either side is gone.
@@ -158,10 +158,10 @@ class Backend:
     # -- for the proxy itself, while PostgreSQL is idle
 
     def query(self, sql: str) -> list[list[str | None]]:
-        """The rows of a query of the proxy's own.
+        """Return the rows of a query of the proxy's own.
 
         Raises:
-            RedshiftError: it failed.
+            RedshiftError: the query failed.
         """
         self.send(wire.query(sql))
         rows, failed = list[list[str | None]](), None
@@ -175,15 +175,15 @@ class Backend:
         return rows
 
     def run(self, sql: str) -> bool:
-        """Do a statement and pass on only what goes wrong; True if nothing did."""
+        """Execute a statement, pass on only its errors, and return whether it succeeded."""
         self.send(wire.query(sql))
         return self.relay(ready=False, only=b"EN")
 
     def result(self, sql: str) -> tuple[bytes, bytes]:
-        """The description of a query's rows, and all data of a COPY TO STDOUT.
+        """Return the description of a query's rows, and all data of a COPY TO STDOUT.
 
         Raises:
-            RedshiftError: it failed.
+            RedshiftError: the query failed.
         """
         self.send(wire.query(sql))
         described, data, failed = b"", list[bytes](), None
@@ -199,7 +199,7 @@ class Backend:
         return described, b"".join(data)
 
     def _messages(self) -> Iterator[wire.Message]:
-        """What PostgreSQL says until it is ready."""
+        """Yield PostgreSQL's messages until it is ready."""
         while True:
             found = self._stream.take()
             if found is None:
@@ -211,10 +211,10 @@ class Backend:
             yield found
 
     def copy_in(self, sql: str, chunks: Iterable[bytes]) -> None:
-        """Send rows to `COPY ... FROM STDIN`; what `chunks` raises fails the COPY and is raised.
+        """Send rows to `COPY ... FROM STDIN`. An error of `chunks` fails the COPY and is raised.
 
         Raises:
-            RedshiftError: PostgreSQL did not take them.
+            RedshiftError: PostgreSQL refused the rows.
         """
         self.send(wire.query(sql))
         kind = b""
@@ -251,12 +251,12 @@ class Backend:
             pass
 
     def fail(self, error: RedshiftError) -> None:
-        """Let PostgreSQL itself raise an error, so that the transaction fails as it would, and pass it on."""
+        """Make PostgreSQL itself raise an error, so that the transaction fails, and pass the error on."""
         detail = f", DETAIL = {literal(error.detail.replace(chr(0), ''))}" if error.detail else ""
         code = error.code if len(error.code) == 5 else "XX000"
         words = error.message.replace("\0", "")
         if self.status == _FAILED:
-            # It failed already, by rows that ended in the middle; PostgreSQL would only say that it did.
+            # The transaction has failed already, by rows that ended in the middle; PostgreSQL would only report that.
             self._client.send(wire.error(code, words, detail=error.detail))
             return
         raised = f"RAISE EXCEPTION USING MESSAGE = {literal(words)}, ERRCODE = '{code}'{detail}"
@@ -264,17 +264,17 @@ class Backend:
         self.relay(ready=False)
 
     def terminate(self) -> None:
-        """Ask the process of PostgreSQL to end, whatever it is doing."""
+        """Ask the process of PostgreSQL to end, even while it is busy."""
         self._terminate(self.pid)
 
     def close(self, *, at_once: bool) -> None:
-        """End the session; `at_once` also in the middle of a statement."""
+        """End the session; with `at_once` also in the middle of a statement."""
         if at_once:
             self.terminate()
         self._stream.socket.close()
 
     def kill(self) -> None:
-        """End the process of PostgreSQL and wait until it is gone."""
+        """End the process of PostgreSQL and wait for its end."""
         self.terminate()
         with contextlib.suppress(Closed):
             while True:

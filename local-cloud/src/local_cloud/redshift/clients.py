@@ -1,4 +1,4 @@
-"""The clients of the cluster: each has a thread of its own, which sleeps while nobody says anything."""
+"""The clients of the cluster: a thread for each, which sleeps while the connection is idle."""
 
 import socket
 import ssl
@@ -16,14 +16,14 @@ _RESET = struct.pack("ii", 1, 0)
 
 
 def serve(listener: socket.socket, cluster: Cluster, tls: ssl.SSLContext | None) -> NoReturn:
-    """Let clients in for ever."""
+    """Accept clients without end."""
     while True:
         connection, _ = listener.accept()
         threading.Thread(target=_serve, args=(connection, cluster, tls), daemon=True).start()
 
 
 def _serve(connection: socket.socket, cluster: Cluster, tls: ssl.SSLContext | None) -> None:
-    """One client, from its first byte to its last."""
+    """Serve one client, from its first byte to its last."""
     client, backend, well = Stream(connection), None, False
     try:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -33,7 +33,7 @@ def _serve(connection: socket.socket, cluster: Cluster, tls: ssl.SSLContext | No
     except Killed:
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     except Closed:
-        pass  # the client, or PostgreSQL, which has said why
+        pass  # the client or PostgreSQL has closed the connection, and has reported why
     except Exception:  # noqa: BLE001 - a fault of the proxy ends this session only, and is in the log
         traceback.print_exc()
     finally:

@@ -1,4 +1,4 @@
-"""What all sessions share: PostgreSQL, its catalog, and what is set and known about the cluster."""
+"""The state that all sessions share: PostgreSQL, its catalog, and the cluster's settings."""
 
 import threading
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ class Cluster:
     """A cluster of Redshift on a PostgreSQL.
 
     Attributes:
-        slices: how many there are.
-        names: the identifiers longer than PostgreSQL's.
-        faults: what goes wrong on purpose.
-        statements: what clients sent.
+        slices: number of slices.
+        names: identifiers that are longer than PostgreSQL allows.
+        faults: the faults in force.
+        statements: the log of clients' statements.
 
     Args:
-        postgres: where everything is kept.
-        password: of the first user.
-        slices: how many to show and to load with.
+        postgres: the PostgreSQL server.
+        password: password of the first user.
+        slices: number of slices to show and to load with.
     """
 
     def __init__(self, postgres: Postgres, *, password: str, slices: int) -> None:
@@ -44,23 +44,26 @@ class Cluster:
         self.names = LongNames(self.rows("SELECT short, long FROM local_cloud.long_names"), self._keep_name)
 
     def rows(self, sql: LiteralString, values: Sequence[object] = ()) -> list[Any]:
-        """The rows of a statement done as the superuser, at once and outside of any session's transaction."""
+        """Return the rows of a statement, executed by the superuser outside of any session's transaction."""
         with self._lock:
             cursor = self._admin.execute(sql, values)
             return cursor.fetchall() if cursor.description else []
 
     def many(self, sql: LiteralString, values: Sequence[Sequence[object]]) -> None:
-        """The same statement for many rows of values."""
+        """Execute a statement once for each row of values."""
         with self._lock, self._admin.cursor() as cursor:
             cursor.executemany(sql, values)
 
     def password_of(self, user: str) -> str | None:
-        """md5 of the user's password and name in PostgreSQL's form; None if there is no such user or no password."""
+        """Return the md5 of the user's password and name in PostgreSQL's form.
+
+        None means that the user does not exist or has no password.
+        """
         found = self.rows("SELECT rolpassword FROM pg_authid WHERE rolname = %s AND rolcanlogin", (user,))
         return found[0][0] if found else None
 
     def terminate(self, pid: int) -> None:
-        """Ask a session of PostgreSQL to end; harmless when it has ended."""
+        """Ask a session of PostgreSQL to end. Does nothing if it has ended."""
         self.rows("SELECT pg_terminate_backend(%s)", (pid,))
 
     def _prepare(self, password: str) -> None:

@@ -1,4 +1,4 @@
-"""COPY in a session: the table looked up, its rows given to PostgreSQL, and what was loaded written down."""
+"""COPY in a session: finds the table, gives its rows to PostgreSQL, and records what was loaded."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -34,13 +34,13 @@ VALUES (%s, %s, %s, %s, %s, clock_timestamp() AT TIME ZONE 'UTC', %s, %s, %s)
 def run_copy(
     statement: Copy, backend: Backend, cluster: "Cluster", settings: Settings, strike: Callable[[], None] | None
 ) -> tuple[str, int]:
-    """Do a COPY; the table's name and the number of rows.
+    """Run a COPY and return the table's name and the number of rows.
 
     Args:
-        strike: what is to happen after half of the first rows.
+        strike: called after half of the first rows, for a fault.
 
     Raises:
-        RedshiftError: it failed; nothing of it is left.
+        RedshiftError: the COPY failed; none of its rows remain.
     """
     command = copy.parse(statement.text)
     table = sql_of(named(tokens(command.table), settings))
@@ -81,7 +81,7 @@ def _number(text: str | None) -> int | None:
 
 
 def _struck(chunks: Iterator[bytes], strike: Callable[[], None]) -> Iterator[bytes]:
-    """The rows, with something happening after half of the first chunk."""
+    """Yield the rows, and call `strike` after half of the first chunk."""
     first = next(chunks, b"")
     half = first.rfind(b"\n", 0, len(first) // 2) + 1
     yield first[:half]
@@ -91,7 +91,7 @@ def _struck(chunks: Iterator[bytes], strike: Callable[[], None]) -> Iterator[byt
 
 
 def _note(cluster: "Cluster", plan: copy.CopyPlan, whose: tuple[int | None, ...]) -> None:
-    """Write down what was loaded and what was wrong, whatever becomes of the session's transaction."""
+    """Record what was loaded and what was wrong, independent of the session's transaction."""
     errors = [
         (*whose, e.file, e.line, e.column, e.type, e.length, e.position, e.raw_line, e.raw_value, e.code, e.reason)
         for e in plan.errors
@@ -101,5 +101,5 @@ def _note(cluster: "Cluster", plan: copy.CopyPlan, whose: tuple[int | None, ...]
 
 
 def _storable(value: object) -> object:
-    """Text without what PostgreSQL cannot keep."""
+    """Return text without the characters that PostgreSQL cannot store."""
     return value.replace("\0", "?").encode(errors="replace").decode() if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""What a statement fails with, as Redshift words it."""
+"""The error of a failed statement, in Redshift's words."""
 
 SYNTAX, UNDEFINED_COLUMN, UNSUPPORTED, INTERNAL = "42601", "42703", "0A000", "XX000"
 
@@ -9,7 +9,7 @@ class RedshiftError(Exception):
     Attributes:
         message: the primary message.
         code: the SQLSTATE.
-        detail: the detail as Redshift lays it out; empty if there is none.
+        detail: the detail in Redshift's layout; empty if there is none.
     """
 
     def __init__(self, message: str, code: str = INTERNAL, detail: str = "") -> None:
@@ -18,6 +18,6 @@ class RedshiftError(Exception):
 
 
 def syntax_error(near: str) -> RedshiftError:
-    """What the parser says of a word that it did not expect; without one, of the end."""
+    """Return the parser's error at an unexpected word, or at the end of the text if the word is empty."""
     where = f'at or near "{near}"' if near else "at end of input"
     return RedshiftError(f"syntax error {where}", SYNTAX)

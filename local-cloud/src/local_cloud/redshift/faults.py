@@ -1,4 +1,4 @@
-"""What goes wrong on purpose: rules that statements are looked up in, and the log of what clients sent (pure)."""
+"""Faults on request: rules for statements, and the log of clients' statements. Pure."""
 
 import json
 import re
@@ -19,7 +19,7 @@ _SECRET = re.compile(
 
 
 def masked(text: str) -> str:
-    """A statement without the credentials in it."""
+    """Return a statement without its credentials."""
     return _SECRET.sub(r"\1\2'***'", text)
 
 
@@ -28,17 +28,17 @@ class Rule:
     """A fault.
 
     Attributes:
-        match: regular expression, searched for in the statement as the client sent it, in any case.
+        match: regular expression, searched for in the statement as the client sent it, case-insensitive.
         action: `kill` ends the session of PostgreSQL and resets the client's connection; `error` answers with an error;
             `none` only waits.
-        at: `before` the statement is done; `middle`, while it is (a COPY then has sent half of its rows); `after` it
-            was done but before the client hears, which for COMMIT means that it is committed. `error` in the middle
-            is for COPY only, and like `before` for other statements.
-        message: of the error; `1023` by default, the serialization error.
+        at: `before` the statement is executed; `middle`, during it (a COPY then has sent half of its rows); `after` it
+            was executed but before the client gets its answer, which for COMMIT means that it is committed. `error` in
+            the middle is for COPY only, and like `before` for other statements.
+        message: text of the error; `1023` by default, the serialization error.
         code: SQLSTATE of the error.
-        delay_s: seconds to wait first, unless the client is gone; in the middle, to let the statement work.
-        skip: so many matching statements pass first.
-        times: at most so often; None is without end.
+        delay_s: seconds to wait first, unless the client disconnects; in the middle, time for the statement to run.
+        skip: number of matching statements that pass first.
+        times: maximum number of uses; None is no limit.
     """
 
     match: str = ""
@@ -52,16 +52,16 @@ class Rule:
     times: int | None = None
 
     def error(self) -> RedshiftError:
-        """What the client hears."""
+        """Return the error for the client."""
         detail = self.detail or ("Serializable isolation violation on table" if self.message == "1023" else "")
         return RedshiftError(self.message, self.code, detail)
 
 
 def parse(text: str) -> list[Rule]:
-    """Rules from JSON.
+    """Return the rules of a JSON text.
 
     Raises:
-        RedshiftError: it is no list of rules.
+        RedshiftError: the text is not a list of rules.
     """
     try:
         found = json.loads(text)
@@ -86,7 +86,7 @@ def _rule(given: RuleDict) -> Rule:
 
 
 class Faults:
-    """The rules in force, counted; of those that match a statement the first applies, but none to `LOCAL CLOUD ...`."""
+    """The rules in force, with counts. The first rule that matches a statement applies, except to `LOCAL CLOUD ...`."""
 
     def __init__(self) -> None:
         self._rules: list[Rule] = []
@@ -95,14 +95,14 @@ class Faults:
         self._lock = threading.Lock()
 
     def set(self, rules: list[Rule]) -> list[int]:
-        """Forget the rules before; these apply from now on. How often each of those before applied."""
+        """Replace the rules and return how often each former one applied."""
         with self._lock:
             applied, self._applied = self._applied, [0] * len(rules)
             self._rules, self._seen = rules, [0] * len(rules)
         return applied
 
     def of(self, statement: str) -> Rule | None:
-        """The rule that applies to a statement about to be done; it counts as used."""
+        """Return the rule that applies to a statement, and count its use."""
         if statement[:11].upper() == "LOCAL CLOUD":
             return None
         with self._lock:
@@ -118,15 +118,15 @@ class Faults:
 
 
 class Statements:
-    """The statements that clients sent, the newest last, as far back as memory is kept."""
+    """The clients' statements, the newest last, up to a maximum number."""
 
     def __init__(self) -> None:
         self._texts: deque[str] = deque(maxlen=_LOG_LENGTH)
 
     def add(self, text: str) -> None:
-        """Keep one, without its credentials; of a very long one the beginning."""
+        """Add a statement without its credentials. A very long one is cut."""
         self._texts.append(masked(text)[:_LOGGED])
 
     def all(self) -> list[str]:
-        """All that are kept."""
+        """Return all statements of the log."""
         return list(self._texts)

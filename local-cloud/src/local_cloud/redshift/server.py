@@ -1,6 +1,6 @@
-"""The child process that is Redshift: `python -m local_cloud.redshift.server RUN_DIR [DATA_DIR]`.
+"""The child process of Redshift: `python -m local_cloud.redshift.server RUN_DIR [DATA_DIR]`.
 
-Its environment says where S3 is (AWS_ENDPOINT_URL), how many slices it has (LOCAL_CLOUD_REDSHIFT_SLICES), the first
+Environment: the endpoint of S3 (AWS_ENDPOINT_URL), the number of slices (LOCAL_CLOUD_REDSHIFT_SLICES), the first
 user's password (LOCAL_CLOUD_REDSHIFT_PASSWORD) and whether it offers TLS (LOCAL_CLOUD_REDSHIFT_TLS=1).
 """
 
@@ -14,7 +14,7 @@ from local_cloud.lifeline import Ready, end_with_parent, remove_tree
 
 
 def main() -> None:
-    """Serve on a free port of 127.0.0.1 until the parent is gone."""
+    """Serve on a free port of 127.0.0.1 until the parent ends."""
     ready = Ready()
     run_dir, *kept = map(Path, sys.argv[1:])
     stops: list[Callable[[], None]] = []
@@ -25,7 +25,7 @@ def main() -> None:
         remove_tree(run_dir)
 
     end_with_parent(last_act)
-    # After the lifeline: these imports take a while.
+    # After the lifeline, because these imports take a while.
     from local_cloud.redshift.clients import serve
     from local_cloud.redshift.cluster import DATABASE, USER, Cluster
     from local_cloud.redshift.postgres import Postgres

@@ -1,4 +1,4 @@
-"""A client's session: what it says, unit by unit, done by a session of PostgreSQL of its own."""
+"""A client's session: executes its messages, unit by unit, in a session of PostgreSQL."""
 
 import functools
 import threading
@@ -21,10 +21,10 @@ class Killed(Exception):  # noqa: N818 - an event, not a fault
 
 
 class Session:
-    """The statements of a client, once it is let in.
+    """The statements of an authenticated client.
 
     A unit is what a client sends before it waits: one simple query, or messages of the extended protocol up to Sync.
-    Statements that are Redshift's own are done by simple queries, so they take no parameters and give no rows to
+    Statements that only Redshift has are executed as simple queries, so they take no parameters and return no rows to
     Describe, as in Redshift.
     """
 
@@ -39,11 +39,11 @@ class Session:
         self._skipping = False
 
     def serve(self) -> None:
-        """Do what the client says until it leaves.
+        """Serve the client until it disconnects.
 
         Raises:
-            Closed: it, or PostgreSQL, went without a word.
-            Killed: a fault wants it to.
+            Closed: the client or PostgreSQL closed the connection without the message Terminate.
+            Killed: a fault ended the session.
         """
         while True:
             kind, body = self.client.read()
@@ -162,12 +162,12 @@ class Session:
             known.pop(name, None)
 
     def _answer(self, kind: bytes, body: bytes = b"") -> None:
-        """Answer in PostgreSQL's place, after what it was asked before."""
+        """Answer in PostgreSQL's place, after the answers to earlier requests."""
         if self._forward(wire.message(b"S"), synced=True):
             self.client.send(wire.message(kind, body))
 
     def _forward(self, last: bytes, *, synced: bool) -> bool:
-        """Let PostgreSQL do what is pending and pass its answers on; False if it failed."""
+        """Send the pending messages to PostgreSQL and pass its answers on; return whether nothing failed."""
         if not self._pending:
             return True
         pending, self._pending = self._pending, []
@@ -192,11 +192,11 @@ class Session:
     def _do(
         self, statement: Statement, rule: Rule | None, plainly: Callable[..., bool], *, described: bool = False
     ) -> bool:
-        """Do a statement with the fault that it meets; True if it went well.
+        """Execute a statement with the fault that applies to it; return whether it succeeded.
 
         Args:
-            plainly: does it if it is PostgreSQL's.
-            described: the client knows the columns of the result.
+            plainly: executes it if it is PostgreSQL's.
+            described: whether the client has the columns of the result already.
         """
         rule = rule or Rule()
         try:
@@ -232,7 +232,7 @@ class Session:
         return answer is not None
 
     def _kill_within(self, statement: Plain, rule: Rule, plainly: Callable[..., bool]) -> bool:
-        """Kill the process while it works on a statement, or right after it did."""
+        """Kill the process during a statement, or right after it."""
         timer = threading.Timer(rule.delay_s, self.backend.terminate)
         timer.start()
         try:
@@ -245,7 +245,7 @@ class Session:
         raise Killed
 
     def _strike(self, rule: Rule) -> None:
-        """Let the fault happen."""
+        """Apply a fault."""
         self.client.wait(rule.delay_s)
         if rule.action == "kill":
             self.backend.kill()

@@ -54,10 +54,10 @@ def execute(
 
     Args:
         backend: the client's connection to PostgreSQL.
-        cluster: what all clients share.
-        settings: the client's, which `SET` changes.
-        strike: called in the middle of the statement: a fault.
-        described: the client has the columns of the result already.
+        cluster: the state that all clients share.
+        settings: the client's settings, which `SET` changes.
+        strike: called in the middle of the statement, for a fault.
+        described: whether the client has the columns of the result already.
 
     Raises:
         RedshiftError: Redshift refuses the statement.

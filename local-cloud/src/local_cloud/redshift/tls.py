@@ -1,4 +1,4 @@
-"""A certificate that nobody trusts, for clients that insist on TLS."""
+"""A self-signed certificate, for clients that require TLS."""
 
 import datetime as dt
 import ssl
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def server_context(folder: Path) -> ssl.SSLContext:
-    """Settings of a server whose self-signed certificate is made now and kept in `folder`."""
+    """Return a server's TLS context with a new self-signed certificate, which is stored in `folder`."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

@@ -1,4 +1,4 @@
-"""What PostgreSQL answers, as Redshift would say it (pure)."""
+"""PostgreSQL's answers as Redshift's. Pure."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ BYTEA, JSONB = 17, 3802
 _TYPES = {BYTEA: 6551, JSONB: 4000}  # VARBYTE and SUPER
 SUPER, VARBYTE = 4000, 6551
 
-# What PostgreSQL reports on its own; Redshift is a PostgreSQL 8.0.2 to its clients.
+# Parameters that PostgreSQL reports; Redshift reports itself as PostgreSQL 8.0.2.
 PARAMETERS = {"server_version": "8.0.2"}
 _BYTES = re.compile(r'violates check constraint "bytes_(\d+)_\w*"')
 _NULL = re.compile(r'null value in column "(.*)" of relation')
@@ -17,7 +17,7 @@ _ROLE = re.compile(r'role "(?:(group|role):)?([^"]*)"')
 
 
 def row_description(body: bytes, full_name: Callable[[str], str]) -> tuple[bytes, frozenset[int]]:
-    """The columns of a result with Redshift's types and names, and which of them are VARBYTE."""
+    """Return the columns of a result with Redshift's types and names, and the indexes of VARBYTE columns."""
     count, position = wire.int16(body, 0), 2
     parts, varbytes = [body[:2]], set[int]()
     for index in range(count):
@@ -32,13 +32,13 @@ def row_description(body: bytes, full_name: Callable[[str], str]) -> tuple[bytes
 
 
 def parameter_description(body: bytes) -> bytes:
-    """The types of a statement's parameters, Redshift's."""
+    """Return the types of a statement's parameters, as Redshift's."""
     ids = [wire.int32(body, position) for position in range(2, len(body), 4)]
     return body[:2] + b"".join(wire.pack32(_TYPES.get(type_id, type_id)) for type_id in ids)
 
 
 def data_rows(run: bytes, varbytes: frozenset[int]) -> bytes:
-    r"""Data rows, as they are on the wire, whose VARBYTE columns in text lose PostgreSQL's `\x`."""
+    r"""Return data rows in wire format, without PostgreSQL's `\x` in VARBYTE columns sent as text."""
     parts, position = list[bytes](), 0
     while position < len(run):
         end = position + 1 + wire.int32(run, position + 1)
@@ -52,7 +52,7 @@ def data_rows(run: bytes, varbytes: frozenset[int]) -> bytes:
 
 
 def text_varbytes(varbytes: frozenset[int], formats: list[int]) -> frozenset[int]:
-    """Those columns that a portal sends as text, given the format codes of its Bind."""
+    """Return the VARBYTE columns that a portal sends as text, given the format codes of its Bind."""
     if not formats:
         return varbytes
     if len(formats) == 1:
@@ -61,7 +61,7 @@ def text_varbytes(varbytes: frozenset[int], formats: list[int]) -> frozenset[int
 
 
 def result_formats(bind: bytes) -> list[int]:
-    """The format codes of the results, of a Bind message."""
+    """Return the format codes of the results in a Bind message."""
     _, position = wire.split_text(bind)
     _, position = wire.split_text(bind, position)
     position += 2 + 2 * wire.int16(bind, position)
@@ -74,7 +74,7 @@ def result_formats(bind: bytes) -> list[int]:
 
 
 def fields(found: Mapping[str, str], full_text: Callable[[str], str]) -> dict[str, str]:
-    """The fields of an error or a notice, with Redshift's names in their texts."""
+    """Return the fields of an error or a notice, with Redshift's names in their texts."""
     kept = {name: value for name, value in found.items() if name not in "WFLRpqstcdn"}
     kept |= {name: full_text(kept[name]) for name in "MDH" if name in kept}
     kept |= _words(kept)
@@ -97,7 +97,10 @@ def _words(found: Mapping[str, str]) -> dict[str, str]:
 
 
 def parameter(body: bytes, *, unicode: bool) -> bytes:
-    """A parameter's status; `unicode` if the client asked for no encoding, which Redshift then calls so."""
+    """Return the message of a parameter's status.
+
+    With `unicode`, the client asked for no encoding, and Redshift then reports the encoding UNICODE.
+    """
     name, position = wire.split_text(body)
     value, _ = wire.split_text(body, position)
     if name == "client_encoding" and unicode and value == "UTF8":

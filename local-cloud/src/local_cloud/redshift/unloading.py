@@ -1,4 +1,4 @@
-"""UNLOAD in a session: the query's rows read from PostgreSQL and written to S3."""
+"""UNLOAD in a session: reads the query's rows from PostgreSQL and writes them to S3."""
 
 import json
 import os
@@ -18,10 +18,10 @@ _DENIED = "-denied"
 
 
 def run_unload(command: Unload, backend: Backend, cluster: "Cluster", settings: Settings) -> int:
-    """Do an UNLOAD; the number of rows.
+    """Run an UNLOAD and return the number of rows.
 
     Raises:
-        RedshiftError: the query failed, the role may not write, or there are objects already.
+        RedshiftError: the query failed, the role may not write, or objects exist already.
     """
     found = rewrite(command.query, settings)
     if len(found) != 1 or not isinstance(found[0], Plain):
@@ -67,7 +67,7 @@ def _write(command: Unload, made: list[tuple[str, bytes]]) -> None:
 
 
 def _make_room(client: Any, command: Unload, bucket: str, prefix: str) -> None:
-    """Look whether objects are there already, or remove them if asked to."""
+    """Check that no objects exist, or remove them if the statement asks for it."""
     if "allowoverwrite" in command.options:
         return
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)

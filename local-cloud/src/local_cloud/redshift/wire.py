@@ -1,4 +1,4 @@
-"""The messages of PostgreSQL's protocol 3.0: framing on a socket, and the few bodies that are made or read here.
+"""The messages of PostgreSQL's protocol 3.0: framing on a socket, and the bodies that are written or read here.
 
 Chapter "Frontend/Backend Protocol" of the PostgreSQL manual.
 """
@@ -29,22 +29,22 @@ class Stream:
         self._position = 0
 
     def fileno(self) -> int:
-        """For polls."""
+        """Return the file descriptor, for polls."""
         return self.socket.fileno()
 
     def wait(self, seconds: float) -> None:
-        """Wait so long, or until the other end is gone."""
+        """Wait for a time, at most until the other side disconnects."""
         poll = select.poll()
         poll.register(self.socket, getattr(select, "POLLRDHUP", select.POLLHUP))
         poll.poll(1000 * seconds)
 
     @property
     def held(self) -> int:
-        """The bytes received and not taken yet."""
+        """The number of bytes received and not consumed yet."""
         return len(self._buffer) - self._position
 
     def fill(self) -> None:
-        """Receive what is there, at least one byte.
+        """Receive the available bytes, at least one.
 
         Raises:
             Closed: the end was reached.
@@ -55,19 +55,19 @@ class Stream:
                 raise Closed
             self._buffer += received
             while pending := getattr(self.socket, "pending", int)():
-                # TLS has decrypted it already, so no poll would tell of it.
+                # TLS has decrypted these bytes already, so a poll would not report them.
                 self._buffer += self.socket.recv(pending)
         except ConnectionError:
             raise Closed from None
 
     def exactly(self, size: int) -> bytes:
-        """So many bytes, waiting for them."""
+        """Return this many bytes, waiting for them."""
         while self.held < size:
             self.fill()
         return self._advance(size)
 
     def take(self) -> Message | None:
-        """The next message if it is complete: its type and its body."""
+        """Return the next message, type and body, or None if it is incomplete."""
         if self.held < 5:
             return None
         size = _INT32.unpack_from(self._buffer, self._position + 1)[0]
@@ -77,7 +77,7 @@ class Stream:
         return whole[:1], whole[5:]
 
     def take_run(self, kind: int) -> bytes:
-        """All complete messages of one type that come next, as they are on the wire."""
+        """Return all complete messages of one type that come next, in wire format."""
         buffer, size, position = self._buffer, len(self._buffer), self._position
         unpack = _INT32.unpack_from
         while position + 5 <= size and buffer[position] == kind:
@@ -88,16 +88,16 @@ class Stream:
         return self._advance(position - self._position)
 
     def read(self) -> Message:
-        """The next message, waiting for it."""
+        """Return the next message, waiting for it."""
         while (found := self.take()) is None:
             self.fill()
         return found
 
     def send(self, data: bytes) -> None:
-        """Send all of it.
+        """Send all of the data.
 
         Raises:
-            Closed: nobody is there to read it.
+            Closed: the other side has closed the connection.
         """
         try:
             self.socket.sendall(data)
@@ -118,76 +118,76 @@ class Stream:
 
 
 def message(kind: bytes, body: bytes = b"") -> bytes:
-    """A message on the wire."""
+    """Return a message in wire format."""
     return kind + _INT32.pack(len(body) + 4) + body
 
 
 def text(value: str) -> bytes:
-    """A string of the protocol."""
+    """Return a string in wire format."""
     return value.encode() + b"\0"
 
 
 def split_text(body: bytes, start: int = 0) -> tuple[str, int]:
-    """A string of the protocol, and where it ends."""
+    """Return a string of a message, and its end."""
     end = body.index(b"\0", start)
     return body[start:end].decode(), end + 1
 
 
 def query(sql: str) -> bytes:
-    """A simple query."""
+    """Return a simple query."""
     return message(b"Q", text(sql))
 
 
 def startup(parameters: Mapping[str, str]) -> bytes:
-    """The first message of a client."""
+    """Return the first message of a client."""
     body = _INT32.pack(3 << 16) + b"".join(text(name) + text(value) for name, value in parameters.items()) + b"\0"
     return _INT32.pack(len(body) + 4) + body
 
 
 def parameters(body: bytes) -> dict[str, str]:
-    """What a client's first message says, after the protocol's number."""
+    """Return the parameters of a client's first message, which follow the protocol's number."""
     parts = body.rstrip(b"\0").split(b"\0")
     return {name.decode(): value.decode() for name, value in zip(parts[::2], parts[1::2], strict=False)}
 
 
 def fields(body: bytes) -> dict[str, str]:
-    """The fields of an error or a notice."""
+    """Return the fields of an error or a notice."""
     return {part[:1].decode(): part[1:].decode(errors="replace") for part in body.split(b"\0") if part}
 
 
 def response(kind: bytes, found: Mapping[str, str]) -> bytes:
-    """An error (E) or a notice (N) with these fields."""
+    """Return an error (E) or a notice (N) with these fields."""
     return message(kind, b"".join(name.encode() + text(value) for name, value in found.items()) + b"\0")
 
 
 def error(code: str, words: str, *, detail: str = "", severity: str = "ERROR") -> bytes:
-    """An error as a message."""
+    """Return an error as a message."""
     found = {"S": severity, "V": severity, "C": code, "M": words}
     return response(b"E", found | ({"D": detail} if detail else {}))
 
 
 def int16(body: bytes, position: int) -> int:
-    """A number of the protocol."""
+    """Return a 16-bit integer of a message."""
     return int(_INT16.unpack_from(body, position)[0])
 
 
 def int32(body: bytes, position: int) -> int:
-    """A number of the protocol."""
+    """Return a 32-bit integer of a message."""
     return int(_INT32.unpack_from(body, position)[0])
 
 
 def pack16(value: int) -> bytes:
-    """A number of the protocol."""
+    """Return a 16-bit integer in wire format."""
     return _INT16.pack(value)
 
 
 def pack32(value: int) -> bytes:
-    """A number of the protocol."""
+    """Return a 32-bit integer in wire format."""
     return _INT32.pack(value)
 
 
 def row_of(body: bytes) -> list[bytes | None]:
-    """The values of a data row."""
+    """Return the values of a data row."""
     count, position, values = int16(body, 0), 2, list[bytes | None]()
     for _ in range(count):
         size = int32(body, position)
@@ -198,7 +198,7 @@ def row_of(body: bytes) -> list[bytes | None]:
 
 
 def data_row(values: Sequence[bytes | None]) -> bytes:
-    """A data row."""
+    """Return a data row in wire format."""
     parts = [pack16(len(values))]
     for value in values:
         parts += [pack32(-1)] if value is None else [pack32(len(value)), value]
@@ -206,6 +206,6 @@ def data_row(values: Sequence[bytes | None]) -> bytes:
 
 
 def text_columns(*names: str) -> bytes:
-    """The description of rows of text."""
+    """Return the description of rows of text."""
     columns = [text(name) + struct.pack("!ihihih", 0, 0, 1043, -1, -1, 0) for name in names]
     return message(b"T", pack16(len(names)) + b"".join(columns))

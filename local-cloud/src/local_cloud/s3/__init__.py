@@ -1,1 +1,7 @@
-"""The local S3 and SQS: moto in a process of its own."""
+"""The local S3 and SQS: moto in a process of its own.
+
+persistence  saves and restores buckets and objects
+server       the child process
+setup        creates the buckets and the queue
+times        objects with a chosen time of modification
+"""

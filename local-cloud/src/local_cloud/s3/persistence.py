@@ -1,7 +1,7 @@
-"""Keep what the local S3 holds from one run to the next: moto itself keeps everything in memory.
+"""Save and restore what the local S3 holds, because moto keeps everything in memory.
 
-What is kept: buckets, and of their objects the newest version with its content, headers, ETag and time of
-modification. Queues, their messages and the configuration of buckets are made anew.
+Saved are the buckets, and for each object the newest version with its content, headers, ETag and time of
+modification. Queues, their messages and the configuration of buckets are created anew.
 """
 
 import json
@@ -21,7 +21,7 @@ def _backend() -> Any:
 
 
 def save(directory: Path) -> None:
-    """Write everything to `directory`, which takes the place of what was there only once it is complete."""
+    """Save everything to `directory`, which is replaced only when the new content is complete."""
     making = directory.with_name(directory.name + ".new")
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
@@ -48,7 +48,7 @@ def save(directory: Path) -> None:
 
 
 def restore(directory: Path) -> None:
-    """Read what `save` has written; nothing is there on the first run."""
+    """Restore what `save` has written. Does nothing on the first run."""
     if not (directory / INDEX).exists():
         return
     index = json.loads((directory / INDEX).read_text(encoding="utf-8"))

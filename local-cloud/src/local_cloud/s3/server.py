@@ -10,7 +10,7 @@ from local_cloud.s3 import persistence, times
 
 
 def main() -> None:
-    """Serve on a free port of 127.0.0.1 until the parent is gone."""
+    """Serve on a free port of 127.0.0.1 until the parent ends."""
     ready = Ready()
     run_dir, *kept = map(Path, sys.argv[1:])
 
@@ -20,7 +20,7 @@ def main() -> None:
         remove_tree(run_dir)
 
     end_with_parent(last_act)
-    # After the lifeline: importing moto takes the better part of a second.
+    # After the lifeline, because importing moto takes almost a second.
     from moto.server import ThreadedMotoServer
 
     times.mend()

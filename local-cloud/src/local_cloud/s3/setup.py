@@ -1,4 +1,4 @@
-"""What exists in the local S3 and SQS from the start: two buckets and a queue that hears of new objects."""
+"""The initial content of the local S3 and SQS: two buckets, and a queue for the events of new objects."""
 
 import os
 from typing import Any
@@ -7,7 +7,7 @@ from local_cloud import environment
 
 
 def client(service: str, endpoint_url: str) -> Any:
-    """A boto3 client of the local cloud, whatever the surrounding environment and its configuration files say."""
+    """Return a boto3 client of the local cloud, independent of the environment and its configuration files."""
     import boto3
     import botocore.session
     from botocore.config import Config
@@ -26,7 +26,7 @@ def client(service: str, endpoint_url: str) -> Any:
 
 
 def create(endpoint_url: str) -> str:
-    """Make the buckets and the queue, connect them, and return the queue's URL; what is there already stays."""
+    """Create the buckets and the queue, connect them, and return the queue's URL. What exists stays."""
     s3 = client("s3", endpoint_url)
     for bucket in (environment.SOURCE_BUCKET, environment.STAGE_BUCKET):
         s3.create_bucket(Bucket=bucket)
@@ -34,7 +34,10 @@ def create(endpoint_url: str) -> str:
 
 
 def connect_queue(endpoint_url: str, bucket: str, queue: str) -> str:
-    """Send the ObjectCreated events of a bucket to a queue, made if absent, and return the queue's URL."""
+    """Send the ObjectCreated events of a bucket to a queue and return the queue's URL.
+
+    The queue is created if absent.
+    """
     sqs = client("sqs", endpoint_url)
     url: str = sqs.create_queue(QueueName=queue)["QueueUrl"]
     arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]

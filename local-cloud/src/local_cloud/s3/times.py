@@ -1,14 +1,14 @@
-"""Objects whose time of change is chosen by who puts them, which the real S3 does not offer."""
+"""Objects whose time of modification is chosen at upload, which the real S3 does not offer."""
 
 from datetime import UTC, datetime
 from typing import Any
 
 METADATA = "local-cloud-modified"
-"""The metadata of an object that holds its time of change, in ISO 8601 with an offset; a copy keeps it."""
+"""The metadata key of an object's time of modification, in ISO 8601 with an offset. A copy keeps it."""
 
 
 def mend() -> None:
-    """Let moto take the time of change from the metadata."""
+    """Make moto take the time of modification from the metadata."""
     from moto.s3.models import FakeKey
 
     set_metadata = FakeKey.set_metadata

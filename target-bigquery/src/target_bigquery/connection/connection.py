@@ -1,6 +1,6 @@
-"""The connection to BigQuery: credentials, a client for each thread, and calls that are tried again.
+"""The connection to BigQuery: credentials, a client for each thread, and retries.
 
-Tries are ours, not those of Google's library, so that every kind of call is treated alike.
+Retries are made here and not by Google's library, so that every kind of call is treated alike.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SCOPES = ("https://www.googleapis.com/auth/bigquery", "https://www.googleapis.co
 
 
 def open_client(settings: Settings, credentials: Any) -> Any:
-    """A client for one thread."""
+    """Return Google's client for one thread."""
     from google.api_core.client_options import ClientOptions
 
     with _without_storage_api():
@@ -57,7 +57,7 @@ def open_client(settings: Settings, credentials: Any) -> Any:
 
 @contextmanager
 def _without_storage_api() -> Iterator[None]:
-    """Let Google's library not import its other one, for what it reads with it: a quarter of its own time."""
+    """Keep Google's library from importing the client of the Storage API, which saves a quarter of the import time."""
     if "google.cloud.bigquery" in sys.modules or _STORAGE_API in sys.modules:
         yield
         return
@@ -69,10 +69,10 @@ def _without_storage_api() -> Iterator[None]:
 
 
 def find_credentials(settings: Settings) -> Any:
-    """The credentials that the settings name, or the application's default ones.
+    """Return the credentials that the settings name, or the application's default ones.
 
     Raises:
-        ConfigError: What the settings name is no file of credentials.
+        ConfigError: The settings name a file that holds no credentials.
         CredentialsError: There are none.
     """
     credentials = _given(settings) or _anonymous(settings) or _default()
@@ -108,9 +108,9 @@ def _given(settings: Settings) -> Any:
 
 
 def storage_token(settings: Settings) -> Callable[[], dict[str, Any]] | None:
-    """What gives tokens for Google Cloud Storage, of the credentials for BigQuery; see `stores.GoogleToken`.
+    """Return a source of tokens for Google Cloud Storage from BigQuery's credentials; see `stores.GoogleToken`.
 
-    None for a BigQuery of one's own that is given no credentials: then those of the environment are for the storage.
+    None for an own `api_endpoint` without credentials; the storage then uses the credentials of the environment.
     """
     if not _is_google(settings) and not (settings.credentials_path or settings.credentials):
         return None
@@ -151,7 +151,7 @@ def _federated(given: dict[str, Any]) -> Any:
 
 
 def _anonymous(settings: Settings) -> Any:
-    """Credentials for a server of one's own, which must not get those that Google gave."""
+    """Return credentials for a server other than Google's, which must not get Google's credentials."""
     credentials: Any = importlib.import_module("google.auth.credentials")
     return None if _is_google(settings) else credentials.AnonymousCredentials()
 
@@ -182,11 +182,11 @@ class Connection:
 
     @cached_property
     def credentials(self) -> Any:
-        """What the settings name, or the application's default ones."""
+        """The credentials that the settings name, or the application's default ones."""
         return find_credentials(self.settings)
 
     def credentials_for(self, host: str) -> Any:
-        """The credentials for another server than that of `api_endpoint`; see the setting for which those are."""
+        """Return the credentials for another server than that of `api_endpoint`; the setting documents which."""
         if _is_googles(host) or self.settings.credentials_path or self.settings.credentials:
             return self.credentials
         credentials: Any = importlib.import_module("google.auth.credentials")
@@ -219,7 +219,7 @@ class Connection:
         return sql.quoted(self.settings.project, self.settings.dataset, table)
 
     def call(self, what: str, function: Callable[[], T]) -> T:
-        """Call Google's library: errors become ours, transient ones are met with another try."""
+        """Call Google's library, translate its errors, and retry transient ones."""
         waiting = Waiting(logger)
         for pause in pauses(DEADLINE_SECONDS):
             try:
@@ -231,7 +231,7 @@ class Connection:
         raise AssertionError
 
     def call_once(self, what: str, function: Callable[[], T]) -> T:
-        """Call Google's library, and leave it at that: errors become ours."""
+        """Call Google's library once and translate its errors."""
         try:
             return function()
         except SingerArrowError:

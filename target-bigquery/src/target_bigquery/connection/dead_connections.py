@@ -1,4 +1,4 @@
-"""How connections to BigQuery end whose other side is gone without a word; see `singer_arrow.runtime.tcp`."""
+"""Socket options that end connections whose peer is gone; see `singer_arrow.runtime.tcp`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _options() -> list[Any]:
 
 
 def end_dead_connections(session: Session) -> None:
-    """Have a session's connections end; a session with an adapter of its own, for mutual TLS, stays as it is."""
+    """Set the timeouts of a session's connections. A session with its own adapter, for mutual TLS, is unchanged."""
     for prefix, adapter in list(session.adapters.items()):
         if type(adapter) is HTTPAdapter:
             session.mount(prefix, _Adapter())

@@ -20,19 +20,19 @@ T = TypeVar("T")
 
 
 class Rejecting(Protocol):
-    """An item that is ready, whichever way it goes."""
+    """A prepared item of either load path."""
 
     @property
     def item(self) -> Item:
-        """What it was made of."""
+        """The item that it was made of."""
 
     @property
     def rejects(self) -> Rejects | None:
-        """Its rows that are not loaded, where there may be some."""
+        """Its rejected rows, if the settings allow some."""
 
 
 class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
-    """The base of the load methods: items are made ready, groups become one file."""
+    """Base of the load methods: prepares items and joins a group into one file."""
 
     def make_ready(self, item: Item) -> PreparedItem:
         return self.context.files.prepare(item, self.context.upload_format, self.rejects(item))
@@ -47,7 +47,7 @@ class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
         return self.context.upload_format
 
     def load_each(self, parts: Sequence[PreparedItem], load: Callable[[Sequence[PreparedItem]], None]) -> None:
-        """Load a group into a table with the columns of the destination, by as many jobs as it takes."""
+        """Load a group into a table with the columns of the destination, by as many jobs as needed."""
         try:
             for some in self.context.files.per_job(self.fresh([p for p in parts if p.rows or p.rejects])):
                 self.sifted(some, load, self.context.destination.load_fields)
@@ -76,20 +76,20 @@ class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
             self.context.files.discard(*made)
 
     def write_dead_letters(self, parts: Sequence[Rejecting]) -> None:
-        """Write down the rows that are not loaded."""
+        """Write the rejected rows to `_sdc_rejected`."""
         if pending := pending_of(parts):
             self.context.rejections.write(self.context.stream, pending)
             self.dead_letters_written(parts, pending)
 
     def dead_letters_written(self, parts: Sequence[Rejecting], pending: Sequence[BatchRejects]) -> None:
-        """They are written."""
+        """Mark the rejected rows as written."""
         for part in parts:
             if part.rejects is not None:
                 part.rejects.written(part.rejects.pending())
         self.log_rejected([row for batch in pending for row in batch.rows])
 
     def join(self, parts: Sequence[PreparedItem]) -> Upload:
-        """One file for a load."""
+        """Join a group into one upload."""
         try:
             return self.context.files.join(parts, self.context.upload_format)
         except TooManyRejectedError:
@@ -98,21 +98,21 @@ class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
             raise self.hinted(error) from None
 
     def count(self, upload: Upload) -> None:
-        """Count a load that is done."""
+        """Count a finished load."""
         self.context.tally.add(load_jobs=len(upload.jobs) or 1, rows=upload.rows, bytes=upload.bytes)
 
     def removable_files(self, parts: Sequence[PreparedItem], staged: Any) -> list[Url]:
-        """Also what was put into `gcs_stage`."""
+        """Return the files to remove after a load, including those put into `gcs_stage`."""
         return [*super().removable_files(parts, staged), *(url for part in parts for url in part.staged)]
 
 
 def pending_of(parts: Sequence[Rejecting]) -> list[BatchRejects]:
-    """The rows of some parts that are not loaded, and were not written yet."""
+    """Return the rejected rows of some parts that were not written yet."""
     found = ((p.item.batch_id, p.rejects.pending()) for p in parts if p.rejects)
     return [BatchRejects(batch_id, rows) for batch_id, rows in found if rows]
 
 
 def upload_format(load_format: str, columns: Sequence[Column]) -> str:
-    """What items are uploaded as. Parquet cannot carry JSON columns; Avro does. Pure."""
+    """Return the format that items are uploaded as. Parquet cannot hold JSON columns; Avro can. Pure."""
     chosen = "parquet" if load_format == "auto" else load_format
     return "avro" if chosen == "parquet" and has_kind(columns, "JSON") else chosen

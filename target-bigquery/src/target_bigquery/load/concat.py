@@ -1,4 +1,4 @@
-"""One file of several that were written here, for one load job; none of them is decoded."""
+"""Joins files that this target wrote into one for a load job, without decoding them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from singer_arrow.formats.avro.container import header_size
 
 
 def join_avro(paths: Sequence[Path], target: Path) -> None:
-    """One Avro file of several that were written here, so with the same schema and the same marker."""
+    """Join Avro files that were written here, with the same schema and the same sync marker."""
     with target.open("wb") as out:
         for number, path in enumerate(paths):
             with path.open("rb") as source:
@@ -23,7 +23,7 @@ def join_avro(paths: Sequence[Path], target: Path) -> None:
 
 
 def join_jsonl(paths: Sequence[Path], target: Path) -> None:
-    """One gzip file of one member, which all readers take."""
+    """Join gzip files into one of a single member, which all readers accept."""
     from isal import igzip
 
     opened: Any = igzip.open  # it has no types

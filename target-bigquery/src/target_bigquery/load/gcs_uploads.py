@@ -55,11 +55,11 @@ class StagedFiles(Files):
         self._converting = threading.BoundedSemaphore(parallel)
 
     def prepare(self, item: Item, upload_format: str, rejects: Rejects | None = None) -> PreparedItem:
-        """See the base.
+        """Make an item ready to be joined with others, and put its files into the stage.
 
         Raises:
-            CredentialsError: The stage may not be written.
-            ServiceError: Google Cloud Storage is away for too long.
+            CredentialsError: The stage cannot be written.
+            ServiceError: Google Cloud Storage is unavailable for too long.
         """
         found = self._in_place(item) if upload_format == "parquet" == item.file_format else None
         if found and not needs_list_check(item.conversion.columns):

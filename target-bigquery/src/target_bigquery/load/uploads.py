@@ -43,11 +43,11 @@ from target_bigquery.load.parquet_dates import columns_to_read
 AVRO_CODEC = "snappy"
 PARQUET_CODEC = "zstd"
 CHUNK_BYTES = 64 << 10
-"""Column chunks that are as large on average are not put together into larger ones."""
+"""Average size of column chunks from which they are not merged into larger ones."""
 TAKEN_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD"})
-"""Those of Parquet that BigQuery documents and every writer writes alike; files by others are rewritten."""
+"""Parquet codecs that BigQuery documents; files with other codecs are rewritten."""
 INLINE_BYTES = 8 << 20
-"""So much is written here sooner than a process for it would have started."""
+"""Size up to which a file is written here, because starting a process would take longer."""
 
 
 Item = items.Item[Conversion]
@@ -75,7 +75,7 @@ class PreparedItem:
 
     @property
     def kept(self) -> int:
-        """How many rows there are without those that `join` left out."""
+        """The number of rows without those that `join` left out."""
         is_read_by_join = not (self.as_it_is or self.spool) and self.rejects is not None
         return self.rows - len(self.rejects) if is_read_by_join and self.rejects is not None else self.rows
 
@@ -147,7 +147,7 @@ class Files:
         return replace(part, rows=rows, spool=path)
 
     def write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, upload_format: str) -> Upload:
-        """A file for a load job of converted rows."""
+        """Write a file for a load job of converted rows."""
         path = self._temporary(f".{upload_format}")
         rows = self._write(iter(batches), schema, path, upload_format)
         return Upload(path, upload_format, rows, path.stat().st_size, is_temporary=True)
@@ -161,7 +161,7 @@ class Files:
         return self._converted(item, rejects)
 
     def temporary(self, suffix: str) -> Path:
-        """A new name for a temporary file."""
+        """Return a new name for a temporary file."""
         return self._temporary(suffix)
 
     def join(self, parts: Sequence[PreparedItem], upload_format: str) -> Upload:
@@ -189,7 +189,7 @@ class Files:
         return Upload(path, upload_format, rows, path.stat().st_size, is_temporary=True)
 
     def per_job(self, parts: Sequence[PreparedItem]) -> list[list[PreparedItem]]:
-        """The parts of a group, as load jobs take them: all by one."""
+        """Return the parts of a group by load job: here one job for all."""
         return [list(parts)] if parts else []
 
     def discard(self, *things: PreparedItem | Upload | LocalFile) -> None:
@@ -229,7 +229,7 @@ class Files:
         return PreparedItem(item, tuple(files), rows, size, as_it_is=fits, rejects=rejects)
 
     def _check(self, file: LocalFile, item: Item) -> None:
-        """Look at the values that BigQuery would refuse or bend, without converting the others."""
+        """Check the values that BigQuery would refuse or change, without converting the others."""
         import pyarrow.parquet as pq
 
         conversion = item.conversion
@@ -280,7 +280,7 @@ class Files:
         *,
         on_skip: Callable[[Skipped], None] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Read a local copy; errors name where it came from."""
+        """Read a local copy. Errors name the original file."""
         url = str(Url.parse(str(file.path)))
         try:
             yield from read_file(self._storage, url, format=file_format, schema=schema, on_skip=on_skip)
@@ -298,7 +298,7 @@ class Files:
         return WRITABLE[file_format].write(batches, schema, path, compression=codec)
 
     def _write_nested(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path) -> int:
-        """Nested rows become Python objects on their way to Avro: in processes, which do not wait for each other."""
+        """Write nested rows as Avro in processes, because the conversion to Python objects holds Python's lock."""
         first, size = [], 0
         for batch in batches:
             first.append(batch)
@@ -326,7 +326,7 @@ def _skip_callbacks(rejects: Rejects | None) -> Callable[[str], Callable[[Skippe
 
 
 def _footer(file: LocalFile) -> tuple[pa.Schema, int, set[str]]:
-    """Schema, number of rows, and the codecs of the first row group of a Parquet file."""
+    """Return schema, number of rows, and the codecs of the first row group of a Parquet file."""
     import pyarrow.parquet as pq
 
     from singer_arrow.formats.parquet.parquet_format import codecs_of

@@ -27,7 +27,7 @@ from target_bigquery.tables.types import (
 )
 
 WIDENED: dict[str, tuple[str, ...]] = {"INTEGER": ("NUMERIC", "BIGNUMERIC"), "NUMERIC": ("BIGNUMERIC",)}
-"""Into which types ALTER COLUMN SET DATA TYPE makes columns of a type without changing a value."""
+"""Types into which ALTER COLUMN SET DATA TYPE changes a column without changing its values."""
 _WORDS = {
     "INTEGER": "integer",
     "NUMERIC": "decimal",
@@ -154,18 +154,18 @@ def columns_of(
 
 
 def type_word(column: Column) -> str:
-    """What a column's variant is called after."""
+    """Return the type name that a column's variant gets as its suffix."""
     return f"array_{_WORDS[column.kind]}" if column.repeated else _WORDS[column.kind]
 
 
 def widens(column: Column, existing: TableColumn) -> bool:
-    """Whether the table's column can be made one for the stream's."""
+    """Whether the table's column can be widened for the stream's."""
     is_list = column.repeated or existing.mode == "REPEATED"
     return not is_list and column.kind in WIDENED.get(existing.kind, ())
 
 
 def widened(columns: Sequence[Column], existing: Sequence[TableColumn]) -> list[Column]:
-    """The columns that are wider than the table's."""
+    """Return the columns that are wider than the table's."""
     have = {e.name: e for e in existing}
     return [c for c in columns if c.name in have and widens(c, have[c.name])]
 

@@ -63,7 +63,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         return PreparedItem(item)
 
     def kind(self, item: Item) -> str:  # noqa: ARG002 - the base's signature
-        """All items may share a group: files that differ get staging tables of their own."""
+        """Return one kind for all items: files that differ get staging tables of their own."""
         return ""
 
     def void_if_emptied(self) -> None:
@@ -79,7 +79,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         return self.context.ledger.loaded_of(batch_ids)
 
     def stage(self, parts: Sequence[PreparedItem]) -> Group | None:
-        """Put a group into staging tables."""
+        """Load a group into staging tables."""
         group = Group(list(parts))
         try:
             group.parts = self.fresh([p for p in parts if p.rows or p.rejects])
@@ -95,7 +95,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         return group
 
     def publish(self, group: Group | None) -> None:
-        """Bring a group into the table."""
+        """Publish a group in the table."""
         if group is None:
             return
         try:
@@ -105,12 +105,12 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
 
     @property
     def table(self) -> str:
-        """The quoted name of the table that groups are brought into."""
+        """The quoted name of the table that groups are published in."""
         return self.context.client.quoted(self.context.destination.name)
 
     @property
     def what(self) -> str:
-        """What is being done, for messages."""
+        """Description of the step, for messages."""
         return f"Loading into table {self.context.client.path(self.context.destination.name)}"
 
     @abc.abstractmethod
@@ -128,7 +128,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             tables.session.execute(text, what=self.what)
 
     def upload(self, group: Group) -> None:
-        """Put the group's rows where COPY finds them, and write its manifests: all of it, or nothing."""
+        """Upload the group's rows and write its manifests, all or nothing."""
         context, made = self.context, list[CopyBatch]()
         columns, upload_format = context.destination.columns, context.upload_format
         try:
@@ -140,7 +140,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         group.copy_batches = made
 
     def staged(self, group: Group) -> StagingTables:
-        """The group's staging tables; COPY fills them, unless it has."""
+        """Return the group's staging tables, filled by COPY if they are not yet."""
         if group.tables is None:
             if not group.copy_batches:  # they were to be made again, and that failed
                 self.upload(group)
@@ -165,7 +165,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         return group.tables
 
     def convert(self, group: Group, why: str) -> None:
-        """Read and upload also those files that COPY was to take as they are."""
+        """Read and upload also the files that COPY was to load in place."""
         self.context.logger.info("Stream %r: %s, so they are read and uploaded", self.context.stream, why)
         parts = [
             warn_of_values(self.context, self.context.files.convert(p.item, p.rejects)) if p.files else p
@@ -209,12 +209,12 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
                 return
 
     def write_dead_letters(self, session: Session, group: Group) -> None:
-        """Write down the rows that are not loaded; within the transaction."""
+        """Write the rejected rows, within the transaction."""
         if group.rejected:
             self.context.rejections.write(session, self.context.ledger.stream, group.rejected)
 
     def dead_letters_written(self, group: Group) -> None:
-        """They are written, and committed."""
+        """Mark the rejected rows as written and committed."""
         self.log_rejected([row for batch in group.rejected for row in batch.rows])
 
     def _publish(self, group: Group) -> None:
@@ -235,7 +235,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             self._leave_out(group, theirs)
 
     def _bring(self, group: Group, tables: StagingTables) -> set[str]:
-        """Load, unless somebody else has loaded some of the batches meanwhile: those."""
+        """Load a group and return an empty set, or return the batches that another run has loaded meanwhile."""
         ledger, session = self.context.ledger, tables.session
         if (staged := sum(copy_batch.rows for copy_batch in group.copy_batches)) != group.rows:
             msg = f"{self.what}: {staged} rows are staged of {group.rows}; nothing of them is loaded, run again"
@@ -262,7 +262,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         return set()
 
     def _leave_out(self, group: Group, batches: set[str]) -> None:
-        """Take batches out of a group, whose files and staging tables are made again."""
+        """Remove batches from a group, whose files and staging tables are then made again."""
         out = [p for p in group.parts if p.item.batch_id in batches]
         rest = [p for p in group.parts if p.item.batch_id not in batches]
         self.forget(group)
@@ -272,7 +272,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             self.upload(group)
 
     def removable_files(self, parts: Sequence[PreparedItem], staged: Group | None) -> list[Url]:
-        """Also what was staged for COPY."""
+        """Return the files to remove after a load, including those staged for COPY."""
         return [*super().removable_files(parts, staged), *ours(staged.copy_batches if staged else ())]
 
     def forget(self, group: Group) -> None:
@@ -307,7 +307,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             raise _RollBackError
 
     def _until_done(self, group: Group, step: Callable[[], object]) -> None:
-        """Take a step of a group, again and again while Redshift is busy or breaks the connection."""
+        """Run a step of a group, and retry while Redshift is busy or the connection breaks."""
         for pause in pauses(DEADLINE_SECONDS, most=_LONGEST_PAUSE):
             try:
                 step()

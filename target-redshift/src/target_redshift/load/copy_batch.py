@@ -1,4 +1,4 @@
-"""COPY: a lot of files goes into a staging table, and its rows are counted."""
+"""COPYs the files of a copy batch into a staging table and counts the rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from target_redshift.tables.staging_columns import StagingColumn
 
 
 class CountError(LoadError):
-    """COPY took another number of rows than there should be."""
+    """COPY loaded another number of rows than expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +36,17 @@ class CopyBatch:
 
     @property
     def rows(self) -> int:
-        """How many rows COPY must find."""
+        """The number of rows that COPY must find."""
         return sum(f.rows for f in self.files)
 
     @property
     def bytes(self) -> int:
-        """What the files weigh."""
+        """The size of the files in bytes."""
         return sum(f.bytes for f in self.files)
 
 
 class StagingTables:
-    """The staging tables of a group, and the session in which they are: the ones go with the other.
+    """The staging tables of a group, and the session that they belong to.
 
     Args:
         client: Opens sessions.
@@ -120,7 +120,7 @@ class StagingTables:
 
 
 def copy_text(table: str, copy_batch: CopyBatch, access: sql.Access) -> str:
-    """The COPY of a lot. Pure."""
+    """Return the text of the COPY of a copy batch. Pure."""
     layout, manifest = copy_batch.layout, str(copy_batch.manifest)
     if layout.file_format == "parquet":
         return sql.copy_parquet(table, manifest, access, nested=staging.has_nested(layout.columns))

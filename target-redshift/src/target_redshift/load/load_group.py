@@ -1,4 +1,4 @@
-"""A group: items that are loaded together, and their files in the lots that COPY takes."""
+"""A group: items that are loaded together, and their files in copy batches."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Group:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return sum(p.rows for p in self.parts)
 
     @property
     def rejected(self) -> list[BatchRejects]:
-        """Its rows that are not loaded."""
+        """The rejected rows of the group."""
         return [BatchRejects(p.item.batch_id, p.rejects.rows) for p in self.parts if p.rejects]
 
 
@@ -86,7 +86,7 @@ def copy_batches(
 
 
 def ours(copy_batches: Sequence[CopyBatch]) -> list[Url]:
-    """What was staged for COPY: manifests, and files that are not the tap's."""
+    """Return what was staged for COPY: manifests, and files that are not the tap's."""
     files = [
         Url.parse(file.url) for copy_batch in copy_batches if copy_batch.is_staged_here for file in copy_batch.files
     ]

@@ -18,7 +18,7 @@ class Overwrite(RedshiftLoadMethod):
         return self.context.client.quoted(self.context.replacement.staging(self.context.destination))
 
     def make_fit(self, group: Group) -> StagingTables:
-        """All texts fit into the staging table, but perhaps not into the table."""
+        """Return the staging tables, after a check that no text exceeds `varchar_max`."""
         self.context.replacement.staging(self.context.destination)
         tables = self.staged(group)
         if self.context.client.settings.varchar_max < MAX_VARCHAR:
@@ -26,7 +26,7 @@ class Overwrite(RedshiftLoadMethod):
         return tables
 
     def write_dead_letters(self, session: Session, group: Group) -> None:
-        """They are written when the table is replaced."""
+        """Do nothing: rejected rows are written when the table is replaced."""
 
     def dead_letters_written(self, group: Group) -> None:
         self.context.replacement.rejected.add(group.rejected, self.context.most_rejected)
@@ -35,5 +35,5 @@ class Overwrite(RedshiftLoadMethod):
         self.context.replacement.staging(self.context.destination)
 
     def finish(self) -> None:
-        """Replace the table's rows; batches that were appended to its former ones count no more."""
+        """Replace the table's rows. Entries of batches that were appended to its former rows are void."""
         self.log_rejected(self.context.replacement.replace(self.context.ledger, self.context.rejections))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 _BATCH_BYTES = 16 << 20
-"""A reader holds one batch of a file at a time, so batches are cut to about that."""
+"""Approximate size of a batch in a file; a reader holds one batch of a file at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Spool:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return sum(self.counts)
 
 

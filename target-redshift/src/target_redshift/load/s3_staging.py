@@ -26,7 +26,7 @@ _SAMPLE_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class CopyFile:
-    """A file that COPY reads: its size in bytes, and how many rows it must find in it."""
+    """A file that COPY reads: its size in bytes and its number of rows."""
 
     url: str
     bytes: int
@@ -38,11 +38,11 @@ class Encoding(Protocol):
 
     @property
     def suffix(self) -> str:
-        """Of the files' names."""
+        """Suffix of the files' names."""
         ...
 
     def write(self, batches: Iterable[pa.RecordBatch], path: Path) -> int:
-        """Write a file; the number of rows."""
+        """Write a file and return the number of rows."""
         ...
 
 
@@ -100,7 +100,7 @@ class Stage(stage.Stage):
             raise
 
     def put_manifest(self, files: Sequence[CopyFile], *names: str) -> Url:
-        """Write the manifest of a COPY."""
+        """Write the manifest of a COPY and return its URL."""
         url = self.name(*names, suffix=".manifest")
         self.put(url, manifest(files))
         return url

@@ -62,7 +62,7 @@ PRIVILEGES = {name: name.upper() for name in ("select", "insert", "update", "del
 
 
 def grant(privilege: str, table: str, grantee: str) -> str:
-    """Let somebody use a table.
+    """Grant a privilege on a table.
 
     Args:
         privilege: One of `PRIVILEGES`.
@@ -73,7 +73,7 @@ def grant(privilege: str, table: str, grantee: str) -> str:
 
 
 def grant_usage(schema: str, grantee: str) -> str:
-    """Let somebody use a schema, without which grants on its tables have no effect."""
+    """Grant USAGE of a schema, without which grants on its tables have no effect."""
     return f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {_grantee(grantee)}"
 
 

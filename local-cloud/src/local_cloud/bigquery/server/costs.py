@@ -1,8 +1,8 @@
-"""What queries would cost: dry runs tell it, and a job whose `maximumBytesBilled` is less fails, as in BigQuery.
+"""The cost of queries: dry runs report it, and a job that exceeds its `maximumBytesBilled` fails, as in BigQuery.
 
-A query is taken to read all columns of the tables that it names, where BigQuery reads those that it needs, and the
-partitions that `pruning` leaves; at least 10 MB a table are billed. INSERT ... VALUES, COUNT(*) of a whole table,
-TRUNCATE and what creates tables cost nothing.
+A query is assumed to read all columns of its tables, where BigQuery reads only the columns that it needs. It reads the
+partitions that `pruning` leaves. At least 10 MB are billed for each table. INSERT ... VALUES, COUNT(*) of a whole
+table, TRUNCATE and statements that create tables cost nothing.
 """
 
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ _LEAST = 10 * _MB
 
 
 def _is_count(tree: Any) -> bool:
-    """Whether it asks for the number of rows alone, which is answered from what is known of the table."""
+    """Whether the statement asks only for the number of rows, which the table's metadata answers."""
     only_counts = isinstance(tree, exp.Select) and not any(tree.args.get(k) for k in ("where", "joins", "group"))
     return only_counts and all(isinstance(e.unalias(), exp.Count) for e in tree.expressions)
 
 
 def _read(tree: Any) -> Iterator[Any]:
-    """The tables that a statement reads."""
+    """Yield the tables that a statement reads."""
     if _is_count(tree) or isinstance(tree, exp.TruncateTable):
         return
     target = tree.this.find(exp.Table) if isinstance(tree, exp.Insert | exp.Create) else None
@@ -40,11 +40,11 @@ def _read(tree: Any) -> Iterator[Any]:
 
 
 def processed(project_id: str, text: str) -> list[int]:
-    """The bytes of each table that a query reads; of what cannot be parsed, none."""
+    """Return the bytes that a query reads of each table, or an empty list if the query cannot be parsed."""
     try:
         trees = [tree for tree in parse(text) if tree is not None]
     except (sqlglot.errors.SqlglotError, BigQueryError):
-        return []  # the engine says what is wrong with it
+        return []  # the engine reports the error
     found = dict[tuple[str, str, str], int]()
     for tree in trees:
         for table in _read(tree):
@@ -63,17 +63,17 @@ def _size(reference: tuple[str, str, str], tree: Any, table: Any) -> int:
         return size
     try:
         return round(size * pruning.share(reference, table.alias_or_name, wanted))
-    except duckdb.Error:  # of values that cannot be compared; the engine says so too
+    except duckdb.Error:  # values that cannot be compared; the engine reports the same error
         return size
 
 
 def billed(sizes: list[int]) -> int:
-    """What BigQuery bills for tables of these sizes: whole MB, and 10 at least for each."""
+    """Return the bytes billed for tables of these sizes: whole MB, and at least 10 MB for each."""
     return sum(max(_LEAST, -(-size // _MB) * _MB) for size in sizes)
 
 
 def mend() -> None:
-    """Let queries know their cost; after all other mending of queries."""
+    """Add costs to queries. Call it after all other functions of queries are replaced."""
     STATUSES[REASON] = (400, "INVALID_ARGUMENT")
     execute = query.execute
 

@@ -1,4 +1,4 @@
-"""Lay DuckDB's extensions, which the environment has as packages, where DuckDB looks for them."""
+"""Link DuckDB's extensions, which are packages of the environment, to where DuckDB looks for them."""
 
 import importlib.util
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Faults that are set over HTTP: which of them a call suffers, and how often each has matched and fired."""
+"""Faults that are set over HTTP: which fault applies to a call, and counts of matches and of firings."""
 
 import re
 import threading
@@ -17,15 +17,16 @@ KEYS = {"match", "delay_s", "skip", "times"}
 class Faults:
     """The faults in force.
 
-    Of every kind of fault: `match` is searched for as a regular expression in what a call is about; so many calls as
-    `skip` says pass first; it fires as often as `times` says, or without end. A call that it fires for waits `delay_s`
-    seconds first, at most until other faults are set. `suffering` counts the calls that have not returned yet.
+    `match` is a regular expression that is searched for in the subject of a call. The first `skip` matching calls pass.
+    Then the fault fires at most `times` times, or without limit. A call for which it fires first waits `delay_s`
+    seconds, at most until other faults are set. `suffering` counts such calls that have not returned yet.
 
     Args:
-        path: where they are set by PUT of a list, instead of what was set before, and given with counts by GET; it also
-            gives former faults while a call suffers from them.
-        keys: what a fault of this kind may hold besides.
-        is_known: whether the values of these are understood.
+        path: URL path of the control. PUT of a list replaces the faults; GET returns them with counts, and also
+            replaced
+            faults as long as a call is affected by them.
+        keys: further keys that a fault of this kind may have.
+        is_known: whether the values of these keys are valid.
     """
 
     def __init__(self, path: str, keys: set[str], is_known: Callable[[Fault], bool]) -> None:
@@ -35,7 +36,7 @@ class Faults:
         self._former: list[Fault] = []
 
     def firing(self, subject: str, concerns: Callable[[Fault], bool]) -> Fault | None:
-        """Return the first fault that fires for a call, if any, and count it; the caller then enters `delaying`."""
+        """Return the first fault that fires for a call, if any, and count it. The caller then enters `delaying`."""
         for fault in self._faults:
             if not re.search(fault.get("match", ""), subject) or not concerns(fault):
                 continue
@@ -50,7 +51,7 @@ class Faults:
 
     @contextmanager
     def delaying(self, fault: Fault) -> Iterator[None]:
-        """Wait as long as a fault asks for; the call that it fires for ends with the block."""
+        """Wait for the delay of a fault. The affected call ends with the block."""
         with self._changed:
             self._changed.wait_for(lambda: not any(fault is other for other in self._faults), fault.get("delay_s", 0))
         try:
@@ -59,7 +60,7 @@ class Faults:
             self.end(fault)
 
     def end(self, fault: Fault) -> None:
-        """Count the end of a call that a fault fires for; `delaying` does it at its own."""
+        """Count the end of a call for which a fault fired. `delaying` calls it at its end."""
         with self._changed:
             fault["suffering"] -= 1
 
@@ -69,7 +70,7 @@ class Faults:
             return [dict(fault) for fault in (*self._faults, *self._former)]
 
     def add_control(self) -> None:
-        """Let them be set."""
+        """Add the HTTP control of the faults to the server."""
 
         async def replace(request: Request) -> JSONResponse:
             given = await request.json()

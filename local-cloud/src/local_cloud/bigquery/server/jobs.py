@@ -1,4 +1,4 @@
-"""Jobs: one job for one id, and jobs that are slow or fail on request."""
+"""Jobs: a job id is used once, and jobs are slow or fail on request."""
 
 import gzip
 import json
@@ -15,7 +15,7 @@ from local_bigquery.jobs import query, runner
 from local_cloud.bigquery.server.faults import Faults
 from local_cloud.bigquery.server.files import avro
 
-# HTTP statuses of reasons that only the real service has.
+# HTTP statuses of error reasons that only the real service has.
 REASONS = {
     "quotaExceeded": (403, "PERMISSION_DENIED"),
     "rateLimitExceeded": (403, "PERMISSION_DENIED"),
@@ -35,7 +35,7 @@ _faults = Faults(
 
 
 def _suffer(job: str, subject: str, holds: Callable[[str], bool] = lambda _: False) -> None:
-    """Wait or fail as the first fault says that concerns this job."""
+    """Delay or fail a job by the first fault that matches it."""
 
     def concerns(fault: dict[str, Any]) -> bool:
         return fault.get("job", job) == job and ("holds" not in fault or holds(fault["holds"]))
@@ -70,7 +70,7 @@ def _suffering(kind: str, handler: Any) -> Any:
 
 
 def _holds(upload: Path, config: Any, text: str) -> bool:
-    """Whether a value of a load job's file is this text."""
+    """Whether the file of a load job contains a value equal to this text."""
     if config.sourceFormat == "PARQUET":
         rows = pq.read_table(upload).to_pylist()
     elif config.sourceFormat == "AVRO":
@@ -86,7 +86,7 @@ def _mend_submission() -> None:
     submit, taking = runner.submit, threading.Lock()
 
     def submit_once(project_id: str, job_id: str, configuration: Any, upload: str | None = None) -> Any:
-        # Looking an id up and taking it are two steps in the server; two requests at once could both succeed.
+        # The server looks an id up and takes it in two steps; two requests at once could both succeed.
         with taking:
             try:
                 return submit(project_id, job_id, configuration, upload)
@@ -99,7 +99,7 @@ def _mend_submission() -> None:
 
 
 def mend() -> None:
-    """Replace the parts of the server that start jobs."""
+    """Replace the server's functions that start jobs."""
     errors.STATUSES.update(REASONS)
     _mend_handlers()
     _mend_submission()

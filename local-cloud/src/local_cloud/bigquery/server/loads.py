@@ -1,4 +1,4 @@
-"""Load jobs: compressed uploads, files on Google Cloud Storage, typed files, and what BigQuery would refuse."""
+"""Load jobs: compressed uploads, files on Google Cloud Storage, typed files, and checks as in BigQuery."""
 
 import gzip
 import shutil
@@ -22,7 +22,7 @@ _reading = threading.local()
 
 
 def _inflate(upload: Path) -> None:
-    """Decompress an upload in place; the server takes gzip from gs:// alone."""
+    """Decompress an upload in place, because the server accepts gzip only from gs://."""
     with upload.open("rb") as file:
         if file.read(2) != GZIP_MAGIC:
             return
@@ -33,7 +33,7 @@ def _inflate(upload: Path) -> None:
 
 
 def _destination(config: Any) -> list[Any]:
-    """The fields of the table to load into; none if it is not there yet or will be replaced."""
+    """Return the fields of the destination table, or none if it does not exist or will be replaced."""
     if config.writeDisposition == "WRITE_TRUNCATE":
         return []
     try:
@@ -47,7 +47,7 @@ def _given(config: Any) -> list[Any]:
 
 
 def _check_modes(config: Any, nullable: dict[str, bool], existing: list[Any]) -> None:
-    """Refuse what is nullable in the file or the job's schema and required in the table."""
+    """Refuse columns that are nullable in the file or the job's schema and required in the table."""
     given = {field.name.casefold(): field.mode != "REQUIRED" for field in _given(config)}
     loose = given or {name.casefold(): value for name, value in nullable.items()}
     reference = tables.reference(config.destinationTable)
@@ -80,7 +80,7 @@ def _check_parquet(upload: Path, config: Any, existing: list[Any]) -> None:
 
 
 def _staged(cursor: Any, config: Any) -> list[str]:
-    """The files of a job's URIs, all of which must be there; of Parquet files with one schema the first."""
+    """Return the files of a job's URIs, all of which must exist; of Parquet files with one schema only the first."""
     uris = config.sourceUris or []
     if len(uris) > MOST_URIS:
         raise files.refuse(f"Too many sourceUris in the load job: {len(uris)}, the limit is {MOST_URIS}")
@@ -100,11 +100,11 @@ def _staged(cursor: Any, config: Any) -> list[str]:
 
 
 def mend() -> None:
-    """Replace the parts of the server's load jobs."""
+    """Replace the server's functions for load jobs."""
     decoded, projection, run = load._decoded, load._projection, load.run
 
     def decode(expression: str, field: Any, depth: int = 0) -> str:
-        # Bytes come as base64 in text; in Parquet and Avro they are bytes already.
+        # Bytes are base64 in text formats; in Parquet and Avro they are bytes already.
         return expression if getattr(_reading, "typed", False) else str(decoded(expression, field, depth))
 
     def project(config: Any, fields: Any, columns: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Where jobs run: in the location of their datasets, and nowhere else."""
+"""Locations: a job runs in the location of its datasets, and is found only there."""
 
 import functools
 from collections.abc import Awaitable, Callable, Iterator
@@ -31,7 +31,7 @@ def _of_text(text: str, project_id: str) -> Iterator[Dataset]:
     try:
         trees = [tree for tree in parse(text) if tree is not None]
     except (sqlglot.errors.SqlglotError, BigQueryError):
-        return  # the engine says what is wrong with it
+        return  # the engine reports the error
     for tree in trees:
         for table in tree.find_all(exp.Table):
             if table.db:
@@ -39,7 +39,7 @@ def _of_text(text: str, project_id: str) -> Iterator[Dataset]:
 
 
 def _datasets(project_id: str, configuration: Any) -> Iterator[Dataset]:
-    """The datasets that a job touches."""
+    """Yield the datasets that a job uses."""
     if load := configuration.load:
         yield from _of_table(load.destinationTable)
     if copied := configuration.copy_:
@@ -60,7 +60,7 @@ def _located(dataset: Dataset) -> str | None:
 
 
 def check(project_id: str, configuration: Any) -> None:
-    """Fail as BigQuery does when a job's dataset is elsewhere: it is not found."""
+    """Raise BigQuery's "not found" error if a job's dataset is in another location."""
     location = _location.get()
     for dataset in _datasets(project_id, configuration):
         found = _located(dataset)
@@ -69,7 +69,7 @@ def check(project_id: str, configuration: Any) -> None:
 
 
 def _remember(location: Callable[[Any], str | None], endpoint: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap an endpoint so that the location that its request asks for is known while it runs."""
+    """Wrap an endpoint so that the location of its request is known while it runs."""
 
     @functools.wraps(endpoint)
     def call(*arguments: Any, **options: Any) -> Any:
@@ -142,7 +142,7 @@ def _checked(kind: str, handler: Callable[..., Any]) -> Callable[..., Any]:
 
 def _mend_lookups() -> None:
     async def elsewhere(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        """A job is found only where it is."""
+        """Answer "not found" for a job that is in another location."""
         location, parts = request.query_params.get("location"), request.url.path.strip("/").split("/")
         if request.method == "GET" and location and len(parts) == 6 and parts[4] in {"jobs", "queries"}:
             job = store.load(parts[3], parts[5])
@@ -155,7 +155,7 @@ def _mend_lookups() -> None:
 
 
 def mend() -> None:
-    """Replace the parts of the server that take jobs; after all other mending of load and copy jobs."""
+    """Replace the server's functions that take jobs. Call it after those of load and copy jobs are replaced."""
     _mend_requests()
     _mend_jobs()
     _mend_lookups()

@@ -17,7 +17,7 @@ from local_cloud.lifeline import Ready, end_with_parent, remove_tree
 
 
 class _Server(uvicorn.Server):  # type: ignore[misc] # uvicorn is not installed where types are checked
-    """uvicorn, which tells when it answers and leaves signals to the lifeline."""
+    """A uvicorn server that reports when it is ready and leaves signals to the lifeline."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -33,7 +33,7 @@ class _Server(uvicorn.Server):  # type: ignore[misc] # uvicorn is not installed 
 
 
 def main() -> None:
-    """Serve until the parent is gone. Arguments: a directory for this run, removed at the end, and one for data."""
+    """Serve until the parent ends. Arguments: a run directory, removed at the end, and a data directory."""
     ready = Ready()
     run_dir, data_dir = Path(sys.argv[1]), Path(sys.argv[2])
     end_with_parent(lambda: remove_tree(run_dir))

@@ -24,14 +24,14 @@ FAULTS = Faults("/local-cloud/write-faults", {"call", "status", "code", "message
 
 
 class Refusal(read.StorageError):  # type: ignore[misc] # the server is not installed where types are checked
-    """A failed call, with BigQuery's own word for it.
+    """A failed call, with BigQuery's own error code.
 
     Args:
         code: the gRPC status.
-        message: what is wrong.
+        message: text of the error.
         storage_code: the name of a StorageErrorCode.
-        entity: what it is about.
-        in_band: an append is answered with it, and its connection goes on.
+        entity: the stream or table of the error.
+        in_band: whether an append is answered with the error while its connection stays open.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Refusal(read.StorageError):  # type: ignore[misc] # the server is not inst
 
     @property
     def status(self) -> status_pb2.Status:
-        """It as messages carry it."""
+        """Return the error as a status message."""
         status = status_pb2.Status(code=self.code.value[0], message=self.message)
         if self.storage_code:
             error = types.StorageError(code=CODES[self.storage_code], entity=self.entity, error_message=self.message)
@@ -61,7 +61,7 @@ class Refusal(read.StorageError):  # type: ignore[misc] # the server is not inst
 
 
 def suffering(call: str, table: str, function: Callable[[], Any]) -> Any:
-    """Do what was asked for; wait and fail, before or after it, as the faults say."""
+    """Run a call with its faults: wait, and fail before or after it."""
     fault = FAULTS.firing(table, lambda fault: fault.get("call", call) == call)
     if fault is None:
         return function()
@@ -69,7 +69,7 @@ def suffering(call: str, table: str, function: Callable[[], Any]) -> Any:
     if fault.get("after"):
         try:
             answer = function()
-        except BaseException:  # it fails of itself
+        except BaseException:  # the call itself fails
             FAULTS.end(fault)
             raise
     with FAULTS.delaying(fault):
@@ -79,7 +79,7 @@ def suffering(call: str, table: str, function: Callable[[], Any]) -> Any:
 
 
 def _refusal(fault: Fault) -> Refusal | None:
-    """What a fault fails with; None if it was only slow."""
+    """Return the error of a fault, or None if it only delays."""
     if not (name := fault.get("status")):
         return None
     message = fault.get("message", f"made to fail: {name}")

@@ -1,6 +1,7 @@
-"""The Storage Write API: Arrow rows by their types, streams that end, are committed once, and go with their table.
+"""The Storage Write API: Arrow rows by their types, and the life of write streams.
 
-The server makes Python objects of Arrow rows and inserts them one by one; it knows no more of a type than its text.
+Streams are finalized, committed once, and deleted with their table. The server itself makes Python objects
+of Arrow rows and inserts them one by one, with types known only as text.
 """
 
 import concurrent.futures
@@ -25,7 +26,7 @@ from local_cloud.bigquery.server.files import arrow_rows
 from local_cloud.bigquery.server.write_faults import CODES, FAULTS, Refusal, suffering
 
 MOST_BYTES = 10_000_000
-"""https://cloud.google.com/bigquery/quotas#write-api-limits"""
+"""Largest append request. https://cloud.google.com/bigquery/quotas#write-api-limits"""
 _CONNECTIONS = 64
 _STATUS = grpc.StatusCode
 Reference = tuple[str, str, str]
@@ -33,7 +34,7 @@ Reference = tuple[str, str, str]
 
 @dataclass
 class _Held:
-    """The Arrow rows of a stream, and the table that it is into: one of the same name is another one."""
+    """The Arrow rows of a stream, and the identity of its table: a later table of the same name is another one."""
 
     created: str
     schema: pa.Schema | None = None
@@ -49,7 +50,7 @@ def _born(reference: Reference) -> str:
 
 
 def _stream(name: str) -> Any:
-    """A stream, if it and its table are still there."""
+    """Return a stream if it and its table still exist."""
     stream = write._streams.get(name)
     if stream is None and name.endswith("/streams/_default"):
         stream = write._stream(name)
@@ -136,7 +137,7 @@ def _error(code: str, name: str, message: str) -> Any:
 
 
 def _insert(reference: Reference, rows: pa.Table) -> None:
-    """Append rows as a load job does that appends a Parquet file: all at once."""
+    """Append rows at once, as a load job does that appends a Parquet file."""
     config = JobConfigurationLoad(sourceFormat="PARQUET", createDisposition="CREATE_NEVER")
     names = {name.casefold() for name in rows.column_names}
     fields = [f for f in tables.columns(*reference) if f.name.casefold() in names]
@@ -196,7 +197,7 @@ _originals: dict[str, Any] = {}
 
 
 def mend() -> None:
-    """Replace the server's calls; before its gRPC server is imported, which takes them as they are."""
+    """Replace the server's calls. Call it before importing its gRPC server, which binds them at import."""
     for name, function in {
         "create": _create,
         "get": _get,
@@ -210,7 +211,7 @@ def mend() -> None:
 
 
 def start(host: str) -> int:
-    """Serve the Storage APIs on a free port; the port."""
+    """Serve the Storage APIs on a free port and return the port."""
     from local_bigquery.grpc import server
 
     abort = server._abort
@@ -229,7 +230,7 @@ def start(host: str) -> int:
     serving.add_generic_rpc_handlers(handlers)
     port = int(serving.add_insecure_port(f"{host}:0"))
     serving.start()
-    _serving.append(serving)  # which ends when nobody holds it
+    _serving.append(serving)  # the gRPC server ends when it is no longer referenced
     return port
 
 

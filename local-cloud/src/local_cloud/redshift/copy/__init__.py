@@ -1,10 +1,22 @@
 """COPY: files of S3 as rows for PostgreSQL's own `COPY ... FROM STDIN`, by Redshift's rules.
 
 command = parse(sql)
-plan = run(command, columns, slices=2)      # every file is there and of the right length, or RedshiftError
+plan = run(command, columns, slices=2)      # checks that every file exists with the right length, or RedshiftError
 for chunk in plan.chunks:                   # the payload of COPY table (plan.names) FROM STDIN, in text format
     ...                                     # RedshiftError from here: the load failed, see plan.errors
-plan.rows, plan.errors, plan.files          # complete once the chunks are at their end, or have failed
+plan.rows, plan.errors, plan.files          # complete once the chunks are consumed, or have failed
+
+columns      columns of the destination table
+command      the parsed COPY
+credentials  credentials of a COPY
+errors       errors of COPY and rows of stl_load_errors
+json         COPY of JSON
+parquet      COPY of Parquet
+parse        parses the text of a COPY
+running      runs a COPY
+slices       assigns files to slices
+sources      finds and opens the files
+text         COPY of delimited text and CSV
 """
 
 from local_cloud.redshift.copy.columns import Column

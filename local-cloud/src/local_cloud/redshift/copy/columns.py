@@ -1,4 +1,4 @@
-"""The columns of the table to load into (pure)."""
+"""The columns of the destination table. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,14 +35,14 @@ class Column:
     """A column.
 
     Attributes:
-        name: as Redshift knows it.
+        name: name in Redshift.
         type: Redshift's name: smallint, integer, bigint, real, double precision, numeric, boolean, char, varchar, date,
-            timestamp, timestamptz, time, timetz, super or varbyte. Other spellings (int4, bpchar) are taken too.
-        length: of char, varchar and varbyte, in bytes.
-        precision: of numeric, in digits.
-        scale: of numeric.
-        nullable: may hold NULL.
-        identity: filled by the table itself.
+            timestamp, timestamptz, time, timetz, super or varbyte. Other spellings (int4, bpchar) are accepted too.
+        length: length of char, varchar and varbyte, in bytes.
+        precision: precision of numeric, in digits.
+        scale: scale of numeric.
+        nullable: whether it may hold NULL.
+        identity: whether the table itself fills it.
     """
 
     name: str
@@ -58,17 +58,17 @@ class Column:
 
     @property
     def size(self) -> str:
-        """What stl_load_errors has as col_length."""
+        """Return the value of col_length in stl_load_errors."""
         if self.type == "numeric":
             return f"{self.precision or 18}, {self.scale or 0}"
         return str(self.length) if self.length else "0"
 
 
 def chosen(columns: Sequence[Column], names: Sequence[str] | None, *, explicit_ids: bool, table: str) -> list[Column]:
-    """The columns that a file fills, in the file's order.
+    """Return the columns that a file fills, in the file's order.
 
     Raises:
-        RedshiftError: a name is no column, comes twice, or is an identity column without EXPLICIT_IDS.
+        RedshiftError: a name is unknown, occurs twice, or is an identity column without EXPLICIT_IDS.
     """
     if names is None:
         return [column for column in columns if explicit_ids or not column.identity]

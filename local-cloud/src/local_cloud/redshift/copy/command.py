@@ -1,4 +1,4 @@
-"""What a COPY asks for (pure)."""
+"""The parsed form of a COPY. Pure."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -17,10 +17,10 @@ class CopyCommand:
         columns: in lower case; None if the statement names none.
         source: the s3:// URL of a prefix or a manifest.
         json: 'auto', 'auto ignorecase', 'noshred' or the s3:// URL of a jsonpaths file.
-        null_as: the text that stands for NULL; None if not given.
-        invalid: what takes the place of an invalid character (ACCEPTINVCHARS); None without that option.
-        max_errors: how many bad records make the load fail (1: the first).
-        options: the options given, in lower case, one word each.
+        null_as: the text that represents NULL; None if not given.
+        invalid: replacement of an invalid character (ACCEPTINVCHARS); None without that option.
+        max_errors: number of bad records at which the load fails (1: the first).
+        options: the given options, in lower case, one word each.
     """
 
     table: str
@@ -42,10 +42,10 @@ class CopyCommand:
     options: frozenset[str] = frozenset()
 
     def has(self, option: str) -> bool:
-        """True if the option was given, e.g. `has("manifest")`."""
+        """Whether an option was given, e.g. `has("manifest")`."""
         return option in self.options
 
     @property
     def null_text(self) -> str | None:
-        """The text that stands for NULL; none in JSON, which has a null, unless one is given."""
+        """The text that represents NULL, or None in JSON without NULL AS, because JSON has its own null."""
         return self.null_as if self.null_as is not None or self.format == "json" else "\\N"

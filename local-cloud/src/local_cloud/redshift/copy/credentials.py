@@ -1,4 +1,4 @@
-"""How a COPY may read S3 (pure)."""
+"""The credentials of a COPY for S3. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from local_cloud.redshift.copy.errors import INTERNAL, SYNTAX, RedshiftError
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """How COPY may read: roles (the first is assumed by the cluster, each next one by the one before) or keys."""
+    """Credentials for S3: keys, or roles, of which the cluster assumes the first and each role the next one."""
 
     roles: tuple[str, ...] = ()
     access_key_id: str = ""
@@ -19,10 +19,10 @@ class Credentials:
 
 
 def credentials(given: Mapping[str, Any]) -> Credentials:
-    """The credentials among the options of a COPY.
+    """Return the credentials among the options of a COPY.
 
     Raises:
-        RedshiftError: there are none, or more than one way of giving them, or they are not well-formed.
+        RedshiftError: there are none, they are given in more than one way, or they are malformed.
     """
     ways = [name for name in ("iam_role", "credentials", "access_key_id") if name in given]
     if len(ways) != 1:

@@ -1,6 +1,6 @@
-"""What COPY says when it cannot load: the error of the statement, and the rows of stl_load_errors.
+"""Errors of COPY: the error of the statement, and the rows of stl_load_errors.
 
-Codes and words: "Load error reference" and "Multibyte character load errors" of the Redshift guide.
+Codes and texts: "Load error reference" and "Multibyte character load errors" of the Redshift guide.
 """
 
 from dataclasses import dataclass
@@ -37,10 +37,10 @@ class LoadErrorRow:
         column: the table's column; empty where the record itself is wrong.
         type: the column's type, as stl_load_errors spells it.
         length: the column's length in bytes, or its precision and scale; empty where there is none.
-        position: where the field begins in the record, in bytes.
-        raw_line: the record, as far as stl_load_errors keeps it (1,024 bytes).
-        raw_value: the field before it was parsed, as far as it keeps it (1,024 bytes).
-        code: see above.
+        position: start of the field in the record, in bytes.
+        raw_line: the record, up to the length that stl_load_errors keeps (1,024 bytes).
+        raw_value: the field before it was parsed, up to the same length.
+        code: code of the error.
         reason: one line.
     """
 
@@ -57,7 +57,7 @@ class LoadErrorRow:
 
 
 class BadValue(Exception):  # noqa: N818 - a value, not a fault of the program
-    """A value or a record that does not fit; becomes a `LoadErrorRow`."""
+    """A value or a record that cannot be loaded; becomes a `LoadErrorRow`."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -65,7 +65,7 @@ class BadValue(Exception):  # noqa: N818 - a value, not a fault of the program
 
 
 def load_failed(table: str) -> RedshiftError:
-    """What the statement says when records were wrong."""
+    """Return the error of the statement when records were wrong."""
     shown = table.rsplit(".", 1)[-1].strip('"')
     return RedshiftError(
         f"Load into table '{shown}' failed.  Check 'sys_load_error_detail' system table for details.", INTERNAL
@@ -73,18 +73,18 @@ def load_failed(table: str) -> RedshiftError:
 
 
 def detailed(message: str, code: int, context: str) -> RedshiftError:
-    """An error of the machinery behind COPY, laid out as Redshift lays it out."""
+    """Return an internal error of COPY, in Redshift's layout."""
     rule = "-" * 47
     lines = [rule, f"error:  {message}", f"code:      {code}", f"context:   {context}", rule]
     return RedshiftError(message, INTERNAL, "\n  ".join(["", *lines, ""]))
 
 
 def spectrum(code: int, context: str) -> RedshiftError:
-    """An error of the reader of columnar files; the statement's message holds the context, as Redshift's does."""
+    """Return an error of the reader of columnar files. The message contains the context, as in Redshift."""
     found = detailed("Spectrum Scan Error", code, context)
     return RedshiftError(f"Spectrum Scan Error. {context}", INTERNAL, found.detail)
 
 
 def unsupported(what: str) -> RedshiftError:
-    """For what Redshift does and this server does not."""
+    """Return the error for what Redshift supports and this server does not."""
     return RedshiftError(f"the local Redshift cannot do this: {what}", UNSUPPORTED)

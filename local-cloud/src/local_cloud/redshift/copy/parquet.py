@@ -1,8 +1,8 @@
-"""Parquet files, column by column, in types that must be the table's own.
+"""Parquet files, column by column, with types that must be the table's own.
 
-Redshift reads columnar files with another engine than text: nothing is converted, nothing is skipped, and what does
-not fit fails the whole load without a row in stl_load_errors. Refused, though Redshift reads it in some way or other:
-nanoseconds (it reads them wrongly), and bytes inside nested values.
+Redshift reads columnar files with another engine than text: it converts and skips nothing, and a value that
+does not fit fails the whole load without a row in stl_load_errors. Refused here, although Redshift reads them:
+nanoseconds (Redshift reads them wrongly), and bytes inside nested values.
 """
 
 from collections.abc import Iterator
@@ -38,15 +38,15 @@ _PLAIN = {
 
 
 def pieces(load: Load, file: File) -> Iterator[Piece]:
-    """The rows of a file.
+    """Yield the rows of a file.
 
     Raises:
-        RedshiftError: the file is no Parquet, has other columns than the table, or a value does not fit.
+        RedshiftError: the file is not Parquet, has other columns than the table, or a value does not fit.
     """
     with load.objects.opened(file.url) as stream:
         data = pa.py_buffer(stream.read())
     try:
-        # INT96 is a timestamp of whatever unit one likes; as microseconds it differs from one of nanoseconds.
+        # INT96 has no unit of its own; read as microseconds it differs from a timestamp in nanoseconds.
         source = pa.BufferReader(data)
         repeating = _repeating(pq.read_metadata(source))
         reader = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", read_dictionary=repeating)
@@ -70,7 +70,7 @@ def pieces(load: Load, file: File) -> Iterator[Piece]:
 
 
 def _repeating(metadata: pq.FileMetaData) -> list[str]:
-    """Text columns that are smaller than the lengths of their values would be: they hold a few, many times."""
+    """Return text columns that are smaller than the sum of their values: columns with few distinct values."""
     found = []
     for place in range(metadata.num_columns):
         column = metadata.schema.column(place)
@@ -92,10 +92,10 @@ def _columns(load: Load, batch: pa.RecordBatch) -> list[pa.Array]:
 
 
 def check(load: Load, file: File, schema: pa.Schema) -> None:
-    """Refuse other columns than the table's: they go by position, and their types must be the very same.
+    """Refuse other columns than the table's. Columns match by position, and their types must be the same.
 
     Raises:
-        RedshiftError: naming the file, and the column where one is wrong.
+        RedshiftError: the message names the file, and the column where one is wrong.
     """
     wanted, found = len(load.columns), len(schema)
     if found > wanted or (found < wanted and not load.command.has("fillrecord")):
@@ -118,7 +118,7 @@ def check(load: Load, file: File, schema: pa.Schema) -> None:
 
 
 def fits(column: Column, kind: pa.DataType) -> bool:
-    """True if Redshift loads this type into the column (pure)."""
+    """Whether Redshift loads this type into the column. Pure."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if column.type == "timestamp":
@@ -136,7 +136,7 @@ def _shown(column: Column) -> str:
 
 
 def _text(load: Load, file: File, column: Column, values: pa.Array) -> pa.Array:
-    """A column as PostgreSQL spells it."""
+    """Return a column in PostgreSQL's text form."""
     if values.null_count and not column.nullable:
         raise spectrum(15001, f"NULL in column {column.name}, which is NOT NULL. File name: {file.url}")
     if pa.types.is_dictionary(values.type):
@@ -184,7 +184,7 @@ def _check_lengths(file: File, column: Column, values: pa.Array) -> None:
 
 
 def _moments(file: File, column: Column, values: pa.Array) -> pa.Array:
-    """Dates and timestamps; Arrow counts years through 0, PostgreSQL calls those before 1 "BC"."""
+    """Return dates and timestamps as text. Arrow counts years through 0; PostgreSQL writes earlier years as "BC"."""
     if column.type == "timestamp":
         values = values.cast(pa.timestamp(values.type.unit)).cast(pa.timestamp("us"))
     numbers = values.view(pa.int32() if column.type == "date" else pa.int64())
@@ -211,7 +211,7 @@ def _before_christ(text: str | None) -> str | None:
 
 
 def hexadecimal(values: pa.Array) -> pa.Array:
-    """Bytes as PostgreSQL's \\x and hexadecimal digits: the data is spelled once, and the offsets are doubled."""
+    r"""Return bytes as PostgreSQL's \x and hexadecimal digits: encodes the data once and doubles the offsets."""
     values = values.cast(pa.large_binary())
     data, ends = values.buffers()[2], values.buffers()[1]
     digits = pa.py_buffer((data.to_pybytes() if data is not None else b"").hex().encode())

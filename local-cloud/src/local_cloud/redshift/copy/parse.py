@@ -1,4 +1,4 @@
-"""The text of a COPY as a command, refused where Redshift refuses it (pure).
+"""Parser of COPY statements, which refuses what Redshift refuses. Pure.
 
 Rules: the pages "COPY", "COPY from columnar data formats" and "Data conversion parameters" of the Redshift guide.
 """
@@ -44,10 +44,10 @@ _NEVER_WITH = {
 
 
 def parse(sql: str) -> CopyCommand:
-    """The command.
+    """Return the parsed command.
 
     Raises:
-        RedshiftError: the text is no COPY that Redshift takes, or one that this server cannot do.
+        RedshiftError: Redshift refuses the text, or this server does not support it.
     """
     words = _Words(tokens.significant(tokens.tokens(sql)))
     words.expect("copy")
@@ -251,7 +251,7 @@ def _format(given: Mapping[str, Any]) -> Format:
 
 
 def _check(given: Mapping[str, Any], source: str) -> None:
-    """Refuse what goes not together."""
+    """Refuse options that cannot be combined."""
     if not source.lower().startswith("s3://"):
         raise unsupported(f"COPY from {source.split('://', maxsplit=1)[0]}://")
     if "/" not in source[5:] or source[5:].startswith("/"):

@@ -1,4 +1,4 @@
-"""A COPY on its way: files in, payload out, and what is known afterwards."""
+"""The execution of a COPY: files in, payload out, and the results."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ READERS: Mapping[str, Callable[[Load, File], Iterator[Piece]]] = {
 
 @dataclass(frozen=True, slots=True)
 class CopiedFile:
-    """A file that was loaded: a row of stl_load_commits and of stl_file_scan."""
+    """A loaded file: a row of stl_load_commits and of stl_file_scan."""
 
     url: str
     bytes: int
@@ -36,15 +36,15 @@ class CopiedFile:
 
 @dataclass(slots=True)
 class CopyPlan:
-    """A COPY whose files are known to be there.
+    """A COPY whose files have been found.
 
     Attributes:
         names: the columns that the payload fills, in order.
         chunks: the payload for PostgreSQL's `COPY table (names) FROM STDIN` in its text format. Raises RedshiftError
-            where the load fails; then nothing of it may stay.
-        rows: how many were read so far.
-        errors: the records that were wrong so far.
-        files: the files that are through.
+            if the load fails; the caller then rolls back.
+        rows: number of rows read so far.
+        errors: the wrong records so far.
+        files: the files that are read to their end.
     """
 
     names: tuple[str, ...]
@@ -67,12 +67,12 @@ def run(
     Args:
         command: the statement.
         columns: all columns of its table, in their order.
-        slices: of the cluster.
-        objects: where the files are; by default the S3 of the environment with the statement's credentials.
+        slices: number of slices of the cluster.
+        objects: access to the files; by default the S3 of the environment with the statement's credentials.
         environ: the server's environment (AWS_ENDPOINT_URL, AWS_REGION and its own keys).
 
     Raises:
-        RedshiftError: a column that does not exist, a file that is missing, unreadable or of another length.
+        RedshiftError: a column does not exist, or a file is missing, unreadable or of another length.
     """
     target = chosen(columns, command.columns, explicit_ids=command.has("explicit_ids"), table=command.table)
     if not target:
@@ -86,7 +86,7 @@ def run(
 
 
 def _ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The chunks, the next of which is made while PostgreSQL takes one."""
+    """Yield the chunks, and prepare the next one while PostgreSQL receives one."""
     with ThreadPoolExecutor(1) as maker:
         coming = maker.submit(next, chunks, None)
         while (chunk := coming.result()) is not None:

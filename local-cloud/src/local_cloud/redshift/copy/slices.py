@@ -1,8 +1,8 @@
-"""Which slice reads which file (pure)."""
+"""Assignment of files to slices. Pure."""
 
 from collections.abc import Sequence
 
 
 def assign(files: Sequence[object], slices: int) -> list[int]:
-    """A slice for each file, in turn from 0, as a COPY of many files spreads them; one file keeps one slice busy."""
+    """Return a slice for each file, in turn from 0, as a COPY of many files assigns them."""
     return [index % max(1, slices) for index in range(len(files))]

@@ -1,4 +1,4 @@
-"""The files of a COPY: a manifest's or a prefix's objects, all checked before the first is read."""
+"""The files of a COPY: the objects of a manifest or a prefix, all checked before the first is read."""
 
 import functools
 import io
@@ -13,7 +13,7 @@ from local_cloud.redshift.copy.command import CopyCommand
 from local_cloud.redshift.copy.credentials import Credentials
 from local_cloud.redshift.copy.errors import RedshiftError, detailed, spectrum
 
-DENIED = "-denied"  # a role whose name ends so may not read
+DENIED = "-denied"  # suffix of roles that may not read
 _READERS, _BUFFER = 4, 1 << 20
 
 
@@ -26,23 +26,23 @@ class File:
 
 
 class Objects(Protocol):
-    """What COPY asks of S3; anything that goes wrong is a `RedshiftError`, a missing object None."""
+    """Access of COPY to S3. Failures are `RedshiftError`; a missing object is None."""
 
     def listed(self, url: str) -> Iterator[File]:
-        """The objects whose keys begin with the URL's."""
+        """Yield the objects whose keys begin with the URL's."""
 
     def size(self, url: str) -> int | None:
-        """The object's bytes; None if there is no such object."""
+        """Return the object's size in bytes, or None if it does not exist."""
 
     def opened(self, url: str) -> io.BufferedIOBase:
-        """The object's bytes as a stream."""
+        """Return the object's bytes as a stream."""
 
 
 def find(command: CopyCommand, objects: Objects) -> list[File]:
-    """The files to load, in order, each known to be there and as long as the manifest says.
+    """Return the files to load, in order, after checking that each exists with the manifest's length.
 
     Raises:
-        RedshiftError: no file, a missing mandatory one, another length, or a manifest that is none.
+        RedshiftError: there is no file, a mandatory one is missing, a length differs, or the manifest is invalid.
     """
     if command.has("manifest"):
         return _of_manifest(command, objects)
@@ -54,7 +54,7 @@ def find(command: CopyCommand, objects: Objects) -> list[File]:
 
 
 def split(url: str) -> tuple[str, str]:
-    """An s3:// URL's bucket and key."""
+    """Return the bucket and key of an s3:// URL."""
     bucket, _, key = url[len("s3://") :].partition("/")
     return bucket, key
 
@@ -101,25 +101,25 @@ def _checked(entry: Mapping[str, Any], size: int | None) -> File | None:
 
 
 def no_such_key(context: str) -> RedshiftError:
-    """S3's answer to a read of an object that is not there."""
+    """Return S3's error for a read of an object that does not exist."""
     return service_error("The specified key does not exist.", 404, "NoSuchKey", context)
 
 
 def service_error(said: str, status: int, code: str, context: str) -> RedshiftError:
-    """An answer of S3, as COPY passes it on."""
+    """Return an error of S3 in the form of COPY."""
     message = f"S3ServiceException:{said},Status {status},Error {code},Rid LOCAL,ExtRid LOCAL,CanRetry 1"
     return detailed(message, 8001, context)
 
 
 class S3Objects:
-    """The S3 of an environment (AWS_ENDPOINT_URL, AWS_REGION, the cluster's own keys), read as a COPY may."""
+    """The S3 of an environment (AWS_ENDPOINT_URL, AWS_REGION, the cluster's own keys), with the rights of a COPY."""
 
     def __init__(self, credentials: Credentials, region: str | None, environ: Mapping[str, str] = os.environ) -> None:
         """Read with a COPY's credentials.
 
         Args:
-            credentials: keys, or roles, which the environment's keys stand for.
-            region: of the bucket, as the COPY says; None: the cluster's own.
+            credentials: keys, or roles, for which the environment's keys are used.
+            region: region of the bucket from the COPY; None: the cluster's own.
             environ: the cluster's environment.
         """
         self._home = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or "us-east-1"
@@ -133,7 +133,7 @@ class S3Objects:
         self._checked: set[str] = set()
 
     def listed(self, url: str) -> Iterator[File]:
-        """The objects whose keys begin with the URL's."""
+        """Yield the objects whose keys begin with the URL's."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         bucket, prefix = split(url)
@@ -146,7 +146,7 @@ class S3Objects:
             raise _refused(error, url) from None
 
     def size(self, url: str) -> int | None:
-        """The object's bytes; None if there is no such object."""
+        """Return the object's size in bytes, or None if it does not exist."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         bucket, key = split(url)
@@ -161,7 +161,7 @@ class S3Objects:
             raise _refused(error, url) from None
 
     def opened(self, url: str) -> io.BufferedIOBase:
-        """The object's bytes as a stream."""
+        """Return the object's bytes as a stream."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         bucket, key = split(url)
@@ -172,7 +172,7 @@ class S3Objects:
             raise _refused(error, url) from None
 
     def _check(self, bucket: str) -> None:
-        """Refuse what the credentials may not read, and a bucket that is elsewhere."""
+        """Refuse what the credentials may not read, and a bucket in another region."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         if bucket in self._checked:
@@ -195,7 +195,7 @@ class S3Objects:
 
 
 class _Body(io.RawIOBase):
-    """An object as it comes; what goes wrong on the way is a `RedshiftError`."""
+    """The body of an object. Errors while reading are `RedshiftError`."""
 
     def __init__(self, body: Any, url: str) -> None:
         super().__init__()

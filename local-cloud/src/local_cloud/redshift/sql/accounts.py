@@ -1,6 +1,6 @@
-"""Users, groups and roles of Redshift as roles of PostgreSQL (pure).
+"""Users, groups and roles of Redshift as roles of PostgreSQL. Pure.
 
-Groups and roles get a prefix, so that a user, a group and a role of one name are three things, as in Redshift.
+Groups and roles get a prefix, so that a user, a group and a role may share a name, as in Redshift.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ def _prefixed(token: Token, kind: str) -> str:
 
 
 def grant(text: str, found: list[Token]) -> Plain:
-    """GRANT, REVOKE and ALTER DEFAULT PRIVILEGES: `GROUP x` and `ROLE x` become roles with a prefix."""
+    """Translate GRANT, REVOKE and ALTER DEFAULT PRIVILEGES: `GROUP x` and `ROLE x` become roles with a prefix."""
     kept, kind = list[Token](), ""
     for token in found:
         if kind and token.kind in ("word", "name"):
@@ -32,7 +32,7 @@ def grant(text: str, found: list[Token]) -> Plain:
 
 
 def group(text: str, found: list[Token]) -> Plain:
-    """CREATE, ALTER and DROP GROUP."""
+    """Translate CREATE, ALTER and DROP GROUP."""
     reader = Reader(significant(found))
     verb = reader.next().text
     reader.expect("group")
@@ -43,7 +43,7 @@ def group(text: str, found: list[Token]) -> Plain:
 
 
 def role(text: str, found: list[Token]) -> Plain:
-    """CREATE and DROP ROLE."""
+    """Translate CREATE and DROP ROLE."""
     reader = Reader(significant(found))
     verb = reader.next().low
     reader.expect("role")
@@ -58,7 +58,7 @@ def role(text: str, found: list[Token]) -> Plain:
 
 
 def user(text: str, found: list[Token]) -> Plain:
-    """CREATE and ALTER USER, without the options that mean nothing here."""
+    """Translate CREATE and ALTER USER, without the options that have no effect here."""
     reader = Reader(significant(found))
     verb = reader.next().text
     reader.expect("user")
@@ -84,7 +84,7 @@ def user(text: str, found: list[Token]) -> Plain:
 
 
 def _checked(password: Token) -> str:
-    """A password that keeps Redshift's rules, as written."""
+    """Return a password as written, after checking it by Redshift's rules."""
     value = password.value
     if value.startswith("md5") and len(value) == 35:
         return password.text

@@ -1,4 +1,4 @@
-"""A column in CREATE TABLE or ALTER TABLE ... ADD COLUMN (pure)."""
+"""A column in CREATE TABLE or ALTER TABLE ... ADD COLUMN. Pure."""
 
 import hashlib
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from local_cloud.redshift.sql.reading import Reader, spelled
 from local_cloud.redshift.sql.tokens import Token
 from local_cloud.redshift.sql.types import Type, read_type
 
-# PostgreSQL refuses most of them itself, but has columns called oid today.
+# PostgreSQL refuses most of them itself, but allows columns named oid today.
 _SYSTEM = ("oid", "tableoid", "xmin", "cmin", "xmax", "cmax", "ctid")
 _ENCODINGS = {
     "auto", "raw", "az64", "bytedict", "delta", "delta32k", "lzo", "mostly8", "mostly16", "mostly32", "runlength",
@@ -41,24 +41,24 @@ class Column:
 
 
 def limit(column: str, size: int) -> str:
-    """The constraint that keeps a column within so many bytes; its name holds the number.
+    """Return the constraint that limits a column to a number of bytes, which is part of its name.
 
-    Columns of text and bytes have one each, for a length of PostgreSQL's counts characters.
+    Each column of text and bytes has one, because a length in PostgreSQL counts characters.
     """
     digest = hashlib.sha256(column.encode()).hexdigest()[:12]
     return f'CONSTRAINT "bytes_{size}_{digest}" CHECK (octet_length({column}) <= {size})'
 
 
 def limited(column: str, kind: Type) -> str:
-    """A column's name and type, with the limit of its bytes."""
+    """Return a column's name and type, with the limit of its bytes."""
     return f"{column} {kind.sql}" + (f" {limit(column, kind.bytes)}" if kind.bytes else "")
 
 
 def read_column(found: list[Token]) -> Column:
-    """A column's definition.
+    """Return a column's definition.
 
     Raises:
-        RedshiftError: it is not one of Redshift's.
+        RedshiftError: it is not a definition of Redshift.
     """
     reader = Reader(found)
     token = reader.next()
@@ -84,7 +84,7 @@ def read_column(found: list[Token]) -> Column:
             parts.append("NOT NULL")
             about["is_not_null"] = True
         elif reader.accept("primary", "key"):
-            parts.append("NOT NULL")  # the only part of it that Redshift enforces
+            parts.append("NOT NULL")  # the only constraint here that Redshift enforces
         elif reader.accept("references"):
             reader.name()
             if reader.low() == "(":
@@ -113,7 +113,7 @@ def _identity(reader: Reader) -> str:
 
 
 def _default(reader: Reader) -> str:
-    """An expression, up to the next attribute outside of parentheses."""
+    """Return an expression, up to the next attribute outside of parentheses."""
     parts = list[Token]()
     while not reader.is_done and (not parts or reader.low() not in _ATTRIBUTES):
         if reader.low() == "(":

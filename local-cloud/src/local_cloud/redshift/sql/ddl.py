@@ -1,4 +1,4 @@
-"""CREATE TABLE and ALTER TABLE of Redshift, as PostgreSQL's (pure)."""
+"""CREATE TABLE and ALTER TABLE of Redshift, as PostgreSQL's. Pure."""
 
 from local_cloud.redshift.errors import RedshiftError, syntax_error
 from local_cloud.redshift.sql.columns import Column, read_column
@@ -13,11 +13,11 @@ _TEMPORARY = ("temp", "temporary")
 
 
 def create_table(text: str, found: list[Token]) -> Statement:
-    """CREATE TABLE, also AS a query.
+    """Translate CREATE TABLE, also AS a query.
 
     Args:
         text: as the client sent it.
-        found: its tokens, names as PostgreSQL gets them.
+        found: its tokens, with PostgreSQL's names.
 
     Raises:
         RedshiftError: Redshift would refuse it.
@@ -54,12 +54,12 @@ def _made(text: str, sql: str, table: str, layout: Layout, parent: str) -> State
 
 
 def _is_query_next(reader: Reader) -> bool:
-    """Whether AS is still to come, which makes what was in parentheses names of columns."""
+    """Whether AS follows, so that the parentheses contained names of columns."""
     return any(token.low == "as" for token in reader.remaining)
 
 
 def _query(found: list[Token]) -> str:
-    """What comes after the first AS outside of parentheses, with its spaces."""
+    """Return the text after the first AS outside of parentheses, with its spaces."""
     depth = 0
     for index, token in enumerate(found):
         depth += (token.text == "(") - (token.text == ")")
@@ -69,7 +69,7 @@ def _query(found: list[Token]) -> str:
 
 
 def _elements(inner: list[Token]) -> tuple[list[Column], str, str]:
-    """The columns, the table that this one is like, and the whole for PostgreSQL."""
+    """Return the columns, the table of a LIKE clause, and all elements in PostgreSQL's SQL."""
     columns, likes, parent, keys = list[Column](), list[str](), "", set[str]()
     for element in split_commas(inner):
         reader = Reader(element)
@@ -83,13 +83,13 @@ def _elements(inner: list[Token]) -> tuple[list[Column], str, str]:
             likes.append(f"LIKE {parent}{' INCLUDING DEFAULTS' * defaults} INCLUDING CONSTRAINTS")
         else:
             columns.append(read_column(element))
-    # A primary key is not enforced, but its columns take no NULL.
+    # A primary key is not enforced, but its columns are NOT NULL.
     defined = [column.sql + " NOT NULL" * (column.name in keys) for column in columns]
     return columns, parent, f"({', '.join([*likes, *defined])})"
 
 
 def _constraint(reader: Reader) -> set[str]:
-    """Check the form of a table's constraint; the columns of a primary key."""
+    """Check the form of a table's constraint and return the columns of a primary key."""
     if reader.accept("constraint"):
         reader.name()
     if reader.low() == "check":
@@ -112,7 +112,7 @@ def _constraint(reader: Reader) -> set[str]:
 
 
 def _layout(reader: Reader, columns: list[Column]) -> Layout:
-    """The attributes after the columns, with those of the columns."""
+    """Return the layout: the attributes after the columns, with those of the columns."""
     style, distkey, sortkeys = "", "", list[str]()
     for column in columns:
         distkey = _plain(column.name) if column.is_distkey else distkey
@@ -154,12 +154,12 @@ def _names(reader: Reader) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """A name in SQL without its quotes."""
+    """Return a name in SQL without its quotes."""
     return name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()
 
 
 def alter_table(text: str, found: list[Token]) -> Statement:
-    """ALTER TABLE.
+    """Translate ALTER TABLE.
 
     Raises:
         RedshiftError: Redshift would refuse it.

@@ -1,4 +1,4 @@
-"""What is written differently inside statements of Redshift and of PostgreSQL (pure)."""
+"""Differences inside statements between Redshift and PostgreSQL: functions, casts and dates. Pure."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -14,10 +14,10 @@ _JSON_OPERATORS = ("->", "->>", "@>", "<@", "#>", "#>>")
 
 
 def rewritten(found: list[Token]) -> str:
-    """SQL for PostgreSQL from tokens whose names are PostgreSQL's already; spaces and comments stay.
+    """Return SQL for PostgreSQL from tokens with PostgreSQL's names. Spaces and comments stay.
 
     Raises:
-        RedshiftError: something in it Redshift does not have.
+        RedshiftError: a part of it does not exist in Redshift.
     """
     parts, at = list[str](), 0
     while at < len(found):
@@ -41,7 +41,7 @@ def _check(token: Token) -> None:
 
 
 def _after(found: list[Token], at: int) -> int:
-    """The index of the next token that means something; the end if there is none."""
+    """Return the index of the next token that is no space or comment, or the end."""
     at += 1
     while at < len(found) and found[at].kind in ("space", "comment"):
         at += 1
@@ -55,7 +55,7 @@ def _before(found: list[Token], at: int) -> str:
 
 
 def _call(found: list[Token], at: int) -> tuple[list[list[Token]], int] | None:
-    """The arguments of the call that begins at a function's name, and where it ends; None if it is no call."""
+    """Return the arguments of the call that begins at a function's name, and its end, or None if it is no call."""
     opening = _after(found, at)
     if opening >= len(found) or found[opening].text != "(" or _before(found, at) == ".":
         return None
@@ -93,7 +93,7 @@ def _approximate(found: list[Token], at: int) -> tuple[str, int]:
 
 
 def _cast_operator(found: list[Token], at: int) -> tuple[str, int]:
-    """`::` and the type after it."""
+    """Translate `::` and the type after it; return the SQL and its end."""
     meant = (place for place in range(at + 1, len(found)) if found[place].kind not in ("space", "comment"))
     places = list(islice(meant, _LONGEST_TYPE))
     reader = Reader([found[place] for place in places])
@@ -151,7 +151,7 @@ def _listagg(found: list[Token], at: int) -> tuple[str, int]:
 
 
 def _date_part(found: list[Token], at: int) -> tuple[str, int]:
-    """The part of a date that is a bare word in Redshift becomes a string."""
+    """Translate the part of a date, a bare word in Redshift, to a string; return the SQL and its end."""
     if not (call := _call(found, at)):
         return _same(found, at)
     arguments, end = call

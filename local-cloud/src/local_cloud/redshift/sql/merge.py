@@ -1,4 +1,4 @@
-"""MERGE in the form that Redshift takes, as PostgreSQL's (pure). Page "MERGE" of the Redshift guide."""
+"""MERGE in Redshift's form, as PostgreSQL's. Pure. Page "MERGE" of the Redshift guide."""
 
 from local_cloud.redshift.errors import RedshiftError, syntax_error
 from local_cloud.redshift.sql.expressions import rewritten
@@ -8,11 +8,11 @@ from local_cloud.redshift.sql.tokens import Token, significant, split_commas
 
 
 def merge(text: str, found: list[Token]) -> Plain:
-    """MERGE INTO target USING source ON ... with both WHEN clauses, or REMOVE DUPLICATES.
+    """Translate MERGE INTO target USING source ON ... with both WHEN clauses, or REMOVE DUPLICATES.
 
     Args:
         text: as the client sent it.
-        found: its tokens, names as PostgreSQL gets them.
+        found: its tokens, with PostgreSQL's names.
 
     Raises:
         RedshiftError: Redshift would refuse it.
@@ -38,7 +38,7 @@ def merge(text: str, found: list[Token]) -> Plain:
 
 
 def _until(reader: Reader, *words: str) -> list[Token]:
-    """The tokens before one of these words, outside of parentheses and of CASE."""
+    """Return the tokens before one of these words, outside of parentheses and of CASE."""
     parts, cases = list[Token](), 0
     while not reader.is_done and (cases or reader.low() not in words):
         if reader.low() == "(":
@@ -54,7 +54,7 @@ def _spaced(found: list[Token]) -> str:
 
 
 def _check_condition(condition: list[Token]) -> None:
-    """The target and the source meet by equal values of columns."""
+    """Check that the condition compares columns of the target and the source for equality."""
     if not any(token.text == "=" for token in condition):
         raise RedshiftError("MERGE supports only equality conditions between target and source", "0A000")
 
@@ -103,7 +103,7 @@ def _insert(action: list[Token]) -> str:
 
 
 def _without_duplicates(target: str, source: str, alias: str, on: str) -> str:
-    """Rows of the target that meet one of the source make way for all rows of the source, each once."""
+    """Return SQL that replaces the target's rows that match a source row by the distinct rows of the source."""
     named = f"{source} {alias}" if alias != source else source
     return (
         f"WITH replaced AS (DELETE FROM {target} USING {named} WHERE {on}) "  # noqa: S608 - names as SQL

@@ -1,4 +1,4 @@
-"""Identifiers of up to 127 bytes on a PostgreSQL that takes 63."""
+"""Identifiers of up to 127 bytes on a PostgreSQL that allows 63."""
 
 import hashlib
 import re
@@ -12,17 +12,17 @@ _SHORTENED = re.compile(rf"~[0-9a-f]{{{_DIGITS}}}")
 
 
 def fold(name: str) -> str:
-    """A name in lower case: the ASCII letters, as Redshift does also between quotes."""
+    """Return a name with its ASCII letters in lower case, which Redshift does also between quotes."""
     return "".join(letter.lower() if "A" <= letter <= "Z" else letter for letter in name)
 
 
 def cut(name: str, size: int = LONGEST) -> str:
-    """A name without what is beyond so many bytes."""
+    """Return a name cut to a number of bytes."""
     return name.encode()[:size].decode(errors="ignore")
 
 
 def shortened(name: str) -> str:
-    """The name that PostgreSQL gets: the same if it fits, else its beginning and a digest of the whole."""
+    """Return the name for PostgreSQL: the same if it fits, else its beginning and a digest of the whole."""
     if len(name.encode()) <= _SHORT:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]
@@ -33,7 +33,7 @@ class LongNames:
     """The long names in use, in both directions.
 
     Args:
-        known: short names and what they stand for, from an earlier run.
+        known: long names by their short names, from an earlier run.
         keep: called once with each new pair, before the short name is used.
     """
 
@@ -43,7 +43,7 @@ class LongNames:
         self._lock = threading.Lock()
 
     def short(self, name: str) -> str:
-        """The name that PostgreSQL gets for one of Redshift."""
+        """Return PostgreSQL's name for a name of Redshift."""
         name = cut(name)
         short = shortened(name)
         if short != name and short not in self._full:
@@ -54,11 +54,11 @@ class LongNames:
         return short
 
     def full(self, name: str) -> str:
-        """Redshift's name for one of PostgreSQL."""
+        """Return Redshift's name for a name of PostgreSQL."""
         return self._full.get(name, name)
 
     def in_text(self, text: str) -> str:
-        """A message of PostgreSQL with Redshift's names."""
+        """Return a message of PostgreSQL with Redshift's names."""
         if _SHORTENED.search(text):
             for short, full in list(self._full.items()):
                 text = text.replace(short, full)

@@ -1,4 +1,4 @@
-"""Reading a statement word by word (pure)."""
+"""Reader of a statement, token by token. Pure."""
 
 from collections.abc import Sequence
 
@@ -7,12 +7,12 @@ from local_cloud.redshift.sql.tokens import Token, closing
 
 
 def spelled(found: Sequence[Token]) -> str:
-    """Tokens as SQL, a space between each two."""
+    """Return tokens as SQL, separated by spaces."""
     return " ".join(token.text for token in found)
 
 
 class Reader:
-    """A position in the tokens of a statement, none of them a space or a comment."""
+    """A position in the tokens of a statement, without spaces and comments."""
 
     def __init__(self, found: Sequence[Token]) -> None:
         self._found = list(found)
@@ -20,21 +20,21 @@ class Reader:
 
     @property
     def remaining(self) -> list[Token]:
-        """What is left, without stepping over it."""
+        """The remaining tokens, which are not consumed."""
         return self._found[self._at :]
 
     @property
     def is_done(self) -> bool:
-        """Nothing is left."""
+        """Whether no token is left."""
         return self._at >= len(self._found)
 
     def low(self, ahead: int = 0) -> str:
-        """A word in lower case, anything else as written, so many tokens ahead; empty at the end."""
+        """Return a word in lower case, or another token as written, `ahead` tokens ahead; empty at the end."""
         at = self._at + ahead
         return self._found[at].low if at < len(self._found) else ""
 
     def next(self) -> Token:
-        """The next token.
+        """Return the next token and step over it.
 
         Raises:
             RedshiftError: there is none.
@@ -45,7 +45,7 @@ class Reader:
         return self._found[self._at - 1]
 
     def accept(self, *words: str) -> bool:
-        """Step over these words if they come next."""
+        """Step over these words if they come next, and return whether they did."""
         if any(self.low(ahead) != word for ahead, word in enumerate(words)):
             return False
         self._at += len(words)
@@ -62,11 +62,11 @@ class Reader:
                 raise self.unexpected()
 
     def unexpected(self) -> RedshiftError:
-        """What the parser says of the next token."""
+        """Return the parser's error at the next token."""
         return syntax_error("" if self.is_done else self._found[self._at].text)
 
     def parenthesised(self) -> list[Token]:
-        """What is between the parenthesis that comes next and the one that closes it.
+        """Return the tokens between the next parenthesis and the one that closes it.
 
         Raises:
             RedshiftError: there is none, or it is not closed.
@@ -81,7 +81,7 @@ class Reader:
         return inner
 
     def name(self) -> str:
-        """A name with its schema, if it has one, as SQL.
+        """Return a name as SQL, with its schema if it has one.
 
         Raises:
             RedshiftError: something else comes next.
@@ -97,16 +97,16 @@ class Reader:
         return self.next().text
 
     def rest(self) -> list[Token]:
-        """All that is left."""
+        """Return all remaining tokens and step over them."""
         left = self._found[self._at :]
         self._at = len(self._found)
         return left
 
     def done(self) -> None:
-        """Make sure that nothing is left.
+        """Check that no token is left.
 
         Raises:
-            RedshiftError: something is.
+            RedshiftError: a token is left.
         """
         if not self.is_done:
             raise self.unexpected()

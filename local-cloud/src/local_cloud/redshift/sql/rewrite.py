@@ -1,4 +1,4 @@
-"""Statements in Redshift's SQL as statements for PostgreSQL or for the proxy, or refused as Redshift refuses them."""
+"""Translation of Redshift's statements for PostgreSQL or for the proxy. Refuses what Redshift refuses."""
 
 import re
 from collections.abc import Callable
@@ -28,14 +28,14 @@ __all__ = ["named", "rewrite"]
 
 _LONG_WORD = 15  # characters; a shorter one cannot have more than 63 bytes
 _CASE = "enable_case_sensitive_identifier"
-# Settings of Redshift that PostgreSQL does not know; it keeps those with a prefix for whoever asks.
+# Settings that only Redshift has; PostgreSQL stores them under a prefix, so that they can be queried.
 _SETTINGS = re.compile(
     r"(enable_\w+|query_group|wlm_query_slot_count|json_\w+|describe_field_name_in_uppercase|analyze_threshold_percent|"
     r"auto_analyze|cast_super_null_on_error|datashare_break_glass_session_var|default_geometry_encoding|"
     r"downcase_delimited_identifier|mv_enable_aqmv_for_session|navigate_super_null_on_error|parse_super_null_on_error|"
     r"spectrum_\w+|stored_proc_log_min_messages|use_fips_ssl|error_on_nondeterministic_update|max_cursor_result_set_size)"
 )
-# Rows of plain values, in which there is nothing to rewrite: reading megabytes of them word by word would take seconds.
+# Rows of plain values, which need no translation: reading megabytes of them token by token would take seconds.
 _INSERT = re.compile(r"\s*insert\s+into\s[^'()$;]*(?:\([^'()$;]*\)\s*)?values\s*(?=\()", re.IGNORECASE)
 _ROWS = re.compile(
     r"(?:[\s(),]|'(?:[^'\\]|''|\\.)*+'(?!')|[+-]?\d[\d.]*+(?:e[+-]?\d+)?(?!\w)|\$\d++"
@@ -43,7 +43,7 @@ _ROWS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _MANY = 10_000  # characters
-# What Redshift does not have, by how the statement begins.
+# Statements that Redshift does not have, by their beginning.
 _ABSENT = {
     ("create", "index"): "CREATE INDEX",
     ("create", "unique"): "CREATE INDEX",
@@ -68,10 +68,10 @@ _ABSENT = {
 
 
 def rewrite(text: str, settings: Settings) -> list[Statement]:
-    """The statements of a text.
+    """Return the statements of a text.
 
     Raises:
-        RedshiftError: Redshift would refuse one of them before doing anything.
+        RedshiftError: Redshift would refuse one of them before executing anything.
     """
     if len(text) > _MANY and (head := _INSERT.match(text)) and _ROWS.fullmatch(text, head.end()):
         return [Plain(text, rewritten(named(tokens(head[0]), settings)) + text[head.end() :])]
@@ -85,7 +85,7 @@ def rewrite(text: str, settings: Settings) -> list[Statement]:
 
 
 def named(found: list[Token], settings: Settings) -> list[Token]:
-    """Tokens whose identifiers are as PostgreSQL gets them."""
+    """Return the tokens with PostgreSQL's identifiers."""
     return [_named(token, settings) for token in found]
 
 
@@ -198,7 +198,7 @@ def _analyze(text: str, found: list[Token]) -> Statement:
 
 
 def _begin(text: str, found: list[Token]) -> Statement:
-    """Isolation levels are taken and mean nothing, as in Redshift: the database has one."""
+    """Translate BEGIN. Isolation levels have no effect, as in Redshift: the database has one."""
     words = [token.low for token in significant(found)]
     if "read" in words and words[words.index("read") :][:2] == ["read", "only"]:
         return Plain(text, "BEGIN READ ONLY")

@@ -1,4 +1,4 @@
-"""What a statement of Redshift becomes: one of PostgreSQL, or something that the proxy does (pure)."""
+"""The translated statements: one for PostgreSQL, or one that the proxy executes. Pure."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from local_cloud.redshift.sql.names import LongNames
 
 @dataclass
 class Settings:
-    """What of a session changes how its statements are read."""
+    """The settings of a session that change how its statements are read."""
 
     names: LongNames
     case_sensitive: bool = False
@@ -15,11 +15,11 @@ class Settings:
 
 @dataclass(frozen=True)
 class Plain:
-    """A statement that PostgreSQL does.
+    """A statement for PostgreSQL.
 
     Attributes:
         text: as the client sent it.
-        sql: what PostgreSQL gets.
+        sql: the SQL for PostgreSQL.
     """
 
     text: str
@@ -28,7 +28,7 @@ class Plain:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a table is distributed and sorted, and how its columns are encoded, by Redshift's names."""
+    """The distribution and sort keys of a table and the encodings of its columns, by Redshift's names."""
 
     diststyle: str = ""
     distkey: str = ""
@@ -38,11 +38,11 @@ class Layout:
 
 @dataclass(frozen=True)
 class CreateTable:
-    """CREATE TABLE with a layout, which PostgreSQL knows nothing of.
+    """CREATE TABLE with a layout, which PostgreSQL does not have.
 
     Attributes:
         table: its name in PostgreSQL's SQL.
-        parent: the table that it is like, whose layout it takes.
+        parent: the table of a LIKE clause, whose layout is copied.
     """
 
     text: str
@@ -72,7 +72,7 @@ class Truncate:
 
 @dataclass(frozen=True)
 class Nothing:
-    """A statement that changes nothing here, like VACUUM; `tag` is what it answers."""
+    """A statement without effect here, like VACUUM; `tag` is its answer."""
 
     text: str
     tag: str
@@ -88,7 +88,7 @@ class CaseSensitive:
 
 @dataclass(frozen=True)
 class Copy:
-    """COPY from S3; its text is read by `local_cloud.redshift.copy`."""
+    """COPY from S3, whose text `local_cloud.redshift.copy` parses."""
 
     text: str
 
@@ -111,7 +111,7 @@ class Unload:
 
 @dataclass(frozen=True)
 class SetFaults:
-    """LOCAL CLOUD FAULTS: what goes wrong from now on."""
+    """LOCAL CLOUD FAULTS: replaces the faults."""
 
     text: str
     rules: str
@@ -119,7 +119,7 @@ class SetFaults:
 
 @dataclass(frozen=True)
 class ShowStatements:
-    """LOCAL CLOUD STATEMENTS: what clients sent."""
+    """LOCAL CLOUD STATEMENTS: lists the clients' statements."""
 
     text: str
 

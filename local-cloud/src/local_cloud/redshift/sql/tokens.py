@@ -1,7 +1,7 @@
-"""SQL text as tokens (pure): enough of a lexer to find where strings, names and comments begin and end.
+"""SQL text as tokens: a lexer for strings, names and comments. Pure.
 
-Joining the `text` of all tokens gives the SQL back, byte for byte. Inside a plain string a backslash keeps the
-character after it, as in Redshift, whose strings still know backslash escapes.
+Joining the `text` of all tokens returns the SQL, byte for byte. Inside a plain string a backslash escapes the
+character after it, as in Redshift.
 """
 
 import re
@@ -34,10 +34,10 @@ class Token:
     """A piece of SQL.
 
     Attributes:
-        kind: what it is; `word` is a keyword or a plain identifier (also `#temporary`), `name` a quoted identifier,
-            `dollar` a dollar-quoted string, `string` any string in single quotes (E'...' too).
+        kind: kind of the token; `word` is a keyword or a plain identifier (also `#temporary`), `name` a quoted
+            identifier, `dollar` a dollar-quoted string, `string` any string in single quotes (E'...' too).
         text: as written.
-        start: where it begins in the SQL.
+        start: its position in the SQL.
     """
 
     kind: Kind
@@ -46,17 +46,17 @@ class Token:
 
     @property
     def end(self) -> int:
-        """Where it ends in the SQL."""
+        """Its end in the SQL."""
         return self.start + len(self.text)
 
     @property
     def low(self) -> str:
-        """What to compare with keywords and punctuation: a word in lower case, anything else as written."""
+        """The text to compare with keywords and punctuation: a word in lower case, any other token as written."""
         return self.text.lower() if self.kind == "word" else self.text
 
     @property
     def value(self) -> str:
-        """What is between the quotes, doubled quotes made one, backslashes kept; a word as it is."""
+        """The text between the quotes with doubled quotes made one and backslashes kept; a word as it is."""
         if self.kind == "string":
             return self.text[self.text.index("'") + 1 : -1].replace("''", "'")
         if self.kind == "name":
@@ -68,7 +68,7 @@ class Token:
 
     @property
     def unescaped(self) -> str:
-        """The text that a string stands for, backslashes taken as the escapes that they are."""
+        """The value of a string, with its backslash escapes decoded."""
         return unescape(self.value) if self.kind == "string" else self.value
 
 
@@ -77,7 +77,7 @@ _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 def unescape(text: str) -> str:
-    """The text with its backslash escapes made what they stand for."""
+    """Return the text with its backslash escapes decoded."""
     return _ESCAPE.sub(_meant, text)
 
 
@@ -89,7 +89,7 @@ def _meant(escape: re.Match[str]) -> str:
 
 
 def tokens(sql: str) -> list[Token]:
-    """All tokens, with spaces and comments. A quote that is never closed is an operator of one character."""
+    """Return all tokens, with spaces and comments. A quote that is never closed is an operator of one character."""
     found: list[Token] = []
     position = 0
     while position < len(sql):
@@ -120,7 +120,7 @@ _KINDS: dict[str, Kind] = {
 
 
 def _comment_end(sql: str, start: int) -> int:
-    """Where a comment ends that may hold others, as in PostgreSQL."""
+    """Return the end of a comment, which may contain other comments, as in PostgreSQL."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(sql, start):
         depth += 1 if edge.group() == "/*" else -1
@@ -130,17 +130,17 @@ def _comment_end(sql: str, start: int) -> int:
 
 
 def significant(found: Iterable[Token]) -> list[Token]:
-    """The tokens that mean something: no spaces, no comments."""
+    """Return the tokens without spaces and comments."""
     return [token for token in found if token.kind not in ("space", "comment")]
 
 
 def sql_of(found: Iterable[Token]) -> str:
-    """The SQL again."""
+    """Return the SQL of tokens."""
     return "".join(token.text for token in found)
 
 
 def statements(sql: str) -> list[str]:
-    """The statements between semicolons, without those that are empty or only a comment."""
+    """Return the statements between semicolons, without those that are empty or only a comment."""
     parts: list[list[Token]] = [[]]
     for token in tokens(sql):
         if token.text == ";" and token.kind == "operator":
@@ -151,7 +151,7 @@ def statements(sql: str) -> list[str]:
 
 
 def closing(found: list[Token], opening: int) -> int | None:
-    """The index of the parenthesis that closes the one at `opening`; None if none does."""
+    """Return the index of the parenthesis that closes the one at `opening`, or None."""
     depth = 0
     for index in range(opening, len(found)):
         depth += (found[index].text == "(") - (found[index].text == ")")
@@ -161,7 +161,7 @@ def closing(found: list[Token], opening: int) -> int | None:
 
 
 def split_commas(found: Iterable[Token]) -> list[list[Token]]:
-    """The parts between the commas that are in no parentheses."""
+    """Return the parts between the commas outside of parentheses."""
     parts: list[list[Token]] = [[]]
     depth = 0
     for token in found:
@@ -174,11 +174,11 @@ def split_commas(found: Iterable[Token]) -> list[list[Token]]:
 
 
 def literal(text: str) -> str:
-    """A string literal that PostgreSQL reads as exactly this text, whatever backslashes mean there."""
+    """Return a string literal that PostgreSQL reads as this text, whatever backslashes mean there."""
     quoted = text.replace("'", "''")
     return "E'" + quoted.replace("\\", "\\\\") + "'" if "\\" in text else f"'{quoted}'"
 
 
 def quoted(name: str) -> str:
-    """A quoted identifier."""
+    """Return a quoted identifier."""
     return '"' + name.replace('"', '""') + '"'

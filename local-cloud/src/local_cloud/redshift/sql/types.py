@@ -1,4 +1,4 @@
-"""Redshift's types in DDL and casts, as PostgreSQL's (pure). Page "Data types" of the Redshift guide."""
+"""Redshift's types in DDL and casts, as PostgreSQL's. Pure. Page "Data types" of the Redshift guide."""
 
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ class Type:
 
     Attributes:
         sql: PostgreSQL's name.
-        bytes: what a value may hold at most, of text and VARBYTE.
+        bytes: maximum size of a value, for text and VARBYTE.
     """
 
     sql: str
@@ -34,10 +34,10 @@ class Type:
 
 
 def read_type(reader: Reader, *, for_column: bool) -> Type:
-    """The type that comes next.
+    """Return the type that comes next.
 
     Args:
-        for_column: it is of a column, so text without a length has one.
+        for_column: whether it is a column's type, for which text without a length has the default length.
 
     Raises:
         RedshiftError: Redshift has no such type.

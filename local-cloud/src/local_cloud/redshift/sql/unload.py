@@ -1,4 +1,4 @@
-"""The text of an UNLOAD, and its rows as files (pure). Page "UNLOAD" of the Redshift guide."""
+"""The text of an UNLOAD, and its rows as files. Pure. Page "UNLOAD" of the Redshift guide."""
 
 import bz2
 import csv
@@ -38,10 +38,10 @@ _COPY_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v
 
 
 def unload(text: str, found: list[Token]) -> Unload:
-    """UNLOAD ('query') TO 's3://...' and its options.
+    """Parse UNLOAD ('query') TO 's3://...' and its options.
 
     Raises:
-        RedshiftError: Redshift does not take it, or this server cannot do it.
+        RedshiftError: Redshift refuses it, or this server does not support it.
     """
     reader = Reader(significant(found))
     reader.expect("unload")
@@ -82,7 +82,7 @@ def _option(reader: Reader) -> tuple[str, str]:
 
 
 def rows_of(copied: bytes) -> list[Row]:
-    """The rows of PostgreSQL's COPY in its text format."""
+    """Return the rows of PostgreSQL's COPY in its text format."""
     return [[_value(field) for field in line.split("\t")] for line in copied.decode().split("\n")[:-1]]
 
 
@@ -94,7 +94,7 @@ def _value(field: str) -> str | None:
 
 @dataclass(frozen=True)
 class ResultColumn:
-    """A column of the query's result; the type and its modifier are PostgreSQL's."""
+    """A column of the query's result, with PostgreSQL's type and type modifier."""
 
     name: str
     type_id: int
@@ -104,7 +104,7 @@ class ResultColumn:
 def files(
     command: Unload, columns: Sequence[ResultColumn], rows: Sequence[Row], slices: int
 ) -> list[tuple[str, bytes]]:
-    """The objects to write, by what follows the target's URL in theirs."""
+    """Return the objects to write, by the suffix of their URLs after the target's."""
     count = 1 if command.options.get("parallel") == "off" else max(1, min(slices, len(rows)))
     made = list[tuple[str, bytes]]()
     for number in range(count):

@@ -1,4 +1,4 @@
-"""Arrow rows of the Storage Write API, by the table of types that BigQuery documents.
+"""Arrow rows of the Storage Write API, by the types that BigQuery documents.
 
 https://cloud.google.com/bigquery/docs/supported-data-types#supported_apache_arrow_data_types
 """
@@ -27,11 +27,14 @@ _TAKEN = {
     "STRING": pt.is_string,
     "TIMESTAMP": lambda t: pt.is_timestamp(t) and t.unit == "us" and t.tz in ("UTC", "+00:00"),
 }
-"""TIME is not among them."""
+"""Arrow types that each BigQuery type accepts. TIME is not supported."""
 
 
 def read_schema(serialized: bytes, columns: Sequence[Any]) -> pa.Schema:
-    """The schema of a connection, if the table has a column of such a type for each field, and no required one more."""
+    """Return the Arrow schema of a connection after checking it against the table's columns.
+
+    Each field needs a column of a matching type, and each required column needs a field.
+    """
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(serialized))
     except pa.ArrowException as error:
@@ -48,7 +51,7 @@ def read_schema(serialized: bytes, columns: Sequence[Any]) -> pa.Schema:
 
 
 def read(serialized: bytes, schema: pa.Schema, columns: Sequence[Any]) -> pa.RecordBatch:
-    """The rows of a request."""
+    """Return the rows of a request."""
     try:
         batch = pa.ipc.read_record_batch(pa.py_buffer(serialized), schema)
         batch.validate(full=True)
@@ -63,7 +66,7 @@ def read(serialized: bytes, schema: pa.Schema, columns: Sequence[Any]) -> pa.Rec
 
 
 def kept(rows: pa.Table) -> pa.Table:
-    """The rows with decimals of as many digits as this server keeps."""
+    """Return the rows with decimals rounded to the digits that this server keeps."""
     return rows.cast(pa.schema([field.with_type(_kept(field.type)) for field in rows.schema]))
 
 
@@ -76,7 +79,7 @@ def _kept(t: pa.DataType) -> pa.DataType:
 
 
 def _check(fields: Any, columns: Sequence[Any], path: str) -> Iterator[str]:
-    """Refuse types that the columns do not take; the fields that no column is there for."""
+    """Refuse types that do not match the columns, and yield the fields that have no column."""
     by_name = {column.name.casefold(): column for column in columns}
     for field in fields:
         column = by_name.get(field.name.casefold())

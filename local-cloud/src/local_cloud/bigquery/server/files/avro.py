@@ -1,7 +1,7 @@
-"""Read Avro files: JSON columns by their annotation, and several times as fast.
+"""Reader of Avro files: JSON columns by their annotation, and several times as fast as the server's reader.
 
-Decoding a timestamp into a Python object and back costs more than everything else, so the file's head is rewritten
-without the logical types of its plain columns; their numbers are then given the types in one step by Arrow.
+Decoding a timestamp into a Python object and back costs more than everything else. So the file's header is rewritten
+without the logical types of its plain columns, and Arrow then casts their numbers to these types in one step.
 """
 
 import copy
@@ -22,7 +22,7 @@ _META = {"type": "map", "values": "bytes"}
 
 
 def read(data: bytes, config: Any) -> pa.Table:
-    """A whole Avro file as a table, with logical types if the job asks for them."""
+    """Return a whole Avro file as a table, with logical types if the job asks for them."""
     head = io.BytesIO(data)
     head.seek(len(MAGIC))
     meta: Any = fastavro.schemaless_reader(head, _META, None)
@@ -42,10 +42,10 @@ def read(data: bytes, config: Any) -> pa.Table:
 
 
 def _columns(file: io.BytesIO, schema: Any, size: int) -> Iterator[Any]:
-    """The values of each column: lists of Python values, or Arrow arrays of a large file of plain columns.
+    """Yield the values of each column: lists of Python values, or Arrow arrays for a large file of plain columns.
 
-    fastavro decodes what is small, because files are written by polars, and what reads them should not share its
-    mistakes. Large files come from benchmarks, where waiting for fastavro would be all that is measured.
+    fastavro decodes small files: the files are written by polars, and a different reader does not share its errors.
+    polars decodes large files, which come from benchmarks, because fastavro would dominate the measurement.
     """
     names = [field["name"] for field in schema["fields"]]
     if size > LARGE and all(_is_plain(field["type"]) for field in schema["fields"]):
@@ -63,7 +63,7 @@ def _is_plain(avro: Any) -> bool:
 
 
 def nullable(data: bytes) -> dict[str, bool]:
-    """For each column whether the file allows null in it."""
+    """Return for each column whether the file allows null in it."""
     schema: Any = fastavro.reader(io.BytesIO(data)).writer_schema
     return {field["name"]: isinstance(field["type"], list) and "null" in field["type"] for field in schema["fields"]}
 
@@ -82,7 +82,7 @@ def _typed(values: Any, avro: Any, logical: str | None, wanted: bool) -> pa.Arra
 
 
 def _annotation(avro: Any, key: str) -> Any:
-    """The value of an attribute of a type, or of the one type beside null in a union."""
+    """Return the value of an attribute of a type, or of the one type beside null in a union."""
     if isinstance(avro, list):
         others = [kind for kind in avro if kind != "null"]
         return _annotation(others[0], key) if len(others) == 1 else None
@@ -90,7 +90,7 @@ def _annotation(avro: Any, key: str) -> Any:
 
 
 def _without_logical_types(schema: Any) -> tuple[Any, dict[str, str]]:
-    """The schema with plain numbers for columns that are dates and times, and what those columns are."""
+    """Return the schema with plain numbers in place of dates and times, and the logical types of those columns."""
     plain, kinds = copy.deepcopy(schema), {}
     for field in plain["fields"]:
         logical = _annotation(field["type"], "logicalType")

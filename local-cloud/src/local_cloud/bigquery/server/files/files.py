@@ -1,4 +1,7 @@
-"""What BigQuery refuses or reads otherwise in the files of a load job (no I/O but reading a file's head)."""
+"""Checks of the files of a load job: what BigQuery refuses or reads differently.
+
+The only I/O is reading a file's header.
+"""
 
 import json
 from collections.abc import Collection, Iterator
@@ -10,22 +13,22 @@ from local_bigquery.errors import BigQueryError
 NUMERIC_SCALE, NUMERIC_INTEGER_DIGITS = 9, 29
 LARGEST_PRECISION = 38
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_897
-"""The first day of the year 1, and that of the year 10000."""
+"""The first day of the year 1 and of the year 10000, in days since 1970."""
 _UNITS = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 
 
 def refuse(message: str) -> BigQueryError:
-    """What BigQuery says about a file that it cannot load."""
+    """Return BigQuery's error for a file that it cannot load."""
     return BigQueryError("invalid", message)
 
 
 def unsupported(what: str) -> BigQueryError:
-    """For what BigQuery does and this server would do differently without a word."""
+    """Return the error for what BigQuery supports and this server would silently do differently."""
     return BigQueryError("notImplemented", f"the local BigQuery cannot do this as BigQuery does: {what}")
 
 
 def check_names(names: Collection[str]) -> None:
-    """Refuse columns that differ in case only; names of columns are the same in any case."""
+    """Refuse column names that differ in case only, because column names are case-insensitive."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name.casefold(), name)
@@ -37,7 +40,7 @@ def check_parquet(schema: pa.Schema, *, list_inference: bool, decimal_targets: C
     """Refuse Parquet columns that BigQuery would load as other types than this server.
 
     Args:
-        schema: the file's.
+        schema: schema of the file.
         list_inference: the job's enableListInference; without it BigQuery makes records of lists.
         decimal_targets: the job's decimalTargetTypes.
     """
@@ -54,7 +57,7 @@ def check_parquet(schema: pa.Schema, *, list_inference: bool, decimal_targets: C
 
 
 def check_years(metadata: Any) -> None:
-    """Refuse dates and timestamps of other years than 1 to 9999, as the statistics of a Parquet file tell them."""
+    """Refuse dates and timestamps outside the years 1 to 9999, by the statistics of a Parquet file."""
     for group in (metadata.row_group(number) for number in range(metadata.num_row_groups)):
         for column in (group.column(number) for number in range(group.num_columns)):
             kind, found = column.statistics and column.statistics.logical_type.type, column.statistics
@@ -84,7 +87,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _walk(schema: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
-    """All columns and what they hold, as (path, type)."""
+    """Yield all columns, nested ones included, as (path, type)."""
     waiting: list[tuple[str, Any]] = [(field.name, field.type) for field in schema]
     while waiting:
         path, kind = waiting.pop()

@@ -1,4 +1,4 @@
-"""What BigQuery refuses in JSON Lines, at every depth: keys that name no field."""
+"""Checks of the keys in JSON Lines, at every depth: keys without a field are refused, as in BigQuery."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from local_cloud.bigquery.server.files import files
 
 
 def check_keys(cursor: Any, upload: str, fields: Sequence[Any], *, ignore_unknown: bool) -> None:
-    """Refuse unknown keys, unless they are ignored, and keys that name a field in another case only."""
+    """Refuse unknown keys, unless they are ignored, and keys that match a field in another case only."""
     _check(cursor, f"SELECT json AS j FROM read_ndjson_objects({literal(upload)})", fields, "", ignore_unknown)  # noqa: S608 - a path of ours
 
 

@@ -1,12 +1,12 @@
-"""Tables of the local BigQuery: what may be changed and looked up.
+"""Tables of the local BigQuery: changes, look-ups and records.
 
 alterations  ALTER COLUMN SET DATA TYPE, which the server's engine refuses
-databases    Tables in files of DuckDB's own instead of DuckLake's, where each change and each look costs many queries
-layouts      Tables: times that stay, and partitioning and clustering that must agree
-lookups      Looks at one table that do not take longer for every other table, and results of queries that do not pile
+databases    tables in DuckDB's own files instead of DuckLake's
+layouts      creation times, partitioning and clustering of tables
+lookups      look-ups of one table in constant time; bounded results of queries
 merges       MERGE that sets a column NULL
-pruning      Which partitions of a table a statement reads: those in which its constant conditions may be met
-records      What the server notes of jobs, tables and datasets, in SQLite instead of DuckDB, which takes a hundred ti
-schemas      Schemas of tables
-turns        Changes of one table wait for each other; two at once would fail in DuckDB, as they rarely do in BigQuery
+pruning      the partitions of a table that a statement reads
+records      records of jobs, tables and datasets in SQLite instead of DuckDB
+schemas      changes of a table's schema
+turns        one change of a table at a time
 """

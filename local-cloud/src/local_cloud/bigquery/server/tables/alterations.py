@@ -1,4 +1,4 @@
-"""ALTER COLUMN SET DATA TYPE, which the server's engine refuses: as BigQuery coerces, and no further."""
+"""ALTER COLUMN SET DATA TYPE, which the server's engine refuses: exactly BigQuery's coercions."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ _COERCED = {
 
 
 def _changes(tree: Any) -> list[tuple[str, str]]:
-    """Columns and their new types, if that is all that the statement is about."""
+    """Return the columns and their new types, if the statement does nothing else."""
     if not isinstance(tree, exp.Alter) or (tree.args.get("kind") or "").upper() != "TABLE":
         return []
     actions = tree.args.get("actions") or []
@@ -55,7 +55,7 @@ def _alter(cursor: Any, reference: Reference, changes: list[tuple[str, str]]) ->
 
 
 def mend() -> None:
-    """Do such statements; whoever runs them has the table's turn."""
+    """Add ALTER COLUMN SET DATA TYPE to the server. The caller of a statement holds the table's lock."""
     run = query._run
 
     def run_or_alter(cursor: Any, tree: Any, context: Any, *others: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Tables in files of DuckDB's own instead of DuckLake's, where each change and each look costs many queries.
+"""Tables in DuckDB's own files instead of DuckLake's, where each change and each look-up costs many queries.
 
-DuckLake writes a Parquet file for each change of a table, and reads its catalog anew after it; the server uses nothing
-of what that is for.
+DuckLake writes a Parquet file for each change of a table and reads its catalog again after it. The server uses none of
+the features that need this.
 """
 
 import functools
@@ -18,11 +18,14 @@ from local_bigquery.sql import native
 from local_bigquery.sql.dialect import FUNCTIONS, MACRO
 
 TAKEN = frozenset({"emulator", "bq", "system", "temp", "memory"})
-"""Databases of the server's and DuckDB's own, which no project may write."""
+"""Names of databases of the server and of DuckDB, which are not available as projects."""
 
 
 def _source(path: Path, name: str, *, kept: bool) -> str:
-    """The statement that attaches a file; one that is not kept has no log, which would wait for the disk."""
+    """Return the statement that attaches a file.
+
+    A database that is not kept has no log, which would wait for the disk.
+    """
     place = str(path).replace("'", "''")
     return f"ATTACH IF NOT EXISTS '{place}' AS {quote(name)}" + ("" if kept else " (RECOVERY_MODE no_wal_writes)")
 
@@ -45,7 +48,7 @@ def mend(*, kept: bool) -> None:
         _folder().mkdir(parents=True, exist_ok=True)
         connection = duckdb.connect(config={"TimeZone": "UTC"})
         connection.execute(_source(settings.data_dir / "emulator.duckdb", "emulator", kept=kept))
-        # Nobody asks for the results of an earlier server's queries, and nothing else would drop them.
+        # No client asks for the results of an earlier server's queries, and nothing else drops them.
         connection.execute(f"DROP SCHEMA IF EXISTS {quote('emulator', RESULTS)} CASCADE")
         connection.execute(database.EMULATOR_SCHEMA)
         connection.execute("ATTACH ':memory:' AS bq")

@@ -1,4 +1,4 @@
-"""Tables: times that stay, and partitioning and clustering that must agree."""
+"""Layouts of tables: stable creation times, and checks of partitioning and clustering."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from local_cloud.bigquery.server.files import files
 
-# What may not differ between a table and what is written to it; expirations may.
+# These must agree between a table and what is written to it; expirations may differ.
 _COMPARED = ("timePartitioning", "rangePartitioning", "clustering")
 Reference = tuple[str, str, str]
 
@@ -52,7 +52,7 @@ def _mend_reading() -> None:
     lookup, defaults = tables._lookup, tables.defaults
 
     def defaults_in_place(*reference: str) -> Any:
-        # A table is where its dataset is.
+        # A table is in the location of its dataset.
         dataset = metadata.load(tables.Dataset, *reference[:2])
         table = defaults(*reference)
         return table.replace(location=dataset.location) if dataset and dataset.location else table
@@ -77,7 +77,7 @@ def _mend_writing() -> None:
             _check_layout(reference, given)
         created = write(cursor, sql, parameters, reference, config, *others, **options)
         if permanent:
-            # Otherwise a table that only a job has made would be as young as each look at it.
+            # Without this, the creation time of a table that only a job has made would be the time of each look-up.
             tables.record(*reference, _stored(reference).replace(lastModifiedTime=metadata.now()))
         return created
 
@@ -105,7 +105,7 @@ def _mend_copying() -> None:
 
 
 def _copy_policies(source: Reference, destination: Reference, *, replaces: bool) -> None:
-    """The source's row access policies, in place of those of a table that is replaced."""
+    """Copy the source's row access policies, in place of those of a table that is replaced."""
     if replaces:
         row_access.delete(*destination)
     for policy in row_access.list_(*source):
@@ -134,7 +134,7 @@ def _mend_replacing() -> None:
 
 
 def _layout_only(tree: Any) -> Any:
-    """The statement without its OPTIONS, which only the engine can evaluate."""
+    """Return the statement without its OPTIONS, which only the engine can evaluate."""
     bare = tree.copy()
     kept = (exp.PartitionedByProperty, exp.ClusterProperty)
     properties = bare.args.get("properties")
@@ -145,7 +145,7 @@ def _layout_only(tree: Any) -> Any:
 
 
 def mend() -> None:
-    """Replace the parts of the server's tables."""
+    """Replace the server's functions for layouts of tables."""
     _mend_reading()
     _mend_writing()
     _mend_copying()

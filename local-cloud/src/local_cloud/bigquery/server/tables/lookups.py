@@ -1,7 +1,7 @@
-"""Looks at one table that do not take longer for every other table, and results of queries that do not pile up.
+"""Look-ups of one table in constant time, and a bounded number of kept query results.
 
 The server lists all columns of all databases to find those of one table, and keeps the result of each query as a table
-for ever, so that each request would take longer than the one before.
+without end, so each request would take longer than the one before.
 """
 
 from collections import deque
@@ -16,11 +16,11 @@ from local_bigquery.jobs.storage import literal
 from local_bigquery.sql.rules import partitions
 
 KEPT_RESULTS = 100
-"""So many queries may come before the rest of an older one's rows is asked for; after that they are not found."""
+"""Number of newer queries after which the rest of a query's rows is no longer found."""
 
 
 def _columns(project_id: str, dataset_id: str, table_id: str) -> list[Any]:
-    """The fields of a table or a view, in order."""
+    """Return the fields of a table or a view, in order."""
     table = tables.name(project_id, dataset_id, table_id)
     with database.cursor() as cursor:
         try:
@@ -36,7 +36,7 @@ def _columns(project_id: str, dataset_id: str, table_id: str) -> list[Any]:
 
 
 def _listed(cursor: Any, table: str) -> list[tuple[str, bool]]:
-    """The columns of a table: name, whether NULL is refused."""
+    """Return the columns of a table: name, and whether the column is NOT NULL."""
     found: list[tuple[str, bool]] = cursor.execute(
         f'SELECT name, "notnull" FROM pragma_table_info({literal(table)})'  # noqa: S608 - quoted there
     ).fetchall()
@@ -51,14 +51,14 @@ def _is_hidden(table: Any) -> bool:
         try:
             listed = _listed(cursor, database.quote(table.catalog, table.db, table.name))
         except (duckdb.CatalogException, duckdb.BinderException):
-            return False  # what is wrong with it is said where it is read
+            return False  # the error is reported where the query is read
     return any(name == tables.INGESTION_TIME for name, _ in listed)
 
 
 class _Objects:
-    """Tables and views by name, without a list of all there are; a name that was seen is looked for by binding it.
+    """Tables and views by name, without listing all of them. A name seen before is checked by binding it in a query.
 
-    DuckDB takes names in any case, as BigQuery does not: only the list of them tells whether a name is the right one.
+    DuckDB's names are case-insensitive and BigQuery's are not, so only the list of names shows whether a name is exact.
     """
 
     def __init__(self, listed: Callable[..., list[tuple[str, str, int]]]) -> None:
@@ -83,12 +83,12 @@ class _Objects:
 
 
 def _kind(cursor: Any, project_id: str, dataset_id: str, table_id: str) -> str | None:
-    """TABLE or VIEW; None: there is none of that name."""
+    """Return TABLE or VIEW, or None if there is no table of that name."""
     try:
         cursor.sql(f"SELECT rowid FROM {database.quote(project_id, dataset_id, table_id)} LIMIT 0")  # noqa: S608 - quoted
     except (duckdb.BinderException, duckdb.CatalogException) as error:
         lacks = (f"Table with name {table_id} does not exist", "does not exist because schema", 'Error: Catalog "')
-        return None if any(words in str(error) for words in lacks) else "VIEW"  # perhaps of a table that is gone
+        return None if any(words in str(error) for words in lacks) else "VIEW"  # perhaps of a dropped table
     return "TABLE"
 
 
@@ -97,7 +97,7 @@ def _count_rows(cursor: Any, table: str) -> int:
 
 
 class _Datasets:
-    """Whether there are datasets, without a list of all there are; see `_Objects`."""
+    """A set-like test for the existence of datasets, without listing all of them; see `_Objects`."""
 
     def __init__(self, listed: Callable[[str, str], bool]) -> None:
         self._listed = listed
@@ -117,7 +117,7 @@ class _Datasets:
 
 
 def mend() -> None:
-    """Replace the parts of the server that look tables up, and the one that keeps results."""
+    """Replace the server's functions that look tables up, and the one that keeps results."""
     datasets.exists = _Datasets(datasets.exists)
     database.objects = _Objects(database.objects)
     materialise, kept = results.materialise, deque[str]()

@@ -1,4 +1,4 @@
-"""MERGE that sets a column NULL: the server's engine takes the assignment for a comparison, whose value is NULL."""
+"""MERGE that sets a column NULL: the server's engine reads the assignment as a comparison, whose value is NULL."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from sqlglot import exp
 
 
 def mend() -> None:
-    """Let assignments of NULL stay assignments; a comparison with NULL is the same as before."""
+    """Generate assignments of NULL as assignments. Comparisons with NULL are unchanged."""
     written = merge._sql
 
     def sql_of(node: Any) -> Any:

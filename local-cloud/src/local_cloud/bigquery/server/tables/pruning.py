@@ -1,8 +1,8 @@
-"""Which partitions of a table a statement reads: those in which its constant conditions may be met.
+"""Partition pruning: which partitions of a table a statement reads, by its constant conditions.
 
-As BigQuery does, a MERGE leaves out the partitions of its target in which the constants of its ON clause cannot be met,
-unless it looks for rows that are not in its source; DELETE, UPDATE and a SELECT of one table go by their WHERE.
-Conditions that say nothing of the partitions' column, or compare it with anything but a constant, leave nothing out.
+As in BigQuery, a MERGE leaves out the partitions of its target in which the constants of its ON clause cannot be met,
+unless it looks for rows that are not in its source. DELETE, UPDATE and a SELECT of one table use their WHERE clause.
+Conditions that do not refer to the partitioning column, or compare it with anything but a constant, prune nothing.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ _ANY = "TRUE"
 
 
 def condition(tree: Any, table: Any) -> Any | None:
-    """What must hold for the rows of a table that a statement reads; None if that is not said."""
+    """Return the condition on the rows of a table that a statement reads, or None if there is none."""
     if isinstance(tree, exp.Merge):
         if tree.this is not table or any(w.args.get("source") for w in tree.args["whens"].expressions):
             return None
@@ -32,11 +32,11 @@ def condition(tree: Any, table: Any) -> Any | None:
 
 
 def share(reference: tuple[str, str, str], alias: str, wanted: Any) -> float:
-    """The part of a table's rows that is in partitions where a condition may be met.
+    """Return the share (0 to 1) of a table's rows in partitions where a condition may be met.
 
     Args:
         reference: Project, dataset and table.
-        alias: What the condition calls the table.
+        alias: Alias of the table in the condition.
         wanted: The condition.
     """
     resource = tables.get(*reference)
@@ -63,7 +63,7 @@ def _column(resource: Any) -> str | None:
 
 
 def _ends(resource: Any, column: str) -> tuple[str, str]:
-    """The first and the last value of a row's partition, as SQL; null in that of null."""
+    """Return the first and the last value of a row's partition, as SQL; both are null for the null partition."""
     name = quote(column)
     if found := resource.rangePartitioning:
         start, end, width = (int(n) for n in (found.range.start, found.range.end, found.range.interval))
@@ -79,7 +79,7 @@ def _ends(resource: Any, column: str) -> tuple[str, str]:
 
 
 def _may(node: Any, column: str, alias: str, context: Any) -> str:
-    """SQL that holds for a partition from lo to hi in which a condition may be met."""
+    """Return SQL that is true for a partition from lo to hi in which a condition may be met."""
 
     def inner(part: Any) -> str:
         return _may(part, column, alias, context)
@@ -115,7 +115,7 @@ def _compared(kind: type, constant: str) -> str:
 
 
 def _constant(node: Any, context: Any) -> str | None:
-    """A constant as the engine writes it; None if it is none, or a parameter."""
+    """Return a constant as the engine's SQL, or None if the node is not a constant or is a parameter."""
     if node.find(exp.Column, exp.Parameter, exp.Placeholder, exp.Subquery, exp.Select):
         return None
     select, bound = translate(exp.select(node.copy()), context)

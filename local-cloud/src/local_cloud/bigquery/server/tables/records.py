@@ -1,6 +1,6 @@
-"""What the server notes of jobs, tables and datasets, in SQLite instead of DuckDB, which takes a hundred times as long.
+"""Records of jobs, tables and datasets, in SQLite instead of DuckDB, which takes a hundred times as long.
 
-Each request looks for several of them by their keys; DuckDB plans each look as a query and scans a column for it.
+Each request looks several of them up by key. DuckDB plans each look-up as a query and scans a column for it.
 """
 
 import json
@@ -26,17 +26,17 @@ TABLES = {
     name: (*(f"{key} TEXT" for key in keys), "resource TEXT NOT NULL", f"PRIMARY KEY ({', '.join(keys)})")
     for name, keys in RESOURCES.items()
 }
-"""As the server lays them out, which makes the same statements right for them."""
+"""The server's own tables, so that its statements are valid for them unchanged."""
 
 FUNCTIONS: dict[str, Callable[[Any, Any], bool]] = {
     "starts_with": str.startswith,
     "list_contains": lambda listed, value: value in json.loads(listed),
 }
-"""Those of DuckDB that the statements call."""
+"""DuckDB's functions that the statements call."""
 
 
 class Records:
-    """The server's notes, for all its threads.
+    """The server's records, safe to use from any thread.
 
     Args:
         kept: whether they outlive the server.
@@ -50,7 +50,9 @@ class Records:
         self._lock = threading.Lock()
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._connection.execute("ATTACH ? AS emulator", [path])
-        self._connection.execute("PRAGMA emulator.synchronous = OFF")  # for a machine that stops, not for a process
+        self._connection.execute(
+            "PRAGMA emulator.synchronous = OFF"
+        )  # safe if the process ends, not if the machine does
         for name, function in FUNCTIONS.items():
             self._connection.create_function(name, 2, function, deterministic=True)
         for name, columns in TABLES.items():
@@ -58,7 +60,7 @@ class Records:
         self._connection.execute("CREATE INDEX IF NOT EXISTS emulator.times ON jobs (project_id, creation_time)")
 
     def fetch(self, sql: str, params: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
-        """All rows of a statement."""
+        """Return all rows of a statement."""
         values = [json.dumps(value) if isinstance(value, list) else value for value in params or ()]
         with self._lock:
             return self._connection.execute(sql, values).fetchall()
@@ -75,7 +77,7 @@ class Records:
 
 
 def mend(*, kept: bool) -> None:
-    """Replace where the server keeps its notes.
+    """Replace where the server keeps its records.
 
     Args:
         kept: whether they outlive the server.
@@ -88,7 +90,7 @@ def mend(*, kept: bool) -> None:
 
 
 class _Jobs:
-    """The query of jobs, which is formatted when it is about to run."""
+    """The query of jobs, which is formatted just before it runs."""
 
     def __init__(self, text: str, records: Records) -> None:
         self._text, self._records = text, records

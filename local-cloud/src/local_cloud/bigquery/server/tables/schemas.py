@@ -1,4 +1,4 @@
-"""Schemas of tables: what may be appended to them, nested fields that are added, required columns that are relaxed."""
+"""Changes of a table's schema: appended columns, added nested fields and relaxed required columns."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ def _kind(field: Any) -> str:
 def _nested_additions(
     existing: Sequence[Any], given: Sequence[Any], prefix: str, parents: tuple[str, ...] = (), shown: str = ""
 ) -> Iterator[Addition]:
-    """What `given` adds inside the columns of `existing`, as paths in DuckDB's manner; refuses other types."""
+    """Return what `given` adds inside the columns of `existing`, as DuckDB paths, and refuse other types."""
     by_name = {field.name.casefold(): field for field in existing}
     for field in given:
         had = by_name.get(field.name.casefold())
@@ -46,7 +46,7 @@ def _add_nested(reference: Reference, additions: Sequence[Addition], cursor: Any
 
 
 def _refuse_rounding(reference: Reference, relation: Any) -> None:
-    """Refuse digits after the point that a BIGNUMERIC column of this server does not keep."""
+    """Refuse decimals with more digits after the point than a BIGNUMERIC column of this server keeps."""
     with database.cursor() as cursor:
         table = cursor.sql(f"SELECT * FROM {tables.name(*reference)} LIMIT 0")  # noqa: S608 - quoted there
         existing = {name.casefold(): kind for name, kind in zip(table.columns, table.types, strict=True)}
@@ -63,7 +63,7 @@ def relax(reference: Reference, columns: Sequence[str]) -> None:
 
 
 def mend() -> None:
-    """Replace the parts of the server that let a table's schema evolve."""
+    """Replace the server's functions that change a table's schema."""
     evolve, alter = tables.evolve, tables._alter
 
     def evolve_checked(cursor: Any, reference: Reference, relation: Any, options: Any, prefix: str) -> None:

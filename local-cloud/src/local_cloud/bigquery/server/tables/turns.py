@@ -1,4 +1,4 @@
-"""Changes of one table wait for each other; two at once would fail in DuckDB, as they rarely do in BigQuery."""
+"""Changes of one table run one at a time; two at once would fail in DuckDB, as they rarely do in BigQuery."""
 
 import time
 from collections.abc import Callable
@@ -13,10 +13,10 @@ _TRIES = 100
 
 
 def _again(execute: Callable[..., None]) -> Callable[..., None]:
-    """Run a statement again that met another one on the same row ("Conflict on update!"), after which nothing is done.
+    """Retry a statement that conflicted with another one on the same row ("Conflict on update!").
 
-    The server keeps what it knows of tables and jobs by single statements, also after a load has added its rows, which
-    would then count as failed.
+    The statement has changed nothing then. The server writes its records of tables and jobs by single statements, also
+    after a load has added its rows; without a retry such a load would count as failed.
     """
 
     def run(sql: str, params: list[Any] | None = None) -> None:
@@ -31,7 +31,7 @@ def _again(execute: Callable[..., None]) -> Callable[..., None]:
 
 
 def mend() -> None:
-    """Take the server's lock of a table, which its writes take already, for whatever changes the table itself."""
+    """Take the server's lock of a table, which its writes take already, for every change of the table itself."""
     create, update, delete, run = tables.create, tables.update, tables.delete, query._run
 
     def create_in_turn(project_id: str, dataset_id: str, body: Any, translate: Any) -> Any:

@@ -1,6 +1,6 @@
-"""Blocks of JSON objects read at once (vectorised), where that is surely what Redshift reads.
+"""Blocks of JSON objects, read at once (vectorised) where the result is certainly Redshift's.
 
-Arrow reads the scalars, in the types that the first object has; the texts of SUPER values are cut out of the lines.
+Arrow reads the scalars, in the types that the first object has. The texts of SUPER values are cut out of the lines.
 """
 
 import decimal
@@ -23,7 +23,7 @@ _DEEPER = re.compile(r"[\[\]{}]")
 
 
 def at_once(load: Load, data: bytes) -> list[pa.Array] | None:
-    """The columns of a block as text; None if it must be read object by object."""
+    """Return the columns of a block as text, or None if it must be read object by object."""
     text = data[: data.find(b"\n") + 1 or len(data)].decode(errors="replace")
     try:
         first, _ = jsonpaths.DECODER.raw_decode(text, jsonpaths.blank(text, 0))
@@ -47,7 +47,7 @@ def at_once(load: Load, data: bytes) -> list[pa.Array] | None:
 
 
 def _scalars(load: Load, data: bytes, names: Sequence[str], first: Mapping[str, Any]) -> pa.Table | None:
-    """The columns that are no SUPER, if Arrow can read them and no key is spelled otherwise."""
+    """Return the columns that are not SUPER, or None if Arrow cannot read them or a key has another spelling."""
     fields = [
         pa.field(name, _kind(column, first.get(name)))
         for name, column in zip(names, load.columns, strict=True)
@@ -69,7 +69,7 @@ def _scalars(load: Load, data: bytes, names: Sequence[str], first: Mapping[str, 
 
 
 def _trees(text: str, names: Sequence[str], rows: int) -> dict[str, pa.Array] | None:
-    """The texts of the members of these names, if there is one object a line."""
+    """Return the texts of the members of these names, or None unless there is one object a line."""
     lines = [line for line in text.split("\n") if line and not line.isspace()]
     if len(lines) != rows:
         return None
@@ -81,12 +81,12 @@ def _trees(text: str, names: Sequence[str], rows: int) -> dict[str, pa.Array] | 
 
 
 def members(line: str, names: Sequence[str]) -> dict[str, str]:
-    """The texts of some members of an object as they are written; without those that are null or not there."""
+    """Return the texts of some members of an object as written, without null and absent ones."""
     found: dict[str, str] = {}
     places = sorted((line.find(f'"{name}"'), name) for name in names)
     at = line.index("{") + 1
     for start, name in places:
-        # Certain is: a name that is there once, and no bracket since the object began or the last value ended.
+        # Certain: a name that occurs once, without a bracket since the object began or the last value ended.
         colon = jsonpaths.blank(line, start + len(name) + 2)
         if start < 0 or line.count(f'"{name}"') > 1 or line[colon] != ":" or _DEEPER.search(line, at, start):
             return _members(line, names)
@@ -103,7 +103,7 @@ def _members(line: str, names: Sequence[str]) -> dict[str, str]:
 
 
 def _names(load: Load, first: Mapping[str, Any]) -> list[str] | None:
-    """How the keys of the columns are spelled in an object; None if one is there in two ways."""
+    """Return the spelling of the columns' keys in an object, or None if one key has two spellings."""
     if load.command.json == "auto":
         return [column.name for column in load.columns]
     spelled: dict[str, str] = {}
@@ -114,7 +114,7 @@ def _names(load: Load, first: Mapping[str, Any]) -> list[str] | None:
 
 
 def _kind(column: Column, value: object) -> pa.DataType:
-    """The type to read a column as, given its first value."""
+    """Return the type to read a column as, given its first value."""
     if column.type in INTEGERS and not (isinstance(value, str) and not jsonpaths.is_number(value)):
         return pa.int64()
     if isinstance(value, str) and not jsonpaths.is_number(value):
@@ -123,7 +123,7 @@ def _kind(column: Column, value: object) -> pa.DataType:
 
 
 def _texts(load: Load, column: Column, found: pa.Array) -> pa.Array | None:
-    """The column as text, if that is what Redshift would read."""
+    """Return the column as text, or None if that may differ from Redshift."""
     if pa.types.is_string(found.type):
         texts = found.cast(values.STRING)
         null = load.command.null_text
@@ -138,7 +138,7 @@ def _texts(load: Load, column: Column, found: pa.Array) -> pa.Array | None:
 
 
 def digits(number: float) -> str:
-    """Exactly what a double holds."""
+    """Return the exact decimal digits of a double."""
     return f"{decimal.Decimal(number):f}"
 
 

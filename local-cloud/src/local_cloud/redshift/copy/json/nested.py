@@ -12,7 +12,7 @@ _CONTROLS = {chr(code): f"\\u{code:04x}" for code in range(32)} | {
 
 
 def json_text(values: pa.Array) -> pa.Array:
-    """Each value's JSON; a null stays a null (inside a value it is `null`).
+    """Return each value's JSON; a null stays a null (inside a value it is `null`).
 
     A map becomes an object, NaN and infinity become null, dates and times strings.
 
@@ -43,7 +43,7 @@ def json_text(values: pa.Array) -> pa.Array:
 
 
 def string(values: pa.Array) -> pa.Array:
-    """Each text as a JSON string."""
+    """Return each text as a JSON string."""
     for plain, escaped in (("\\", "\\\\"), ('"', '\\"')):
         if _any(pc.match_substring(values, plain)):
             values = pc.replace_substring(values, plain, escaped)
@@ -68,7 +68,7 @@ def _list(values: pa.Array) -> pa.Array:
 
 
 def _map(values: pa.MapArray) -> pa.Array:
-    # As a list of structs: an array of pairs that knows its own nulls and offsets.
+    # As a list of structs: an array of pairs with its own nulls and offsets.
     pairs = values.cast(pa.list_(pa.struct([("key", values.type.key_type), ("value", values.type.item_type)])))
     keys, items = pairs.flatten().flatten()
     named = json_text(keys)
@@ -79,7 +79,7 @@ def _map(values: pa.MapArray) -> pa.Array:
 
 
 def _joined(inside: pa.Array, values: pa.Array) -> pa.Array:
-    """The texts of each list's elements with commas between them; '' for an empty list and for a null."""
+    """Return the texts of each list's elements joined by commas; '' for an empty list and for a null."""
     if pa.types.is_fixed_size_list(values.type):
         width = values.type.list_size
         lengths = pc.if_else(values.is_valid(), pa.scalar(width, pa.int64()), pa.scalar(0, pa.int64()))

@@ -1,9 +1,9 @@
-"""JSON: objects with any white space between them.
+"""Reader of JSON objects with any white space between them.
 
-A block of objects is read at once; where an object is otherwise than the first (a number or something nested in a text
-column, other letters in a name, something wrong), the block is read object by object. Numbers for DECIMAL columns go
-through a double and lose what lies beyond the scale, as Redshift warns; decimals in quotes stay exact. Of a name that
-an object has twice the last value counts. Where a field begins in its object is not told.
+A block of objects is read at once. Where an object differs from the first (a number or a nested value in a text
+column, another spelling of a name, an error), the block is read object by object. Numbers for DECIMAL columns pass
+through a double and lose the digits beyond the scale, as Redshift warns; decimals in quotes stay exact. The last of
+duplicate names counts. The position of a field in its object is not reported.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ LONGEST_OBJECT = 4 << 20
 
 
 def pieces(load: Load, file: File) -> Iterator[Piece]:
-    """The rows of a file; wrong objects are noted.
+    """Yield the rows of a file and record wrong objects.
 
     Raises:
         RedshiftError: there were too many wrong objects, or the file cannot be read.
@@ -41,7 +41,7 @@ def pieces(load: Load, file: File) -> Iterator[Piece]:
 
 
 def _paths(load: Load) -> list[jsonpaths.Path] | None:
-    """Where each column's value is in an object; None: by its name."""
+    """Return the path of each column's value in an object, or None if values are found by name."""
     option = load.command.json
     if option == "noshred":
         if len(load.columns) != 1 or load.columns[0].type != "super":
@@ -70,7 +70,7 @@ def _rows(load: Load, file: File, block: Block, paths: Sequence[jsonpaths.Path] 
 
 
 def records(load: Load, block: Block, paths: Sequence[jsonpaths.Path] | None) -> Iterator[Record]:
-    """The objects one by one."""
+    """Yield the objects one by one."""
     text = block.data.decode("utf-8", "surrogateescape")
     at = jsonpaths.blank(text, 0)
     line = block.line + text.count("\n", 0, at)
@@ -135,7 +135,7 @@ def _scalar(load: Load, column: Column, value: Any) -> str | None:
 
 
 def _checked(load: Load, record: Record) -> Record:
-    """The record, wrong where a text cannot be told in UTF-8."""
+    """Return the record, marked as wrong if a text cannot be encoded in UTF-8."""
     if "\\u" not in record.raw and utf8.bad_text(record.raw) is None:
         return record
     for place, field in enumerate(record.fields):

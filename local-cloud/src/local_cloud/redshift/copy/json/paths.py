@@ -1,4 +1,4 @@
-"""A jsonpaths file, and where its paths lead inside a JSON object (pure)."""
+"""A jsonpaths file, and the values at its paths inside a JSON object. Pure."""
 
 import json
 import re
@@ -15,7 +15,7 @@ _BLANK = re.compile(r"[ \t\n\r]*")
 
 
 class _Number(str):
-    """A number as it is written."""
+    """A number as written."""
 
     __slots__ = ()
 
@@ -28,10 +28,10 @@ DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_Number, par
 
 
 def paths(data: bytes, url: str, columns: int) -> list[Path]:
-    """The paths of a jsonpaths file, one for each column.
+    """Return the paths of a jsonpaths file, one for each column.
 
     Raises:
-        RedshiftError: the file is no such, or has another number of paths.
+        RedshiftError: the file is not a jsonpaths file, or has another number of paths.
     """
     try:
         found = json.loads(data)["jsonpaths"]
@@ -62,13 +62,13 @@ def _path(text: str) -> Path:
 
 
 def blank(text: str, at: int) -> int:
-    """Where the next thing begins."""
+    """Return the position after white space."""
     match = _BLANK.match(text, at)
     return match.end() if match else at
 
 
 def span(text: str, at: int, path: Sequence[str | int]) -> Span | None:
-    """Where the value is that a path leads to; None if there is none."""
+    """Return the span of the value at a path, or None if there is none."""
     if not path:
         return at, DECODER.raw_decode(text, at)[1]
     inside: dict[str, Span] | dict[int, Span] = {}
@@ -79,7 +79,7 @@ def span(text: str, at: int, path: Sequence[str | int]) -> Span | None:
 
 
 def members(text: str, at: int) -> dict[str, Span]:
-    """Where the values of an object are; the text is known to be JSON."""
+    """Return the spans of an object's values. The text must be valid JSON."""
     found: dict[str, Span] = {}
     at = blank(text, at + 1)
     while text[at] != "}":
@@ -93,7 +93,7 @@ def members(text: str, at: int) -> dict[str, Span]:
 
 
 def elements(text: str, at: int) -> dict[int, Span]:
-    """Where the elements of an array are; the text is known to be JSON."""
+    """Return the spans of an array's elements. The text must be valid JSON."""
     found: dict[int, Span] = {}
     at = blank(text, at + 1)
     while text[at] != "]":
@@ -105,5 +105,5 @@ def elements(text: str, at: int) -> dict[int, Span]:
 
 
 def is_number(value: Any) -> bool:
-    """True for a number of a decoded value; it is the text that was written."""
+    """Whether a decoded value is a number, which is kept as its text."""
     return isinstance(value, _Number)

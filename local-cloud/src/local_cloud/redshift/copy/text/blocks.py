@@ -1,4 +1,4 @@
-"""A text file as blocks of whole records, decompressed as they are read."""
+"""Blocks of whole records of a text file, decompressed while it is read."""
 
 import io
 from collections.abc import Callable, Iterator
@@ -10,10 +10,10 @@ from local_cloud.redshift.copy.errors import RedshiftError
 from local_cloud.redshift.copy.sources import File
 from local_cloud.redshift.copy.text.pieces import Load
 
-BLOCK = 2 << 20  # half of what a record may have, so that a larger block is rare
+BLOCK = 2 << 20  # half of the largest record, so that a larger block is rare
 BOM = b"\xef\xbb\xbf"
 
-# Where the last whole record of some bytes ends; 0 if none does.
+# The end of the last whole record of some bytes; 0 if there is none.
 Ending = Callable[[bytes], int]
 
 
@@ -22,7 +22,7 @@ class Block:
     """Some whole records.
 
     Attributes:
-        data: their bytes, ends of lines included.
+        data: their bytes, line ends included.
         line: the number of the first line, from 1.
     """
 
@@ -31,10 +31,10 @@ class Block:
 
 
 def blocks(load: Load, file: File, ending: Ending) -> Iterator[Block]:
-    """The file's blocks, in order, without a byte order mark.
+    """Yield the file's blocks, in order, without a byte order mark.
 
     Raises:
-        RedshiftError: the file is not compressed as the statement says.
+        RedshiftError: the file's compression is not that of the statement.
     """
     line, rest = 1, b""
     with load.objects.opened(file.url) as stream:
@@ -48,7 +48,7 @@ def blocks(load: Load, file: File, ending: Ending) -> Iterator[Block]:
 
 
 def _reads(load: Load, file: File, stream: io.BufferedIOBase) -> Iterator[tuple[bytes, bool]]:
-    """What is read at a time, and whether it is the last."""
+    """Yield the bytes of each read, and whether it is the last."""
     held: bytes | None = None
     for data in _decompressed(load, file, stream):
         if held is not None:
@@ -71,12 +71,12 @@ def _decompressed(load: Load, file: File, stream: io.BufferedIOBase) -> Iterator
 
 
 def last_line(data: bytes) -> int:
-    """Where the last whole line ends."""
+    """Return the end of the last whole line."""
     return data.rfind(b"\n") + 1
 
 
 def last_unescaped_line(data: bytes) -> int:
-    """Where the last line ends whose end no backslash keeps."""
+    """Return the end of the last line that does not end in an escape."""
     end = data.rfind(b"\n")
     while end > 0 and data[end - 1 : end] == b"\\":
         end = data.rfind(b"\n", 0, end)
@@ -84,7 +84,10 @@ def last_unescaped_line(data: bytes) -> int:
 
 
 def last_object(data: bytes) -> int:
-    """Where the last object ends after which, on another line, one more begins: no text of JSON holds that inside."""
+    """Return the end of the last object that is followed by another one on a new line.
+
+    Valid JSON text has no such sequence inside an object.
+    """
     end = data.rfind(b"\n")
     while end >= 0:
         before, after = data[max(0, end - 64) : end].rstrip(), data[end : end + 64].lstrip()
@@ -95,7 +98,7 @@ def last_object(data: bytes) -> int:
 
 
 def last_unquoted_line(quote: bytes) -> Ending:
-    """Where the last line ends that is in no quotes."""
+    """Return a function that finds the end of the last line outside of quotes."""
 
     def ending(data: bytes) -> int:
         end = data.rfind(b"\n")

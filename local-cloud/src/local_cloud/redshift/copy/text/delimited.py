@@ -1,7 +1,7 @@
-"""Delimited text and CSV.
+"""Reader of delimited text and CSV.
 
-A block is read by Arrow at once where it holds none of the cases in which Arrow and Redshift differ; else, and where a
-record is wrong, record by record.
+Arrow reads a block at once if it has none of the cases in which Arrow and Redshift differ. Otherwise, and if a
+record is wrong, the block is read record by record.
 """
 
 import re
@@ -24,7 +24,7 @@ Fields = tuple[list[str], list[int]]
 
 
 def pieces(load: Load, file: File) -> Iterator[Piece]:
-    """The rows of a file; wrong records are noted.
+    """Yield the rows of a file and record wrong records.
 
     Raises:
         RedshiftError: there were too many wrong records, or the file cannot be read.
@@ -62,7 +62,7 @@ def _rows(load: Load, file: File, block: Block) -> Piece | None:
 
 
 def _at_once(load: Load, data: bytes) -> list[pa.Array] | None:
-    """The columns, if Arrow reads the block exactly as Redshift does."""
+    """Return the columns, or None unless Arrow reads the block exactly as Redshift does."""
     command = load.command
     quote = command.quote.encode() if command.format == "csv" else b""
     if _is_odd(command, data, quote):
@@ -92,12 +92,12 @@ def _at_once(load: Load, data: bytes) -> list[pa.Array] | None:
 
 
 def _is_odd(command: CopyCommand, data: bytes, quote: bytes) -> bool:
-    """True if there may be something in a block that Arrow reads otherwise."""
+    """Whether a block may contain something that Arrow reads differently."""
     if len(command.delimiter.encode()) > 1 or len(data) > LONGEST_ROW or b"\0" in data:
         return True
     if data.count(b"\r") != data.count(b"\r\n"):
         return True
-    # A blank line is a record of empty fields to Arrow.
+    # Arrow reads a blank line as a record of empty fields.
     blank = b"\n\n" in data or b"\n\r\n" in data or data.startswith((b"\n", b"\r\n"))
     if blank and not command.has("ignoreblanklines"):
         return True
@@ -108,9 +108,9 @@ def _is_odd(command: CopyCommand, data: bytes, quote: bytes) -> bool:
 
 
 def _well_quoted(data: bytes, delimiter: bytes, quote: bytes) -> bool:
-    """True if quotes stand around whole fields only."""
+    """Whether quotes enclose whole fields only."""
     edge, mark = re.escape(delimiter), re.escape(quote)
-    # It begins with the quote itself, which is what the search can look for quickly.
+    # The pattern begins with the quote itself, which the search finds quickly.
     inside = rb"(?:[^" + mark + rb"]++|" + mark * 2 + rb")*+"
     field = re.compile(
         mark + rb"(?<=[\n" + edge + rb"]" + mark + rb")" + inside + mark + rb"(?=[\r\n" + edge + rb"]|\Z)"
@@ -119,7 +119,7 @@ def _well_quoted(data: bytes, delimiter: bytes, quote: bytes) -> bool:
 
 
 def records(load: Load, block: Block) -> Iterator[Record]:
-    """The records one by one."""
+    """Yield the records one by one."""
     command = load.command
     text = block.data.decode("utf-8", "surrogateescape")
     split = _csv if command.format == "csv" else _delimited
@@ -152,12 +152,12 @@ def _record(load: Load, line: int, raw: str, fields: Fields, wrong: BadValue | N
         return Record(line, raw, wrong=wrong)
     null = load.command.null_text
     filled: list[str | None] = [None if field == null else field for field in found]
-    # A missing text is an empty one; anything else that is empty is NULL.
+    # A missing text is an empty one; any other empty field is NULL.
     return Record(line, raw, [*filled, *([""] * missing)], [*starts, *([len(raw)] * missing)])
 
 
 def _csv(load: Load, text: str, at: int) -> tuple[int, Fields, BadValue | None]:
-    """A record of CSV: where it ends, its fields, what is wrong."""
+    """Return the end of a CSV record, its fields, and its error, if any."""
     delimiter, quote = load.command.delimiter, load.command.quote
     fields: list[str] = []
     starts: list[int] = []
@@ -188,14 +188,14 @@ def _csv(load: Load, text: str, at: int) -> tuple[int, Fields, BadValue | None]:
 
 
 def _after_blanks(text: str, at: int, delimiter: str) -> int:
-    """Past the blanks that may stand between a delimiter and a quote."""
+    """Return the position after blanks between a delimiter and a quote."""
     while at < len(text) and text[at] in " \t" and text[at] != delimiter:
         at += 1
     return at
 
 
 def _quoted(text: str, at: int, quote: str) -> tuple[str | None, int]:
-    """A field in quotes and where it ends; None if it does not."""
+    """Return a quoted field and its end; the field is None if its quote is not closed."""
     here = at + 1
     while True:
         end = text.find(quote, here)
@@ -207,7 +207,7 @@ def _quoted(text: str, at: int, quote: str) -> tuple[str | None, int]:
 
 
 def _stop(text: str, at: int, delimiter: str) -> int:
-    """The next delimiter or end of line, whichever is first."""
+    """Return the position of the next delimiter or line end."""
     line = text.find("\n", at)
     line = len(text) if line < 0 else line
     found = text.find(delimiter, at, line)
@@ -215,7 +215,7 @@ def _stop(text: str, at: int, delimiter: str) -> int:
 
 
 def _delimited(load: Load, text: str, at: int) -> tuple[int, Fields, BadValue | None]:
-    """A record of delimited text; a NUL ends it as a line's end does."""
+    """Return the end of a delimited record, its fields, and its error. A NUL ends it as a line end does."""
     command = load.command
     end = _line_end(text, at, escape=command.has("escape"))
     raw = text[at:end]
@@ -240,7 +240,7 @@ def _line_end(text: str, at: int, *, escape: bool) -> int:
 
 
 def _kept_fields(load: Load, raw: str) -> tuple[list[str], list[int], BadValue | None]:
-    """The fields of a record in which backslashes or quotes keep delimiters."""
+    """Return the fields of a record in which backslashes or quotes protect delimiters."""
     command = load.command
     delimiter, escape, quotes = command.delimiter, command.has("escape"), command.has("removequotes")
     fields: list[str] = []

@@ -18,13 +18,13 @@ _ESCAPED_TYPES = ("varchar", "char", "super", "varbyte")
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a reader of files needs.
+    """The context of a reader of files.
 
     Attributes:
         command: the statement.
-        columns: those that the file fills, in order.
-        objects: where the files are.
-        note: takes a wrong record; raises RedshiftError when there were too many.
+        columns: the columns that the file fills, in order.
+        objects: access to the files.
+        note: records a wrong record; raises RedshiftError when there were too many.
     """
 
     command: CopyCommand
@@ -35,16 +35,16 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some rows, as PostgreSQL takes them."""
+    """Some rows in PostgreSQL's text format."""
 
     payload: bytes
     rows: int
 
 
 def piece(columns: Sequence[Column], texts: Sequence[pa.Array]) -> Piece | None:
-    """The rows of columns of large_string, each value as PostgreSQL spells it; None if there are no rows.
+    """Return the rows of columns of large_string in PostgreSQL's text form, or None if there are no rows.
 
-    A column may be a dictionary of such values, which are then looked at once each.
+    A column may be a dictionary of such values; each distinct value is then escaped once.
     """
     rows = len(texts[0])
     if not rows:
@@ -66,7 +66,7 @@ def _cell(column: Column, text: pa.Array) -> pa.Array:
 
 
 def _escaped(text: pa.Array) -> pa.Array:
-    """Backslash what separates values and rows. Most columns hold none of it, and looking is cheap."""
+    """Escape separators of values and rows by backslashes. Most columns contain none, and the test is cheap."""
     data = data_of(text)
     for special, escaped in _SPECIAL.items():
         if special.encode() in data:
@@ -75,7 +75,7 @@ def _escaped(text: pa.Array) -> pa.Array:
 
 
 def data_of(text: pa.Array) -> bytes:
-    """All values of a large_string array, one after the other; what stands for its nulls may be among them."""
+    """Return all values of a large_string array, joined. Bytes behind nulls may be among them."""
     if not len(text):
         return b""
     _, offsets, data = text.buffers()

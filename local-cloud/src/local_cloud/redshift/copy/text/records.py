@@ -1,4 +1,4 @@
-"""Records of text, with what is needed to say which of them is wrong, and why."""
+"""Records of text, with the details for errors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ _KEPT = 1024  # bytes of a line and of a field in stl_load_errors
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as it stands in the file.
+    """A record of the file.
 
     Attributes:
         line: the number of its first line.
         raw: its text.
         fields: one for each column, None for NULL.
-        starts: where each field begins in the record, in characters.
-        wrong: what is wrong with the record itself; then it has no fields.
-        at: the column of that, if it is known.
+        starts: start of each field in the record, in characters.
+        wrong: error of the record itself; it has no fields then.
+        at: the column of the error, if known.
     """
 
     line: int
@@ -36,7 +36,7 @@ class Record:
 
 
 def quick(load: Load, texts: Sequence[pa.Array]) -> tuple[Piece | None, bool]:
-    """The rows of columns that were read at once, and whether they are all right; if not, nothing is said yet."""
+    """Return the rows of columns that were read at once, and whether all are valid. Records no errors."""
     found = []
     for column, text in zip(load.columns, texts, strict=True):
         converted, wrong = values.convert(load.command, column, text)
@@ -47,7 +47,7 @@ def quick(load: Load, texts: Sequence[pa.Array]) -> tuple[Piece | None, bool]:
 
 
 def careful(load: Load, file: File, records: Sequence[Record]) -> Piece | None:
-    """The rows of the records that are right; the others are noted, in order.
+    """Return the rows of the valid records and record the errors of the others, in order.
 
     Raises:
         RedshiftError: there were too many of them.

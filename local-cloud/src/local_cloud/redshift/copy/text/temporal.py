@@ -1,7 +1,7 @@
 """Dates and times in text, by DATEFORMAT and TIMEFORMAT.
 
-Page "DATEFORMAT and TIMEFORMAT strings" of the Redshift guide. Not read with 'auto', though Redshift does: Julian days,
-names of time zones, years without centuries and BC; and no fraction of a second may be finer than microseconds.
+Page "DATEFORMAT and TIMEFORMAT strings" of the Redshift guide. Not read with 'auto', although Redshift does: Julian
+days, names of time zones, years without centuries and BC, and fractions of a second finer than microseconds.
 """
 
 import datetime
@@ -55,7 +55,7 @@ _PART = re.compile("|".join(sorted(_PARTS, key=len, reverse=True)), re.IGNORECAS
 
 
 def sure(kind: str, given: str | None, texts: pa.Array) -> pa.Array | None:
-    """The column if every text is surely right and PostgreSQL reads it as Redshift does; None if not sure."""
+    """Return the column if every text is certainly valid and PostgreSQL reads it as Redshift does, else None."""
     if given in (SECONDS, MILLISECONDS):
         return _epochs(given, texts)
     if kind == "date":
@@ -106,7 +106,7 @@ def _epochs(given: str, texts: pa.Array) -> pa.Array | None:
 
 
 def exact(kind: str, given: str | None) -> Callable[[str], str]:
-    """What reads one text; raises `BadValue`."""
+    """Return the function that reads one text; it raises `BadValue`."""
     if kind in ("time", "timetz"):
         return lambda text: _time(kind, text)
     if given in (SECONDS, MILLISECONDS) and kind != "date":
@@ -128,7 +128,7 @@ def _forms(kind: str, given: str | None) -> tuple[re.Pattern[str], ...]:
 
 
 def _compiled(given: str) -> re.Pattern[str]:
-    """A format string as a pattern."""
+    """Return a format string as a pattern."""
     out, at = "", 0
     for part in _PART.finditer(given):
         out += re.escape(given[at : part.start()]) + _PARTS[part.group().upper()]
@@ -160,7 +160,7 @@ def _bad(kind: str, given: str | None, text: str) -> BadValue:
 
 
 def _read(parts: dict[str, str | None]) -> tuple[str, str, str] | None:
-    """A day, a time and a zone as PostgreSQL spells them; None if there is no such moment."""
+    """Return a day, a time and a zone in PostgreSQL's form, or None if there is no such moment."""
     short = parts.get("short")
     year = int(parts.get("year") or (2000 + int(short) if short and int(short) < 70 else 1900 + int(short or 70)))
     name = (parts.get("mon") or "").lower()[:3]

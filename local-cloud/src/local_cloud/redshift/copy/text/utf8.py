@@ -1,4 +1,4 @@
-"""Text that is no UTF-8, and what Redshift says about it or puts in its place (pure).
+"""Invalid UTF-8: Redshift's errors for it, and its replacement. Pure.
 
 Errors: "Multibyte character load errors" of the Redshift guide.
 """
@@ -12,7 +12,7 @@ _SURROGATES = range(0xDC80, 0xDD00)
 
 
 def reason(bad: bytes) -> str:
-    """What stl_load_errors says about a sequence of bytes."""
+    """Return the text of stl_load_errors for a sequence of bytes."""
     return (
         f"String contains invalid or unsupported UTF8 codepoints. Bad UTF8 hex sequence: {bad.hex(' ')} "
         f"(error {_error(bad)})"
@@ -27,7 +27,7 @@ def _error(bad: bytes) -> int:
 
 
 def bad_bytes(data: bytes) -> bytes | None:
-    """The first sequence of bytes that is no UTF-8."""
+    """Return the first sequence of bytes that is not UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -36,7 +36,7 @@ def bad_bytes(data: bytes) -> bytes | None:
 
 
 def bad_text(text: str) -> bytes | None:
-    """The first bytes that were no UTF-8 in a text decoded with surrogateescape, or a lone surrogate's."""
+    """Return the first invalid bytes in a text decoded with surrogateescape, or those of a lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -51,7 +51,7 @@ def _escaped(text: str, error: UnicodeEncodeError) -> bool:
 
 
 def replace_with(character: str) -> str:
-    """The name of an error handler that puts the character in the place of each byte that is no UTF-8."""
+    """Return the name of an error handler that replaces each invalid byte with the character."""
     name = f"redshift-{ord(character)}"
 
     def handler(error: UnicodeError) -> tuple[str, int]:
@@ -64,7 +64,7 @@ def replace_with(character: str) -> str:
 
 
 def invalid_text(values: pa.Array) -> str | None:
-    """What is wrong with the first text that is no UTF-8; None if all are. Looks at all values at once."""
+    """Return the error of the first text that is not UTF-8, or None if all are. Checks all values at once."""
     try:
         values.validate(full=True)
     except pa.ArrowInvalid:
@@ -76,7 +76,7 @@ def invalid_text(values: pa.Array) -> str | None:
 
 
 def mended(values: pa.Array, character: str) -> pa.Array:
-    """The texts with a character in the place of each byte that is no UTF-8."""
+    """Return the texts with each invalid byte replaced by a character."""
     handler = replace_with(character)
     found = [
         None if item is None else item.decode("utf-8", handler) for item in values.cast(pa.large_binary()).to_pylist()

@@ -1,7 +1,7 @@
-"""Fields of text as values of a column: checked by Redshift's rules, spelled for PostgreSQL.
+"""Fields of text as values of a column: checked by Redshift's rules, in PostgreSQL's text form.
 
-A whole column is looked at by one vectorised check. Only where that is not sure does each distinct text of the column
-take the way that knows every rule, and says exactly which is wrong.
+One vectorised check covers a whole column. Only if its result is uncertain is each distinct text of the column
+converted by itself, by all rules; this finds exactly the wrong ones.
 """
 
 import decimal
@@ -23,13 +23,13 @@ Exact = Callable[[str], str | None]
 _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 _SHOWN = {"smallint": "Short", "integer": "Integer", "bigint": "Long"}
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
-_DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)")  # COPY takes exponents for doubles alone
+_DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)")  # COPY accepts exponents for doubles only
 _LARGEST = {"real": 3.4028235677973366e38, "double precision": float("inf")}
 _SMALLEST = {"real": 7.006492321624085e-46, "double precision": 0.0}
 
 
 def convert(command: CopyCommand, column: Column, texts: pa.Array) -> tuple[pa.Array, dict[int, BadValue]]:
-    """A column as PostgreSQL takes it.
+    """Return a column in PostgreSQL's text form, with its errors.
 
     Args:
         command: the statement, for its options.
@@ -37,7 +37,7 @@ def convert(command: CopyCommand, column: Column, texts: pa.Array) -> tuple[pa.A
         texts: the fields as large_string; null where the field is NULL already.
 
     Returns:
-        The column, and what is wrong with which row; the values of wrong rows mean nothing.
+        The column, and the error of each wrong row; the values of wrong rows are undefined.
     """
     texts = _nulls(command, column, texts)
     wrong: dict[int, BadValue] = {}
@@ -53,7 +53,7 @@ def convert(command: CopyCommand, column: Column, texts: pa.Array) -> tuple[pa.A
 
 
 def _nulls(command: CopyCommand, column: Column, texts: pa.Array) -> pa.Array:
-    """NULL where an empty or blank field means it."""
+    """Return the fields with NULL in place of empty or blank fields that mean it."""
     void = column.type not in TEXT or command.has("emptyasnull")
     if void and _any(pc.equal(texts, "")):
         texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, STRING), texts)
@@ -101,12 +101,12 @@ def _multibyte(text: str) -> str:
 
 
 def _cut(text: str | None, length: int) -> str | None:
-    """As many whole characters as fit."""
+    """Return as many whole characters as fit."""
     return None if text is None else text.encode()[:length].decode(errors="ignore")
 
 
 def _sure(command: CopyCommand, column: Column, texts: pa.Array) -> pa.Array | None:
-    """The column if every field is surely right; None leaves it to the exact way."""
+    """Return the column if every field is certainly valid, or None if each must be converted by itself."""
     kind = column.type
     if kind in INTEGERS:
         return _integers(kind, texts)
@@ -158,7 +158,7 @@ def _floats(kind: str, texts: pa.Array) -> pa.Array | None:
 
 
 def _each(one: Exact, texts: pa.Array) -> tuple[pa.Array, dict[int, BadValue]]:
-    """Every distinct text by itself."""
+    """Convert every distinct text by itself."""
     coded = texts.dictionary_encode()
     found: list[str | None] = []
     bad: dict[int, BadValue] = {}
@@ -175,7 +175,10 @@ def _each(one: Exact, texts: pa.Array) -> tuple[pa.Array, dict[int, BadValue]]:
 
 
 def exact(command: CopyCommand, column: Column) -> Exact:
-    """What reads one field that is not NULL, by every rule; raises `BadValue`, or gives None for NULL."""
+    """Return the function that converts one field that is not NULL, by all rules.
+
+    It raises `BadValue`, and returns None for NULL.
+    """
     kind = column.type
     if kind in INTEGERS:
         return lambda text: _integer(kind, text)
@@ -279,7 +282,7 @@ def _super(text: str) -> str:
 
 
 def _super_of_json(text: str) -> str:
-    """A text that was JSON already, as a part of an object."""
+    """Return a text that is JSON already, as a part of an object."""
     if "\\u" in text:
         _check_escapes(text)
     return text
