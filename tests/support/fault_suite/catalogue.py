@@ -228,7 +228,7 @@ class Case:
 
 
 def kills(load: Load) -> Iterator[Case]:
-    """Return cases with every signal at every step; repeated steps at occurrences one to three."""
+    """Return cases with every signal at every step; if a step repeats, at its first three occurrences."""
     for number, step in enumerate(step for step in STEPS if step.comes_in(load)):
         for turn, sent in enumerate(SIGNALS):
             nth = 1 if step.once else 1 + (number + turn) % 3
@@ -281,9 +281,9 @@ def _of(load: Load) -> Iterator[Case]:
 
 
 def _blips(load: Load) -> Iterator[Case]:
-    """Return fault cases for Redshift.
+    """Return cases with faults, at fewer requests for Redshift.
 
-    A group runs a dozen statements in one session and starts again when one fails.
+    Redshift loads a group with a dozen statements in one session, and starts again when one fails.
     """
     return blips(load, stride=16, turns=1) if load.target == REDSHIFT else blips(load, stride=4, turns=3)
 
@@ -291,9 +291,7 @@ def _blips(load: Load) -> Iterator[Case]:
 def few() -> list[Case]:
     """Return one case for each load variant, for a fast suite."""
     chance, cases = random.Random(5), []
-    tried = [
-        load for load in LOADS if load.via != STREAMED
-    ]  # test_storage_write_once.py kills this variant at each step
+    tried = [load for load in LOADS if load.via != STREAMED]  # test_storage_write_once.py has the others
     for number, load in enumerate(tried):
         deadly = [case for case in kills(load) if case.kill and case.kill.signal == signal.SIGKILL]
         cases.append(chance.choice(deadly if number % 2 else list(_blips(load))))
@@ -307,7 +305,7 @@ def chosen(chance: random.Random) -> Case:
         steps = [step for step in STEPS if step.comes_in(load)]
         step = chance.choice([None, *steps])
         nth = 1 if step is None or step.once else chance.randint(1, 3)
-        sent = chance.choice(SIGNALS) if step else signal.SIGKILL  # this wait needs no reader of the output
+        sent = chance.choice(SIGNALS) if step else signal.SIGKILL  # needs no handler, so it can come at any time
         kill = Kill(step, sent, nth, round(chance.uniform(0.0, 1.5), 3))
         return _kill(load, kill, from_state=chance.random() < 0.5)
     rules = {}

@@ -218,7 +218,7 @@ LIMITS = (
     *(Limit("NOFILE", most) for most in (*range(8, 24, 2), 28, 32)),
     *(Limit("AS", most << 20) for most in (1, 8, 32, 64, 128, 192, 256, 512)),
 )
-"""File sizes up to that of a batch file, or sizes of TMPDIR, from almost nothing to just enough."""
+"""Limits of file size, TMPDIR, open files and memory, from almost nothing to just enough."""
 TURNS = 12
 SETTINGS_CHANGE_IN = (SCENARIOS[0], SCENARIOS[2], SCENARIOS[4])
 _QUEUE = 3

@@ -14,7 +14,7 @@ HEAD = (
 
 
 def counts(outcomes: Iterable[Outcome]) -> tuple[int, ...]:
-    """Return the values of the columns in `HEAD`; STATE ahead, lost, doubled and sent again are rows."""
+    """Return the values of the columns in `HEAD`; STATE ahead, lost, doubled and sent again count rows."""
     listed = list(outcomes)
     return (
         len(listed),
