@@ -229,7 +229,7 @@ def encrypted() -> bytes:
 
 def _compound(stream: bytes, name: str = "Workbook") -> bytes:
     """Return a compound file with one stream."""
-    stream = stream.ljust(4096, b"\0")  # smaller ones would stand elsewhere
+    stream = stream.ljust(4096, b"\0")  # smaller ones are stored elsewhere
     sectors = -(-len(stream) // 512)
     none, last = 0xFFFFFFFF, 0xFFFFFFFE
     table = [0xFFFFFFFD, last, *range(3, 2 + sectors), last]

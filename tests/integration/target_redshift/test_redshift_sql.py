@@ -80,7 +80,7 @@ def client(cloud: Cloud, schema: str, s3: Any) -> Iterator[Redshift]:
 
 
 def named(hostile: str, schema: str, url: str) -> Any:
-    """Return plain names in `schema`, and hostile ones; Redshift allows names of 127 bytes."""
+    """Return names in `schema`: plain ones, or hostile ones; in Redshift columns also have names of 127 bytes."""
     if not hostile:
         return docs.Names(schema=schema, stage=url, user=f"u_{schema}", role=docs.Names().role, access=KEYS)
     return docs.Names(

@@ -167,7 +167,7 @@ def test_a_role_that_cannot_be_had_is_told_once(
     give = aws.credentials(AwsOptions.from_config(role))
     with pytest.raises(CredentialsError, match="AWS credentials could not be had: "):
         give()
-    assert not caplog.records  # botocore raises an undocumented error here
+    assert not caplog.records  # botocore would log a traceback
 
 
 # Credentials that expire ----------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ limits = st.fixed_dictionaries(
 def stories(draw: st.DrawFn) -> tuple[str, list[tuple[Any, list[Operation], Tap]]]:
     """Generate the effect of ACTIVATE_VERSION and one or two runs, in which the tap may fail.
 
-    A batch is not sent again under another version; docs/exactly-once.md excludes this.
+    A batch is not sent again under another version.
     """
     deletes = draw(st.sampled_from(DELETES))
     run = st.tuples(first, with_replays if deletes == NONE else with_versions, taps)

@@ -97,7 +97,7 @@ class Reading:
         return [r[RESCUED] and json.loads(r[RESCUED]) for r in self.rows]
 
     def tells(self, what: str) -> bool:
-        """Whether any output contains the excluded member."""
+        """Whether rows, drifts or schema contain the text."""
         return what in f"{self.rows} {self.drifts} {self.schema}"
 
 

@@ -31,7 +31,7 @@ def fresh() -> None:
 
 
 class Overtaken(RecordingTarget):
-    """A lock that the ticker acquires first whenever lines are about to be taken, with all due."""
+    """A target whose old records are drained right before it takes given lines."""
 
     comes_before = b'"id": 3'
 
@@ -45,7 +45,7 @@ class Overtaken(RecordingTarget):
 
 
 class OvertakenLines(RecordLineRouter):
-    """Input lines that use `Overtaken`."""
+    """A router of input lines that drains the old records of `Overtaken` first."""
 
     _target: Overtaken
 
