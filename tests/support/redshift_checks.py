@@ -14,7 +14,7 @@ from target_redshift.tables.types import Column
 def checked(
     batches: Iterable[pa.RecordBatch], columns: Sequence[Column], url: str, **options: Any
 ) -> Iterator[pa.RecordBatch]:
-    """Return the batches, each of which was checked."""
+    """Yield the batches after checking each."""
     check, before = Check(columns, **options), 0
     for batch in batches:
         yield check(batch, url, before)

@@ -54,7 +54,7 @@ ENCODINGS = [("parquet", "zstd"), ("parquet", "none"), ("jsonl", "gzip"), ("json
 
 @st.composite
 def jobs(draw: st.DrawFn, *, on_bad_row: str | None = None) -> tuple[Job, dict[str, Any], int]:
-    """Return the settings of a run: for the job, for its batch files, and their target size."""
+    """Generate the settings of a run: the job, its batch files, and their target size."""
     kind = draw(st.sampled_from(ENCODINGS))
     on_bad_row = on_bad_row or draw(st.sampled_from(["fail", "skip", "rescue"]))
     columns = [pa.field("id", WIDE)]
@@ -75,7 +75,7 @@ def jobs(draw: st.DrawFn, *, on_bad_row: str | None = None) -> tuple[Job, dict[s
 
 
 def ids_of(batch: Batch) -> list[int]:
-    """Return a column that all settings send, for the rows that all settings send."""
+    """Return the ids of a batch; every choice of settings sends this column."""
     found: list[int] = []
     for url in batch.manifest:
         path = Url.parse(url).local_path()
