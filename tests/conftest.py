@@ -1,4 +1,4 @@
-"""Fixtures of all tests. What needs a service starts it on first use, once for each process that runs tests."""
+"""Fixtures for all tests. Services are started on first use, once for each process that runs tests."""
 
 import json
 import os
@@ -21,9 +21,9 @@ from local_cloud.faults.client import FaultProxy
 from local_cloud.programs import Programs
 from local_cloud.s3 import setup
 
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles what it imports
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise each process that a test starts compiles its imports
 
-# A machine that does much else takes its time, and the first example imports half of Arrow.
+# A busy machine is slow, and the first example imports half of Arrow.
 patient: dict[str, Any] = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.too_slow],
@@ -37,24 +37,24 @@ _temporary = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give all tests, and what they start, one folder for temporary files; what is killed leaves its own there."""
+    """Set one folder for the temporary files of all tests and their processes, including killed ones."""
     if hasattr(config, "workerinput"):
-        return  # the first process has made it and removes it
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # where those of failed tests are kept
+        return  # the first process has created it and removes it
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # keeps those of failed tests
     config.stash[_temporary] = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="tests-")
-    Path(os.environ["TMPDIR"]).chmod(0o755)  # PostgreSQL runs as another user where the tests run as root
+    Path(os.environ["TMPDIR"]).chmod(0o755)  # PostgreSQL runs as another user if the tests run as root
     tempfile.tempdir = None
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove that folder."""
+    """Remove the temporary folder."""
     if folder := config.stash.get(_temporary, ""):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
 def temporary(tmp_path: Path) -> Path:
-    """An empty folder for temporary files, beside what a test itself puts into `tmp_path`."""
+    """Return an empty folder for temporary files, separate from `tmp_path`."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     return folder
@@ -62,26 +62,26 @@ def temporary(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def cloud() -> Iterator[Cloud]:
-    """S3, SQS, BigQuery and Redshift on loopback, until the last test of this process."""
+    """Start S3, SQS, BigQuery and Redshift on loopback, until the last test of this process."""
     with Cloud() as started:
         yield started
 
 
 @pytest.fixture(scope="session")
 def s3(cloud: Cloud) -> Any:
-    """A boto3 client of S3."""
+    """Return a boto3 client of S3."""
     return setup.client("s3", cloud.s3_url)
 
 
 @pytest.fixture(scope="session")
 def sqs(cloud: Cloud) -> Any:
-    """A boto3 client of SQS."""
+    """Return a boto3 client of SQS."""
     return setup.client("sqs", cloud.s3_url)
 
 
 @pytest.fixture
 def bucket(s3: Any) -> Iterator[str]:
-    """The name of an empty bucket that only this test knows."""
+    """Create an empty bucket for this test, and return its name."""
     name = f"source-{uuid.uuid4().hex[:12]}"
     s3.create_bucket(Bucket=name)
     yield name
@@ -93,7 +93,7 @@ def bucket(s3: Any) -> Iterator[str]:
 
 @pytest.fixture
 def gcs_bucket(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of an empty bucket in Google Cloud Storage that only this test knows; this process reaches it."""
+    """Create an empty bucket in Google Cloud Storage for this test, and return its folder, also for this process."""
     folder = cloud.gcs_folder / f"bucket-{uuid.uuid4().hex[:12]}"
     folder.mkdir()
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", cloud.gcs_url)
@@ -103,7 +103,7 @@ def gcs_bucket(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def bq(cloud: Cloud) -> Iterator[Any]:
-    """A google-cloud-bigquery client."""
+    """Return a google-cloud-bigquery client."""
     client = cloud.bigquery_client()
     yield client
     client.close()
@@ -111,7 +111,7 @@ def bq(cloud: Cloud) -> Iterator[Any]:
 
 @pytest.fixture
 def dataset(bq: Any) -> Iterator[str]:
-    """The name of a dataset that only this test knows and that does not exist yet."""
+    """Return the name of a dataset for this test, which does not exist yet."""
     name = f"test_{uuid.uuid4().hex[:12]}"
     yield name
     bq.delete_dataset(name, delete_contents=True, not_found_ok=True)
@@ -119,14 +119,14 @@ def dataset(bq: Any) -> Iterator[str]:
 
 @pytest.fixture
 def rs(cloud: Cloud) -> Iterator[Any]:
-    """A psycopg connection to Redshift, in autocommit mode."""
+    """Return a psycopg connection to Redshift, in autocommit mode."""
     with cloud.redshift_connection() as connection:
         yield connection
 
 
 @pytest.fixture
 def schema(cloud: Cloud) -> Iterator[str]:
-    """The name of a schema in Redshift that only this test knows and that does not exist yet."""
+    """Return the name of a Redshift schema for this test, which does not exist yet."""
     name = f"test_{uuid.uuid4().hex[:12]}"
     yield name
     with cloud.redshift_connection() as connection:
@@ -135,7 +135,7 @@ def schema(cloud: Cloud) -> Iterator[str]:
 
 @pytest.fixture
 def run(cloud: Cloud, dataset: str, schema: str, tmp_path: Path) -> Programs:
-    """Runs our executables as processes whose environment is the local cloud, with this test's dataset and schema."""
+    """Runs our executables as processes in the environment of the local cloud, with this test's dataset and schema."""
     own = {"TARGET_BIGQUERY_DATASET": dataset, "TARGET_REDSHIFT_DEFAULT_TARGET_SCHEMA": schema}
     local = json.dumps(LOCAL_BATCHES)
     own |= {"TARGET_BIGQUERY_BATCH_CONFIG": local, "TARGET_REDSHIFT_BATCH_CONFIG": local}
@@ -144,7 +144,7 @@ def run(cloud: Cloud, dataset: str, schema: str, tmp_path: Path) -> Programs:
 
 @pytest.fixture(params=WAREHOUSES)
 def warehouse(request: pytest.FixtureRequest, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
-    """Each warehouse in turn, with a schema that only this test knows; `run` has the same ones."""
+    """Return each warehouse in turn, with a schema for this test; `run` uses the same one."""
     for name, value in cloud.environ().items():
         if name.startswith("AWS_") or name == "STORAGE_EMULATOR_HOST":
             monkeypatch.setenv(name, value)
@@ -155,19 +155,19 @@ def warehouse(request: pytest.FixtureRequest, cloud: Cloud, monkeypatch: pytest.
 
 @pytest.fixture
 def batch(tmp_path: Path) -> Batches:
-    """Writes batch files, and gives their messages."""
+    """Writes batch files, and returns their messages."""
     return Batches(tmp_path)
 
 
 @pytest.fixture(scope="session")
 def s3_proxy(cloud: Cloud) -> FaultProxy:
-    """The fault proxy before S3 that the tests of this process share; use `s3_faults`."""
+    """A fault proxy in front of S3, shared by the tests of this process; tests use `s3_faults`."""
     return cloud.fault_proxy(cloud.s3_url)
 
 
 @pytest.fixture
 def s3_faults(s3_proxy: FaultProxy) -> Iterator[FaultProxy]:
-    """A fault proxy before S3: `s3_faults.set({...})`, with `env={"AWS_ENDPOINT_URL": s3_faults.url}` for programs."""
+    """A fault proxy for S3: `s3_faults.set({...})`, with `env={"AWS_ENDPOINT_URL": s3_faults.url}` for programs."""
     s3_proxy.clear()
     yield s3_proxy
     s3_proxy.clear()
@@ -175,13 +175,13 @@ def s3_faults(s3_proxy: FaultProxy) -> Iterator[FaultProxy]:
 
 @pytest.fixture(scope="session")
 def bq_proxy(cloud: Cloud) -> FaultProxy:
-    """The fault proxy before BigQuery that the tests of this process share; use `bq_faults`."""
+    """A fault proxy in front of BigQuery, shared by the tests of this process; tests use `bq_faults`."""
     return cloud.fault_proxy(cloud.bigquery_url)
 
 
 @pytest.fixture
 def bq_faults(bq_proxy: FaultProxy) -> Iterator[FaultProxy]:
-    """A fault proxy before BigQuery, for `env={"TARGET_BIGQUERY_API_ENDPOINT": bq_faults.url}`."""
+    """A fault proxy in front of BigQuery, for `env={"TARGET_BIGQUERY_API_ENDPOINT": bq_faults.url}`."""
     bq_proxy.clear()
     yield bq_proxy
     bq_proxy.clear()
@@ -189,28 +189,28 @@ def bq_faults(bq_proxy: FaultProxy) -> Iterator[FaultProxy]:
 
 @pytest.fixture
 def fail_jobs(cloud: Cloud) -> Iterator[Callable[..., object]]:
-    """Makes BigQuery jobs slow or fail: see `Cloud.fail_jobs`."""
+    """Makes BigQuery jobs slow or fail; see `Cloud.fail_jobs`."""
     yield cloud.fail_jobs
     cloud.fail_jobs()
 
 
 @pytest.fixture
 def fail_writes(cloud: Cloud) -> Iterator[Callable[..., object]]:
-    """Makes calls of BigQuery's Storage Write API slow or fail: see `Cloud.fail_writes`."""
+    """Makes calls of BigQuery's Storage Write API slow or fail; see `Cloud.fail_writes`."""
     yield cloud.fail_writes
     cloud.fail_writes()
 
 
 @pytest.fixture
 def redshift_faults(cloud: Cloud) -> Iterator[Callable[..., None]]:
-    """Makes statements in Redshift fail, wait or lose their connection: see `Cloud.redshift_faults`."""
+    """Makes Redshift statements fail, wait or lose their connection; see `Cloud.redshift_faults`."""
     yield cloud.redshift_faults
     cloud.redshift_faults()
 
 
 @pytest.fixture(params=["psycopg", "redshift_connector"])
 def connect(request: pytest.FixtureRequest, cloud: Cloud) -> Iterator[Open]:
-    """Opens connections to Redshift, by one driver after the other, in autocommit mode."""
+    """Opens connections to Redshift in autocommit mode, once for each driver."""
     opened: list[Client] = []
     begin = opener(cloud, request.param)
 
@@ -223,12 +223,12 @@ def connect(request: pytest.FixtureRequest, cloud: Cloud) -> Iterator[Open]:
         try:
             client.close()
         except Lost:
-            continue  # a test has ended it
+            continue  # a test has closed it
 
 
 @pytest.fixture
 def sql(connect: Open, schema: str) -> Client:
-    """A connection of `connect` whose first schema is this test's, which exists."""
+    """Return a connection of `connect` whose first schema is this test's, which is created."""
     client = connect()
     client(f"create schema {schema}")
     client(f"set search_path to {schema}")

@@ -1,6 +1,6 @@
-"""The SDK's own suite for taps, over local files of several formats.
+"""The SDK's test suite for taps, over local files of several formats.
 
-It runs without `batch_config`: with it the suite sees no records, so that most of its tests pass without testing.
+It runs without `batch_config`: with it the suite sees no records, and most of its tests pass without checking anything.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _write(folder: Path) -> None:
     table = pa.table(
         {
             "id": list(range(ROWS)),
-            # The suite validates with floats, in which 0.07 is no multiple of 0.01; quarters are.
+            # The suite validates with floats, in which 0.07 is no multiple of 0.01, but quarters are.
             "price": pa.array([Decimal(n) / 4 for n in range(ROWS)], pa.decimal128(10, 2)),
             "at": pa.array([datetime(2024, 5, 1, 10, n, tzinfo=UTC) for n in range(ROWS)], pa.timestamp("us", "UTC")),
             "raw": pa.array([bytes([n]) for n in range(ROWS)], pa.binary()),
@@ -38,7 +38,7 @@ def _write(folder: Path) -> None:
     pq.write_table(table, folder / "a.parquet")
 
 
-# The suite reads when tests are collected, so the files must be there by then; they go with the tests' folder.
+# The suite reads the files during test collection, so they are created here; they are removed with the tests' folder.
 _FOLDER = Path(tempfile.mkdtemp(prefix="tap-conformance-"))
 _write(_FOLDER)
 CONFIG: dict[str, Any] = {

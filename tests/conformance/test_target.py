@@ -12,7 +12,7 @@ from target_redshift.target import TargetRedshift
 
 @pytest.fixture(autouse=True)
 def environment(cloud: Cloud, dataset: str, schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the targets read their settings from."""
+    """Set the environment variables from which the targets read their settings."""
     own = {"TARGET_BIGQUERY_DATASET": dataset, "TARGET_REDSHIFT_DEFAULT_TARGET_SCHEMA": schema}
     for name, value in (cloud.environ() | own).items():
         if name.startswith(("AWS_", "TARGET_BIGQUERY_", "TARGET_REDSHIFT_")):

@@ -1,6 +1,6 @@
-"""The BATCH twin of each of the SDK's target streams: the same rows in batch files make the same table.
+"""BATCH variants of the SDK's target streams: the same rows in batch files make the same table.
 
-The twin of a stream has its RECORD messages gathered into batch files, in the places where they stood: gzip JSON Lines
+The variant of a stream has its RECORD messages gathered into batch files, at their places in the order: gzip JSON Lines
 as the SDK's encoder writes them, or Parquet as tap-s3-files does.
 """
 
@@ -32,10 +32,10 @@ REFUSED: dict[str, tuple[type[Exception], ...]] = {
     "record_before_schema.singer": (RecordsWithoutSchemaException,),
     "record_missing_key_property.singer": (MissingKeyPropertiesError, DataError),
 }
-"""Streams that no target may take, and the errors that say why, for records and for batches."""
+"""Streams that every target refuses, and the errors for records and for batches."""
 
 STRICTER = {"record_missing_required_property.singer": "the SDK checks `required` record by record, nobody in batches"}
-"""Streams whose twin differs, and why."""
+"""Streams whose variant gives another result, and why."""
 TWINS: dict[str, dict[str, list[tuple[str, str]]]] = {
     "bigquery": {
         "append-only": [("jsonl", "disk"), ("parquet", "disk")],
@@ -48,29 +48,29 @@ TWINS: dict[str, dict[str, list[tuple[str, str]]]] = {
         "overwrite": [("jsonl", "disk")],
     },
 }
-"""Of each target: load methods, and the formats and places of the twins that are loaded with each."""
+"""Load methods of each target, with the formats and places of the variants that each loads."""
 
 
 def messages(name: str) -> list[dict[str, Any]]:
-    """The messages of a stream of the SDK."""
+    """Return the messages of an SDK stream."""
     text = (importlib.resources.files(target_test_streams) / name).read_text()
     return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 
 class Files:
-    """Makes the batch files of twins: on disk, or on S3 as tap-s3-files leaves them there.
+    """Writes the batch files of variants: on disk, or on S3 as tap-s3-files does.
 
     Args:
-        file_format: jsonl or parquet.
-        folder: where the files are written.
-        put: puts a file on S3 and gives its URL; absent: they stay on disk.
+        file_format: `jsonl` or `parquet`.
+        folder: The folder for the files.
+        put: Puts a file on S3 and returns its URL; without it the files stay on disk.
     """
 
     def __init__(self, file_format: str, folder: Path, put: Callable[[Path], str] | None = None) -> None:
         self._format, self._folder, self._put = file_format, folder, put
 
     def batch(self, stream: str, records: list[dict[str, Any]], schema: dict[str, Any] | None) -> dict[str, Any]:
-        """The BATCH message of one new file."""
+        """Return the BATCH message of one new file."""
         path = self._folder / f"{uuid.uuid4().hex}.jsonl.gz"
         path.write_bytes(gzip.compress("".join(json.dumps(r) + "\n" for r in records).encode()))
         encoding = {"format": "jsonl", "compression": "gzip"}
@@ -84,7 +84,7 @@ class Files:
         return message | ours | {"manifest": [self._put(path)]}
 
     def _written(self, path: Path, schema: Any) -> Path:
-        """The rows as the tap writes them."""
+        """Return the rows as the tap writes them."""
         target = path.with_name(f"ours-{path.name.partition('.')[0]}.{FILE_NAMES[self._format]}")
         rows = read_file(Storage(), str(path), format="jsonl", schema=schema)
         WRITABLE[self._format].write(rows, schema, target)
@@ -95,7 +95,7 @@ FILE_NAMES = {"jsonl": "jsonl.gz", "parquet": "parquet"}
 
 
 def twin(name: str, files: Files) -> Iterator[dict[str, Any]]:
-    """The messages with batches in the place of records."""
+    """Return the messages with batches in place of records."""
     schemas: dict[str, Any] = {}
     for (kind, stream), group in itertools.groupby(messages(name), key=lambda m: (m["type"], m.get("stream"))):
         if kind == "RECORD":
@@ -109,7 +109,7 @@ def twin(name: str, files: Files) -> Iterator[dict[str, Any]]:
 
 @pytest.fixture
 def place(s3: Any, bucket: str) -> dict[str, Callable[[Path], str] | None]:
-    """How a file gets to each place."""
+    """Return the function that puts a file at a place."""
 
     def put(path: Path) -> str:
         s3.upload_file(str(path), bucket, path.name)

@@ -1,4 +1,4 @@
-"""Some cases of the fault suite for each way of loading; `make faults` tries all of them."""
+"""Run some cases of the fault suite for each load variant; `make faults` runs all."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""kill -9 at random moments, then a rerun from the last STATE that came out: the rows are exact, append-only.
+"""kill -9 at random moments, then a rerun: the rows are exact with append-only.
 
-Ten moments for each target and for the tap before it, of which `make test` tries two, half of the reruns without the
-STATE, over enough objects that several tasks, batch files and loads are under way at once. One object is large: it
-makes many batch files, and an interrupted run goes on within it. Some of the runs stage their files on Google Cloud
-Storage, and some remove batch files once the STATE behind them is out, so that later runs have to make them again.
+The rerun starts from the last STATE that was written; every other one has lost it. There are ten moments for each
+target and for the tap before it, of which `make test` tries two. Several tasks, batch files and loads are in progress
+at once. One object is large: it makes many batch files, and an interrupted run is resumed within it. Some runs stage
+their files on Google Cloud Storage, and some remove batch files once the STATE after them is written, so that later
+runs create them again.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ FIRST_OF_LARGE = 1_000_000
 
 @dataclass(frozen=True)
 class Size:
-    """How much is loaded, so that a load can be interrupted at every point of it.
+    """The amount of data, large enough to interrupt a load at every step.
 
     Attributes:
-        objects: how many are read.
-        keys: patterns of their keys.
-        file_mb, group_mb: sizes of batch files and of groups of them.
-        longest: seconds that a run takes which is not killed, or a little less.
+        objects: Number of objects.
+        keys: Patterns of their keys.
+        file_mb, group_mb: Sizes of batch files and of groups of them, in MB.
+        longest: Seconds that an undisturbed run takes, or slightly less.
     """
 
     objects: int
@@ -50,7 +51,7 @@ class Size:
 SIZES = {"bigquery": Size(280, ("*",), 0.02, 0.05, 4.5), "redshift": Size(200, ("000*", "001*"), 0.01, 0.02, 3.5)}
 SMALL = Size(110, ("000*", "0010*"), 0.01, 0.025, 3.0)
 QUICK_MOMENTS = 2
-"""How many of the moments `make test` tries, with fewer objects."""
+"""Number of moments that `make test` tries, with fewer objects."""
 OBJECTS = max(size.objects for size in SIZES.values())
 KILLS = [
     pytest.param(warehouse, victim, moment, marks=[pytest.mark.soak] if moment >= QUICK_MOMENTS else [])
@@ -64,7 +65,7 @@ CLEANED = {"target": {1, 3, 6, 7, 8}, "tap": {0, 2, 3, 6, 9}}
 
 @pytest.fixture(scope="module")
 def source(s3: Any) -> str:
-    """A bucket of many small objects, shared by the tests, which only read it."""
+    """Create a bucket of many small objects, shared by the tests, which only read it."""
     return put_objects(s3, OBJECTS, ROWS_EACH, range(FIRST_OF_LARGE, FIRST_OF_LARGE + LARGE))
 
 
@@ -103,6 +104,6 @@ def test_kill_and_rerun(
     pipeline.run_to_the_end(state=state)
     assert exact(warehouse) == expected
 
-    if moment % 4 == 0 and (moment or victim == "tap"):  # and everything once more
+    if moment % 4 == 0 and (moment or victim == "tap"):  # then one complete run
         pipeline.run_to_the_end(state=False)
         assert exact(warehouse) == expected

@@ -1,4 +1,4 @@
-"""Whenever a target that reads RECORD lines is killed, all rows before its last STATE are in the table."""
+"""A target that reads RECORD lines is killed: all rows before its last STATE are in the table."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def test_a_target_that_is_killed_has_what_its_state_says(warehouse: Warehouse, r
         assert target.stdin is not None
         step, after = len(text) // 100, random.Random(warehouse.name).randrange(3, 30)
         for start in range(0, len(text), step):
-            target.stdin.write(text[start : start + step])  # it ends in the middle of a line
+            target.stdin.write(text[start : start + step])  # the input ends in the middle of a line
             target.stdin.flush()
             time.sleep(0.1)
-            after -= has_state()  # so many pieces after the first STATE came out
+            after -= has_state()  # number of pieces after the first STATE
             if not after:
                 break
         wait_until(has_state)

@@ -22,7 +22,7 @@ from local_cloud.programs import Programs
 
 ROWS_EACH, LARGE_ROWS = 10, 3000
 INVISIBLE = 3
-"""Seconds after which the messages of a killed run come again."""
+"""Seconds after which the messages of a killed run are visible again."""
 
 QueueOf = Callable[[int], tuple[str, str]]
 
@@ -34,7 +34,7 @@ def event(bucket: str, key: str) -> str:
 
 @pytest.fixture
 def queue_of(s3: Any, sqs: Any) -> Iterator[QueueOf]:
-    """Makes a bucket of so many objects, and a queue with two messages for each of them, in no order."""
+    """Returns a bucket of objects, and a queue with two messages for each, in random order."""
     url = sqs.create_queue(QueueName=f"kill-{uuid.uuid4().hex}")["QueueUrl"]
 
     def fill(objects: int) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Objects that are read over a bad network, or that change meanwhile: what is read is right, or an error."""
+"""Read objects over a bad network, or while they change: the rows are exact, or there is an error."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ RUNS = 200
 
 
 def _table(version: int, rows: int = ROWS) -> pa.Table:
-    """Rows that all tell of their version, and that do not compress."""
+    """Return incompressible rows that contain their version."""
     chance = random.Random(version)
     texts = [f"{version}-{chance.getrandbits(128):032x}" for _ in range(rows)]
     return pa.table({"id": range(rows), "text": texts}, SCHEMA)
@@ -71,7 +71,7 @@ def _file(kind: str, table: pa.Table, folder: Any) -> bytes:
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Objects of half a megabyte are read as large ones are, by many requests."""
+    """Read objects of half a megabyte like large ones, by many requests."""
     for bound in ("SMALL_OBJECT", "LEAST_PART", "_LEAST_HEAD"):
         monkeypatch.setattr(objects_module, bound, PART)
     for module in (objects_module, parquet_module):
@@ -133,7 +133,7 @@ def test_every_format_is_read_whole_over_a_bad_network(
 
 
 def _changing(versions: tuple[bytes, bytes | None], at: int) -> SmallAws:
-    """A server whose only object becomes another one, or none, before it is asked for the nth time."""
+    """Return a server whose only object is replaced or removed before its nth request."""
     asked = 0
 
     def look(request: Request) -> Refusal | None:

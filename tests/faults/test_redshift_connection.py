@@ -1,4 +1,4 @@
-"""The connection to Redshift ends at any point of a load, and the same run goes on to the exact rows."""
+"""The connection to Redshift fails at any point of a load; the same run resumes and loads the exact rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several targets load the same table at once: nothing is lost, nothing is there twice."""
+"""Several targets load the same table concurrently: no row is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.parametrize("warehouse", ["redshift"], indirect=True)
 def at_once(
     run: Programs, inputs: Sequence[list[Message]], methods: Sequence[str] = (), **settings: Any
 ) -> list[list[Any]]:
-    """Feed as many targets at once; the STATEs that each wrote."""
+    """Run several targets on the same messages concurrently; return the STATEs of each."""
     own = [{"load_method": method} for method in methods] or [{}] * len(inputs)
     started = [run.start("target-redshift", config=["ENV", settings | more]) for more in own]
     for process, messages in zip(started, inputs, strict=True):
@@ -90,5 +90,5 @@ def test_one_replaces_the_table_while_others_load_it(run: Programs, warehouse: W
     assert len(found) == len(set(found))
     whole = {n: {100 * n + i for i in range(3)} for n in range(5)}
     replaced = [n for n in (1, 4) if whole[n] <= set(found)]
-    assert len(replaced) == 1  # that of the run that came last, as a whole, and what others added after it
+    assert len(replaced) == 1  # all rows of the run that finished last, and rows that others appended after it
     assert set(found) <= whole[replaced[0]] | whole[2] | whole[3]

@@ -1,4 +1,4 @@
-"""Loads of a size at which what grows would be seen: many streams, many messages, many bytes."""
+"""Loads large enough to show unbounded growth: many streams, messages and bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TEXT = "a text that is the same in each row, so that files are small and Arrow i
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process took: CPU seconds and MB at its peak; what it wrote and said."""
+    """Resources that a process used: CPU seconds, peak memory in MB, and its output."""
 
     cpu: float
     peak_mb: float
@@ -35,7 +35,7 @@ class Cost:
 
 
 def measured(command: list[str], env: Any, stdin: Any, folder: Path) -> Cost:
-    """Run a program to its end."""
+    """Run a program until it exits."""
     out, said, peak = folder / "out", folder / "said", 0.0
     with out.open("wb") as output, said.open("wb") as errors:
         process = subprocess.Popen(command, stdin=stdin, stdout=output, stderr=errors, env=env)
@@ -49,13 +49,13 @@ def measured(command: list[str], env: Any, stdin: Any, folder: Path) -> Cost:
 
 
 def peak_so_far(pid: int) -> float:
-    """MB at its peak; what the kernel tells at the end counts the process that it was forked from, too."""
+    """Return the peak memory in MB; the kernel's final figure includes the process that it was forked from."""
     found = re.search(r"VmHWM:\s*(\d+)", Path(f"/proc/{pid}/status").read_text())
     return int(found[1]) / 1024 if found else 0.0
 
 
 def run_target(run: Programs, warehouse: Warehouse, messages: list[Message], folder: Path, **config: Any) -> Cost:
-    """Run the target on messages; it must end well."""
+    """Run the target on messages, which must succeed."""
     path = folder / "messages"
     path.write_text(lines(messages))
     command, started = run.command(warehouse.program, config=["ENV", config]), time.monotonic()
@@ -112,7 +112,7 @@ def test_two_thousand_batches_of_one_stream(
 def test_a_large_stream_takes_bounded_memory(
     size: int, warehouse: Warehouse, run: Programs, s3: Any, bucket: str, tmp_path: Path
 ) -> None:
-    """20 GB as Arrow; PostgreSQL, which the local Redshift keeps its rows in, does not compress and gets less."""
+    """20 GB as Arrow; less for PostgreSQL, the storage of the local Redshift, which does not compress."""
     rows_each = 1_000_000
     table = pa.table({"id": range(rows_each), "text": pa.DictionaryArray.from_arrays([0] * rows_each, [TEXT])})
     table = table.cast(pa.schema([("id", pa.int64()), ("text", pa.string())]))

@@ -1,4 +1,4 @@
-"""A run stops at any of its calls of the warehouse, and another one does its work: each row is there once."""
+"""A run stops at any of its warehouse calls while another run does its work: each row is loaded once."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from target_bigquery import ledger
 pytestmark = [
     pytest.mark.soak,
     pytest.mark.timeout(1800),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),  # threads of a run that dies
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),  # threads of a killed run
 ]
 OFFSETS = 3
 """Each test stops at every third call."""
 BLOCKED_SECONDS = 6.0
-"""Who waits longer for a run that sleeps waits for its lock."""
+"""Seconds after which a run that waits for a stopped one counts as blocked by its lock."""
 NARROW, WIDE = (
     pa.schema([("id", pa.int64()), ("name", pa.string()), *more]) for more in ((), [("more", pa.float64())])
 )
@@ -43,25 +43,25 @@ offsets = pytest.mark.parametrize("offset", range(OFFSETS))
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every STATE that may leave leaves; nobody waits long for a dead run."""
+    """Release every STATE as soon as it is allowed, and shorten the waits for a dead run."""
     monkeypatch.setitem(Checkpoints.__init__.__kwdefaults__, "interval", 0.0)
     monkeypatch.setattr(sdk_target, "GRACE_SECONDS", 0.5)
     monkeypatch.setattr(ledger, "PATIENCE_SECONDS", 1.0)
 
 
 def ids(warehouse: Warehouse) -> list[int]:
-    """The ids in the table, in order."""
+    """Return the ids in the table, sorted."""
     return [row["id"] for row in warehouse.query("SELECT id FROM {rows} ORDER BY id")]
 
 
 def calls(offset: int) -> Iterator[int]:
-    """The calls at which runs stop."""
+    """Return the calls at which runs stop."""
     yield from range(offset + 1, 10_000, OFFSETS)
 
 
 @pytest.fixture
 def settings(way: dict[str, str], gcs_bucket: Any) -> Callable[[int], dict[str, Any]]:
-    """The settings of a run; each second one has a load for each batch."""
+    """Return the settings of a run; every second run loads each batch alone."""
     own = {name: value.format(bucket=gcs_bucket.name) for name, value in way.items()}
     return lambda call: own | {"max_batch_mb": 0.000001 if call % 2 else 64}
 

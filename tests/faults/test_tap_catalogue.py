@@ -1,4 +1,4 @@
-"""Some cases of the fault suite in which the tap is broken, alone and in a pipe; `make faults` tries all of them."""
+"""Run some cases in which the tap is interrupted, alone and in a pipe; `make faults` runs all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WALKS = (0, 2)
 
 
 def check(outcomes: Sequence[Outcome]) -> None:
-    """Fail with a line for each case in which something was not as promised, by kind."""
+    """Fail with a line for each failed case, by kind."""
     wrong = [f"{o.case.context}: {o.case.name}: {'; '.join(o.wrong)}\n{o.said[-1500:]}" for o in outcomes if o.wrong]
     assert not wrong, "\n".join(wrong)
 

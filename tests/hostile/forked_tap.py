@@ -1,6 +1,7 @@
-"""Runs of the tap over broken files, each a fork of a process that has imported it, with its time and memory.
+"""Run the tap over broken files, each run forked from a process that has imported it.
 
-`python forked_tap.py` is that process: it reads a job a line, with `config`, `out` and `err`, and answers each.
+`python forked_tap.py` is that process: it reads one job per line, with `config`, `out` and `err`, and answers each with
+exit code, time and memory.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ LONGEST_S = 30
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run ended: its exit code (negative: the signal that ended it), seconds, megabytes, and what it wrote."""
+    """The result of a run: exit code (negative: the number of a signal), seconds, megabytes, and output."""
 
     code: int
     seconds: float
@@ -54,7 +55,7 @@ class ForkedTap:
 
 @contextmanager
 def forked_tap(folder: Path) -> Iterator[ForkedTap]:
-    """Start the process whose forks are the runs; it ends with the block."""
+    """Start the process that forks the runs; it ends with the block."""
     command = [sys.executable, "-W", "ignore::DeprecationWarning", __file__]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:

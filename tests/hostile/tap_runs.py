@@ -1,4 +1,4 @@
-"""The tap in this process over one file, and what it sent in each kind of message."""
+"""Run the tap in this process over one file, for each kind of message."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def sent(data: bytes, name: str, messages: str, **stream: Any) -> Sent:
     """Run the tap over one file, and return what it sent.
 
     Args:
-        data: Of the file.
-        name: Of the file.
+        data: Content of the file.
+        name: Name of the file.
         messages: `parquet` or `jsonl` for BATCH messages, `records` for RECORD messages.
         stream: Settings of the stream.
     """
@@ -46,7 +46,7 @@ def sent(data: bytes, name: str, messages: str, **stream: Any) -> Sent:
 
 
 class Sent:
-    """Messages, and the files of BATCH messages while they are there."""
+    """Messages, with the content of the files of BATCH messages."""
 
     def __init__(self, messages: Sequence[dict[str, Any]]) -> None:
         self.schemas = [m["schema"] for m in messages if m["type"] == "SCHEMA"]
@@ -59,7 +59,7 @@ class Sent:
                 self._records += _lines(path)
 
     def columns(self, schema: pa.Schema) -> dict[str, list[Any]]:
-        """Return the columns in the form of `typed_values.plain`, where types are those of the file."""
+        """Return the columns in the form of `typed_values.plain`, with the types of the file."""
         if self._tables:
             whole = pa.concat_tables(self._tables)
             return {name: plain(whole[name]) for name in whole.column_names}

@@ -1,4 +1,7 @@
-"""Files with bytes changed: the rows that others read, or one line that names the file; no traceback, no hang."""
+"""Corrupted files give the rows that other readers find, or a one-line error with the file's name.
+
+There is no traceback and no hang.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ JSONL = "".join(json.dumps(row, default=str) + "\n" for row in ROWS)
 
 
 def zipped(name: str, data: bytes) -> bytes:
-    """A zip archive of one file."""
+    """Return a zip archive of one file."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(name, data)
@@ -67,7 +70,7 @@ READERS: dict[str, Callable[[bytes], int]] = {
     "orc": lambda data: int(pa_orc.read_table(io.BytesIO(data)).num_rows),
     "avro": lambda data: sum(1 for _ in fastavro.reader(io.BytesIO(data))),
 }
-"""How others count the rows."""
+"""Functions that count the rows with other libraries."""
 
 
 @st.composite

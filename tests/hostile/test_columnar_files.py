@@ -1,4 +1,4 @@
-"""Files of columns of every type by writers of other makers: the same values in every kind of message."""
+"""Columnar files of every type from several writers: the same values in every kind of message."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Write = Callable[[pa.Table, st.DataObject], bytes]
 
 
 def parquet(table: pa.Table, data: st.DataObject) -> bytes:
-    """Parquet by pyarrow, with any of its options."""
+    """Write Parquet with pyarrow, with any of its options."""
     options = data.draw(
         st.fixed_dictionaries(
             {
@@ -47,7 +47,7 @@ def parquet(table: pa.Table, data: st.DataObject) -> bytes:
 
 
 def polars_parquet(table: pa.Table, data: st.DataObject) -> bytes:
-    """Parquet by polars."""
+    """Write Parquet with polars."""
     out = io.BytesIO()
     codec = data.draw(st.sampled_from(["uncompressed", "snappy", "zstd", "lz4", "gzip"]))
     size = data.draw(st.integers(1, 30))
@@ -56,7 +56,7 @@ def polars_parquet(table: pa.Table, data: st.DataObject) -> bytes:
 
 
 def duckdb_parquet(table: pa.Table, data: st.DataObject) -> bytes:
-    """Parquet by DuckDB."""
+    """Write Parquet with DuckDB."""
     codec = data.draw(st.sampled_from(["uncompressed", "snappy", "zstd", "gzip", "brotli", "lz4_raw"]))
     version = data.draw(st.sampled_from(["V1", "V2"]))
     with tempfile.TemporaryDirectory() as folder:
@@ -68,7 +68,7 @@ def duckdb_parquet(table: pa.Table, data: st.DataObject) -> bytes:
 
 
 def arrow(table: pa.Table, data: st.DataObject) -> bytes:
-    """Arrow IPC by pyarrow, as a file or a stream."""
+    """Write Arrow IPC with pyarrow, as a file or a stream."""
     out = io.BytesIO()
     new = data.draw(st.sampled_from([pa.ipc.new_file, pa.ipc.new_stream]))
     codec = data.draw(st.sampled_from([None, "lz4", "zstd"]))
@@ -78,7 +78,7 @@ def arrow(table: pa.Table, data: st.DataObject) -> bytes:
 
 
 def polars_arrow(table: pa.Table, data: st.DataObject) -> bytes:
-    """Arrow IPC by polars, with its views."""
+    """Write Arrow IPC with polars, including its view types."""
     out = io.BytesIO()
     codec: Any = data.draw(st.sampled_from(["uncompressed", "lz4", "zstd"]))
     pl.from_arrow(table).write_ipc(out, compression=codec)  # type: ignore[union-attr]
@@ -86,7 +86,7 @@ def polars_arrow(table: pa.Table, data: st.DataObject) -> bytes:
 
 
 def orc_file(table: pa.Table, data: st.DataObject) -> bytes:
-    """ORC by pyarrow."""
+    """Write ORC with pyarrow."""
     out = pa.BufferOutputStream()
     codec = data.draw(st.sampled_from(["uncompressed", "snappy", "zlib", "lz4", "zstd"]))
     orc.write_table(table, out, compression=codec, stripe_size=data.draw(st.integers(1, 4096)))
@@ -94,7 +94,7 @@ def orc_file(table: pa.Table, data: st.DataObject) -> bytes:
 
 
 def avro(table: pa.Table, data: st.DataObject) -> bytes:
-    """Avro by fastavro."""
+    """Write Avro with fastavro."""
     out = io.BytesIO()
     codec = data.draw(st.sampled_from(["null", "deflate", "bzip2", "xz"]))
     header = {"type": "record", "name": "row", "fields": [_avro_field(f, str(n)) for n, f in enumerate(table.schema)]}
@@ -141,7 +141,7 @@ def _duckdb() -> duckdb.DuckDBPyConnection:
 
 
 def _is_for_polars(t: pa.DataType) -> bool:
-    """Whether polars keeps all values of a flat type: it has no seconds."""
+    """Whether polars preserves all values of a flat type; it lacks the unit seconds."""
     if pa.types.is_decimal256(t) or pa.types.is_fixed_size_binary(t):
         return False
     if pa.types.is_decimal(t):
@@ -155,7 +155,10 @@ _NOT_IN_DUCKDB = (pa.types.is_duration, pa.types.is_decimal256, pa.types.is_fixe
 
 
 def _is_for_duckdb(t: pa.DataType) -> bool:
-    """Whether DuckDB keeps all values of a type: it has times of microseconds, and timestamps of some years only."""
+    """Whether DuckDB preserves all values of a type.
+
+    Its times have microseconds, and its timestamps a smaller range of years.
+    """
     return not any(is_other(t) for is_other in _NOT_IN_DUCKDB)
 
 

@@ -1,4 +1,4 @@
-"""Any values of all flat types, from a Parquet file through each kind of message into the tables of both warehouses."""
+"""Values of all flat types, from Parquet through each kind of message into both warehouses."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_tables_hold_what_the_file_holds(
 
 
 def _plain(value: Any, *, in_json: bool = False) -> Any:
-    """A value that is equal to others of its kind; JSON has no infinite floats."""
+    """Return a form that is equal for equal values; JSON has no infinite floats."""
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) or not in_json else None
     if isinstance(value, Decimal):

@@ -1,4 +1,4 @@
-"""CSV and JSON by writers of other makers: the same values in every kind of message."""
+"""CSV, JSON and Excel files from several writers: the same values in every kind of message."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ CELLS: dict[pa.DataType, tuple[st.SearchStrategy[Any], Callable[[Any], str]]] = 
     ),
     pa.string(): (TEXTS.map(lambda text: f"x{text}"), str),
 }
-"""Values of a column, and how a CSV file has them."""
+"""Values of a column, and their text in a CSV file."""
 
 
 @st.composite
 def csv_files(draw: st.DrawFn) -> tuple[pa.Table, bytes, dict[str, Any]]:
-    """A table, and the CSV file that Python's writer makes of it in any dialect, with the settings to read it."""
+    """Generate a table, its CSV file in any dialect of Python's writer, and the settings to read it."""
     kinds = st.sampled_from(list(CELLS))
     named = draw(fields(kinds))
     schema = pa.schema([pa.field("number", pa.int64()), *(f for f in named if f.name.casefold() != "number")])
     rows = draw(st.integers(1, MOST_ROWS))
-    columns: list[list[Any]] = [list(range(rows))]  # a line with nothing in it is no row
+    columns: list[list[Any]] = [list(range(rows))]  # an empty line is no row
     for field in list(schema)[1:]:
         values, _ = CELLS[field.type]
-        first = draw(values)  # a column without any value has no type
+        first = draw(values)  # a column without values has no type
         columns.append([first, *draw(st.lists(st.one_of(st.none(), values), min_size=rows - 1, max_size=rows - 1))])
     delimiter = draw(st.sampled_from([",", ";", "\t", "|"]))
     out = io.StringIO(newline="")
@@ -77,7 +77,7 @@ JSON_TYPES = st.recursive(
 
 @st.composite
 def json_files(draw: st.DrawFn) -> tuple[pa.Table, bytes, str]:
-    """A table, and the JSON file that Python's writer makes of it, with its name."""
+    """Generate a table, its JSON file from Python's writer, and the file's name."""
     named = draw(fields(JSON_TYPES))
     schema = pa.schema([pa.field("number", pa.int64()), *(f for f in named if f.name.casefold() != "number")])
     rows = draw(st.integers(1, MOST_ROWS))
@@ -115,7 +115,7 @@ def test_json_files_arrive(messages: str, file: tuple[pa.Table, bytes, str]) -> 
 
 
 def _parsed(value: Any, t: pa.DataType) -> Any:
-    """A value whose members without a type arrived as JSON text."""
+    """Return a value whose untyped members are parsed from JSON text."""
     if pa.types.is_nested(t) and isinstance(value, str):
         value = json.loads(value)
     if isinstance(value, list):
@@ -124,7 +124,7 @@ def _parsed(value: Any, t: pa.DataType) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    """A value as JSON has it: without infinities."""
+    """Return a value with infinite floats as null, as JSON requires."""
     if isinstance(value, dict):
         return {k: _finite(v) for k, v in value.items()}
     if isinstance(value, list):
@@ -133,7 +133,7 @@ def _finite(value: Any) -> Any:
 
 
 def _dense(value: Any) -> Any:
-    """A value without what is null in objects; an object that has nothing else is null too."""
+    """Return a value without the nulls in objects; an empty object becomes null."""
     if isinstance(value, dict):
         return {k: d for k, v in value.items() if (d := _dense(v)) is not None} or None
     return [_dense(v) for v in value] if isinstance(value, list) else value
@@ -141,7 +141,7 @@ def _dense(value: Any) -> Any:
 
 @st.composite
 def workbooks(draw: st.DrawFn) -> tuple[pa.Table, bytes]:
-    """A table, and the workbook that openpyxl makes of it: numbers of Excel have 15 digits, its times milliseconds."""
+    """Generate a table and its workbook by openpyxl: numbers have 15 digits, times milliseconds."""
     kinds = {
         pa.int64(): st.integers(-(10**14), 10**14),
         pa.bool_(): st.booleans(),

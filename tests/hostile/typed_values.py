@@ -1,4 +1,4 @@
-"""Columns of any type with any values, and what they are in a form that all readers have in common. For Hypothesis."""
+"""Hypothesis strategies for columns of any type, and a normal form to compare values from all readers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 YEARS = (-62_135_596_800, 253_402_300_799)
-"""Seconds from 1970 to the beginning of the year 1, and to the last second of the year 9999."""
+"""Seconds from 1970 to the first second of the year 1, and to the last second of the year 9999."""
 EPOCH = date(1970, 1, 1).toordinal()
 TEXTS = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
@@ -24,25 +24,25 @@ TEXTS = st.one_of(
 
 
 def integers(bits: int, *, signed: bool = True) -> st.SearchStrategy[int]:
-    """Integers of so many bits."""
+    """Generate integers of a number of bits."""
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
     return st.one_of(st.integers(low, high), st.sampled_from([low, high, 0, 1]))
 
 
 @st.composite
 def decimals(draw: st.DrawFn, precision: int, scale: int) -> Decimal:
-    """Decimals that a type holds."""
+    """Generate decimals of a type."""
     digits = draw(st.integers(-(10**precision) + 1, 10**precision - 1))
     return Decimal((int(digits < 0), tuple(map(int, str(abs(digits)))), -scale))
 
 
 def floats(bits: int) -> st.SearchStrategy[float]:
-    """Floats of so many bits, infinite ones and NaN too."""
+    """Generate floats of a number of bits, including infinity and NaN."""
     return st.floats(width=bits)  # type: ignore[arg-type]
 
 
 def moments(unit: str) -> st.SearchStrategy[int]:
-    """Times of a timestamp since 1970, in its unit, from the year 1 to 9999 as far as 64 bits reach."""
+    """Generate timestamps in a unit, from the year 1 to 9999 as far as 64 bits allow."""
     factor = PER_SECOND[unit]
     low, high = YEARS[0] * factor, YEARS[1] * factor + factor - 1
     if unit == "ns":
@@ -51,7 +51,7 @@ def moments(unit: str) -> st.SearchStrategy[int]:
 
 
 def values_of(t: pa.DataType) -> st.SearchStrategy[Any]:
-    """Values of a type, not null, for `pyarrow.array`."""
+    """Generate non-null values of a type for `pyarrow.array`."""
     if pa.types.is_integer(t):
         return integers(t.bit_width, signed=pa.types.is_signed_integer(t))
     if pa.types.is_floating(t):
@@ -84,7 +84,7 @@ def values_of(t: pa.DataType) -> st.SearchStrategy[Any]:
 
 @cache
 def optional(t: pa.DataType) -> st.SearchStrategy[Any]:
-    """Values of a type, and null."""
+    """Generate values of a type, and null."""
     return st.one_of(st.none(), values_of(t))
 
 
@@ -113,7 +113,7 @@ def nested(
     large: bool = True,
     names: st.SearchStrategy[str] = NAMES,
 ) -> st.SearchStrategy[pa.DataType]:
-    """Types of these, and lists, large lists, structs and maps of them."""
+    """Generate these types, and lists, large lists, structs and maps of them."""
 
     def around(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
         found = [inner.map(pa.list_), fields(inner, most=3, names=names).map(pa.struct)]
@@ -127,7 +127,7 @@ def nested(
 def fields(
     types: st.SearchStrategy[pa.DataType], most: int = 4, names: st.SearchStrategy[str] = NAMES
 ) -> st.SearchStrategy[list[pa.Field]]:
-    """Columns whose names differ by more than case."""
+    """Generate columns whose names differ by more than case."""
     column = st.tuples(names, types).map(lambda c: pa.field(*c))
     return st.lists(column, min_size=1, max_size=most, unique_by=lambda f: f.name.casefold())
 
@@ -139,7 +139,7 @@ def tables(
     most_rows: int = 8,
     names: st.SearchStrategy[str] = NAMES,
 ) -> pa.Table:
-    """Tables of some columns of such types."""
+    """Generate tables of columns of these types."""
     schema = pa.schema(draw(fields(types, names=names)))
     rows = draw(st.integers(0, most_rows))
     columns = [pa.array(draw(st.lists(optional(f.type), min_size=rows, max_size=rows)), f.type) for f in schema]
@@ -194,7 +194,7 @@ def _named(pairs: list[Any]) -> list[Any]:
 
 
 def from_json(value: Any, t: pa.DataType) -> Any:
-    """Return a value of a message, whose numbers were read as `Decimal` and `int`, in the form of `plain`."""
+    """Return a message's value in the form of `plain`; its numbers are `Decimal` and `int`."""
     if value is None:
         return None
     if pa.types.is_floating(t):
@@ -222,7 +222,7 @@ def from_json(value: Any, t: pa.DataType) -> Any:
 
 
 def without_json(value: Any) -> Any:
-    """Return a value in the form of `plain` without what JSON cannot hold: infinite floats and NaN are null."""
+    """Return a value of `plain` with infinite floats and NaN as null, as JSON requires."""
     if isinstance(value, dict):
         return {k: without_json(v) for k, v in value.items()}
     if isinstance(value, list):

@@ -26,13 +26,13 @@ def tap(cloud: Cloud, tmp_path: Path) -> Programs:
 
 @pytest.fixture
 def config(cloud: Cloud, dataset: str) -> dict[str, Any]:
-    """Settings of target-bigquery for the local BigQuery; `redshift.config` are those of target-redshift."""
+    """Return settings of target-bigquery for the local BigQuery; `redshift.config` is for target-redshift."""
     return local_settings.of_bigquery(cloud, dataset=dataset)
 
 
 @pytest.fixture
 def table(bq: Any, dataset: str) -> Callable[..., list[dict[str, Any]]]:
-    """Reads a table of BigQuery, `rows` by default, in order of a column, `id` by default."""
+    """Reads a BigQuery table, by default `rows`, ordered by a column, by default `id`."""
 
     def read(name: str = "rows", order: str = "id") -> list[dict[str, Any]]:
         return [dict(r) for r in bq.query(f"SELECT * FROM `{dataset}.{name}` ORDER BY {order}").result()]
@@ -42,20 +42,20 @@ def table(bq: Any, dataset: str) -> Callable[..., list[dict[str, Any]]]:
 
 @pytest.fixture
 def ids(bq: Any, dataset: str) -> Callable[[], list[int]]:
-    """The ids in the table `rows` of BigQuery, in order."""
+    """Returns the ids in the BigQuery table `rows`, sorted."""
     return lambda: [r["id"] for r in bq.query(f"SELECT id FROM `{dataset}.rows` ORDER BY id").result()]
 
 
 @pytest.fixture
 def here(bq: Any, dataset: str) -> str:
-    """The dataset of this test in BigQuery, which exists."""
+    """Create the BigQuery dataset of this test."""
     bq.create_dataset(dataset)
     return dataset
 
 
 @pytest.fixture
 def load_bytes(bq: Any, here: str) -> Callable[..., Any]:
-    """Loads bytes into a table of BigQuery by the public client, and returns the finished job."""
+    """Loads bytes into a BigQuery table with the public client, and returns the finished job."""
 
     def run(table: str, source_format: str, data: bytes, *, job: dict[str, Any] | None = None, **config: Any) -> Any:
         settings = bigquery.LoadJobConfig(source_format=source_format, **config)
@@ -69,7 +69,7 @@ def load_bytes(bq: Any, here: str) -> Callable[..., Any]:
 
 @pytest.fixture
 def tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails the test when a target in this process tries something again."""
+    """Fail the test when a target in this process retries a call."""
     monkeypatch.setattr(Waiting, "before_again", lambda _, __, why: pytest.fail(f"tried again: {why}"))
 
 
@@ -77,7 +77,7 @@ def tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def redshift(
     cloud: Cloud, rs: Any, schema: str, s3: Any, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Loads:
-    """target-redshift in this process: `redshift.run(messages)`, and the tables that it makes."""
+    """target-redshift in this process: `redshift.run(messages)`, and access to its tables."""
     for name, value in cloud.env.items():
         if name.startswith("AWS_"):
             monkeypatch.setenv(name, value)
@@ -86,7 +86,7 @@ def redshift(
 
 @pytest.fixture
 def open_client(cloud: Cloud, schema: str) -> Iterator[Open]:
-    """Opens clients of target-redshift with settings of one's own; faults that a test sets end with it."""
+    """Opens clients of target-redshift with given settings; faults that a test sets end with the fixture."""
     clients: list[Redshift] = []
 
     def begin(**settings: Any) -> Redshift:
@@ -102,7 +102,7 @@ def open_client(cloud: Cloud, schema: str) -> Iterator[Open]:
 
 @pytest.fixture
 def client(open_client: Open) -> Redshift:
-    """A client of target-redshift whose schema and ledger are there."""
+    """Return a client of target-redshift whose schema and ledger exist."""
     client = open_client()
     migrate.prepare_schema(client)
     return client

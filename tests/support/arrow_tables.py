@@ -1,4 +1,4 @@
-"""Random tables of the types that connectors exchange, and what JSON should say of them."""
+"""Random Arrow tables of the types that connectors exchange, and their expected JSON values."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ _columns = st.recursive(st.sampled_from(_LEAVES), _nested, max_leaves=4) | st.ju
 
 @st.composite
 def tables(draw: Any, *, most_rows: int = 8) -> pa.Table:
-    """A table of canonical types, of which the first rows may be cut off."""
+    """Generate a table of canonical types, possibly sliced so that its first rows are cut off."""
     columns = draw(st.lists(_columns, min_size=1, max_size=5))
     rows, cut = draw(st.integers(0, most_rows)), draw(st.integers(0, 2))
     names = draw(st.lists(_NAMES, min_size=len(columns), max_size=len(columns), unique=True))
@@ -95,7 +95,7 @@ def tables(draw: Any, *, most_rows: int = 8) -> pa.Table:
 
 
 def in_json(table: pa.Table) -> list[dict[str, Any]]:
-    """What parsers of JSON should make of the rows, where all numbers are exact; made value by value, by Python."""
+    """Return the rows as exact JSON values, converted one by one in Python."""
     columns = [
         [_value(scalar, field) for scalar in column] for field, column in zip(table.schema, table.columns, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""Files for load jobs of BigQuery, and what its client says of the tables that came of them."""
+"""Files for BigQuery load jobs, and the tables they produce as the client returns them."""
 
 from __future__ import annotations
 

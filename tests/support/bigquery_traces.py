@@ -1,4 +1,4 @@
-"""What loads leave in BigQuery besides the rows: jobs, and entries of the ledger."""
+"""Load jobs and ledger entries that loads leave in BigQuery."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from google.api_core.exceptions import NotFound
 
 
 def load_jobs(bq: Any, dataset: str) -> list[Any]:
-    """The load jobs into a dataset, the newest first."""
+    """Return the load jobs into a dataset, newest first."""
     return [j for j in bq.list_jobs() if j.job_type == "load" and j.destination.dataset_id == dataset]
 
 
 def entries(bq: Any, dataset: str) -> list[Any]:
-    """The rows of the ledger, the oldest first; none where there is no ledger yet."""
+    """Return the ledger rows, oldest first; empty if there is no ledger yet."""
     try:
         return list(bq.query(f"SELECT * FROM `{dataset}._sdc_batches` ORDER BY started_at, batch_id").result())
     except NotFound:

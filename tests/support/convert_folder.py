@@ -1,4 +1,4 @@
-"""Objects on local disk that become batch files in this process."""
+"""Convert objects on local disk to batch files within this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables as the bytes of files of columns."""
+"""Serialize Arrow tables as Parquet, Arrow IPC, Avro and ORC bytes."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from singer_arrow.formats.avro.schema import to_avro_schema
 
 
 def parquet(table: pa.Table, **options: Any) -> bytes:
-    """A Parquet file; options of `pyarrow.parquet.write_table`."""
+    """Return a Parquet file; options are those of `pyarrow.parquet.write_table`."""
     out = io.BytesIO()
     pq.write_table(table, out, **options)
     return out.getvalue()
 
 
 def parquet_of(**columns: Any) -> bytes:
-    """A Parquet file of these columns."""
+    """Return a Parquet file of these columns."""
     return parquet(pa.table(columns))
 
 
 def ipc(table: pa.Table, rows: int | None = None, new: Any = pa.ipc.new_file, **options: Any) -> bytes:
-    """An Arrow file, or what `new` begins, in batches of so many rows; options of `IpcWriteOptions`."""
+    """Return an Arrow IPC file or stream in batches of `rows` rows; options are those of `IpcWriteOptions`."""
     out = io.BytesIO()
     with new(out, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
         writer.write_table(table, rows)
@@ -35,7 +35,7 @@ def ipc(table: pa.Table, rows: int | None = None, new: Any = pa.ipc.new_file, **
 
 
 def avro(table: pa.Table, codec: str = "null", **options: Any) -> bytes:
-    """An Avro file; options of `fastavro.writer`."""
+    """Return an Avro file; options are those of `fastavro.writer`."""
     out = io.BytesIO()
     header = {**to_avro_schema(table.schema), "name": "row"}
     fastavro.writer(out, header, table.to_pylist(maps_as_pydicts="strict"), codec, **options)
@@ -43,7 +43,7 @@ def avro(table: pa.Table, codec: str = "null", **options: Any) -> bytes:
 
 
 def orc(table: pa.Table, **options: Any) -> bytes:
-    """An ORC file; options of `pyarrow.orc.write_table`."""
+    """Return an ORC file; options are those of `pyarrow.orc.write_table`."""
     out = pa.BufferOutputStream()
     pa_orc.write_table(table, out, **options)
     return bytes(out.getvalue())

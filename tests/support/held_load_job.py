@@ -1,4 +1,4 @@
-"""Two runs of one load job of BigQuery: the first one starts it, and it is held until the second one finds it."""
+"""Two runs that share one BigQuery load job: the first starts it, and it is held until the second finds it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waiting import wait_until
 from singer_arrow.sdk.target import LoadTarget
 
 HELD_SECONDS = 3600
-"""The delay of a fault that holds what it fires for until other faults are set."""
+"""Delay of a fault that holds a request until other faults are set."""
 
 
 def load_beside_a_held_job(
@@ -22,7 +22,7 @@ def load_beside_a_held_job(
     fail_jobs: Callable[..., object],
     caplog: pytest.LogCaptureFixture,
 ) -> LoadTarget:
-    """Run target-bigquery, and let the held job go as soon as the run waits for it."""
+    """Run target-bigquery, and release the held job once the run waits for it."""
     caplog.set_level("INFO")
     with ThreadPoolExecutor(1) as pool:
         try:

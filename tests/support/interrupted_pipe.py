@@ -1,4 +1,4 @@
-"""`tap-s3-files | target-...`, of which the tap may be killed at a certain message."""
+"""Run `tap-s3-files | target-...`, and optionally kill the tap at a given message."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from local_cloud.programs import Programs
 
 @dataclass(frozen=True)
 class Cut:
-    """Where the tap is killed.
+    """The point at which the tap is killed.
 
     Args:
-        kind: The type of a message.
-        number: Which of these messages, from 1.
-        share: How much of its line reaches the target.
+        kind: Type of the message.
+        number: Number of the message among those of its type, from 1.
+        share: The part of its line that reaches the target.
     """
 
     kind: str
@@ -30,7 +30,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Piped:
-    """How both ended.
+    """Exit codes and output of both programs.
 
     Args:
         tap: The tap's exit code.
@@ -46,14 +46,14 @@ class Piped:
 
 
 def pipe(run: Programs, tap: dict[str, Any], program: str, target: dict[str, Any], cut: Cut | None = None) -> Piped:
-    """Run both to their ends, or kill the tap.
+    """Run both programs, and kill the tap if `cut` is set.
 
     Args:
-        run: Runs them.
+        run: Runs the programs.
         tap: Options of the tap: config, state, catalog.
         program: The target.
-        target: Its settings besides those of the environment.
-        cut: Where the tap is killed; None: it is not.
+        target: Settings of the target in addition to those of the environment.
+        cut: The point at which the tap is killed; None: it is not killed.
     """
     with ExitStack() as files:
         tap_log, out, log = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
@@ -81,7 +81,7 @@ def pipe(run: Programs, tap: dict[str, Any], program: str, target: dict[str, Any
 
 
 def _forward(reader: subprocess.Popen[bytes], target: IO[bytes], cut: Cut) -> None:
-    """Give the target what the tap writes before it is killed."""
+    """Copy the tap's output to the target, up to the cut."""
     seen = 0
     assert reader.stdout is not None
     for line in reader.stdout:

@@ -1,4 +1,4 @@
-"""`tap-s3-files | target-...` of which either part may be killed, and the objects that it reads."""
+"""Pipelines `tap-s3-files | target-...` that can be killed, and the objects that they read."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ LARGE_KEY = "large.parquet"
 
 
 def put_objects(s3: Any, count: int, rows_each: int, large: range) -> str:
-    """The name of a bucket of many small CSV files, and of a large file with the ids of `large`.
+    """Create a bucket with many small CSV files and a large file with the ids of `large`; return its name.
 
-    Row `i` has the id `i` and the score `i / 4`. The large file has many row groups, of which each is a batch.
+    Row `i` has the id `i` and the score `i / 4`. The large file has many row groups, each of which becomes a batch.
     """
     name = f"kill-{uuid.uuid4().hex[:12]}"
     s3.create_bucket(Bucket=name)
@@ -41,17 +41,17 @@ def put_objects(s3: Any, count: int, rows_each: int, large: range) -> str:
 
 
 class Pipeline:
-    """Both as a shell starts them, with the last STATE kept as Meltano keeps it.
+    """Tap and target, connected as in a shell, with the last STATE kept as Meltano keeps it.
 
     Args:
-        run: runs them.
-        program: the target.
-        streams: settings of the tap besides the batch files.
-        stage: the bucket of the batch files.
-        folder: where the target's output is kept.
-        file_mb: size of a batch file.
-        target: settings of the target.
-        more: more settings of the tap.
+        run: Runs the programs.
+        program: The target.
+        streams: Settings of the tap except the batch files.
+        stage: The bucket of the batch files.
+        folder: The folder for the target's output.
+        file_mb: Size of a batch file in MB.
+        target: Settings of the target.
+        more: Further settings of the tap.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class Pipeline:
         self.state: dict[str, Any] | None = None
 
     def start(self, *, state: bool) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
-        """The tap, from the last STATE or without one, and the target behind it."""
+        """Start the tap, from the last STATE or without one, and the target behind it."""
         known = {"state": self.state} if state and self.state else {}
         tap = self._popen(self._run.command("tap-s3-files", config=self._tap, **known), stdin=subprocess.DEVNULL)
         command = self._run.command(self._program, config=["ENV", self._target])
         with self._out.open("wb") as out:
             target = self._popen(command, stdin=tap.stdout, stdout=out)
         assert tap.stdout is not None
-        tap.stdout.close()  # so that the tap learns of the target's death
+        tap.stdout.close()  # the tap must receive SIGPIPE when the target dies
         return tap, target
 
     def _popen(self, command: list[str], **streams: Any) -> subprocess.Popen[bytes]:
@@ -90,7 +90,7 @@ class Pipeline:
         return subprocess.Popen(command, stderr=subprocess.PIPE, env=self._run.env, **streams)
 
     def end(self, tap: subprocess.Popen[bytes], target: subprocess.Popen[bytes]) -> tuple[str, str]:
-        """Wait for both; what they said on stderr. The last STATE that came out is kept."""
+        """Wait for both; keep the last STATE that was written, and return their standard error."""
         with ThreadPoolExecutor(2) as pool:
             said = list(pool.map(lambda p: p.stderr.read().decode(errors="replace"), (tap, target)))
         for process in (tap, target):
@@ -103,7 +103,7 @@ class Pipeline:
         return said[0], said[1]
 
     def run_to_the_end(self, *, state: bool) -> None:
-        """Both must end well."""
+        """Run both, which must succeed."""
         tap, target = self.start(state=state)
         said = self.end(tap, target)
         assert (tap.returncode, target.returncode) == (0, 0), "\n".join(said)[-8000:]

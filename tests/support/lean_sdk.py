@@ -1,4 +1,4 @@
-"""Uses what the SDK has, after it was imported without its libraries. Says nothing if all is well."""
+"""Use the SDK after an import without its optional libraries; prints nothing if all works."""
 
 import json
 import sys
@@ -32,12 +32,12 @@ PAGES = {"/rows": {"rows": [{"id": 1}], "next": "2"}, "/rows?page=2": {"rows": [
 
 
 class Handler(BaseHTTPRequestHandler):
-    """A service of two pages that is busy at first."""
+    """An HTTP service of two pages that is busy at first."""
 
     busy = True
 
     def do_GET(self) -> None:
-        """Answer."""
+        """Answer a request."""
         assert self.headers["Authorization"] == "Bearer secret"
         if Handler.busy:
             Handler.busy = False
@@ -50,11 +50,11 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 def rows_of_rest(url: str) -> Iterator[dict[str, Any]]:
-    """What a stream of the SDK reads by HTTP: with a session, a paginator, tries and an authenticator."""
+    """Return the rows of an SDK stream over HTTP, with session, paginator, retries and authenticator."""
 
     class Rows(RESTStream[str]):
         name, path, url_base = "rows", "/rows", url
@@ -87,12 +87,12 @@ def rows_of_rest(url: str) -> Iterator[dict[str, Any]]:
 
 
 class Sink(BatchSink):
-    """Counts what it is given."""
+    """Counts its records."""
 
     seen: list[str] = []  # noqa: RUF012 - of all
 
     def process_batch(self, context: dict[str, Any]) -> None:
-        """Note the stream."""
+        """Record the stream's name."""
         Sink.seen.append(self.stream_name)
 
 

@@ -1,4 +1,4 @@
-"""BigQuery's part of the ledger's protocol, in memory."""
+"""In-memory model of BigQuery's side of the ledger's protocol."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ START = datetime.now(UTC)
 
 
 class KilledError(Exception):
-    """The process dies here."""
+    """Raised where the process is killed."""
 
 
 class Server:
-    """BigQuery's part of the protocol: a table of entries, jobs with unique ids, a clock."""
+    """BigQuery's side of the protocol: a table of entries, jobs with unique ids, and a clock."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -33,7 +33,7 @@ class Server:
         self.rows: Counter[str] = Counter()
         self.created = START
         self.asked: list[int] = []
-        """How many entries each query of the ledger returned."""
+        """Number of entries that each query of the ledger returned."""
         self._ticks = 0
 
     def now(self) -> datetime:
@@ -43,7 +43,7 @@ class Server:
     def insert(
         self, job_id: str, kind: str, batches: Sequence[str] = (), error: str | None = None, claims: str | None = None
     ) -> Job | None:
-        """The job, if there was none of that id."""
+        """Insert a job, unless one with this id exists."""
         with self.lock:
             if job_id in self.jobs:
                 return None
@@ -55,7 +55,7 @@ class Server:
             return self.jobs[job_id]
 
     def opened(self, batches: Sequence[str]) -> str:
-        """A pending write stream that holds these batches, and is ended."""
+        """Create a finalized pending write stream that contains these batches."""
         with self.lock:
             name = f"projects/p/datasets/d/tables/t/streams/{len(self.streams)}"
             self.streams[name] = WriteStream(list(batches))
@@ -73,7 +73,7 @@ class Server:
 
 @dataclass
 class WriteStream:
-    """Batches, and when they were committed."""
+    """The batches of a write stream, and when they were committed."""
 
     batches: list[str]
     committed: datetime | None = None
@@ -91,7 +91,7 @@ def found(entry: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
 
 
 class Client:
-    """What one process sees of the server; it may die or sleep before any request."""
+    """The server as seen by one process, which may die or pause before any request."""
 
     def __init__(self, server: Server, chance: random.Random, *, die: float = 0.0, sleep: float = 0.0) -> None:
         self._server, self._chance, self._die, self._sleep = server, chance, die, sleep
@@ -123,7 +123,7 @@ class Client:
                 rows = rows[: int(text.rpartition("LIMIT ")[2])] if "LIMIT" in text else rows
                 self._server.asked.append(len(rows))
                 return QueryResult(rows, now)
-        self.step()  # an entry's time is that of its statement's begin; it can be read only after its end
+        self.step()  # an entry has the time at which its statement began, but is readable only after its end
         if "''" in text:
             self.write("", given["job"], given["at"])
         for name, batch in given.items():

@@ -1,4 +1,4 @@
-"""Settings with which a target in this process loads into the local cloud."""
+"""Settings for targets in this process that load into the local cloud."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from local_cloud import Cloud
 
 Config = dict[str, Any]
 TEMPORARY = os.environ.get("PYTEST_DEBUG_TEMPROOT") or tempfile.gettempdir()
-"""The folder that has the temporary files of all tests in it."""
+"""The folder that contains the temporary files of all tests."""
 LOCAL_BATCHES = {"encoding": {"format": "jsonl"}, "storage": {"root": TEMPORARY}}
 """`batch_config` of a target that may load local batch files."""
 GONE = (Path(TEMPORARY) / "nowhere" / "gone.parquet").as_uri()
-"""A batch file that may be loaded, but does not exist."""
+"""URL of a batch file that is allowed but does not exist."""
 ONE_EACH = {"max_batch_mb": 0.000001}
-"""A load for each batch."""
+"""Setting for one load per batch."""
 
 
 def of_bigquery(cloud: Cloud, **more: Any) -> Config:
-    """Settings of target-bigquery, and these."""
+    """Return settings of target-bigquery, with overrides."""
     names = ("project", "api_endpoint", "storage_write_endpoint")
     return (
         {name: cloud.env[f"TARGET_BIGQUERY_{name.upper()}"] for name in names} | {"batch_config": LOCAL_BATCHES} | more
@@ -29,7 +29,7 @@ def of_bigquery(cloud: Cloud, **more: Any) -> Config:
 
 
 def of_redshift(cloud: Cloud, **more: Any) -> Config:
-    """Settings of target-redshift, and these."""
+    """Return settings of target-redshift, with overrides."""
     names = ("host", "user", "password", "dbname", "s3_stage")
     texts = {name: cloud.env[f"TARGET_REDSHIFT_{name.upper()}"] for name in names}
     return {**texts, "port": int(cloud.env["TARGET_REDSHIFT_PORT"]), "ssl": False, "batch_config": LOCAL_BATCHES} | more

@@ -1,4 +1,4 @@
-"""A target whose warehouse is a list; a batch file named `bad` cannot be loaded. The tests run it as a process."""
+"""Target with a list as warehouse; a batch file named `bad` fails to load. Tests run it as a process."""
 
 from __future__ import annotations
 
@@ -22,42 +22,42 @@ SCHEMA = {"type": "SCHEMA", "stream": "s", "schema": {"properties": {"id": {"typ
 
 
 def batch(url: str) -> dict[str, Any]:
-    """A BATCH of one file."""
+    """Return a BATCH of one file."""
     return {"type": "BATCH", "stream": "s", "encoding": {"format": "jsonl"}, "manifest": [url]}
 
 
 @dataclass(frozen=True)
 class PreparedItem:
-    """An item."""
+    """A prepared item."""
 
     url: str
     bytes: int = 1
 
 
 class Memory:
-    """The load method."""
+    """Load method that loads into memory."""
 
     ordered = False
     deferred = False
 
     def prepare(self, url: str) -> PreparedItem:
-        """It is ready."""
+        """Return the item unchanged."""
         return PreparedItem(url)
 
     def stage(self, parts: Sequence[PreparedItem]) -> None:
-        """Load."""
+        """Load the items."""
         if any(part.url == "bad" for part in parts):
             msg = "The warehouse refused bad"
             raise LoadError(msg)
 
     def publish(self, staged: None) -> None:
-        """Nothing is left to do."""
+        """Do nothing; all rows are loaded already."""
 
     def finish(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing; all rows are loaded already."""
 
     def removable_files(self, parts: Sequence[PreparedItem], staged: None) -> list[Any]:
-        """Nothing is to be removed."""
+        """Return no files."""
         return []
 
 
@@ -70,40 +70,40 @@ class MemoryTable:
         self.target, self.method, self.record_schema = target, Memory(), record_schema
 
     def take_batch(self, batch: Batch) -> None:
-        """Add it."""
+        """Add a batch."""
         self.target.scheduler.add(self.method, batch.manifest[0], token=self.target.checkpoints.open())
 
     def take_records(self, path: Path | None, rows: int, *, token: int, **_: Any) -> None:
-        """Add them."""
+        """Add records."""
         self.target.scheduler.add(self.method, str(path), token=token)
 
     def activate_version(self, version: int) -> None:
-        """Nothing is to be removed."""
+        """Do nothing."""
 
 
 class MemoryTarget(LoadTarget):
-    """The target; groups are loaded after 0.1 seconds."""
+    """The target; each group takes 0.1 seconds to load."""
 
     name = "memory-target"
     config_jsonschema = {"properties": {}}  # noqa: RUF012 - as the SDK has it
 
     def open_table(self, sink: LoadSink) -> MemoryTable:
-        """A new one."""
+        """Return a new table."""
         return MemoryTable(self)
 
     @property
     def limits(self) -> Limits:
-        """Where loads end."""
+        """Return the limits of a load."""
         return Limits(age_seconds=0.1)
 
 
 def command() -> list[str]:
-    """What runs it."""
+    """Return the command line that runs the target."""
     return [sys.executable, __file__]
 
 
 def lines(*messages: dict[str, Any]) -> str:
-    """The messages as a tap writes them."""
+    """Return the messages as lines of a tap."""
     return "".join(json.dumps(m) + "\n" for m in messages)
 
 

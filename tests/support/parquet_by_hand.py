@@ -1,6 +1,6 @@
-"""Parquet files of any type, byte by byte: also such as no writer at hand writes.
+"""Write Parquet files of any type byte by byte, including types that no installed writer supports.
 
-See parquet.thrift of the Apache Parquet format; structures are written in Thrift's compact protocol.
+See parquet.thrift of the Apache Parquet format; structures use Thrift's compact protocol.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Kind(IntEnum):
 
 
 class Old(IntEnum):
-    """Converted types, which came before logical ones."""
+    """Converted types, the predecessors of logical types."""
 
     UTF8 = 0
     MAP = 1
@@ -57,7 +57,7 @@ REQUIRED, OPTIONAL, REPEATED = 0, 1, 2
 
 @dataclass(frozen=True)
 class Struct:
-    """A structure of Thrift: values by the numbers of their fields. Integers are i32 but for `Long` and `Byte`."""
+    """A Thrift structure: values by field number. Integers are i32, except `Long` and `Byte`."""
 
     fields: dict[int, Any] = field(default_factory=dict)
 
@@ -72,21 +72,21 @@ class Byte(int):
 
 @dataclass(frozen=True)
 class Node:
-    """A column, or a group of them.
+    """A column, or a group of columns.
 
     Attributes:
-        name: Its own.
-        kind: Its physical type.
+        name: Its name.
+        kind: Physical type.
         repetition: REQUIRED, OPTIONAL or REPEATED.
-        old: Its converted type.
+        old: Converted type.
         logical: The field of the union LogicalType that is set, and its structure.
-        size: Bytes of a fixed one.
-        scale: Of a decimal.
-        precision: Of a decimal.
-        children: Of a group.
-        data: Values of a leaf, PLAIN.
-        count: How many values and levels it has.
-        levels: Repetition and definition levels, where there are any: each a list of levels, and their bit width.
+        size: Bytes of a value of fixed length.
+        scale: Scale of a decimal.
+        precision: Precision of a decimal.
+        children: Members of a group.
+        data: Values of a leaf, PLAIN encoded.
+        count: Number of values and levels.
+        levels: Repetition and definition levels, if any: each a list of levels and their bit width.
     """
 
     name: str
@@ -105,12 +105,12 @@ class Node:
 
 @dataclass(frozen=True)
 class Lie:
-    """What a footer says that is not so.
+    """False statements to write into the footer.
 
     Attributes:
-        rows: Of the row group.
+        rows: Number of rows of the row group.
         chunk: Fields of the ColumnMetaData of all columns.
-        times: How often each column stands in the row group.
+        times: How often each column occurs in the row group.
     """
 
     rows: int | None = None
@@ -119,7 +119,7 @@ class Lie:
 
 
 def parquet(rows: int, *columns: Node, lie: Lie = Lie()) -> bytes:
-    """A file of one row group, each column one page."""
+    """Return a file with one row group, each column one page."""
     out, chunks = bytearray(b"PAR1"), []
     for path, leaf in [found for column in columns for found in _leaves(column, ())]:
         body = b"".join(_runs(levels) for levels, _ in leaf.levels) + leaf.data
@@ -149,13 +149,13 @@ def _elements(node: Node, *, root: bool = False) -> list[Struct]:
 
 
 def _runs(levels: Sequence[int]) -> bytes:
-    """Levels below 256, each as a run of one."""
+    """Encode levels below 256, each as a run of one."""
     runs = b"".join(bytes([1 << 1, level]) for level in levels)
     return len(runs).to_bytes(4, "little") + runs
 
 
 def thrift(value: Any) -> bytes:
-    """A value in the compact protocol."""
+    """Encode a value in the compact protocol."""
     match value:
         case Struct():
             out, last = b"", 0
@@ -185,7 +185,7 @@ def _code(value: Any) -> int:
 
 
 def varint(n: int) -> bytes:
-    """Seven bits a byte, the lowest first."""
+    """Encode an integer with seven bits a byte, lowest first."""
     out = b""
     while n >= 0x80:
         out, n = out + bytes([n & 0x7F | 0x80]), n >> 7

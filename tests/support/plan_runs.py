@@ -1,4 +1,4 @@
-"""Runs of the tap over a stream whose objects are only named: what is planned, sent, and left in STATE."""
+"""Run the tap on listed names without content: the plan, the tasks that are sent, and STATE."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ TARGET_BYTES = 1 << 20
 
 
 def info(name: str, seconds: float = 0, *, size: int = 10, etag: str | None = "e") -> ObjectInfo:
-    """An object below s3://b/in that was changed so many seconds after `START`."""
+    """Return an object below s3://b/in, changed so many seconds after `START`."""
     return ObjectInfo(Url("s3", "b", f"in/{name}"), size, etag, START + timedelta(seconds=seconds))
 
 
 def names(objects: Iterable[ObjectInfo]) -> list[str]:
-    """The names that `info` was given."""
+    """Return the names that `info` was given."""
     return [o.url.name for o in objects]
 
 
 def log_in(folder: Path, storage: Storage | None = None, **options: Any) -> PlanLog:
-    """The plan log of the stream `orders`."""
+    """Return the plan log of the stream `orders`."""
     return PlanLog(storage or Storage(), Url.parse(str(folder)), "orders", **options)
 
 
 def folder_of(folder: Path) -> Path:
-    """Where that log is."""
+    """Return the folder of that log."""
     return folder / "_plans" / "orders"
 
 
 def segment(number: int, *objects: ObjectInfo, before: Watermark | None = None, **options: Any) -> Segment:
-    """A segment of small objects."""
+    """Return a segment of small objects."""
     after = max((position(o) for o in objects), default=None)
     return Segment(number, "orders", TARGET_BYTES, before, after, tuple(make_tasks(objects)), **options)
 
 
 def run_of(objects: Iterable[ObjectInfo], state: Bookmark | None, began: datetime | None, **settings: Any) -> TapRun:
-    """A run that lists these objects."""
+    """Return a run that lists these objects."""
     own = {"start": None, "end": None, "sqs": None, "overlap": OVERLAP, "keys_ascend": False, **settings}
     window = (own["start"], own["end"])
     shared: Any = SimpleNamespace(
@@ -68,12 +68,12 @@ def run_of(objects: Iterable[ObjectInfo], state: Bookmark | None, began: datetim
 
 
 def plan_for(tap_run: TapRun, log: PlanLog | None, identity: str = "") -> StreamPlan:
-    """The plan of the stream in a run."""
+    """Return the stream's plan in a run."""
     return plan_of(tap_run, stream(), log, TARGET_BYTES, settings=identity)
 
 
 def stream() -> Any:
-    """The settings of the stream that planning asks for."""
+    """Return the settings of the stream that planning reads."""
     return SimpleNamespace(name="orders", paths=(Url("s3", "b", "in/*"),))
 
 
@@ -86,7 +86,7 @@ def run(
     identity: str = "",
     **settings: Any,
 ) -> Iterator[tuple[Task, Bookmark]]:
-    """A run of the tap: each task as it is sent, with the STATE after it."""
+    """Run the tap: yield each task when it is sent, with the STATE after it."""
     tap_run = run_of(objects, state, began, **settings)
     plan = plan_for(tap_run, log, identity)
     at = plan.bookmark

@@ -1,4 +1,4 @@
-"""The error line of a program that has failed."""
+"""Extract the error line of a failed program."""
 
 from __future__ import annotations
 

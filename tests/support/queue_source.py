@@ -1,4 +1,4 @@
-"""Objects that a queue tells of, and the tap over them."""
+"""A bucket whose events go to a queue, and the tap that reads them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WAIT = 1
 
 
 class QueueSource(Source):
-    """A bucket whose events go to a queue, and a configuration of the tap that reads what the queue tells of."""
+    """A bucket with event notifications to a queue, and a configuration of the tap that reads the queue."""
 
     def __init__(self, cloud: Cloud, s3: Any, sqs: Any, bucket: str, folder: Path) -> None:
         super().__init__(s3, bucket, Programs(cloud.environ(), folder))
@@ -44,12 +44,12 @@ class QueueSource(Source):
         return {"version": "0", "source": "aws.s3", "detail-type": kind, "detail": detail}
 
     def quiet(self) -> None:
-        """Let no object tell of itself any more, and empty the queue."""
+        """Stop the bucket's notifications, and empty the queue."""
         self.s3.put_bucket_notification_configuration(Bucket=self.bucket, NotificationConfiguration={})
         self.sqs.purge_queue(QueueUrl=self.queue)
 
     def in_queue(self) -> tuple[int, int]:
-        """Messages that can be seen, and those that are invisible for now."""
+        """Return the numbers of visible and invisible messages."""
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
         found = self.sqs.get_queue_attributes(QueueUrl=self.queue, AttributeNames=names)["Attributes"]
         return int(found[names[0]]), int(found[names[1]])
@@ -62,7 +62,7 @@ class QueueSource(Source):
         return {"streams": streams, "replication": replication, "metadata_columns": False, **kind, **more}
 
     def ids(self, ran: Ran, stream: str = "rows") -> list[int]:
-        """The ids that messages of a stream hold, in order."""
+        """Return the ids in the messages of a stream, sorted."""
         return sorted(row["id"] for row in self.rows(ran, stream))
 
     def plans(self, stream: str = "rows") -> list[str]:

@@ -1,4 +1,4 @@
-"""A plain reader of RECORD lines, one at a time, by json and jsonschema; knows of no blocks, columns and ways."""
+"""Reference reader of RECORD lines: parses one at a time with json and jsonschema."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Schema = dict[str, Any]
 
 
 class RefusalError(Exception):
-    """The reference does not take a line."""
+    """Raised for a line that the reference refuses."""
 
 
 def _is_integer(_: Any, value: Any) -> bool:
@@ -56,7 +56,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def reference_row(line: bytes, schema: Schema, keys: Sequence[str], *, checks: bool = True) -> dict[str, Any]:
-    """One record, by the rules alone."""
+    """Return the row of a record, by the documented rules."""
     try:
         text = line.decode()
         hooks = {"parse_float": Decimal, "parse_int": _integer, "parse_constant": float, "object_pairs_hook": _pairs}
@@ -85,7 +85,7 @@ def reference_row(line: bytes, schema: Schema, keys: Sequence[str], *, checks: b
 
 
 def plain(value: Any, field: pa.Field) -> Any:
-    """A value of JSON as a row has it."""
+    """Return a JSON value as a row contains it."""
     t = field.type
     if value is None:
         return None
@@ -123,7 +123,7 @@ def _checked_json(value: Any) -> Any:
 
 
 class TextOf:
-    """Equals each JSON text of a value."""
+    """Compares equal to every JSON text of a value."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

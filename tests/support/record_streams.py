@@ -1,4 +1,4 @@
-"""Streams of RECORD lines to try: SCHEMAs of all kinds, and lines of which some are bad."""
+"""Random streams of RECORD lines: SCHEMAs of all kinds, and lines of which some are invalid."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ LEAVES: list[tuple[Schema, st.SearchStrategy[Any]]] = [
 
 @st.composite
 def properties(draw: st.DrawFn, depth: int = 2) -> tuple[Schema, st.SearchStrategy[Any]]:
-    """A property, and values that mostly are as it says."""
+    """Generate a property, and values that mostly match it."""
     kind = draw(st.integers(0, 9))
     if kind == 0 and depth:
         prop, values = draw(properties(depth - 1))
@@ -104,7 +104,7 @@ def properties(draw: st.DrawFn, depth: int = 2) -> tuple[Schema, st.SearchStrate
 
 @st.composite
 def streams(draw: st.DrawFn) -> tuple[Schema, list[str], list[bytes]]:
-    """A SCHEMA, its keys, and lines of which some are bad."""
+    """Generate a SCHEMA, its keys, and lines of which some are invalid."""
     members = draw(st.dictionaries(st.sampled_from(["id", "b c", "é", 'q"', "d", "e"]), properties(), min_size=1))
     schema: Schema = {"type": "object", "properties": {name: p for name, (p, _) in members.items()}}
     if draw(st.integers(0, 4)) == 0:

@@ -1,4 +1,4 @@
-"""A target whose warehouse is a list of its calls and of the rows; for tests within one process."""
+"""Target that records its calls and rows in lists, for tests within one process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Column:
 
 
 class Plain(Conversion[Column]):
-    """Nothing special."""
+    """The identity conversion."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ class Plain(Conversion[Column]):
 
 @dataclass(frozen=True)
 class PreparedItem:
-    """An item that is ready; records are read at once, because their file goes."""
+    """A prepared item; records are read at once, because their file is temporary."""
 
     item: Item[Plain]
     rows: list[Any] = field(default_factory=list)
@@ -76,19 +76,19 @@ class Recording(LoadMethod[LoadContext, PreparedItem]):
 
 
 class Append(Recording):
-    """append-only."""
+    """The load method `append-only`."""
 
     keeps_ledger = True
 
 
 class Merge(Recording):
-    """upsert."""
+    """The load method `upsert`."""
 
     merges = True
 
 
 class Replace(Recording):
-    """overwrite; `finished` once the table is replaced."""
+    """The load method `overwrite`; `finished` is set once the table is replaced."""
 
     deferred = True
     finished = False
@@ -101,7 +101,7 @@ METHODS = {"append-only": Append, "upsert": Merge, "overwrite": Replace}
 
 
 class RecordingTable(WarehouseTable):
-    """The table; `removed` is what it was asked to remove."""
+    """The table; `removed` lists the removals that were requested."""
 
     methods: ClassVar[list[Recording]] = []
     removed: ClassVar[list[Any]] = []

@@ -1,4 +1,4 @@
-"""Batches of a file, looked at one after the other as target-redshift does."""
+"""Check the batches of a file one by one, as target-redshift does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from target_redshift.tables.types import Column
 def checked(
     batches: Iterable[pa.RecordBatch], columns: Sequence[Column], url: str, **options: Any
 ) -> Iterator[pa.RecordBatch]:
-    """The batches, each of which was looked at."""
+    """Yield the batches after checking each."""
     check, before = Check(columns, **options), 0
     for batch in batches:
         yield check(batch, url, before)

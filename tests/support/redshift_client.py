@@ -1,4 +1,4 @@
-"""A client of the local Redshift: one interface to both drivers that people use."""
+"""A client of the local Redshift: one interface to two drivers, psycopg and redshift_connector."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ ROLE = "iam_role 'arn:aws:iam::123456789012:role/copies'"
 
 
 class Refused(Exception):  # noqa: N818 - an answer
-    """What the server said, whichever driver heard it."""
+    """Raised for an error message of the server, by either driver."""
 
     def __init__(self, code: str, message: str, detail: str) -> None:
         super().__init__(f"{code} {message} {detail}")
@@ -21,11 +21,11 @@ class Refused(Exception):  # noqa: N818 - an answer
 
 
 class Lost(Exception):  # noqa: N818 - an event
-    """The connection is gone."""
+    """Raised when the connection is lost."""
 
 
 class Client:
-    """A connection of either driver."""
+    """A connection by either driver."""
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
@@ -47,7 +47,7 @@ class Client:
             raise Refused(fields["C"], fields["M"], fields.get("D", "")) from None
 
     def names(self, sql: str) -> list[str]:
-        """The columns of a query's result."""
+        """Return the column names of a query's result."""
         cursor = self.connection.cursor()
         cursor.execute(sql)
         cursor.fetchall()
@@ -65,7 +65,7 @@ Open = Callable[..., Client]
 
 
 def opener(cloud: Cloud, driver: str) -> Open:
-    """Opens connections by a driver, in autocommit mode unless told otherwise."""
+    """Returns connections of a driver, by default in autocommit mode."""
     facts = cloud.services["redshift"].facts
     own = {"user": facts["user"], "password": cloud.env["TARGET_REDSHIFT_PASSWORD"], "dbname": facts["dbname"]}
 
@@ -82,7 +82,7 @@ def opener(cloud: Cloud, driver: str) -> Open:
 
 
 def refused(client: Client, statement: str, values: Sequence[object] = ()) -> Refused:
-    """What the server says to a statement that it does not take."""
+    """Return the server's error message for a statement that it refuses."""
     with pytest.raises(Refused) as caught:
         client(statement, values)
     return caught.value

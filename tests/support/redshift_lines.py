@@ -1,4 +1,4 @@
-"""What tests of target-redshift share: batch files on S3 or local disk, runs in this process, and tables read back."""
+"""Helpers for tests of target-redshift: batch files, runs in this process, and reading tables back."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Open = Callable[..., Redshift]
 
 
 def rows(client: Redshift, table: str) -> list[Any]:
-    """The rows of a table, in order of its first column."""
+    """Return the rows of a table, ordered by its first column."""
     return client.query(f"SELECT * FROM {client.quoted(table)} ORDER BY 1", what="test").rows
 
 
 class RedshiftBatches:
-    """Writes batch files to S3, or into a folder, and gives their messages."""
+    """Writes batch files to S3 or into a folder, and returns their messages."""
 
     def __init__(self, s3: Any, bucket: str, folder: Path) -> None:
         self._s3, self._bucket, self._folder = s3, bucket, folder
@@ -50,12 +50,12 @@ class RedshiftBatches:
         version: int | None = None,
         compression: str | None = None,
     ) -> Message:
-        """A BATCH message of one file; with an id as that of tap-s3-files, without as that of another tap."""
+        """Return a BATCH message of one file; with an id as tap-s3-files sends, or without one."""
         self._count += 1
         arrow = columns if isinstance(columns, pa.Schema) else from_json_schema(columns)
         suffix = {"parquet": "parquet", "jsonl": "jsonl" if compression == "none" else "jsonl.gz"}[file_format]
         path = self._folder / f"{self._count}.{suffix}"
-        if file_format == "jsonl" and not isinstance(columns, pa.Schema):  # of another tap
+        if file_format == "jsonl" and not isinstance(columns, pa.Schema):  # a tap without batch ids
             path.write_bytes(gzip.compress("".join(json.dumps(r) + "\n" for r in content).encode()))
         else:
             batches = pa.Table.from_pylist(content, arrow).to_batches()
@@ -70,11 +70,11 @@ class RedshiftBatches:
 
 
 class Loads:
-    """target-redshift in this process, with a schema that only this test knows, and what it made of it.
+    """Runs target-redshift in this process, with a schema of its own, and reads the result.
 
     Attributes:
-        config: its settings.
-        batch: writes batch files.
+        config: Settings of the target.
+        batch: Writes batch files.
     """
 
     def __init__(self, cloud: Cloud, connection: Any, schema: str, batch: RedshiftBatches) -> None:
@@ -83,27 +83,27 @@ class Loads:
         self._connection = connection
 
     def run(self, messages: Iterable[Message], **settings: Any) -> dict[str, int]:
-        """Run the target; the counts of stream `rows` that are not 0."""
+        """Run the target; return the counts of stream `rows` that are not 0."""
         target = load(messages, self.config | settings, TargetRedshift)
         return {name: n for name, n in target.tally("rows").counts().items() if n}
 
     def sql(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The rows of a query, or none, in which `{rows}` and so on stand for tables of the schema."""
+        """Return the rows of a query, if any; `{rows}` and so on are replaced by tables of the schema."""
         named = re.sub(r"\{(\w+)\}", lambda found: f'"{self.schema}"."{found[1]}"', text)
         cursor = self._connection.execute(named, values or None)
         return list(cursor.fetchall()) if cursor.description else []
 
     def table(self, name: str = "rows", order: str = "id") -> list[dict[str, Any]]:
-        """The rows of a table."""
+        """Return the rows of a table."""
         cursor = self._connection.execute(f'SELECT * FROM "{self.schema}"."{name}" ORDER BY {order}')
         return [dict(zip([c.name for c in cursor.description], row, strict=True)) for row in cursor.fetchall()]
 
     def ids(self) -> list[int]:
-        """The ids in the table, in order."""
+        """Return the ids in the table, sorted."""
         return [row[0] for row in self.sql("SELECT id FROM {rows} ORDER BY id")]
 
     def columns(self, name: str = "rows") -> dict[str, str]:
-        """The columns of a table and their types."""
+        """Return the columns of a table and their types."""
         rows = self.sql(
             "SELECT column_name, data_type, character_maximum_length, numeric_precision, numeric_scale "
             "FROM svv_columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
@@ -113,10 +113,10 @@ class Loads:
         return {name: str(existing(name, *facts)) for name, *facts in rows}
 
     def ledger(self) -> dict[str, int]:
-        """The rows of each batch in the ledger."""
+        """Return the number of rows of each batch in the ledger."""
         return {b: n for b, n in self.sql("SELECT batch_id, rows FROM {_sdc_batches}") if not b.startswith(MARK)}
 
     def staging_tables(self) -> list[str]:
-        """What is left of staging tables."""
+        """Return the remaining staging tables."""
         found = self.sql("SELECT table_name FROM svv_tables WHERE table_schema = %s", self.schema)
         return [name for (name,) in found if name.startswith(STAGING)]

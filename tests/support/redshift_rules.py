@@ -1,7 +1,7 @@
-"""What Redshift takes of SQL, as far as the target writes any: `broken_rules` names what a text does wrong.
+"""Redshift's rules for the SQL that the target writes; `broken_rules` lists violations.
 
-The rules are AWS's own, by the names of their pages: COPY from columnar data formats, JSON and CSV, data conversion
-parameters, ALTER TABLE, MERGE, CREATE TABLE, limits and quotas.
+The rules are from the AWS documentation: COPY from columnar data formats, JSON and CSV, data conversion parameters,
+ALTER TABLE, MERGE, CREATE TABLE, limits and quotas.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _BENDING = {
     "IGNOREBLANKLINES",
     "ROUNDEC",
 }
-"""Options of COPY that change values or leave rows out."""
+"""Options of COPY that change values or skip rows."""
 _FOREIGN = {"RETURNING", "JSONB", "ON CONFLICT", "SERIAL", "ILIKE ANY", "TRUNCATE", "CREATE INDEX", "QUALIFY"}
-"""What PostgreSQL or others have, and Redshift does not, or what commits."""
+"""Syntax of PostgreSQL and other databases that Redshift lacks, and statements that commit."""
 _TYPES = (
     r"SMALLINT|INTEGER|BIGINT|REAL|DOUBLE PRECISION|DECIMAL\((\d+), (\d+)\)|BOOLEAN|VARCHAR\((\d+)\)|VARBYTE\((\d+)\)"
     r"|DATE|TIME|TIMESTAMP|TIMESTAMPTZ|SUPER"
@@ -50,7 +50,7 @@ _MERGE = re.compile(
 
 
 def parts(text: str) -> list[tuple[str, str]]:
-    """Kind and text of each part; an unclosed quote is of kind `broken`."""
+    """Return kind and text of each token; an unclosed quote has the kind `broken`."""
     found, position = [], 0
     while position < len(text):
         match = _PART.match(text, position)
@@ -62,12 +62,15 @@ def parts(text: str) -> list[tuple[str, str]]:
 
 
 def skeleton(text: str) -> str:
-    """The text with N for each quoted name and T for each literal: what is left must not depend on names and values."""
+    """Return the text with N for each quoted name and T for each literal.
+
+    The result must not depend on names and values.
+    """
     return "".join({"name": "N", "text": "T", "space": " "}.get(kind, part) for kind, part in parts(text))
 
 
 def broken_rules(text: str) -> list[str]:
-    """What the text does wrong; nothing if Redshift takes it."""
+    """Return the rules that the text violates; empty if Redshift accepts it."""
     return [*_general(text), *_definitions(text), *_copy(text), *_alter(text), *_merge(text)]
 
 

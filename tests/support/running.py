@@ -1,4 +1,4 @@
-"""The processes that run on this machine, as /proc tells of them."""
+"""Processes that run on this machine, read from /proc."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 def running() -> dict[int, tuple[int, str]]:
-    """Every running process with its parent and its command."""
+    """Return all running processes with their parents and commands."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -26,7 +26,7 @@ def running() -> dict[int, tuple[int, str]]:
 
 
 def family_of(pid: int) -> set[int]:
-    """A process and all that it started."""
+    """Return a process and all its descendants."""
     known, family = running(), {pid}
     while more := {child for child, (parent, _) in known.items() if parent in family} - family:
         family |= more

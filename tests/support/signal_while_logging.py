@@ -1,8 +1,8 @@
-"""Runs a connector that gets a signal in the middle of a line of its log, before the stream is free for another one.
+"""Run a connector that receives a signal while it writes a log line.
 
-    python signal_while_logging.py SIGNAL TEXT EXECUTABLE [ARGUMENTS]
+Usage: `python signal_while_logging.py SIGNAL TEXT EXECUTABLE [ARGUMENTS]`
 
-The line is the first that contains TEXT.
+The line is the first that contains TEXT. The stream is locked when the signal arrives.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 class Signalling(io.RawIOBase):
-    """Standard error without a buffer; sends the signal to this process while it writes the line."""
+    """Unbuffered standard error that sends the signal while it writes the line."""
 
     def __init__(self, number: signal.Signals, text: bytes) -> None:
         self._number, self._text = number, text
@@ -28,7 +28,7 @@ class Signalling(io.RawIOBase):
         line = bytes(data)
         if self._text and self._text in line:
             self._text = b""
-            signal.raise_signal(self._number)  # as in a write(2) that blocks: nothing was written yet
+            signal.raise_signal(self._number)  # as in a blocked write(2): nothing is written yet
         return os.write(2, line)
 
 

@@ -1,4 +1,4 @@
-"""Singer messages, and a target run on them in this process, where a test looks at its inside."""
+"""Build Singer messages, and run a target on them in this process."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string())])
 
 
 def lines(messages: Iterable[Message]) -> str:
-    """The messages as a tap writes them."""
+    """Return the messages as lines of a tap."""
     return "".join(json.dumps(m) + "\n" for m in messages)
 
 
 def schema(stream: str = "rows", columns: pa.Schema = COLUMNS, keys: tuple[str, ...] = ("id",)) -> Message:
-    """A SCHEMA as tap-s3-files writes it."""
+    """Return a SCHEMA as tap-s3-files writes it."""
     properties = to_json_schema(columns, keys=keys)
     return {"type": "SCHEMA", "stream": stream, "schema": properties, "key_properties": list(keys)}
 
 
 def record(stream: str = "rows", *, version: int | None = None, **values: Any) -> Message:
-    """A RECORD."""
+    """Return a RECORD."""
     message = {"type": "RECORD", "stream": stream, "record": values}
     return message if version is None else message | {"version": version}
 
 
 def state(number: int) -> Message:
-    """A STATE."""
+    """Return a STATE."""
     return {"type": "STATE", "value": {"n": number}}
 
 
 def activate(version: int, stream: str = "rows") -> Message:
-    """An ACTIVATE_VERSION."""
+    """Return an ACTIVATE_VERSION."""
     return {"type": "ACTIVATE_VERSION", "stream": stream, "version": version}
 
 
 def rows(first: int, count: int) -> list[dict[str, Any]]:
-    """Rows of `COLUMNS`."""
+    """Return rows of `COLUMNS`."""
     return [{"id": n, "name": f"name {n}"} for n in range(first, first + count)]
 
 
 def some_batches(batch: Callable[..., Message], count: int = 6, first: int = 0, **options: Any) -> list[Message]:
-    """A run of several batches of two rows, with ids as of tap-s3-files, each with a STATE behind it."""
+    """Return a run of several batches of two rows, with ids as tap-s3-files sends, each followed by a STATE."""
     run = [schema()]
     for n in range(first, first + count):
         run += [batch(rows(2 * n, 2), batch_id=f"batch-{n}", **options), state(n)]
@@ -61,23 +61,23 @@ def some_batches(batch: Callable[..., Message], count: int = 6, first: int = 0, 
 
 
 def states(text: str | bytes) -> list[int]:
-    """The numbers of the STATEs that a target wrote."""
+    """Return the numbers of the STATEs that a target wrote."""
     return [json.loads(line)["n"] for line in text.splitlines()]
 
 
 def batch_of(url: str, file_format: str, stream: str = "rows", *, version: int | None = None) -> Message:
-    """A BATCH of one file, as of any tap."""
+    """Return a BATCH of one file, without the additions of tap-s3-files."""
     message = {"type": "BATCH", "stream": stream, "encoding": {"format": file_format}, "manifest": [url]}
     return message if version is None else message | {"version": version}
 
 
 def counted(batch_id: str, rows: int, size: int) -> Message:
-    """What a BATCH of tap-s3-files says besides."""
+    """Return the members that tap-s3-files adds to a BATCH."""
     return {"batch_id": batch_id, "row_count": rows, "byte_count": size}
 
 
 class Batches:
-    """Writes batch files into a folder, and gives their messages."""
+    """Writes batch files into a folder, and returns their messages."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -93,7 +93,7 @@ class Batches:
         batch_id: str | None = None,
         version: int | None = None,
     ) -> Message:
-        """A BATCH message of one file; with an id as that of tap-s3-files, without as that of another tap."""
+        """Return a BATCH message of one file; with an id as tap-s3-files sends, or without one."""
         self._count += 1
         arrow = columns if isinstance(columns, pa.Schema) else from_json_schema(columns)
         path = self._folder / f"{self._count}.{'parquet' if file_format == 'parquet' else 'jsonl.gz'}"
@@ -112,7 +112,7 @@ def load(
     target: type[LoadTarget] = TargetBigQuery,
     on_state: Callable[[Message], None] = lambda _: None,
 ) -> LoadTarget:
-    """Run a target in this process, as its executable does; a text is its input as it is."""
+    """Run a target in this process, as its executable does; a text is passed unchanged."""
     running = target(config=dict(config))
     emit = running._emit_state
 

@@ -1,6 +1,7 @@
-"""A small S3, with what gives credentials for it: knows who asks, and can be as strict as a test wants.
+"""Small S3 and credential services that record the signer of each request, with optional checks.
 
-For what moto cannot do: keys with line breaks, keys of customers (SSE-C), TLS, credentials of some seconds.
+Covers what moto lacks: keys with line breaks, customer-provided encryption keys (SSE-C), TLS, credentials that last
+seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +28,12 @@ CHANGED = datetime(2024, 5, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Request:
-    """A request to S3: `key` is empty in a listing, `signer` is the access key that signed it."""
+    """A request to S3.
+
+    Attributes:
+        key: Empty in a listing.
+        signer: The access key that signed the request.
+    """
 
     method: str
     key: str
@@ -41,18 +47,17 @@ class Request:
 
 
 Refusal = tuple[int, str, str]
-"""Status, code and message of an answer that is an error."""
+"""Status, code and message of an error."""
 FAILED: Refusal = (412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
 
 
 @dataclass
 class SmallAws(Serving):
-    """A running server: S3 with one bucket, STS, the portal of SSO at /federation, a container's credentials at /role.
+    """A running server: S3 with one bucket, STS, the SSO portal at /federation, container credentials at /role.
 
-    There are queues too, all of them empty. `changed` tells when objects were changed, by default at `CHANGED`.
-    `instead` gives the status and the body of an answer that replaces the usual one; None: the usual one.
-    `requests` are those to S3 and SQS; `asked` the parameters of each request for credentials, which last `lifetime`
-    seconds.
+    There are queues too, all of them empty. `changed` returns the time of change of objects, by default `CHANGED`.
+    `instead` returns the status and body of an answer that replaces the usual one; None: the usual one. `requests` are
+    those to S3 and SQS; `asked` contains the parameters of each request for credentials, which last `lifetime` seconds.
     """
 
     objects: dict[str, bytes] = field(default_factory=dict)
@@ -80,11 +85,11 @@ class SmallAws(Serving):
         return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
 
     def signers(self) -> set[str]:
-        """Who asked S3 for something."""
+        """The access keys that signed requests to S3."""
         return {r.signer for r in self.requests}
 
     def keys(self, name: str, **asked: str) -> dict[str, str]:
-        """New credentials, by AWS's names; the access key tells for whom, and which of those they are."""
+        """Return new credentials by AWS's names; the access key encodes the role and a number."""
         self.asked.append(asked)
         ends = datetime.now(UTC) + timedelta(seconds=self.lifetime)
         return {
@@ -180,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _list(self, query: dict[str, str]) -> None:
         if "list-type" not in query:
-            return self._answer(403, b"", {"x-amz-bucket-region": "eu-west-3"})  # a lookup that is refused
+            return self._answer(403, b"", {"x-amz-bucket-region": "eu-west-3"})  # a refused lookup of the region
         after = query.get("continuation-token", query.get("start-after", ""))
         keys = sorted(k for k in self.aws.objects if k.startswith(query.get("prefix", "")) and k > after)
         found = "".join(self._entry(key) for key in keys[: self.aws.page])
@@ -218,4 +223,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""

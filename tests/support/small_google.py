@@ -1,4 +1,4 @@
-"""The few answers of Google that logging in to BigQuery asks for, with a memory of what was asked."""
+"""Small Google server with the answers needed to log in to BigQuery; it records the requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOR_AN_HOUR = {"token_type": "Bearer", "expires_in": 3600}
 
 @dataclass(frozen=True)
 class Asked:
-    """A request: its path, who signs it, and its body."""
+    """A request: its path, signer and body."""
 
     path: str
     authorization: str | None
@@ -27,7 +27,7 @@ class Asked:
 
 
 class SmallGoogle(Serving):
-    """OAuth's and STS's tokens, those of service accounts that are acted as, and one dataset."""
+    """A server for tokens of OAuth, STS and impersonated service accounts, and one dataset."""
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
@@ -36,7 +36,7 @@ class SmallGoogle(Serving):
         self.acting_as = f"{self.url}/v1/projects/-/serviceAccounts/{{}}:generateAccessToken"
 
     def key(self) -> dict[str, Any]:
-        """A key file of a service account."""
+        """Return a key file of a service account."""
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         return {
@@ -47,7 +47,7 @@ class SmallGoogle(Serving):
         }
 
     def federated(self, token_file: str, acting_as: str | None = None) -> dict[str, Any]:
-        """What `gcloud iam workload-identity-pools create-cred-config` writes."""
+        """Return the file that `gcloud iam workload-identity-pools create-cred-config` writes."""
         pool = "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/pool/providers/ci"
         made = {
             "type": "external_account",
@@ -61,12 +61,12 @@ class SmallGoogle(Serving):
         return made
 
     def bodies(self, path: str) -> list[dict[str, Any]]:
-        """What a path was asked."""
+        """The bodies of the requests to a path."""
         return [asked.body for asked in self.asked if asked.path == path]
 
     @property
     def signers(self) -> set[str | None]:
-        """Who asked BigQuery."""
+        """The signers of the requests to BigQuery."""
         return {asked.authorization for asked in self.asked if asked.path.startswith("/bigquery/")}
 
 
@@ -100,4 +100,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_: object) -> None:
-        """Nothing is printed."""
+        """Log nothing."""

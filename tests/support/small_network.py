@@ -1,4 +1,4 @@
-"""A network that goes through a proxy, and a certificate that only its own authority vouches for."""
+"""A network behind a proxy, and certificates of a private authority."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from local_cloud.loopback import LoopbackServer
 
 
 class Serving:
-    """A server of this process that answers in a thread of its own while a block runs."""
+    """A server of this process that answers in its own thread for the duration of a `with` block."""
 
     _server: BaseServer
 
@@ -36,7 +36,7 @@ class Serving:
 
 
 class Tunnel(Serving):
-    """A proxy that answers CONNECT; whatever host it is asked for, it leads to one port of this machine."""
+    """A proxy for CONNECT that connects every host to one port of this machine."""
 
     def __init__(self, port: int) -> None:
         self.asked: list[str] = []
@@ -64,11 +64,11 @@ def _copy(source: socket.socket, sink: socket.socket) -> None:
             sink.sendall(data)
         sink.shutdown(socket.SHUT_WR)
     except OSError:
-        return  # the other side has gone
+        return  # the other side has closed the connection
 
 
 def certificates(folder: Path, host: str) -> tuple[Path, ssl.SSLContext]:
-    """A new authority's file, and a server's side of TLS with a certificate of that authority for a host."""
+    """Create an authority, and a server TLS context with a certificate of it for a host."""
     authority, owner = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     top, name = (x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)]) for text in ("authority", host))
     usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
@@ -111,7 +111,7 @@ def _certificate(
 
 
 class Recorder(Serving):
-    """A proxy for HTTP that leads every request to one server, and keeps what was asked: method, URL and headers."""
+    """An HTTP proxy that forwards to one server and records method, URL and headers of requests."""
 
     def __init__(self, upstream: str) -> None:
         self.requests: list[tuple[str, str, dict[str, str]]] = []
@@ -147,4 +147,4 @@ class _Forward(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = forward  # noqa: N815 - what the base class calls
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""

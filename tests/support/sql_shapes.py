@@ -1,4 +1,4 @@
-"""SQL texts without what differs from one to the next: names, values, types, and how many there are of each."""
+"""Normalize SQL texts: replace names, values, types and repetitions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ITEM = (
 
 
 def shape(text: str) -> str:
-    """The form of a statement; those of one form differ in names, values, types and counts alone."""
+    """Return the form of a statement, equal for statements that differ only in names, values, types and counts."""
     found = " ".join(text.split()).rstrip("; ")
     for pattern, by in _STEPS:
         found = re.sub(pattern, by, found, flags=re.DOTALL)

@@ -1,4 +1,4 @@
-"""A tap as the SDK's template makes it, with the SDK's encoders; the tests run it as a process."""
+"""Tap from the SDK's template, with the SDK's encoders; tests run it as a process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROWS = 25
 
 
 def row(number: int) -> dict[str, Any]:
-    """Row `number`; every seventh lacks `note`, and the first has it, as the SDK's Parquet encoder needs."""
+    """Return row `number`; every seventh lacks `note`, and the first has it, as the SDK's Parquet encoder requires."""
     return {
         "id": number,
         "name": f"name {number} é☃",
@@ -24,7 +24,7 @@ def row(number: int) -> dict[str, Any]:
 
 
 class Numbers(Stream):
-    """One stream of numbered rows."""
+    """A stream of numbered rows."""
 
     name = "numbers"
     primary_keys = ("id",)
@@ -38,7 +38,7 @@ class Numbers(Stream):
     ).to_dict()
 
     def get_records(self, context: object) -> Iterable[dict[str, Any]]:
-        """All rows."""
+        """Return all rows."""
         return (row(n) for n in range(ROWS))
 
 
@@ -48,7 +48,7 @@ class StockTap(Tap):
     name = "tap-stock"
 
     def discover_streams(self) -> list[Stream]:
-        """Its one stream."""
+        """Return the one stream."""
         return [Numbers(self)]
 
 

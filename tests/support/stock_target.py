@@ -1,4 +1,4 @@
-"""A target as the SDK's template makes it, which takes BATCH as the SDK does; the tests run it as a process."""
+"""Target from the SDK's template, with the SDK's BATCH support; tests run it as a process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StockTarget(Target):
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
-    """What it wrote."""
+    """Return the rows that the target wrote."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 

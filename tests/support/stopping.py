@@ -1,4 +1,4 @@
-"""A run of a target in this process that stops at one of its calls of the warehouse: for good, or until it is woken."""
+"""Run a target in this process that stops at one of its warehouse calls: finally, or until resumed."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ WAIT_SECONDS = 120.0
 
 
 class StoppedError(BaseException):
-    """The run is dead."""
+    """Raised in all threads of a run that is killed."""
 
 
 class Run:
-    """A run in a thread of its own; what its calls are is known from the clients that this thread makes.
+    """A target in a thread; its warehouse calls are recognized by the clients that this thread creates.
 
     Args:
-        at: The number of the call at which all of its threads stop, from 1.
-        dies: Whether that is its end.
+        at: Number of the call at which all threads of the run stop, from 1.
+        dies: Whether the run fails at that call.
 
     Attributes:
-        stopped: It has come to that call.
-        wake: Lets it go on.
-        states: What has left.
-        error: What it failed of.
+        stopped: Set when the call is reached.
+        wake: Resumes the run when set.
+        states: The numbers of the STATEs that were written.
+        error: The exception that ended the run.
     """
 
     def __init__(self, at: int, *, dies: bool = False) -> None:
@@ -46,7 +46,7 @@ class Run:
         self.error: BaseException | None = None
 
     def begin(self, warehouse: Warehouse, messages: Sequence[Message], **settings: Any) -> None:
-        """Begin, and come to the call or to the end."""
+        """Start the run, and wait until it reaches the call or ends."""
 
         def work() -> None:
             try:
@@ -60,24 +60,24 @@ class Run:
             self._thread.join(0.02)
 
     def end(self) -> None:
-        """Let it go on to its end."""
+        """Resume the run, and wait until it ends."""
         assert self._thread
         self.wake.set()
         self._thread.join(WAIT_SECONDS)
         assert not self._thread.is_alive()
 
     def made(self, thing: object) -> None:
-        """Something was made, perhaps by this run."""
+        """Register a client, if this run created it."""
         if threading.current_thread() is self._thread:
             self._own.append(thing)
 
     def opened(self, connection: object, session: object) -> None:
-        """A session was opened, by whichever thread."""
+        """Register a session of one of this run's clients, opened by any thread."""
         if any(connection is own for own in self._own):
             self._own.append(session)
 
     def call(self, thing: object) -> None:
-        """Something calls the warehouse."""
+        """Count a warehouse call of this run, and stop at the chosen one."""
         if not any(thing is own for own in self._own):
             return
         with self._lock:
@@ -91,7 +91,7 @@ class Run:
 
 
 def watch(run: Run, patch: pytest.MonkeyPatch) -> None:
-    """Let a run hear of all calls of warehouses."""
+    """Route all warehouse calls through a run."""
 
     def before(owner: type, name: str, hear: Callable[[Any], None]) -> None:
         real = getattr(owner, name)

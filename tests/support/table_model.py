@@ -1,6 +1,6 @@
-"""A small model of the targets: what tables hold after messages, and what must be in them when a STATE is out. Pure.
+"""Model of the targets: table contents after messages, and rows that each STATE guarantees. Pure.
 
-Operations say what a tap does; `Model.play` turns them into messages and follows them by itself.
+Operations describe the actions of a tap; `Model.play` turns them into messages and applies them to the model.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ TYPES: dict[str, pa.DataType] = {
     "d": pa.date32(),
     "m": pa.timestamp("us", "UTC"),
 }
-"""Columns that a SCHEMA may have, besides `id`, the key, and `tok`, which no two rows share."""
+"""Columns that a SCHEMA may have, in addition to the key `id` and to `tok`, which is unique per row."""
 NONE, SOFT, HARD = DELETES = ("none", "soft", "hard")
 
 
 @dataclass(frozen=True)
 class Schema:
-    """The stream has these columns from now on."""
+    """Change the stream's columns."""
 
     stream: str
     names: tuple[str, ...]
 
     @property
     def columns(self) -> pa.Schema:
-        """As Arrow has it."""
+        """The columns as Arrow types."""
         return pa.schema([("id", pa.int64()), ("tok", pa.int64()), *((name, TYPES[name]) for name in self.names)])
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows by their keys, with values for any column that the stream may have."""
+    """Send rows by their keys, with values for any column that the stream may have."""
 
     stream: str
     form: str
@@ -55,7 +55,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Again:
-    """A batch that was sent before is sent again: so manieth of the stream, counted round."""
+    """Send an earlier batch of the stream again, by its number modulo the count."""
 
     stream: str
     number: int
@@ -63,26 +63,26 @@ class Again:
 
 @dataclass(frozen=True)
 class NewVersion:
-    """Rows of the stream bear the next version from now on."""
+    """Increment the version of the rows that follow."""
 
     stream: str
 
 
 @dataclass(frozen=True)
 class Activate:
-    """The stream's version is the only one."""
+    """Activate the stream's current version."""
 
     stream: str
 
 
 @dataclass(frozen=True)
 class State:
-    """A STATE."""
+    """Send a STATE."""
 
 
 @dataclass(frozen=True)
 class End:
-    """A STATE that marks the end of the stream."""
+    """Send a STATE that marks the end of the stream."""
 
     stream: str
 
@@ -92,12 +92,12 @@ Operation = Schema | Rows | Again | NewVersion | Activate | State | End
 
 @dataclass(frozen=True)
 class Tap:
-    """How the tap of a run orders its messages, and marks the ends of its streams.
+    """The order of messages of a tap's run, and its end-of-stream marks.
 
     Attributes:
-        marks: whether it announces and writes end marks.
-        in_turn: whether it sends one stream after the other.
-        fails: streams that it does not finish.
+        marks: Whether it announces and writes end marks.
+        in_turn: Whether it sends one stream after the other.
+        fails: Streams that it does not finish.
     """
 
     marks: bool = False
@@ -105,7 +105,7 @@ class Tap:
     fails: frozenset[str] = frozenset()
 
     def order(self, operations: Sequence[Operation], schemas: Sequence[Schema]) -> list[Operation]:
-        """All operations of a run."""
+        """Return all operations of a run, in order."""
         ends = [End(s) for s in STREAMS if self.marks and s not in self.fails]
         if not self.in_turn:
             return [*schemas, *operations, *ends, State()]
@@ -124,16 +124,16 @@ class Sent:
 
 @dataclass
 class Stream:
-    """One stream and its table.
+    """A stream and its table.
 
     Attributes:
-        table: its rows; `_version` and `_deleted` beside the columns.
-        replacement: what will take its place at the end of the run.
+        table: Rows, with `_version` and `_deleted` beside the columns.
+        replacement: Rows that replace the table at the end of the run.
         before: `tok`s of the table before this run.
-        history: key and `tok` of each row of this run, in order.
-        marks: how many of them there were at each STATE.
-        removed: keys that went, and how many of them there were by then.
-        replaced_by: with overwrite, the first STATE of this run that comes after an ACTIVATE_VERSION.
+        history: Key and `tok` of each row of this run, in order.
+        marks: Length of `history` at each STATE.
+        removed: Deleted keys, each with the length of `history` at that time.
+        replaced_by: With `overwrite`, the first STATE of this run after an ACTIVATE_VERSION.
     """
 
     schema: Schema
@@ -149,13 +149,13 @@ class Stream:
 
 
 class Model:
-    """Follows one load method.
+    """Models one load method.
 
     Args:
-        method: The setting load_method.
-        deletes: What ACTIVATE_VERSION does: nothing (no versions), soft or hard.
-        skips_known: Whether a batch with an id that was loaded before is left out.
-        batch: Writes a batch file; its message.
+        method: The setting `load_method`.
+        deletes: Effect of ACTIVATE_VERSION: none (no versions), soft or hard.
+        skips_known: Whether batches whose id was loaded before are skipped.
+        batch: Writes a batch file and returns its message.
     """
 
     def __init__(self, method: str, deletes: str, *, skips_known: bool, batch: Callable[..., Message]) -> None:
@@ -168,7 +168,7 @@ class Model:
         """The last STATE that the run writes."""
 
     def play(self, operations: Sequence[Operation], schemas: Sequence[Schema], tap: Tap) -> list[Message]:
-        """The messages of one run; the tables are then as it leaves them."""
+        """Return the messages of a run, and apply them to the tables."""
         messages: list[Message] = []
         for stream in self._streams.values():
             stream.history.clear()
@@ -222,7 +222,7 @@ class Model:
             rows.append({"id": key, "tok": self._tokens, **{n: values[n] for n in stream.schema.names}})
         name, version = stream.schema.stream, stream.version
         if operation.form == "RECORD":
-            if rows:  # no message is no row: with overwrite the table stays as it is
+            if rows:  # no rows means no message: with overwrite the table is unchanged
                 self._take(stream, rows)
             return [record(name, version=version, **in_json(row)) for row in rows]
         message = self._batch(
@@ -283,20 +283,20 @@ class Model:
         return activate(stream.version, stream.schema.stream)
 
     def rows(self, stream: str) -> list[tuple[Any, ...]]:
-        """The rows of a table, as `comparable` has them."""
+        """Return the rows of a table, in the form of `comparable`."""
         deleted = self._deletes == SOFT
         return sorted(
             (comparable(row, deleted=deleted and row["_deleted"]) for row in self._streams[stream].table), key=repr
         )
 
     def missing(self, stream: str, number: int, found: Sequence[tuple[int, int]]) -> list[Any]:
-        """What a STATE of this run says is in the table and is not; of the keys and `tok`s that were found there."""
+        """Return what a STATE of this run guarantees but the table lacks, given the keys and `tok`s found."""
         known = self._streams[stream]
         mark = known.marks.get(number, 0)
         if self._method == "overwrite":
             wanted, there = Counter((row["id"], row["tok"]) for row in known.table), Counter(found)
             if known.replaced_by is not None and number >= known.replaced_by:
-                return list(((wanted - there) + (there - wanted)).elements())  # nor may former rows be there
+                return list(((wanted - there) + (there - wanted)).elements())  # rows of earlier runs must be gone too
             return list((wanted - there).elements()) if mark else []
         stays = Counter(row["tok"] for row in known.table)
         if self._method == "append-only":
@@ -314,9 +314,10 @@ class Model:
 
 
 def kept_and_end(messages: Sequence[Message]) -> tuple[set[str], int]:
-    """Which tables a run must not replace, as few as possible; and the message that no STATE may pass.
+    """Return the tables that a run must not replace, as few as possible, and the message limit for STATEs.
 
-    That is the first one of a kept table's stream. No other stream may lie on both sides of it.
+    No STATE may be released from this message on: it is the first of a kept table's stream. No other stream has
+    messages on both sides of it.
     """
     first: dict[str, int] = {}
     last: dict[str, int] = {}
@@ -337,10 +338,10 @@ def kept_and_end(messages: Sequence[Message]) -> tuple[set[str], int]:
 
 
 def comparable(row: Mapping[str, Any], *, deleted: bool) -> tuple[Any, ...]:
-    """A row of a table, whatever columns the table has by now."""
+    """Return a row of a table in a form independent of the table's columns."""
     return (row["id"], row["tok"], *(row.get(name) for name in TYPES), deleted)
 
 
 def in_json(row: Row) -> Row:
-    """A row as RECORD messages have it."""
+    """Return a row as RECORD messages contain it."""
     return {n: v.isoformat() if isinstance(v, date | datetime) else v for n, v in row.items()}

@@ -1,4 +1,4 @@
-"""A bucket that the tap reads, and what its messages say."""
+"""A bucket that the tap reads, and access to the rows in its messages."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ from local_cloud.s3.times import METADATA as MODIFIED
 
 
 def moment(number: int) -> datetime:
-    """Return a time of change; S3 gives it in seconds, so two objects are in order only if these differ."""
+    """Return a time of change in whole seconds, the resolution of S3.
+
+    Two objects have an order only if these differ.
+    """
     return datetime(2024, 5, 1, 10, tzinfo=UTC) + timedelta(seconds=number)
 
 
 class TapBucket:
-    """A bucket, and the tap over what is put there."""
+    """A bucket, and the tap that reads it."""
 
     def __init__(self, s3: Any, bucket: str, tap: Programs) -> None:
         self.s3, self.bucket, self.tap = s3, bucket, tap
 
     def put(self, key: str, body: str | bytes, *, at: datetime | None = None) -> None:
-        """Put an object, which was changed now or at a time of one's own choice."""
+        """Put an object, changed now or at a given time."""
         metadata = {MODIFIED: at.isoformat()} if at else {}
         data = body.encode() if isinstance(body, str) else body
         self.s3.put_object(Bucket=self.bucket, Key=key, Body=data, Metadata=metadata)
@@ -54,7 +57,7 @@ class Source(TapBucket):
         return self.tap("tap-s3-files", config=config or self.config(batch_config=self.batches()), **options).check()
 
     def rows(self, ran: Ran, stream: str = "rows") -> list[dict[str, Any]]:
-        """What the messages of a stream hold, whichever kind they are of, in their order."""
+        """Return the rows in the messages of a stream, in order, for RECORD and BATCH."""
         rows: list[dict[str, Any]] = []
         for message in (json.loads(line, parse_float=Decimal) for line in ran.stdout.splitlines()):
             if message.get("stream") == stream and message["type"] == "RECORD":
@@ -64,7 +67,7 @@ class Source(TapBucket):
         return rows
 
     def read(self, message: dict[str, Any]) -> list[dict[str, Any]]:
-        """The rows of a BATCH message."""
+        """Return the rows of a BATCH message."""
         return [row for url in message["manifest"] for row in self._read(url, message["encoding"])]
 
     def _read(self, url: str, encoding: dict[str, str]) -> list[dict[str, Any]]:

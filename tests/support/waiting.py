@@ -1,4 +1,4 @@
-"""Waiting for what another thread or process does."""
+"""Wait for another thread or process."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 def wait_until(condition: Callable[[], T], seconds: float = 120, or_else: str = "it did not happen in time") -> T:
-    """Return what the condition gives once that is true; fail the test, in these words, if it never is.
+    """Return the result of a condition once it is true; fail the test with a message at the time limit.
 
-    The limit is for a machine that does much else besides; what takes so long elsewhere has gone wrong.
+    The limit allows for a busy machine.
     """
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -1,6 +1,6 @@
-"""A tap of one stream, of batches or of three records; as a program it sends a batch and then waits.
+"""Tap of one stream of batches or records; as a program it sends a batch and then waits.
 
-Needs nothing but the library, so that it starts quickly.
+It imports only the library, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Things(ArrowStream):
         self.forced_replication_method = "INCREMENTAL"
 
     def wanted_encoding(self) -> tuple[str, str, str] | None:
-        """Batches, where the setting says so."""
+        """Return the batch encoding, if the setting asks for batches."""
         return ("parquet", "zstd", "file:///tmp") if self.config.get("batches") else None
 
     def batches(self) -> Generator[Batch | Mapping[str, Any]]:
-        """Two, and a bookmark."""
+        """Yield two batches, then a bookmark."""
         yield BATCH
         if self.fails:
             raise DataError("broken", url="s3://b/x")
@@ -51,7 +51,7 @@ class Things(ArrowStream):
         yield {"done": 1}
 
     def rows(self, encode: Encode[Encoded]) -> Generator[Encoded]:
-        """Three, and a STATE behind each."""
+        """Yield three records, each followed by a STATE."""
         for number in range(3):
             yield from encode(pa.RecordBatch.from_pylist([{"id": number, "name": "n"}]))
             self.write_state({"done": number})
@@ -64,19 +64,19 @@ class TapThings(ArrowTap):
     config_jsonschema = {"type": "object", "properties": {"batches": {"type": "boolean"}, "n": {"type": "integer"}}}  # noqa: RUF012 - as the SDK declares it
 
     def check_settings(self) -> None:
-        """Refuse a number."""
+        """Refuse the number 13."""
         if self.config.get("n") == 13:
             raise ConfigError("Setting 'n' must not be 13")
 
     def discover_streams(self) -> list[Things]:
-        """The one."""
+        """Return the one stream."""
         return [Things(self)]
 
 
 def sync(
     config: dict[str, Any], *, state: dict[str, Any] | None = None, catalog: dict[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """The messages of a run in this process."""
+    """Run the tap in this process, and return its messages."""
     out = io.StringIO()
     with redirect_stdout(out):
         TapThings(config=config, state=state, catalog=catalog).sync_all()
@@ -84,24 +84,24 @@ def sync(
 
 
 class Slow(Things):
-    """Of one batch and a minute."""
+    """A stream of one batch, followed by a wait of one minute."""
 
     def batches(self) -> Generator[Batch | Mapping[str, Any]]:
-        """See there."""
+        """Yield one batch, then wait."""
         yield BATCH
         time.sleep(60)
 
 
 class TapSlow(TapThings):
-    """A tap of that."""
+    """A tap with the stream `Slow`."""
 
     def discover_streams(self) -> list[Things]:
-        """The one."""
+        """Return the one stream."""
         return [Slow(self)]
 
 
 def command() -> list[str]:
-    """What runs that."""
+    """Return the command line that runs the slow tap."""
     return [sys.executable, __file__]
 
 

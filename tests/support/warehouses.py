@@ -1,4 +1,4 @@
-"""The two warehouses as tests see them that are the same for both: where a target loads to, and what has arrived."""
+"""The two warehouses behind one interface, for tests of both: load, and read back."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from target_redshift.target import TargetRedshift
 Row = dict[str, Any]
 LEDGER = "_sdc_batches"
 READERS: dict[int, Callable[[Any], Any]] = {4000: json.loads, 6551: bytes.fromhex}
-"""Of SUPER and VARBYTE, which psycopg does not know."""
+"""Parsers of SUPER and VARBYTE values, types that psycopg lacks."""
 
 
 class Warehouse(abc.ABC):
     """A schema of a warehouse, and the target that loads into it.
 
     Attributes:
-        name: bigquery or redshift.
-        program: the target's executable.
-        target: its class.
-        schema: the schema (BigQuery: dataset) that only this test knows; the target creates it.
-        config: settings for the target in this process; AWS_ variables come from the environment.
+        name: `bigquery` or `redshift`.
+        program: The target's executable.
+        target: The target class.
+        schema: The schema (BigQuery: dataset) of this test; the target creates it.
+        config: Settings for the target in this process; AWS_ variables come from the environment.
     """
 
     name: str
@@ -48,44 +48,44 @@ class Warehouse(abc.ABC):
         on_state: Callable[[Message], None] = lambda _: None,
         **settings: Any,
     ) -> LoadTarget:
-        """Run the target in this process; each STATE is heard of before it leaves."""
+        """Run the target in this process; `on_state` is called with each STATE before it is written."""
         return load(messages, self.config | settings, self.target, on_state)
 
     @abc.abstractmethod
     def run(self, text: str) -> list[Row]:
-        """The rows of a query."""
+        """Return the rows of a query."""
 
     def query(self, text: str) -> list[Row]:
-        """The rows of a query, in which `{rows}` and so on stand for tables of the schema."""
+        """Return the rows of a query, in which `{rows}` and so on are replaced by tables of the schema."""
         return self.run(re.sub(r"\{(\w+)\}", lambda found: self.quoted(found[1]), text))
 
     def one(self, text: str) -> tuple[Any, ...]:
-        """The one row of a query."""
+        """Return the only row of a query."""
         (row,) = self.query(text)
         return tuple(row.values())
 
     def table(self, name: str = "rows", order: str = "id") -> list[Row]:
-        """The rows of a table."""
+        """Return the rows of a table."""
         return self.run(f"SELECT * FROM {self.quoted(name)} ORDER BY {order}")
 
     @abc.abstractmethod
     def quoted(self, table: str, schema: str = "") -> str:
-        """The name of a table as SQL wants it."""
+        """Return the name of a table, quoted for SQL."""
 
     @abc.abstractmethod
     def columns(self, table: str, schema: str = "") -> dict[str, str]:
-        """The columns of a table in order, each with its type as the warehouse calls it."""
+        """Return the columns of a table in order, with the type names of the warehouse."""
 
     @abc.abstractmethod
     def tables(self, schema: str = "") -> list[str]:
-        """The tables of the schema."""
+        """Return the tables of the schema."""
 
     @abc.abstractmethod
     def drop(self, schema: str = "") -> None:
-        """Remove the schema with all that is in it."""
+        """Remove the schema with its tables."""
 
     def contents(self, schema: str = "") -> dict[str, Any]:
-        """Columns and rows of all tables of the schema but the ledger."""
+        """Return columns and rows of all tables of the schema except the ledger."""
         found = {}
         for name in self.tables(schema):
             if name != LEDGER:
@@ -107,24 +107,24 @@ class BigQuery(Warehouse):
         self._client = client
 
     def run(self, text: str) -> list[Row]:
-        """See `Warehouse.run`."""
+        """Return the rows of a query."""
         return [dict(r) for r in self._client.query(text).result()]
 
     def quoted(self, table: str, schema: str = "") -> str:
-        """See `Warehouse.quoted`."""
+        """Return the name of a table, quoted for SQL."""
         return f"`{schema or self.schema}.{table}`"
 
     def columns(self, table: str, schema: str = "") -> dict[str, str]:
-        """See `Warehouse.columns`."""
+        """Return the columns of a table in order, with the type names of BigQuery."""
         found = self._client.get_table(f"{schema or self.schema}.{table}")
         return {f.name: json.dumps(f.to_api_repr()) if f.fields else f.field_type for f in found.schema}
 
     def tables(self, schema: str = "") -> list[str]:
-        """See `Warehouse.tables`."""
+        """Return the tables of the dataset."""
         return [t.table_id for t in self._client.list_tables(schema or self.schema)]
 
     def drop(self, schema: str = "") -> None:
-        """See `Warehouse.drop`."""
+        """Remove the dataset with its tables."""
         self._client.delete_dataset(schema or self.schema, delete_contents=True, not_found_ok=True)
 
 
@@ -140,7 +140,7 @@ class Redshift(Warehouse):
         self._connection = connection
 
     def run(self, text: str) -> list[Row]:
-        """See `Warehouse.run`; SUPER and VARBYTE values are read."""
+        """Return the rows of a query, with SUPER and VARBYTE values parsed."""
         cursor = self._connection.execute(text)
         columns = [(column.name, READERS.get(column.type_code)) for column in cursor.description or ()]
         assert len(dict(columns)) == len(columns), columns
@@ -150,11 +150,11 @@ class Redshift(Warehouse):
         ]
 
     def quoted(self, table: str, schema: str = "") -> str:
-        """See `Warehouse.quoted`."""
+        """Return the name of a table, quoted for SQL."""
         return ".".join('"' + name.replace('"', '""') + '"' for name in (schema or self.schema, table))
 
     def columns(self, table: str, schema: str = "") -> dict[str, str]:
-        """See `Warehouse.columns`."""
+        """Return the columns of a table in order, with the type names of Redshift."""
         found = self._connection.execute(
             "SELECT column_name, data_type, character_maximum_length, numeric_precision, numeric_scale "
             "FROM svv_columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
@@ -163,14 +163,14 @@ class Redshift(Warehouse):
         return {name: _kind(*facts) for name, *facts in found.fetchall()}
 
     def tables(self, schema: str = "") -> list[str]:
-        """See `Warehouse.tables`."""
+        """Return the tables of the schema."""
         found = self._connection.execute(
             "SELECT table_name FROM svv_tables WHERE table_schema = %s", [schema or self.schema]
         )
         return [name for (name,) in found.fetchall()]
 
     def drop(self, schema: str = "") -> None:
-        """See `Warehouse.drop`."""
+        """Remove the schema with its tables."""
         name = (schema or self.schema).replace('"', '""')
         self._connection.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
 

@@ -1,4 +1,4 @@
-"""Writes Excel workbooks of given cells, the same bytes for the same cells: what Excel itself would write, no more."""
+"""Write Excel workbooks of given cells with minimal content; the same cells give the same bytes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - Excel knows no zone
 
 @dataclass(frozen=True)
 class Error:
-    """An error, such as `#N/A`."""
+    """An error value, such as `#N/A`."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Serial:
-    """A number that is shown as a date or time, whatever it is."""
+    """A number formatted as a date or time."""
 
     number: float
     style: str = "yyyy-mm-dd hh:mm:ss"
@@ -37,7 +37,7 @@ Cell = None | bool | int | float | str | date | datetime | time | timedelta | Er
 
 
 def xlsx(sheets: Mapping[str, Sequence[Sequence[Cell]]], *, merged: Sequence[str] = ()) -> bytes:
-    """A workbook of sheets; `merged` are ranges of the first of them."""
+    """Return an XLSX workbook; `merged` are ranges of its first sheet."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
 
@@ -81,7 +81,7 @@ def xlsx(sheets: Mapping[str, Sequence[Sequence[Cell]]], *, merged: Sequence[str
 
 
 def ods(sheets: Mapping[str, Sequence[Sequence[Cell]]]) -> bytes:
-    """A spreadsheet of OpenDocument."""
+    """Return an OpenDocument spreadsheet."""
     kind = "application/vnd.oasis.opendocument.spreadsheet"
     tables = "".join(
         f'<table:table table:name="{escape(name)}">'
@@ -180,7 +180,7 @@ def _cell(place: str, cell: Cell) -> str:
 
 
 def xls(sheets: Mapping[str, Sequence[Sequence[Cell]]]) -> bytes:
-    """A workbook of Excel 97: records of BIFF8 in the stream `Workbook` of a compound file."""
+    """Return an Excel 97 workbook: BIFF8 records in the stream `Workbook` of a compound file."""
 
     def record(kind: int, data: bytes) -> bytes:
         return struct.pack("<HH", kind, len(data)) + data
@@ -213,7 +213,7 @@ def xls(sheets: Mapping[str, Sequence[Sequence[Cell]]]) -> bytes:
         size = struct.pack("<IIHHH", 0, len(rows), 0, max(map(len, rows), default=0), 0)
         cells = b"".join(cell(r, c, value) for r, row in enumerate(rows) for c, value in enumerate(row))
         bodies.append(start(0x10) + record(0x200, size) + cells + end)
-    formats = b"".join(record(0xE0, struct.pack("<HH16x", 0, shown)) for shown in (0, 14))  # as a number, as a date
+    formats = b"".join(record(0xE0, struct.pack("<HH16x", 0, shown)) for shown in (0, 14))  # number format, date format
     head = start(0x05) + record(0x42, struct.pack("<H", 1200)) + record(0x22, bytes(2)) + formats
     at = len(head) + sum(4 + 8 + len(name) for name in sheets) + len(end)
     for name, body in zip(sheets, bodies, strict=True):
@@ -223,13 +223,13 @@ def xls(sheets: Mapping[str, Sequence[Sequence[Cell]]]) -> bytes:
 
 
 def encrypted() -> bytes:
-    """What Excel writes where a workbook has a password."""
+    """Return a password-protected workbook, as Excel writes it."""
     return _compound(b"as good as random", "EncryptedPackage")
 
 
 def _compound(stream: bytes, name: str = "Workbook") -> bytes:
-    """A compound file of one stream: header, a sector of the table of sectors, one of the directory, and the stream."""
-    stream = stream.ljust(4096, b"\0")  # smaller ones would stand elsewhere
+    """Return a compound file with one stream."""
+    stream = stream.ljust(4096, b"\0")  # smaller ones are stored elsewhere
     sectors = -(-len(stream) // 512)
     none, last = 0xFFFFFFFF, 0xFFFFFFFE
     table = [0xFFFFFFFD, last, *range(3, 2 + sectors), last]

@@ -1,4 +1,4 @@
-"""What the guides for contributors name exists: files, modules, functions, classes and constants."""
+"""Files, modules, functions, classes and constants named in the contributor guides exist."""
 
 from __future__ import annotations
 

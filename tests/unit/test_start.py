@@ -1,4 +1,4 @@
-"""What a connector imports before it knows its work: none of what only some work needs."""
+"""Imports at the start of a connector: no library that only some runs need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every type, cell by cell: from files through each kind of message to what targets read of it."""
+"""Every type, value by value: from files through each kind of message to the target's files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def as_parquet(table: pa.Table, path: Path) -> None:
 
 
 def as_others_parquet(table: pa.Table, path: Path) -> None:
-    """As programs write it that know nothing of Arrow."""
+    """Write Parquet as programs without Arrow write it."""
     pq.write_table(table, path, store_schema=False)
 
 
@@ -78,7 +78,7 @@ LACKS: dict[str, set[str]] = {
         *("time32", "time64", "duration", "null", "arrow.uuid", "arrow.json", "arrow.bool8"),
     },
 }
-"""Types that a format has not, or that Arrow does not write to it, by a part of their names."""
+"""Types that a format lacks, or that Arrow cannot write to it, by a part of their names."""
 YEARS_OF_ORC = ("timestamp[s", "timestamp[ms", "timestamp[us", "date64")
 """ORC files are read with nanoseconds, so not before 1677 nor after 2262: see `test_columnar_formats.py`."""
 
@@ -89,12 +89,12 @@ def files_of(kind: Kind) -> list[str]:
 
 
 def is_in_avro(kind: Kind) -> bool:
-    """Whether Avro as we write it has the type: no null in arrays and maps, no blank in names, no nanoseconds."""
+    """Whether our Avro has the type: no nulls in arrays and maps, no blanks in names, no nanoseconds."""
     return not any(word in str(kind.wanted.type) for word in ("list", "map", "b c", "[ns", "null"))
 
 
 def given_to(file: str, kind: Kind) -> Kind:
-    """The values of a kind that a format can hold."""
+    """Return the values of a type that a format can store."""
     if file != "a.orc" or not kind.name.startswith(YEARS_OF_ORC):
         return kind
     most = 100_000 if pt.is_date32(kind.wanted.type) else 2**33 * 10**6  # days, or microseconds
@@ -103,7 +103,7 @@ def given_to(file: str, kind: Kind) -> Kind:
 
 
 def read(file: Path, schema: pa.Schema | None = None) -> pa.Table:
-    """A file's rows as the tap reads it, in the schema given or inferred."""
+    """Return a file's rows as the tap reads it, in the schema given or inferred."""
     file_format = FORMATS[file.suffix[1:]]
     options = ReadOptions(loose_text=True)
 
@@ -119,7 +119,7 @@ def column(table: pa.Table) -> pa.Array:
 
 
 def same(found: pa.Array, wanted: pa.Array, *, json_text: bool = False) -> bool:
-    """Whether types and all values are the same; those of floats by their digits and signs, NaN like NaN."""
+    """Whether types and all values are equal; floats by their bits, all NaN being equal."""
     if found.type != wanted.type:
         return False
     if json_text:
@@ -154,7 +154,7 @@ def stock(tmp_path_factory: pytest.TempPathFactory) -> StockTarget:
 
 
 def message(**content: Any) -> dict[str, Any]:
-    """A message as a target has it: written by a tap, read by the target."""
+    """Return a message written by a tap and read by the target."""
     return LineReader().deserialize_json(serialize_json(content))
 
 
@@ -165,7 +165,7 @@ def batch_file(rows: pa.Table, folder: Path, file_format: str) -> str:
 
 
 def record_file(rows: pa.Table, folder: Path) -> str:
-    """SCHEMA and RECORD messages."""
+    """Write SCHEMA and RECORD messages."""
     path = folder / "messages.singer"
     schema = {"type": "SCHEMA", "stream": "s", "schema": to_json_schema(rows.schema)}
     records = [{"type": "RECORD", "stream": "s", "record": r} for b in rows.to_batches() for r in to_records(b)]
@@ -174,7 +174,7 @@ def record_file(rows: pa.Table, folder: Path) -> str:
 
 
 def read_records(path: str, schema: pa.Schema, target: MemoryTarget) -> pa.Table:
-    """What targets make of RECORD messages."""
+    """Return the rows that targets read from RECORD messages."""
     first, *lines = Path(path).read_bytes().splitlines(keepends=True)
     sink = LoadSink(target, "s", LineReader().deserialize_json(first)["schema"], [])
     sink.table = MemoryTable(target, record_schema=schema)
@@ -184,7 +184,7 @@ def read_records(path: str, schema: pa.Schema, target: MemoryTarget) -> pa.Table
 
 
 def sent(rows: pa.Table, folder: Path) -> dict[str, str]:
-    """The files that targets read, by what was sent."""
+    """Return the files that targets read, by kind of message."""
     return {
         "parquet": batch_file(rows, folder, "parquet"),
         "jsonl": batch_file(rows, folder, "jsonl"),
@@ -200,7 +200,7 @@ def arrived(url: str, way: str, schema: pa.Schema, target: MemoryTarget) -> pa.T
 
 
 def check_all_ways(rows: pa.Table, in_json: pa.Array | None, folder: Path, target: MemoryTarget) -> None:
-    """What is sent, in whatever messages, is what arrives."""
+    """Check that values arrive unchanged by every kind of message."""
     schema = from_json_schema(message(schema=to_json_schema(rows.schema))["schema"])
     assert schema.equals(rows.schema, check_metadata=True)
     json_text = bool(schema.field("c").metadata)
@@ -259,7 +259,7 @@ def to_redshift(schema: pa.Schema, url: str, way: str, target: MemoryTarget) -> 
 
 
 def uploaded(conversion: Any, url: str, way: str, target: MemoryTarget) -> str:
-    """What a target uploads of a file, or why it refuses it."""
+    """Return the file that a target uploads for a file, or its error."""
     source = arrived(url, way, conversion.read_schema, target).to_batches()
     try:
         rows = pa.Table.from_batches(list(conversion.batches(source, "file")), conversion.upload_schema)
@@ -280,7 +280,7 @@ def test_records_are_good_for_stock_targets(kind: Kind, stock: StockTarget) -> N
     schema = message(schema=to_json_schema(rows.schema))["schema"]
     records = [message(record=r)["record"] for b in rows.to_batches() for r in to_records(b)]
     sink = LinesSink(stock, "s", schema, [])
-    # A time of day as RFC 3339 has it is one with a zone, which the SDK's own `format: time` has not.
+    # RFC 3339 times have a zone, but the SDK's own `format: time` has none.
     strict = JSONSchemaValidator(schema, validate_formats="time" not in json.dumps(schema, default=str).split('"'))
     for record in records:
         strict.validate(record)

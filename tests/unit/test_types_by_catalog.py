@@ -44,7 +44,7 @@ def _padded(array: pa.Array, rows: int) -> pa.Array:
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Settings of a stream of all types of Arrow, and of one for each column of text."""
+    """Return settings of a stream of all Arrow types, and of one for each text column."""
     folder = tmp_path_factory.mktemp("files")
     rows = max(len(kind.given) for kind in COLUMNS.values())
     table = pa.table({name: _padded(kind.given, rows) for name, kind in COLUMNS.items()})
@@ -61,14 +61,14 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def catalog(config: Mapping[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The catalog that discovery writes."""
+    """Return the catalog that discovery writes."""
     folder = tmp_path_factory.mktemp("catalog")
     (folder / "catalog.json").write_text(tap(folder, config, "--discover"))
     return folder / "catalog.json"
 
 
 def tap(folder: Path, config: Mapping[str, Any], *options: str) -> str:
-    """What the tap prints."""
+    """Return the tap's output."""
     (folder / "config.json").write_text(json.dumps(config))
     command = [sys.executable, "-m", "tap_s3_files", "--config", str(folder / "config.json"), *options]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -77,7 +77,7 @@ def tap(folder: Path, config: Mapping[str, Any], *options: str) -> str:
 
 
 def wanted(way: str) -> dict[str, dict[str, pa.Array]]:
-    """The columns of each stream."""
+    """Return the expected columns of each stream."""
     rows = max(len(kind.given) for kind in COLUMNS.values())
     of_kinds = {
         name: _padded(kind.wanted if way == "parquet" or kind.in_json is None else kind.in_json, rows)
@@ -87,8 +87,8 @@ def wanted(way: str) -> dict[str, dict[str, pa.Array]]:
 
 
 def same(found: pa.Array, wanted: pa.Array, *, is_json: bool) -> bool:
-    """Whether all values are the same; the text of JSON may differ where its value does not, NaN is like NaN."""
-    if pt.is_null(wanted.type):  # discovery makes text of columns without a value
+    """Whether all values are equal; JSON text by its value, all NaN being equal."""
+    if pt.is_null(wanted.type):  # discovery gives columns without a value the type text
         return bool(found.null_count == len(found))
     if is_json:
         found, wanted = (_parsed(column) for column in (found, wanted))

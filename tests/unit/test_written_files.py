@@ -1,4 +1,4 @@
-"""What is written from the connectors' own words is up to date; `make docs` writes it."""
+"""Generated documentation is up to date; `make docs` writes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_is_up_to_date(script: str) -> None:
 
 
 def test_figures_are_those_of_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Page, pictures and the table of the README: `make docs` writes them from benchmarks/results."""
+    """`make docs` writes page, charts and the README's table from benchmarks/results."""
     monkeypatch.syspath_prepend(str(ROOT))
     from benchmarks import page
 

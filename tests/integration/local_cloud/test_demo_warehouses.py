@@ -1,4 +1,4 @@
-"""The demonstration's checksum is the same whether Python, BigQuery or Redshift computes it."""
+"""The demonstration's checksum is the same computed by Python, BigQuery or Redshift."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The local BigQuery does what BigQuery does, or says that it cannot; by the client that everyone uses."""
+"""The local BigQuery behaves like BigQuery or refuses the request, as seen by the public client."""
 
 import datetime as dt
 import io
@@ -71,7 +71,7 @@ def test_fields_are_added_within_columns(bq: Any, here: str, load_bytes: Load) -
     with pytest.raises(BadRequest, match=r"Cannot add fields \(field: (l\.z|s\.w)\)"):
         load_bytes("t", "PARQUET", more, parquet_options=options)
     load_bytes("t", "PARQUET", more, parquet_options=options, schema_update_options=["ALLOW_FIELD_ADDITION"])
-    load_bytes("t", "PARQUET", parquet_of(s=[{"x": 3}]))  # what is absent is null
+    load_bytes("t", "PARQUET", parquet_of(s=[{"x": 3}]))  # a missing member is null
     table = bq.get_table(f"{here}.t")
     schema = [field.to_api_repr() for field in table.schema]
     schema[0]["fields"].append({"name": "v", "type": "DATE"})
@@ -307,7 +307,7 @@ def test_requests_fail_on_request(cloud: Cloud, here: str, bq_faults: FaultProxy
         {"match": "^POST.*/datasets", "action": "error", "status": 403, "code": "rateLimitExceeded", "times": 1},
         {"match": "^GET.*/tables", "action": "error", "status": 403, "code": "accessDenied", "message": "not yours"},
     )
-    client.create_dataset(f"{here}_more")  # the client tries again
+    client.create_dataset(f"{here}_more")  # the client retries
     with pytest.raises(Forbidden, match="not yours"):
         client.get_table(f"{here}_more.t", retry=None)
     client.delete_dataset(f"{here}_more")

@@ -1,4 +1,4 @@
-"""Files that the local BigQuery loads become what BigQuery makes of them, or are refused as BigQuery refuses them."""
+"""Files loaded into the local BigQuery give the same rows or errors as in BigQuery."""
 
 import datetime as dt
 import gzip

@@ -1,4 +1,4 @@
-"""The command local-cloud: what its child gets, how it ends, and that nothing is left behind."""
+"""The command local-cloud: the environment of its child, its exit, and its cleanup."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start(temporary: Path) -> Iterator[Start]:
-    """Starts local-cloud with S3 alone, in a group of its own as a shell would."""
+    """Starts local-cloud with S3 only, in a process group of its own as a shell would."""
     started: list[subprocess.Popen[str]] = []
 
     def begin(action: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
@@ -55,7 +55,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def listening(pids: set[int]) -> set[str]:
-    """The addresses, as the kernel writes them, on which processes listen."""
+    """Return the addresses on which processes listen, as the kernel writes them."""
     sockets = set()
     for pid in pids:
         for entry in Path(f"/proc/{pid}/fd").iterdir():
@@ -159,7 +159,7 @@ def test_kill_9_leaves_no_process_port_or_file(start: Start, temporary: Path, ac
         assert process.stderr is not None
         process.stderr.readline()
     family = descendants(process.pid)
-    assert listening(family) == {"0100007F"}  # 127.0.0.1 and nothing else
+    assert listening(family) == {"0100007F"}  # only 127.0.0.1
     process.kill()
     wait_until(lambda: not family & set(running()), or_else="processes outlive local-cloud")
     wait_until(lambda: not list(temporary.iterdir()), or_else="files outlive local-cloud")
@@ -223,6 +223,6 @@ def test_a_service_that_ends_at_once_is_quoted(tmp_path: Path) -> None:
 
 
 def test_a_service_that_never_answers_is_ended(tmp_path: Path) -> None:
-    code = "echo thinking >&2; exec cat"  # a shell is there long before a Python
+    code = "echo thinking >&2; exec cat"  # a shell starts long before a Python process
     with pytest.raises(LocalCloudError, match=r"(?s)local s3 did not answer within 3 s.*thinking"):
         Service("s3", ["sh", "-c", code], log=tmp_path / "log", timeout=3)

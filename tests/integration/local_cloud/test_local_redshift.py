@@ -1,4 +1,4 @@
-"""Sessions, values, transactions and accounts of the local Redshift, by both drivers that people use."""
+"""Sessions, values, transactions and accounts of the local Redshift, by both supported drivers."""
 
 import datetime as dt
 import json

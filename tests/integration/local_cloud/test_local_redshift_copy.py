@@ -1,4 +1,4 @@
-"""COPY into the local Redshift through its wire: what arrives is what the files hold, or Redshift's own error."""
+"""COPY over the local Redshift's wire protocol: rows equal those of the files, or Redshift's own error."""
 
 import datetime
 import decimal
@@ -18,7 +18,7 @@ ROLE = "IAM_ROLE 'arn:aws:iam::123456789012:role/reader'"
 
 @pytest.fixture
 def table(rs: Any, schema: str) -> str:
-    """A table of every type."""
+    """Create a table with a column of every type."""
     rs.execute(f"CREATE SCHEMA {schema}")
     rs.execute(
         f"""CREATE TABLE {schema}.t (small SMALLINT, number INTEGER, big BIGINT, single REAL, wide DOUBLE PRECISION,
@@ -112,7 +112,7 @@ def test_parquet_arrives_exactly(rs: Any, table: str, put: Any, manifest: Any) -
 
 @pytest.fixture
 def small(rs: Any, schema: str) -> str:
-    """A table of two columns."""
+    """Create a table of two columns."""
     rs.execute(f"CREATE SCHEMA {schema}")
     rs.execute(f"CREATE TABLE {schema}.small (n INTEGER, s VARCHAR(10))")
     return f"{schema}.small"

@@ -1,4 +1,4 @@
-"""How the local Redshift begins and ends: nothing is left behind, and what is to be kept is there again."""
+"""Start and stop of the local Redshift: temporary data is removed, kept data is restored."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ with Cloud(["redshift"]) as cloud:
 
 @pytest.fixture
 def owner(temporary: Path) -> Iterator["subprocess.Popen[str]"]:
-    """A process that has a cloud with Redshift, which is up."""
+    """Start a process that runs a cloud with Redshift, and wait until it is ready."""
     process = subprocess.Popen(
         [sys.executable, "-c", UP],
         stdin=subprocess.PIPE,
@@ -38,7 +38,7 @@ def owner(temporary: Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 def homes_of(family: set[int]) -> set[Path]:
-    """Return the folders of PostgreSQL, as its processes name them, initdb and the shells around it among them."""
+    """Return the PostgreSQL data folders in the command lines of processes, including initdb and its shells."""
     commands = [command.split() for pid, (_, command) in running().items() if pid in family]
     return {Path(words[words.index("-D") + 1]).parent for words in commands if "-D" in words}
 
@@ -74,14 +74,14 @@ def test_kill_9_while_it_starts(owner: "subprocess.Popen[str]", temporary: Path,
         homes = homes_of(family)
         return (family, homes) if homes else None
 
-    # With initdb as a rule; where this process is late, with what comes after it, which must leave nothing either.
+    # Usually during initdb; on a slow machine during a later step, which must leave nothing either.
     family, homes = wait_until(begun, or_else="PostgreSQL was not begun")
     if victim == "owner":
         owner.kill()
     else:
         known = running()
         servers = {pid for pid in family if "local_cloud.redshift.server" in known.get(pid, (0, ""))[1]}
-        [server] = [pid for pid in servers if known[pid][0] not in servers]  # not its copy that becomes another program
+        [server] = [pid for pid in servers if known[pid][0] not in servers]  # not its forked copy
         os.kill(server, signal.SIGKILL)
         owner.communicate("")
     wait_until(lambda: not family & set(running()), or_else="processes outlive local-cloud")

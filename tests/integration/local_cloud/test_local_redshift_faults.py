@@ -1,4 +1,4 @@
-"""COPY and UNLOAD in sessions of the local Redshift, faults on purpose, and the log of statements."""
+"""COPY and UNLOAD in sessions of the local Redshift, injected faults, and the statement log."""
 
 import io
 import json
@@ -16,7 +16,7 @@ from local_cloud import Cloud
 
 
 def put_parquet(s3: Any, bucket: str, name: str = "f", **columns: Any) -> str:
-    """A manifest of one Parquet file."""
+    """Put a Parquet file, and return its manifest."""
     sink = io.BytesIO()
     pq.write_table(pa.table(columns), sink)
     s3.put_object(Bucket=bucket, Key=f"{name}.parquet", Body=sink.getvalue())
@@ -132,7 +132,7 @@ def test_a_connection_lost_around_a_commit(
     sql("create table t (id int)")
     client = connect(autocommit=False)
     client(f"insert into {schema}.t values (1)")
-    if at == "middle":  # of a statement that takes its time
+    if at == "middle":  # of a slow statement
         redshift_faults({"match": "pg_sleep", "action": "kill", "at": at, "delay_s": 0.2, "times": 1})
         with pytest.raises(Lost):
             client("select pg_sleep(20)")
@@ -166,7 +166,7 @@ def test_how_often_rules_applied_is_told_when_they_are_replaced(
     for _ in range(6):
         sql("select 1")
     assert redshift_faults({"match": "", "action": "kill"}) == [0, 3]
-    assert redshift_faults() == [0]  # what sets rules is not subject to them
+    assert redshift_faults() == [0]  # statements that set rules are not subject to them
 
 
 def test_faults_that_cannot_be_understood(cloud: Cloud) -> None:

@@ -1,4 +1,4 @@
-"""The local Redshift does what Redshift does with SQL, or refuses it as Redshift does; by both drivers."""
+"""The local Redshift executes or refuses SQL as Redshift does, by both drivers."""
 
 import datetime as dt
 import hashlib
@@ -245,7 +245,7 @@ def test_text_in_a_super_column_is_text_until_parsed(sql: Client) -> None:
 
 @pytest.fixture
 def merged(sql: Client) -> Client:
-    """A table `t` and a table `s` to merge into it."""
+    """Create a table `t`, and a table `s` to merge into it."""
     sql("create table t (id int, name varchar(10))")
     sql("create table s (id int, name varchar(10))")
     sql("insert into t values (1, 'old'), (2, 'two')")

@@ -1,4 +1,4 @@
-"""The local S3 and SQS, the sample data, and the faults of the proxy before them."""
+"""The local S3 and SQS, the sample data, and the faults of the proxy in front of them."""
 
 import json
 import time
@@ -26,7 +26,7 @@ Client = Callable[..., Any]
 
 @pytest.fixture
 def client(s3_faults: FaultProxy) -> Client:
-    """Makes S3 clients that go through the proxy and try once."""
+    """Returns S3 clients that use the proxy and do not retry."""
 
     def make(**config: Any) -> Any:
         return boto3.client(
@@ -43,7 +43,7 @@ def client(s3_faults: FaultProxy) -> Client:
 
 @pytest.fixture
 def key(s3: Any, bucket: str) -> dict[str, str]:
-    """An object of a million bytes."""
+    """Put an object of a million bytes, and return its key."""
     s3.put_object(Bucket=bucket, Key="a/b c.bin", Body=bytes(1_000_000))
     return {"Bucket": bucket, "Key": "a/b c.bin"}
 

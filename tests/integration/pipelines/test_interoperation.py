@@ -1,4 +1,4 @@
-"""Ordinary Singer: our batch files are read by other targets, and those of the SDK's encoders by ours."""
+"""Other targets read our batch files, and our targets read those of the SDK's encoders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOURCE = "id,name,score,day,at,good\n" + "".join(
 
 @pytest.fixture
 def sent(request: pytest.FixtureRequest, run: Programs, tmp_path: Path) -> str:
-    """What our tap sends in the format that the test names; the files are on local disk."""
+    """Run our tap with batch files on local disk in a given format, and return its messages."""
     (tmp_path / "rows.csv").write_text(SOURCE)
     config = {
         "streams": [{"name": "rows", "path": str(tmp_path / "rows.csv")}],

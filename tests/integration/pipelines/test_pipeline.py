@@ -1,4 +1,4 @@
-"""The main job: the same rows in every format, by every kind of message, make the same table."""
+"""The same rows in every format, by every kind of message, make the same table."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 def row(number: int) -> dict[str, Any]:
-    """Row `number`, with nulls, quotes, commas, line breaks, other scripts and negative numbers among its values."""
+    """Return row `number`, with nulls, quotes, commas, line breaks, non-Latin text and negative numbers."""
     missing = number % 11 == 10
     texts = ["plain", 'quo"ted', "a,comma", "two\nlines", "é☃ 日本語 🛩", " spaced ", "0012", "true"]
     return {
@@ -125,7 +125,7 @@ def stream_name(suffix: str) -> str:
 
 @pytest.fixture
 def streams(s3: Any, bucket: str) -> list[dict[str, Any]]:
-    """One stream a format, each of two objects."""
+    """Return one stream for each format, each of two objects."""
     rows = [row(n) for n in range(ROWS)]
     for suffix, write in SOURCES.items():
         s3.put_object(Bucket=bucket, Key=f"in/{suffix}/1.{suffix}", Body=write(rows[:200]))

@@ -1,4 +1,4 @@
-"""What public taps wrote, kept as captures, arrives in both warehouses as their sources hold it."""
+"""Captured output of public taps arrives in both warehouses with the values of its source."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from warehouses import Warehouse
 from singer_arrow.errors import SingerArrowError
 
 NOT_AS_ITS_SCHEMA = "meltanolabs-tap-postgres-batch-parquet"
-"""Has a column of bytes that its SCHEMA calls a string, and bytes in it that are no text."""
+"""Capture with a binary column that its SCHEMA declares as string, with bytes that are no text."""
 
 
 def parameters() -> list[object]:
-    """Each capture."""
+    """Return a test parameter for each capture."""
     return [pytest.param(c, id=c.name) for c in captures()]
 
 
 def load(capture: Capture, warehouse: Warehouse, folder: Path) -> str:
-    """Return how a capture arrives, as the page has it."""
+    """Load a capture, and return the result in the form of docs/interoperation.md."""
     try:
         warehouse.load(capture.messages(folder).decode())
     except SingerArrowError as error:

@@ -1,4 +1,4 @@
-"""Storage against a real S3: what is pinned, what is atomic, and what its errors become."""
+"""Storage against a real S3: pinned versions, atomic writes, and errors."""
 
 from __future__ import annotations
 

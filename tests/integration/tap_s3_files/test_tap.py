@@ -1,4 +1,4 @@
-"""The tap as a process against real S3: every format in every mode, its settings and its command line."""
+"""The tap as a process against real S3: every format in every mode, settings and command line."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def typed_row(n: int) -> dict[str, Any]:
 
 
 def typed_objects() -> Iterator[tuple[str, bytes]]:
-    """The same rows in every format."""
+    """Put the same rows in every format."""
     rows = [typed_row(n) for n in range(8)]
     table = pa.Table.from_pylist(rows, KINDS)
     out = io.BytesIO()
@@ -117,7 +117,7 @@ def test_every_format_gives_the_same_rows_in_every_mode(mode: str, source: Sourc
 
 
 def from_json(record: dict[str, Any]) -> dict[str, Any]:
-    """A record of JSON as typed values; fails where the text is not as it should be."""
+    """Return a JSON record as typed values; fail where the text is not canonical."""
     if record["name"] is None:
         return record
     return record | {
@@ -195,7 +195,7 @@ def test_a_plan_shows_what_would_be_read_and_changes_nothing(source: Source) -> 
     assert source.s3.list_objects_v2(Bucket=source.bucket, Prefix="stage/").get("Contents") is None
     state = state_of(source.run(config))
     assert plan(state=state) == [[name, "0", "0", "0", "0"] for name in ("rows", "more", "all")]
-    assert plan() == first  # as the plans that were written say
+    assert plan() == first  # the plan log names them
     keys = [o["Key"] for o in source.s3.list_objects_v2(Bucket=source.bucket, Prefix="stage/_plans/")["Contents"]]
     assert keys == ["stage/_plans/more/000000.json", "stage/_plans/rows/000000.json"]
 

@@ -1,4 +1,4 @@
-"""Objects in an archive: a run fails with their names, or skips and counts them; they are no samples for a schema."""
+"""Archived objects: a run fails and lists them, or skips and counts them; schema discovery ignores them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from local_cloud.programs import Programs, Ran
 
 
 class Source:
-    """A bucket whose objects may be archived, and the tap over it."""
+    """A bucket whose objects may be archived, and the tap that reads it."""
 
     def __init__(self, cloud: Cloud, s3: Any, bucket: str, folder: Path) -> None:
         self.s3, self.bucket = s3, bucket

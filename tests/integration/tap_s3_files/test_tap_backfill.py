@@ -1,4 +1,4 @@
-"""The workflow for backfills: its own shell commands, run in the local cloud, load each day once, also when rerun."""
+"""The documented backfill workflow: its shell commands load each day once, also when rerun."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def jobs() -> dict[str, Any]:
 
 
 def step(job: dict[str, Any], name: str) -> str:
-    """The shell commands of a step."""
+    """Return the shell commands of a step."""
     (text,) = [s["run"] for s in job["steps"] if name in (s.get("id"), s.get("name"))]
     return str(text)
 

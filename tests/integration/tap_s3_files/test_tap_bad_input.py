@@ -1,4 +1,4 @@
-"""What the tap says of bad input: one clear line, exit code 1, no traceback; and no row of it is sent half."""
+"""Errors of the tap for bad input: one clear line, exit code 1, no traceback, and no partial row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from local_cloud.programs import Programs, Ran
 
 
 class Source(TapBucket):
-    """A bucket, and the tap over what is put there."""
+    """A bucket, and the tap that reads it."""
 
     def run(self, *, env: dict[str, str] | None = None, batches: bool = True, **more: Any) -> Ran:
         options = {k: more.pop(k) for k in ("state", "catalog", "discover") if k in more}
@@ -142,7 +142,7 @@ def test_a_name_that_does_not_tell_the_format(source: Source) -> None:
 
 
 def good_then(source: Source, key: str, body: str | bytes, **stream: Any) -> tuple[str, Ran]:
-    """The line that a run over a good object and a bad one says. The catalog is that of the good one alone."""
+    """Run over a valid object and a bad one, and return the error line; the catalog is from the valid one."""
     suffix = key.partition(".")[2]
     good: dict[str, str | bytes] = {
         "csv": "id,name\n1,a\n",

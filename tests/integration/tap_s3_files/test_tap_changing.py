@@ -1,4 +1,4 @@
-"""Objects that change under a run: between the listing and the reading of them, or while they are read."""
+"""Objects that change during a run: between listing and reading, or while they are read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from local_cloud.programs import Programs, Ran
 
 MIB = 1 << 20
 LARGE = b"id\n" + b"".join(b"%031d\n" % n for n in range(32 * MIB // 32))
-"""32 MiB: so many requests that rows are given before the last of them."""
+"""32 MiB: enough requests that rows are sent before the last of them."""
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def run(server: SmallAws, folder: Path) -> Ran:
 def change(
     server: SmallAws, when: Callable[[Request], bool], to: bytes | None, has_given: Callable[[], bool] = lambda: True
 ) -> None:
-    """Let an object be another one, or none, once it has been asked for in some way and the run has given something."""
+    """Replace or remove an object once it was requested and the run has sent something."""
 
     def look(request: Request) -> Refusal | None:
         if request.key == "in/b.csv" and when(request):
@@ -67,7 +67,7 @@ NEW = b"id\n" + b"".join(b"%031d\n" % (n + 10_000_000) for n in range(32 * MIB /
 
 @pytest.mark.parametrize("to", [NEW, None], ids=["overwritten", "deleted"])
 def test_while_it_is_read(to: bytes | None, server: SmallAws, tmp_path: Path) -> None:
-    """What was sent of the old version stays a beginning of it; the new one is read from its start, in the same run."""
+    """The rows sent from the old version are a prefix of it; the same run reads the new one from its start."""
     change(server, is_late, to, lambda: len([*tmp_path.rglob("out/**/*.parquet")]) > 1)
     ran = run(server, tmp_path).check()
     assert f"s3://{BUCKET}/in/b.csv was replaced or deleted while it was being read" in ran.stderr

@@ -1,4 +1,4 @@
-"""Files that differ, and files that are batch files already, from S3 into both warehouses."""
+"""Files with different schemas, and files that are batch files already, from S3 into both warehouses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from local_cloud.programs import Programs, Ran
 
 
 class Source:
-    """A bucket, and the tap over what is put there."""
+    """A bucket, and the tap that reads it."""
 
     def __init__(self, s3: Any, bucket: str, run: Programs) -> None:
         self.s3, self.bucket, self._run = s3, bucket, run
@@ -41,7 +41,7 @@ def source(s3: Any, bucket: str, run: Programs) -> Source:
 
 
 def test_new_columns_and_bad_rows_arrive(source: Source, warehouse: Warehouse) -> None:
-    """The schema is that of the newest file; the older ones have another column and a broken line."""
+    """The schema is from the newest file; older files have another column and a malformed line."""
     source.put("1.csv", "id,more\n1,1.5\n2,\n")
     source.put("2.jsonl", '{"id": 3, "n": 6}\n{"id": 4, "n"\n')
     source.put("3.parquet", parquet_of(id=[5], n=[7]))
@@ -79,6 +79,6 @@ def test_objects_that_are_batch_files_already_are_loaded_where_they_are(
     assert [url.rpartition("/")[2][:1] for url in batch["manifest"]] == ["0", "1"]
     stage = source.s3.list_objects_v2(Bucket=source.bucket, Prefix="stage/")["Contents"]
     assert [found["Key"] for found in stage] == ["stage/_plans/rows/000000.json"]
-    for _ in range(2):  # the second time it is known
+    for _ in range(2):  # the second run has seen it already
         warehouse.load(ran.messages)
         assert [(r["id"], r["name"]) for r in warehouse.table()] == [(r["id"], r["name"]) for r in rows]

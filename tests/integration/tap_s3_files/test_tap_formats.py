@@ -1,4 +1,4 @@
-"""Each format and compression that the tap reads, from S3 to RECORD and BATCH, and what it says of bad files."""
+"""Each format and compression of the tap, from S3 to RECORD and BATCH, and errors for bad files."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ code = subprocess.call(sys.argv[1:])
 print("peak kB:", resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
 sys.exit(code)
 """
-"""Runs a command; a small process does, because what it starts begins with a peak of what it has itself."""
+"""Runs a command from a small process, because a child inherits the peak memory of its parent."""
 
 
 class Source(TapBucket):
-    """A bucket, and the tap over what is put there."""
+    """A bucket, and the tap that reads it."""
 
     def run(self, *, batches: bool = False, discover: bool = False, **stream: Any) -> Ran:
         """Run the tap over the folder `in`, without metadata columns."""
@@ -48,7 +48,7 @@ class Source(TapBucket):
         return [m["record"] for m in self.run(**stream).check().of_type("RECORD")]
 
     def error(self, **stream: Any) -> str:
-        """The one line that a failed run says."""
+        """Return the one error line of a failed run."""
         ran = self.run(**stream)
         assert ran.code == 1, ran.stderr
         assert "Traceback" not in ran.stderr
@@ -58,7 +58,7 @@ class Source(TapBucket):
         return errors[0].split(" | ", 3)[-1]
 
     def batch_rows(self, **stream: Any) -> pa.Table:
-        """The rows of the batch files of a run."""
+        """Return the rows of the batch files of a run."""
         urls = [u for m in self.run(batches=True, **stream).check().of_type("BATCH") for u in m["manifest"]]
         read = [self.s3.get_object(Bucket=self.bucket, Key=u.split("/", 3)[3])["Body"].read() for u in urls]
         return pa.concat_tables(pq.read_table(io.BytesIO(data)) for data in read)

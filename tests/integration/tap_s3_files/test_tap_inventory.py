@@ -1,4 +1,4 @@
-"""Objects that an S3 Inventory tells of, as CSV and as Parquet; what is wrong with one is told in one line."""
+"""Objects listed by an S3 Inventory, as CSV and as Parquet; a bad inventory gives a one-line error."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ PARQUET = """message s3.inventory { required binary bucket (UTF8); required bina
 
 
 class Source(TapBucket):
-    """A bucket, its inventory, and the tap over what that tells of."""
+    """A bucket, its inventory, and the tap that reads it."""
 
     def told(self) -> list[dict[str, Any]]:
-        """The rows of an inventory of what is in the bucket."""
+        """Return the inventory rows of the bucket's objects."""
         return [
             {
                 "Bucket": self.bucket,
@@ -44,7 +44,7 @@ class Source(TapBucket):
         ]
 
     def inventory(self, kind: str, rows: list[dict[str, Any]], name: str = "2024-05-01T00-00Z", **change: Any) -> str:
-        """Write an inventory in two files; the URL of its manifest."""
+        """Write an inventory of two files; return the URL of its manifest."""
         files = []
         for number, some in enumerate((rows[::2], rows[1::2])):
             body = csv_file(some) if kind == "CSV" else parquet_file(some)

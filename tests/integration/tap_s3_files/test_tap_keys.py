@@ -1,4 +1,4 @@
-"""Keys as they come: whatever S3 takes for a key is read, by listing and by a queue's events."""
+"""Unusual keys: every key that S3 accepts is read, by listing and by queue events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the tap lists a bucket: several places at once, from where the last run ended, and what it says of changes."""
+"""Listing a bucket: parallel, from where the last run ended, and reports of changed objects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tap_s3_files.listing.parallel import list_objects
 
 
 class Source:
-    """A bucket, and the tap over what is put there."""
+    """A bucket, and the tap that reads it."""
 
     def __init__(self, cloud: Cloud, s3: Any, bucket: str, folder: Path) -> None:
         self.s3, self.bucket = s3, bucket
@@ -30,7 +30,7 @@ class Source:
         self.s3.put_object(Bucket=self.bucket, Key=key, Body=("id\n" + "".join(f"{n}\n" for n in ids)).encode())
 
     def run(self, path: str = "in/**/*.csv", *, stream: Any = None, env: Any = None, **more: Any) -> Ran:
-        """A run that sends records and keeps its plan; `state` and `catalog` are options, the rest is settings."""
+        """Run with records and a plan; `state` and `catalog` are options, the rest are settings."""
         options = {k: more.pop(k) for k in ("state", "catalog", "plan") if k in more}
         paths = {"name": "rows", "path": f"s3://{self.bucket}/{path}", "schema": {"id": "integer"}, **(stream or {})}
         config = {"streams": [paths], "plan_root": f"s3://{self.bucket}/plan", "metadata_columns": False, **more}
@@ -91,7 +91,7 @@ def test_objects_of_one_second_are_all_read_and_none_twice(source: Source) -> No
     state: dict[str, Any] | None = None
     seen: list[int] = []
     for n in range(4):
-        source.put(f"in/{9 - n}.csv", n)  # within a second or two, each before the ones that were read
+        source.put(f"in/{9 - n}.csv", n)  # within a second or two, each older than those that were read
         ran = source.run(**({"state": state} if state else {}))
         seen += ids(ran)
         state = state_of(ran)

@@ -1,4 +1,4 @@
-"""Columns from folders of keys, in every kind of message, with a catalog and without."""
+"""Partition columns from keys, in every kind of message, with and without a catalog."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from local_cloud.programs import Programs, Ran
 
 
 class Source(TapBucket):
-    """A bucket, and the tap over what is put there."""
+    """A bucket, and the tap that reads it."""
 
     def run(self, *, stream: dict[str, Any] | None = None, batches: bool = False, **more: Any) -> Ran:
         options = {k: more.pop(k) for k in ("catalog", "discover") if k in more}

@@ -1,4 +1,4 @@
-"""Which streams and columns the tap sends, and what SCHEMA says of them, as a process against real S3."""
+"""Stream and column selection, and its effect on SCHEMA, as a process against real S3."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_deselected_columns_are_neither_in_the_schema_nor_in_the_data(batches: b
     for entry in catalog["streams"][0]["metadata"]:
         entry["metadata"]["selected"] = entry["breadcrumb"] in ([], ["properties", "id"], ["properties", "name"])
     ran = source.run(config, catalog=catalog)
-    wanted = ["id", "name", "_sdc_source_modified_at"]  # the replication key is always there
+    wanted = ["id", "name", "_sdc_source_modified_at"]  # the replication key is always selected
     assert list(ran.of_type("SCHEMA")[0]["schema"]["properties"]) == wanted
     (row,) = source.rows(ran)
     assert list(row) == wanted

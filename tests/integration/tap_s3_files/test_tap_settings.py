@@ -1,4 +1,4 @@
-"""Settings that change between runs: they apply at once, and double no row."""
+"""Settings that change between runs take effect at once and duplicate no row."""
 
 from __future__ import annotations
 

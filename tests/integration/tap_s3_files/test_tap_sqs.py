@@ -1,4 +1,4 @@
-"""Objects that a queue tells of, over real S3 and SQS: what is read, when messages go, and what stays in the queue."""
+"""Objects announced by a queue, over real S3 and SQS: rows, deletion of messages, and retained messages."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_every_shape_of_event_is_understood(source: QueueSource) -> None:
         {"Type": "Notification", "MessageId": "x", "Message": json.dumps(source.event(keys[2], keys[3]))},
         {"Type": "Notification", "MessageId": "x", "Message": json.dumps(source.event_bridge(keys[4]))},
         source.event_bridge(keys[5]),
-        source.event_bridge("in/j+k.csv"),  # from something that imitates it
+        source.event_bridge("in/j+k.csv"),  # a service with an S3-like API
         {"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": source.bucket},
         {"Type": "Notification", "Message": json.dumps({"Service": "Amazon S3", "Event": "s3:TestEvent"})},
     )
@@ -161,7 +161,7 @@ def test_events_of_other_objects_stay_in_the_queue_unless_they_may_go(source: Qu
     assert source.ids(ran) == list(range(10))
     assert said(ran, "messages were of no stream of this run and were left in the queue")
     visible, invisible = source.in_queue()
-    assert (visible > 0, invisible) == (True, 0)  # others see them at once
+    assert (visible > 0, invisible) == (True, 0)  # other consumers see them at once
     source.run(source.config(sqs={"unmatched_events": "delete"}), state=state_of(ran))
     assert source.in_queue()[1] == 0
     bodies = [json.loads(m["Body"]) for m in source.sqs.receive_message(QueueUrl=source.queue).get("Messages", [])]
@@ -281,7 +281,7 @@ def test_a_heartbeat_keeps_messages_invisible_while_they_are_planned(
     config = source.config(sqs={"visibility_timeout": visible_after})
     process = source.tap.start("tap-s3-files", config=config, env=through(s3_faults))
     wait_until(lambda: source.in_queue() == (0, 1))
-    time.sleep(visible_after + 1)  # the message would come again
+    time.sleep(visible_after + 1)  # the message would be delivered again
     assert source.in_queue() == (0, 1)
     s3_faults.clear()
     out, err = process.communicate(timeout=60)

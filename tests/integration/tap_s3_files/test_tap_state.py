@@ -1,4 +1,4 @@
-"""Where a run of the tap goes on, as a process against real S3: with the last STATE, without it, after kill -9."""
+"""Resuming the tap against real S3: with the last STATE, without it, and after kill -9."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_records_go_on_at_the_watermark_too(source: Source) -> None:
 
 
 def test_an_unfinished_plan_is_followed_whatever_came_since(source: Source) -> None:
-    """Without the plan the new object would be bundled with the old ones, and the target would load them twice."""
+    """Without the plan the new object would be bundled with the old ones, and loaded twice."""
     for n in range(3):
         source.csv(f"in/{n}.csv", n * 10, at=moment(0))
     first = source.run()
@@ -68,7 +68,7 @@ def test_an_unfinished_plan_is_followed_whatever_came_since(source: Source) -> N
 
 @pytest.mark.parametrize("lines", [1, 2, 9, 14, 20])
 def test_after_kill_minus_nine_the_same_batches_come_again(lines: int, source: Source) -> None:
-    with ThreadPoolExecutor(8) as pool:  # three tasks, each of some batch files
+    with ThreadPoolExecutor(8) as pool:  # three tasks, each of several batch files
         list(pool.map(lambda n: source.csv(f"in/{n:03}.csv", n * 50, 50), range(450)))
     config = source.config(batch_config=source.batches(file_mb=0.02))
     process = source.tap.start("tap-s3-files", config=config)
@@ -118,7 +118,7 @@ def test_the_plan_log_is_only_appended_to_and_compacted(source: Source, tmp_path
 
 
 def test_late_objects_stay_entries_of_their_own(source: Source, tmp_path: Path) -> None:
-    """Without STATE, `b` must not join the bundle of `a` and `z`, which are of its second."""
+    """Without STATE, `b` must not join the bundle of `a` and `z`, which have the same time of change."""
     folder = tmp_path / "in"
     folder.mkdir()
     config = source.config(stream={"path": f"{folder}/*.csv"}, batch_config=source.batches())
@@ -202,13 +202,13 @@ def test_a_full_table_is_read_whole_each_time(source: Source) -> None:
     stream["replication_method"] = "FULL_TABLE"
     stream["metadata"][0]["metadata"]["selected"] = True
     first = source.run(config, catalog=catalog)
-    time.sleep(1.1)  # a version is a time in seconds
+    time.sleep(1.1)  # the resolution of a version is a second
     second = source.run(config, catalog=catalog, state=state_of(first))
     versions = [m["version"] for m in second.of_type("ACTIVATE_VERSION", "BATCH")]
     assert len(set(versions)) == 1
     assert len(versions) == 2
     assert [r["id"] for r in source.rows(second)] == list(range(10))
-    assert ids_of(first) != ids_of(second)  # of another version, so no replay
+    assert ids_of(first) != ids_of(second)  # of another version, so it is no replay
 
 
 def test_a_signal_ends_the_run_with_whole_lines(source: Source) -> None:

@@ -1,4 +1,4 @@
-"""What jobs ask for: a bound of their bill, labels, a key, a place; and what an upsert says of its cost."""
+"""Job configuration: bytes billed, labels, encryption key and location; and the logged cost of an upsert."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RESERVATION = "projects/admin/locations/eu/reservations/loads"
 
 
 def jobs_of(bq: Any, dataset: str) -> list[Any]:
-    """The jobs that a target ran on a dataset, but for children of them."""
+    """Return the jobs that a target ran on a dataset, without child jobs."""
     ours = [j for j in bq.list_jobs() if j.job_id.startswith("target_bigquery_")]
     return [bq.get_job(j.job_id, location=j.location) for j in ours if dataset in str(j.to_api_repr())]
 
@@ -59,7 +59,7 @@ def test_no_query_bills_more_than_the_limit(
     what: str, config: Config, batch: Batches, bq: Any, dataset: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     more = {"ledger": {}, "merge": {"load_method": "upsert"}, "delete": {"hard_delete": True}}[what]
-    ids = (None, None) if what == "delete" else ("a", "b")  # with ids the ledger's queries would be refused before
+    ids = (None, None) if what == "delete" else ("a", "b")  # with ids the ledger's queries would be refused first
     activation = [activate(2)] if what == "delete" else []
     load([schema(), batch(rows(0, 2), batch_id=ids[0], version=1), state(1)], config | more)
     capsys.readouterr()
@@ -97,7 +97,7 @@ def test_every_job_asks_for_what_is_set(
     assert {j.maximum_bytes_billed for j in found if j.job_type == "query"} == {limit}
     assert {j.to_api_repr()["configuration"].get("reservation") for j in found} == {RESERVATION}
     changing = [j for j in found if j.job_type == "query" and not j.query.startswith("SELECT")]
-    assert {j.destination_encryption_configuration for j in changing} == {None}  # the table's own key counts there
+    assert {j.destination_encryption_configuration for j in changing} == {None}  # the table's own key applies there
     others = [j for j in found if j not in changing]
     assert {j.destination_encryption_configuration.kms_key_name for j in others} == {KEY}
     for name in ("rows", "u_rows", "o_rows", "_sdc_batches"):
@@ -187,7 +187,7 @@ PASSING = {
 def test_jobs_that_fail_of_what_passes_run_again(
     config: Config, batch: Batches, dataset: str, bq: Any, fail_jobs: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All reasons one after the other: of load jobs, of the queries of an upsert, and of the ledger's statements."""
+    """All transient reasons in turn: of load jobs, of an upsert's queries, and of the ledger's statements."""
     for module in (jobs, load_job):
         monkeypatch.setattr(module, "pauses", partial(pauses, first=0.01))
     faults = [dict(zip(("reason", "message"), text.split(": ", 1), strict=True)) for text in PASSING.values()]

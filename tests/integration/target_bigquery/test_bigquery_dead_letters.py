@@ -1,4 +1,4 @@
-"""on_bad_row: dead_letter in target-bigquery, whichever way the good rows go."""
+"""on_bad_row: dead_letter in target-bigquery, for every way of loading the good rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ METHODS = pytest.mark.parametrize("method", ["append-only", "upsert"])
 
 @pytest.fixture(params=["storage_write", "gcs_stage"])
 def config(request: pytest.FixtureRequest, config: dict[str, Any]) -> dict[str, Any]:
-    """Settings for the local BigQuery, for one way and then the other."""
+    """Return settings for the local BigQuery, once for each way of loading."""
     way = {"load_via": "storage_write"}
     if request.param == "gcs_stage":
         bucket: Path = request.getfixturevalue("gcs_bucket")

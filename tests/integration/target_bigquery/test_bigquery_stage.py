@@ -1,4 +1,4 @@
-"""`gcs_stage`: one load job takes many files, those on Google Cloud Storage where they are; and exactly once."""
+"""`gcs_stage`: one load job takes many files, files on Google Cloud Storage in place, exactly once."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ Config = dict[str, Any]
 
 @pytest.fixture
 def config(config: Config, gcs_bucket: Path) -> Config:
-    """Settings for the local BigQuery."""
+    """Return settings for the local BigQuery."""
     return config | {"gcs_stage": f"gs://{gcs_bucket.name}/stage"}
 
 
 @pytest.fixture
 def jobs(bq: Any, dataset: str) -> Callable[[], list[Any]]:
-    """The load jobs of this test."""
+    """Return the load jobs of this test."""
 
     def found() -> list[Any]:
         return [bq.get_job(j.job_id) for j in load_jobs(bq, dataset)]
@@ -57,7 +57,7 @@ def gcs_proxy(cloud: Cloud) -> Iterator[FaultProxy]:
 
 @pytest.fixture
 def gcs_faults(gcs_proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> FaultProxy:
-    """A fault proxy before Google Cloud Storage, for this process and for `env=`."""
+    """A fault proxy in front of Google Cloud Storage, for this process and for `env=`."""
     gcs_proxy.clear()
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs_proxy.url)
     return gcs_proxy
@@ -68,7 +68,7 @@ def there(bucket: Path) -> list[str]:
 
 
 def on_gcs(message: Message, bucket: Path) -> Message:
-    """The message, of files that are moved to the bucket."""
+    """Move the files of a message to the bucket, and return the new message."""
     (bucket / "batches").mkdir(exist_ok=True)
     urls = []
     for url in message["manifest"]:
@@ -85,7 +85,7 @@ def test_one_job_takes_many_files(
     method: str, load_format: str, config: Config, batch: Batches, ids: Any, jobs: Any, gcs_bucket: Path
 ) -> None:
     formats = ("parquet", "jsonl", "parquet", "jsonl")
-    size = {"byte_count": 128 << 20}  # what would be a load of its own without a stage
+    size = {"byte_count": 128 << 20}  # batches that are separate loads without a stage
     run = [schema(), *(batch(rows(2 * n, 2), batch_id=f"b{n}", file_format=f) | size for n, f in enumerate(formats))]
     target = load(
         [*run, record(id=8, name="x"), state(1)], config | {"load_method": method, "load_format": load_format}
@@ -110,7 +110,7 @@ def test_parquet_on_gcs_is_loaded_where_it_is(
     assert ids() == [*range(14)]
     (job,) = jobs()
     assert list(job.source_uris[:3]) == [m["manifest"][0] for m in messages[:3]]
-    assert job.source_uris[3].startswith(config["gcs_stage"])  # it has a column that SCHEMA does not have
+    assert job.source_uris[3].startswith(config["gcs_stage"])  # a column that is not in SCHEMA
     assert len(gcs_faults.requests("PUT")) == 1
     assert there(gcs_bucket) == [f"batches/{n}.parquet" for n in range(1, 5)]
     load(
@@ -190,7 +190,7 @@ def test_leftovers_of_dead_runs_go_with_the_next_run(config: Config, batch: Batc
     wait_until(lambda: there(gcs_bucket) == sorted([young, "stage/other"]))
 
 
-# What fails in passing
+# Transient failures
 
 PASSING = [
     *({"match": "^PUT", "action": "error", "status": s, "times": 1} for s in (408, 429, 500, 502, 503, 504)),
@@ -202,7 +202,7 @@ PASSING = [
     {"match": "^GET.*parquet", "action": "truncate", "times": 1},
     {"match": "^HEAD", "action": "error", "status": 500, "times": 1},
     {"match": "^DELETE", "action": "error", "status": 503, "times": 1},
-    {"match": "^DELETE", "action": "reset", "forward": True, "times": 1},  # it is gone when it is asked again
+    {"match": "^DELETE", "action": "reset", "forward": True, "times": 1},  # the file is gone at the second request
 ]
 
 
@@ -255,7 +255,7 @@ REASONS = [
 def test_what_fails_of_bigquery_in_passing_is_tried_again(
     what: str, config: Config, batch: Batches, ids: Any, bq_faults: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All classes one after the other, then answers that are lost, so that the job or table is there (409)."""
+    """All error classes in turn, then lost answers, so that the job or table exists already (409)."""
     monkeypatch.setattr(connection, "pauses", partial(pauses, first=0.01, most=0.01))
     rule = {"match": REQUESTS[what], "times": 1}
     bq_faults.set(
@@ -344,7 +344,7 @@ def test_a_job_that_is_refused_says_why(
 
 
 def test_a_sync_is_one_job_a_table_whatever_comes(config: Config, batch: Batches, jobs: Any) -> None:
-    """So a sync every five minutes is 288 jobs a table and day, of 1,500 that BigQuery allows; without a stage too."""
+    """A sync every five minutes is 288 jobs per table and day, of 1,500 that BigQuery allows; without a stage too."""
     streams = [f"s{n}" for n in range(3)]
     for settings in (config, {k: v for k, v in config.items() if k != "gcs_stage"}):
         before = len(jobs())

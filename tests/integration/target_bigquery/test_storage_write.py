@@ -1,4 +1,4 @@
-"""load_via: storage_write. What arrives, by which way, and what becomes of it when calls fail."""
+"""load_via: storage_write: rows, the choice between streaming and load jobs, and failing calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Fail = Callable[..., list[dict[str, Any]]]
 
 @pytest.fixture
 def config(config: Config) -> Config:
-    """Settings for the local BigQuery, by the Storage Write API."""
+    """Return settings for the local BigQuery and the Storage Write API."""
     return config | {"load_via": "storage_write"}
 
 
@@ -48,7 +48,7 @@ def test_batches_and_records_arrive_without_a_load_job(
     assert again["skipped"] == 3
     assert [r["id"] for r in table()] == [*range(6), 10, 10, 11, 11, 20, 20]
     assert load_jobs(bq, dataset) == []
-    load(messages[:6], config | {"load_via": "load_job"})  # both ways know what the other has loaded
+    load(messages[:6], config | {"load_via": "load_job"})  # each way skips batches that the other has loaded
     assert len(table()) == 12
 
 
@@ -199,7 +199,7 @@ PASSING: dict[str, list[dict[str, Any]]] = {
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses are short."""
+    """Shorten the pauses between retries."""
     from singer_arrow.load import backoff as retries
 
     monkeypatch.setattr(retries.time, "sleep", lambda _: None)
@@ -299,12 +299,12 @@ def test_records_arrive_while_the_tap_goes_on(run: Programs, bq: Any, dataset: s
             messages = messages if n else [schema(), clocks, *messages]
             process.stdin.write(lines(messages).encode())
             process.stdin.flush()
-            wait_until(partial(_has_more_than, n, bq, dataset))  # long before a batch is old
+            wait_until(partial(_has_more_than, n, bq, dataset))  # long before the age limit of a batch
     finally:
         out, said = process.communicate(timeout=60)
     assert process.returncode == 0, said.decode()
     assert states(out)[-1] == 1
-    assert len(load_jobs(bq, dataset)) == 1  # of clocks, whose rows are gathered as ever
+    assert len(load_jobs(bq, dataset)) == 1  # of the clocks, whose rows are gathered as usual
 
 
 def _has_more_than(n: int, bq: Any, dataset: str) -> bool:

@@ -1,4 +1,4 @@
-"""load_via: storage_write, exactly once: killed at each step, paused twins, two targets at once, forgotten streams."""
+"""load_via: storage_write, exactly once: kills at each step, paused twins, concurrent targets, lost streams."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ STREAMED = {"load_via": "storage_write"}
 
 @pytest.fixture
 def config(config: Config) -> Config:
-    """Settings for the local BigQuery, by the Storage Write API."""
+    """Return settings for the local BigQuery and the Storage Write API."""
     return config | STREAMED
 
 
 @pytest.fixture
 def start(run: Programs) -> Iterator[Start]:
-    """Starts targets with all of their input, and ends those that a test leaves behind."""
+    """Starts targets with all of their input, and kills those that are still running after the test."""
     started: list[subprocess.Popen[bytes]] = []
 
     def begin(messages: list[Message]) -> subprocess.Popen[bytes]:
@@ -74,11 +74,11 @@ def test_killed_at_each_step(
     wait_until(lambda: cloud.write_faults()[0]["fired"])
     victim.kill()
     assert victim.communicate()[0] == b""
-    counts = load(run, config).tally("rows").counts()  # while the victim's call is still on its way
+    counts = load(run, config).tally("rows").counts()  # while the victim's call is still in progress
     assert ids() == list(range(6))
     assert counts["skipped"] == (3 if STEPS[step]["call"] == "commit" else 0)
     fail_writes()
-    wait_until(lambda: not cloud.write_faults())  # the victim's last call is done now, and is to find itself done
+    wait_until(lambda: not cloud.write_faults())  # the victim's last call ends now, and must find the work done
     assert ids() == list(range(6))
     assert load(run, config | {"load_via": "load_job"}).tally("rows").counts()["skipped"] == 3
     assert ids() == list(range(6))
@@ -111,7 +111,7 @@ def test_a_twin_whose_claim_is_too_late(config: Config, batch: Batches, ids: Any
     name = client.writes.create("rows")
     try:
         assert client.claim(job_id, name)
-        assert client.claim(job_id, name)  # the answer of the first was lost
+        assert client.claim(job_id, name)  # the answer to the first call was lost
         assert not client.claim(job_id, client.writes.create("rows"))
         taken = "target_bigquery_test_" + os.urandom(8).hex()
         assert client.occupy(taken) is None
@@ -169,7 +169,7 @@ def test_a_forgotten_write_stream_that_nobody_wrote_down(
             load(run, config)
         told.append(str(error.value))
         leave_out = told[-1].partition("to leave them out, run ")[2]
-        bq.query(leave_out).result()  # as the message says
+        bq.query(leave_out).result()  # as the message advises
     assert told[0] != told[1]
     assert load(run, config).tally("rows").counts()["skipped"] == 2
     assert ids() == list(range(4))

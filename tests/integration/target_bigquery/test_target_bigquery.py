@@ -1,4 +1,4 @@
-"""What target-bigquery makes of messages, in real tables of the local BigQuery."""
+"""Singer messages become rows in tables of the local BigQuery, through target-bigquery."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ def test_record_metadata(config: Config, batch: Batches, table: Any) -> None:
     assert [r["id"] for r in got] == [0, 1, 2]
 
 
-# Files that are missing, and none that are left
+# Missing files, and removal of temporary files
 
 
 def test_a_missing_file(config: Config, batch: Batches, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""What target-bigquery makes of a BigQuery that fails for a while, or for good."""
+"""target-bigquery with a BigQuery that fails temporarily or permanently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exactly once though target-bigquery is killed at named moments, paused, or not alone."""
+"""Exactly once when target-bigquery is killed at given steps, paused, or run concurrently."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Running:
         self.process.stdin.flush()
 
     def close(self) -> None:
-        """Say that no further message comes."""
+        """Close the target's standard input."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.stdin = None
@@ -50,7 +50,7 @@ class Running:
 
 @pytest.fixture
 def start(run: Programs) -> Iterator[Callable[..., Running]]:
-    """Starts targets, and ends those that a test leaves behind."""
+    """Starts targets, and kills those that are still running after the test."""
     started: list[Running] = []
 
     def begin(messages: list[Message], config: Config | None = None, **env: str) -> Running:
@@ -76,7 +76,7 @@ def test_killed_between_the_ledger_and_the_job(
     job_id = entries(bq, dataset)[0]["job_id"]
     load(run, config)
     assert ids() == list(range(12))
-    assert bq.get_job(job_id).job_type == "query"  # taken, so that nobody else can have it
+    assert bq.get_job(job_id).job_type == "query"  # reserved, so that no other process can use it
     assert len(load_jobs(bq, dataset)) == 1
 
 
@@ -187,7 +187,7 @@ def test_sigterm_ends_with_the_state_that_is_safe(
 
 
 def test_no_process_is_left(run: Programs, batch: Batches) -> None:
-    """Also when the target is killed while its own processes write nested rows."""
+    """Also when the target is killed while its child processes write nested rows."""
     columns = pa.schema([("id", pa.int64()), ("l", pa.list_(pa.string()))])
     content = [{"id": n, "l": [f"{n} {i}" for i in range(20)]} for n in range(50_000)]
     message = batch(content, columns=columns, file_format="jsonl")

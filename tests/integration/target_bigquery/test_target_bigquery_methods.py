@@ -1,4 +1,4 @@
-"""load_method in the local BigQuery: upsert, overwrite, and versions that are activated."""
+"""Load methods in the local BigQuery: upsert, overwrite, and activation of versions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_upsert_keeps_the_last_of_each_key(
         state(1),
     ]
     expected = [named(1, "e"), named(2, "c"), named(3, "d"), named(4, "f")]
-    for size in (512, 0.001):  # one group, and a group for each item
+    for size in (512, 0.001):  # one group, then a group for each item
         load(lines, config | {"load_method": "upsert", "max_batch_mb": size})
         assert table() == expected
     assert {t.table_id for t in bq.list_tables(config["dataset"])} == {"rows"}

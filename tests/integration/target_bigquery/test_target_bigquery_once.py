@@ -1,4 +1,4 @@
-"""Exactly once: replays, and clean-ups between them. Interruptions are in `test_target_bigquery_killed.py`."""
+"""Exactly once: replays, and clean-ups between them. Interruptions: `test_target_bigquery_killed.py`."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_after_a_clean_up_everything_is_loaded_again(
     bq.query(clean_up.format(t=f"{dataset}.rows")).result()
     load(run[:7], config | ONE_EACH)
     assert ids() == list(range(6))
-    load(run, config)  # and what was loaded before the clean-up stays void, although the table is not empty any more
+    load(run, config)  # and batches from before the clean-up stay void, although the table is not empty any more
     assert ids() == list(range(12))
     load(run, config)
     assert ids() == list(range(12))

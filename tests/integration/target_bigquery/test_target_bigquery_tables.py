@@ -1,4 +1,4 @@
-"""Tables and datasets that target-bigquery makes, changes, or finds to be as others made them."""
+"""Tables and datasets that target-bigquery creates, alters, or finds created by others."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_table_of_other_types(config: Config, batch: Batches, bq: Any, dataset
     words = r"Table .*\.rows: Column 'id' is of type STRING in the table, and INTEGER in the stream's SCHEMA"
     with pytest.raises(SchemaError, match=words):
         load([schema(), batch(rows(0, 2))], config)
-    assert bq.get_table(f"{dataset}.rows").num_rows == 0  # a key has no variant
+    assert bq.get_table(f"{dataset}.rows").num_rows == 0  # a key column has no variants
 
 
 def test_a_table_that_requires_what_the_stream_lacks(config: Config, batch: Batches, bq: Any, dataset: str) -> None:
@@ -151,7 +151,7 @@ def test_a_dataset_elsewhere(config: Config, batch: Batches, bq: Any, dataset: s
     with pytest.raises(ConfigError, match="is in EU, and setting 'location' says us-east1"):
         load([schema(), batch(rows(0, 2))], config | {"location": "us-east1"})
     assert list(bq.list_tables(dataset)) == []
-    load([schema(), batch(rows(0, 2), batch_id="a")], config)  # jobs run where the dataset is
+    load([schema(), batch(rows(0, 2), batch_id="a")], config)  # jobs run in the dataset's location
     load([schema(), batch(rows(0, 2), batch_id="a")], config | {"location": "eu", "load_method": "upsert"})
     assert bq.get_table(f"{dataset}.rows").num_rows == 2
 

@@ -1,4 +1,4 @@
-"""What target-redshift says of bad settings, access and tables: one clear line, exit code 1, and nothing is changed."""
+"""Errors of target-redshift for bad settings, access and tables: one line, exit code 1, no change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DENIED = "arn:aws:iam::123456789012:role/copy-denied"
 
 
 class Target:
-    """target-redshift as a process that is fed some messages."""
+    """target-redshift as a process that reads given messages."""
 
     def __init__(self, run: Programs, folder: Path, secrets: list[str]) -> None:
         self._run, self._folder, self._secrets = run, folder, secrets
@@ -37,7 +37,7 @@ class Target:
         return ran
 
     def error(self, messages: list[Message], **settings: Any) -> str:
-        """The one line that it says; no STATE after the last message has left."""
+        """Return the one error line, and check that no STATE after the last message was written."""
         ran = self(messages, **settings)
         last = messages[-1]["value"] if messages[-1]["type"] == "STATE" else None
         assert last not in [json.loads(line) for line in ran.stdout.splitlines()]
@@ -52,7 +52,7 @@ def target(run: Programs, cloud: Cloud, tmp_path: Path) -> Target:
 
 @pytest.fixture
 def on_s3(batch: Batches, s3: Any, bucket: str) -> Callable[..., Message]:
-    """A batch whose file is on S3."""
+    """Return a batch whose file is on S3."""
     return lambda content=None, where=bucket, **more: to_s3(s3, where, batch(content or rows(0, 2), **more))
 
 
@@ -124,7 +124,7 @@ def test_a_role_that_may_not_read_the_bucket(target: Target, on_s3: Any, warehou
 
 @pytest.fixture
 def abroad(s3: Any, bucket: str) -> str:
-    """A bucket in another region than the cluster's; `bucket` names it apart."""
+    """Create a bucket in another region than the cluster's; `bucket` is in the cluster's region."""
     name = f"{bucket}-eu"
     s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
     return name

@@ -1,6 +1,6 @@
-"""What target-redshift makes of batch files and records that hold what does not fit: an exact load, or one clear line.
+"""target-redshift and batch files or records with invalid values: an exact load, or a one-line error.
 
-A good batch comes before each bad one; afterwards it is there once, and of the bad one nothing.
+A valid batch comes before each bad one; afterwards its rows are loaded once, and none of the bad batch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PLACES = pytest.mark.parametrize("place", ["disk", "s3"])
 
 
 class Files:
-    """Makes BATCH messages of files with any contents."""
+    """Writes BATCH messages of files with any content."""
 
     def __init__(self, folder: Path, s3: Any, bucket: str) -> None:
         self._folder, self._s3, self._bucket, self._count = folder, s3, bucket, 0
@@ -42,14 +42,14 @@ class Files:
         return {"type": "BATCH", "stream": "rows", "encoding": encoding, "manifest": [url], **ours}
 
     def parquet(self, table: pa.Table, place: str = "s3") -> Message:
-        """A Parquet file."""
+        """Return the BATCH message of a Parquet file."""
         self._count += 1
         path = self._folder / f"bad-{self._count}.parquet"
         pq.write_table(table, path)
         return self._message(path, place, "parquet", len(table))
 
     def jsonl(self, content: list[dict[str, Any] | bytes], place: str = "s3") -> Message:
-        """A gzip file of JSON Lines; a line may be given as it is."""
+        """Return the BATCH message of a gzip file of JSON Lines; a line may be given as text."""
         self._count += 1
         path = self._folder / f"bad-{self._count}.jsonl.gz"
         texts = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in content]
@@ -66,7 +66,7 @@ def files(tmp_path: Path, s3: Any, bucket: str) -> Files:
 def refused(
     warehouse: Warehouse, batch: Batches, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> Callable[..., str]:
-    """Loads a good batch, then it and something bad, and gives the line that is said of it."""
+    """Loads a valid batch, then it and a bad one, and returns the error line."""
     count = iter(range(1000))
 
     def line(*bad: Message, columns: pa.Schema = COLUMNS, **settings: Any) -> str:
@@ -139,7 +139,7 @@ def test_a_file_that_is_none(place: str, files: Files, refused: Callable[..., st
 
 
 def binary_text(values: list[bytes]) -> pa.Array:
-    """Text that pyarrow does not check."""
+    """Return a text column with invalid UTF-8, which pyarrow does not check."""
     return pa.array(values, pa.binary()).view(pa.string())
 
 

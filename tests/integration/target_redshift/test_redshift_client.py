@@ -1,4 +1,4 @@
-"""The connection of target-redshift, against the local Redshift and its faults."""
+"""The connection of target-redshift, against the local Redshift with and without faults."""
 
 from __future__ import annotations
 

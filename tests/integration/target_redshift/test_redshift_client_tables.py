@@ -1,4 +1,4 @@
-"""The schema and the tables that target-redshift makes and changes, against the local Redshift and its faults."""
+"""Schemas and tables that target-redshift creates and alters, against the local Redshift with faults."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class TestTables:
         migrate.widen(client, made, {"note": 300})
         migrate.widen(client, made, {"note": 900})
         assert made.lengths == {"note": 1024}
-        migrate.widen(client, late, {"note": 300})  # somebody else has done it
+        migrate.widen(client, late, {"note": 300})  # another process has done it
         migrate.widen(client, late, {"note": 65_535})
         table = client.table("orders")
         assert table

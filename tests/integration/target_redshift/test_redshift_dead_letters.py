@@ -1,4 +1,4 @@
-"""on_bad_row: dead_letter in target-redshift: what COPY and INSERT refuse of files that are loaded as they are."""
+"""on_bad_row: dead_letter in target-redshift: rows that COPY or INSERT refuse in files loaded unchanged."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_text_that_copy_refuses(method: str, file_format: str, redshift: Loads) 
 
 @pytest.mark.parametrize("method", ["append-only", "upsert"])
 def test_text_for_a_column_that_cannot_be_widened(method: str, redshift: Loads) -> None:
-    """Nothing but Redshift knows which rows these are."""
+    """Only Redshift can determine which rows these are."""
     redshift.run([schema("first"), record("first", id=1)])
     redshift.sql("CREATE TABLE {rows} (id BIGINT, name VARCHAR(10) DEFAULT 'x')")
     content = rows(0, 30)
@@ -69,7 +69,7 @@ def test_null_keys_of_files_that_are_loaded_as_they_are(redshift: Loads) -> None
 
 
 def test_a_line_that_copy_names_is_tried_first(redshift: Loads, caplog: pytest.LogCaptureFixture) -> None:
-    """Rows of JSON Lines that are too long as a whole: no value of them is."""
+    """Rows of JSON Lines that are too long as a whole, although none of their values is."""
     columns = pa.schema([("id", pa.int64()), *((f"t{n}", pa.list_(pa.string())) for n in range(3))])
     short, long = [["x"]] * 3, [["x" * 2_000_000]] * 3
     content = [{"id": n, **{f"t{i}": (long if n == 5 else short)[i] for i in range(3)}} for n in range(12)]

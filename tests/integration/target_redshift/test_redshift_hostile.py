@@ -1,4 +1,4 @@
-"""Names and values that would be SQL if they were not quoted: data arrives exactly, and nothing else happens."""
+"""SQL injection: hostile names and values arrive exactly, and have no other effect."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.parametrize("warehouse", ["redshift"], indirect=True)
 
 @pytest.fixture(autouse=True)
 def sentinel(rs: psycopg.Connection[Any]) -> Iterator[None]:
-    """What hostile texts aim at is there afterwards as it was, and nothing new is beside it."""
+    """Create objects that hostile texts aim at, and check afterwards that they are unchanged and none is new."""
 
     def state_of_things() -> list[Any]:
         texts = [
@@ -130,7 +130,7 @@ def test_names(method: str, warehouse: Warehouse, batch: Batches) -> None:
 
 
 def refusal(warehouse: Warehouse, messages: list[Message], settings: dict[str, Any]) -> str:
-    """Why the settings are refused; empty if they are not."""
+    """Return the error message for the settings; empty if they are accepted."""
     try:
         warehouse.load(messages, **settings)
     except FatalError as error:
@@ -140,7 +140,7 @@ def refusal(warehouse: Warehouse, messages: list[Message], settings: dict[str, A
 
 @pytest.mark.parametrize("name", [text for text in HOSTILE if text.strip()])
 def test_settings(name: str, warehouse: Warehouse, batch: Batches, bucket: str) -> None:
-    """Each is either taken as the name that it is, or refused in one line."""
+    """Each is either accepted as the exact name, or refused in one line."""
     attempts: dict[str, Any] = {
         "default_target_schema": name,
         "s3_stage": f"s3://{bucket}/{name}",

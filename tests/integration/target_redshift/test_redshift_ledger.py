@@ -1,4 +1,4 @@
-"""The ledger of target-redshift, against the local Redshift and its faults."""
+"""The ledger of target-redshift, against the local Redshift with and without faults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from target_redshift.tables import migrate
 
 class TestLedger:
     def load(self, client: Redshift, ledger: StreamLedger, *batches: str) -> set[str]:
-        """Load batches as the target does; those that somebody else has loaded are left out."""
+        """Load batches as the target does; those that another process has loaded are skipped."""
         with client.session() as session, session.transaction("test"):
             ledger.lock(session)
             known = ledger.loaded_meanwhile(session, batches).keys()
@@ -87,7 +87,7 @@ class TestLedger:
         assert len(rows(client, LEDGER)) == 1
 
     def test_two_that_load_the_same_at_once(self, open_client: Open, client: Redshift) -> None:
-        """Each sees what the others have committed, though its own session began before."""
+        """Each sees the commits of the others, though its own session began before them."""
         clients = [open_client() for _ in range(5)]
         ledgers = [self.open(c) for c in clients]
         assert not any(ledger.loaded("a") for ledger in ledgers)

@@ -1,4 +1,4 @@
-"""Log-in to Redshift where it asks for TLS: certificates, and credentials that AWS gives."""
+"""Login to Redshift over TLS: certificates, and credentials from AWS."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ IAM = {"cluster_identifier": "c1", "db_user": "etl", "region": "eu-west-1"}
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[Cloud]:
-    """A Redshift that takes TLS, with a certificate of its own for the name localhost."""
+    """Start a Redshift with TLS and a self-signed certificate for localhost."""
     with Cloud(["redshift"], redshift_tls=True) as cloud:
         yield cloud
 
 
 @pytest.fixture
 def trusted(secured: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine trusts that certificate."""
+    """Add that certificate to the trusted ones."""
     [certificate] = secured.services["redshift"].log.parent.rglob("redshift.pem")
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
 
 
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """AWS in memory, with a cluster `c1`."""
+    """Provide an in-memory AWS with a cluster `c1`."""
     for name, value in {
         "AWS_ACCESS_KEY_ID": "k",
         "AWS_SECRET_ACCESS_KEY": "s",
@@ -56,7 +56,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 class HTTPAnswer:
-    """What botocore wants to know of an answer that it did not get by itself."""
+    """The attributes that botocore reads from an HTTP answer."""
 
     status_code = 200
 
@@ -120,7 +120,7 @@ class TestIam:
     def test_aws_is_asked_for_a_password(self, secured: Cloud, aws: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         with secured.redshift_connection() as connection:
             connection.execute(f"CREATE USER \"iam:etl\" PASSWORD '{PASSWORD}'")
-        long_ago = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)  # the driver keeps credentials until they expire
+        long_ago = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)  # the driver caches credentials until they expire
         given = {"DbUser": "iam:etl", "DbPassword": PASSWORD, "Expiration": long_ago}
         asked: list[Any] = []
         make = boto3.Session.client

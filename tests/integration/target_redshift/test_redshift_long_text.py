@@ -1,4 +1,4 @@
-"""Texts that are too long for VARCHAR, with `long_text: rescue`: all of the row arrives, and all of the text."""
+"""Text too long for VARCHAR, with `long_text: rescue`: the whole row and the whole text are loaded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def content(first: int, *bodies: str | None) -> list[dict[str, Any]]:
 
 
 def as_loaded(row: dict[str, Any], most: int = 65_535) -> dict[str, Any]:
-    """What the table holds of a row."""
+    """Return a row as the table contains it."""
     long = {k: v for k, v in row.items() if isinstance(v, str) and len(v.encode()) > most}
     return {**row, **dict.fromkeys(long), COLUMN: long or None}
 

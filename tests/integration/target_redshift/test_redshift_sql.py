@@ -1,4 +1,4 @@
-"""Every SQL text of target-redshift, run against the local Redshift, with tame names and with hostile ones."""
+"""Every SQL statement of target-redshift, run on the local Redshift with plain and hostile names."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ HOSTILE = {
 
 
 class Scenario:
-    """The examples of some names, run by hand in an order that makes sense."""
+    """Runs the examples of given names in order."""
 
     def __init__(self, session: Session, names: Any) -> None:
         self.session = session
@@ -61,14 +61,14 @@ class Scenario:
         self.ran: set[str] = set()
 
     def run(self, name: str, number: int = 0, *, params: tuple[Any, ...] = ()) -> QueryResult:
-        """Run an example; of several under a name, the one of that number."""
+        """Run an example; if there are several under a name, the one of that number."""
         example = [e for e in self.all if e.name == name][number]
         assert example.text.count("%s") >= len(params)
         self.ran.add(name)
         return self.session.execute(example.text, params, what=name)
 
     def do(self, text: str) -> QueryResult:
-        """Run a text of the test's own."""
+        """Run a statement of the test."""
         return self.session.execute(text, what="test")
 
 
@@ -80,7 +80,7 @@ def client(cloud: Cloud, schema: str, s3: Any) -> Iterator[Redshift]:
 
 
 def named(hostile: str, schema: str, url: str) -> Any:
-    """Names that are `schema`'s own, and hostile; Redshift has one column of each name of 127 bytes."""
+    """Return names in `schema`: plain ones, or hostile ones; in Redshift columns also have names of 127 bytes."""
     if not hostile:
         return docs.Names(schema=schema, stage=url, user=f"u_{schema}", role=docs.Names().role, access=KEYS)
     return docs.Names(
@@ -134,7 +134,7 @@ def test_every_text_runs(client: Redshift, rs: Any, schema: str, put: Any, hosti
 
 
 def accounts(rs: Any, name: str) -> None:
-    """A user; PostgreSQL keeps groups and roles under the same names as users, so theirs are others."""
+    """Create a user, group and role with different names, because PostgreSQL has one namespace for all."""
     rs.execute(f"CREATE USER {sql.quoted(name)} PASSWORD 'Passw0rdX'")
     rs.execute(f"CREATE GROUP {sql.quoted(name + 'group')}")
     rs.execute(f"CREATE ROLE {sql.quoted(name + 'role')}")
@@ -189,7 +189,7 @@ def tables(scenario: Scenario) -> None:
     scenario.run("comment_column")
     [(name, said)] = scenario.run("COLUMN_COMMENTS", params=(schema, table)).rows
     assert said == mark(columns[1].name)
-    if len(columns[2].name.encode()) < 64:  # PostgreSQL's own catalog has no longer ones
+    if len(columns[2].name.encode()) < 64:  # PostgreSQL's own catalog has shorter names
         assert name == folded(columns[2].name)
     laid_out = {row[0]: row[1:] for row in scenario.run("LAYOUT", params=(schema, table)).rows}
     assert laid_out[folded(columns[0].name)] == (True, 0)
@@ -199,7 +199,7 @@ def tables(scenario: Scenario) -> None:
 
 
 def folded(name: str) -> str:
-    """A name as Redshift keeps it."""
+    """Return a name as Redshift stores it."""
     return name.lower().encode()[:127].decode("utf-8", "ignore")
 
 
@@ -244,7 +244,7 @@ def copies(scenario: Scenario, put: Any) -> None:
 
 
 def with_keys(scenario: Scenario, name: str, number: int) -> str:
-    """An example's text, with keys in place of a role that the local cloud does not have."""
+    """Return the example's text with keys instead of a role, which the local cloud lacks."""
     scenario.ran.add(name)
     text = [e.text for e in scenario.all if e.name == name][number]
     return text.replace(sql.Access(role=scenario.examples.names.role).clause, KEYS.clause)
@@ -358,7 +358,7 @@ def csv_lines(columns: list[StagingColumn]) -> bytes:
 
 
 def check(scenario: Scenario, *, copies: int = 1) -> None:
-    """That the table has `ROW` and `NULLS`, whichever way they came."""
+    """Check that the table has `ROW` and `NULLS`, for any way of loading."""
     names = {c.source: sql.quoted(c.name) for c in scenario.examples.columns}
     plain = ", ".join(names[source] for source in ("Order ID", "note", "price", "at"))
     bytes_of, json_of = f"FROM_VARBYTE({names['picture']}, 'hex')", "JSON_SERIALIZE({})"
@@ -376,7 +376,7 @@ def check(scenario: Scenario, *, copies: int = 1) -> None:
 
 
 def test_rows_are_counted_also_where_the_driver_is_asked_twice(client: Redshift, schema: str) -> None:
-    """The driver adds up counts of one cursor; ours is a new one each time."""
+    """The driver adds up the counts of one cursor; the target opens a new one each time."""
     client.query(sql.create_schema(schema), what="test")
     name = uuid.uuid4().hex
     with client.session() as session:

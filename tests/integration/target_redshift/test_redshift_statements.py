@@ -1,4 +1,4 @@
-"""What reaches Redshift is what the documentation lists, and no secret is in what the target says."""
+"""All statements sent to Redshift are documented, and no secret is in the target's output."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LAYOUT = {"dist_key": "id", "sort_keys": ["at", "id"], "grants": {"select": ["pu
 
 
 def documented() -> set[str]:
-    """The forms of all statements in the documentation, which are its indented lines."""
+    """Return the forms of all documented statements, the indented lines of the documentation."""
     return {shape(line) for line in DOCUMENTATION.read_text().splitlines() if line.startswith("    ")}
 
 
@@ -41,7 +41,7 @@ def content(first: int) -> list[dict[str, Any]]:
 
 
 def everything(batch: Batches, s3: Any, bucket: str) -> list[Message]:
-    """A run in which each kind of message and each way of staging is met."""
+    """Run with every kind of message and every way of staging."""
     messages: list[Message] = [schema()]
     for n, file_format in enumerate(("parquet", "jsonl")):
         message = batch(rows(10 * n, 3), file_format=file_format, batch_id=f"plain-{n}", version=1)

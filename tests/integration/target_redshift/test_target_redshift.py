@@ -1,4 +1,4 @@
-"""What target-redshift makes of messages, in real tables of the local Redshift."""
+"""Singer messages become rows in tables of the local Redshift, through target-redshift."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ TYPES: list[tuple[str, pa.DataType, list[Any], str]] = [
 ]
 AS_READ = {"m": [{"k": 1}, {}], "u64": [Decimal(0), Decimal(2**64 - 1)]}
 PLAIN = ("i8", "i32", "i64", "f32", "f64", "n", "d", "b", "s", "y", "day", "at", "l", "st")
-"""Those that COPY takes as they are."""
+"""Columns that COPY loads without conversion."""
 
 
 @pytest.mark.parametrize("load_format", ["auto", "jsonl", "csv"])
@@ -145,7 +145,7 @@ def test_long_json_is_loaded_whole(method: str, redshift: Loads) -> None:
 
 
 def as_python(kind: str, value: Any) -> Any:
-    """What Redshift's clients get of SUPER and VARBYTE, which is text, as the value that it means."""
+    """Return the parsed value of SUPER or VARBYTE, which clients receive as text."""
     if kind == "SUPER":
         return json.loads(value, parse_float=Decimal)
     return bytes.fromhex(value) if kind.startswith("VARBYTE") else value
@@ -181,4 +181,4 @@ def test_many_bytes_in_a_table_that_exists(method: str, where: str, redshift: Lo
         "SELECT character_maximum_length FROM svv_columns WHERE column_name = 'y' AND table_schema = %s",
         redshift.schema,
     )
-    assert sizes == [(None,)]  # as Redshift's catalog may have it
+    assert sizes == [(None,)]  # as Redshift's catalog may store it

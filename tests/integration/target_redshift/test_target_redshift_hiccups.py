@@ -1,4 +1,4 @@
-"""A service that fails for a moment while a group is made again: nothing is lost, and only what is loaded is noted."""
+"""A service fails temporarily while a group is staged again: no row is lost, and the ledger is exact."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from target_redshift.load.s3_staging import Stage
 
 @pytest.fixture
 def failing_once(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Lets the nth call of a method of `Stage` fail as S3 does that is busy; what it returns says how often it came."""
+    """Makes the nth call of a method of `Stage` fail with a 503; returns a list with the number of calls."""
 
     def fail(method: str, nth: int) -> list[int]:
         real, calls = getattr(Stage, method), [0]
@@ -59,7 +59,7 @@ def test_an_upload_of_what_has_a_key_twice(redshift: Loads, failing_once: Any) -
 
 
 def lose_a_commit(monkeypatch: pytest.MonkeyPatch, meanwhile: Any) -> None:
-    """The first COMMIT of a load is not done, its answer does not come, and something happens before the next try."""
+    """Drop the first COMMIT of a load and its answer, and run an action before the retry."""
     real, lost = Session.execute, []
 
     def execute(self: Session, text: str, params: Any = (), *, what: str) -> Any:
@@ -89,7 +89,7 @@ def test_what_a_twin_left_is_staged_again(redshift: Loads, failing_once: Any, mo
 
     def twin() -> None:
         redshift.run([schema(), theirs])
-        failing_once("put_manifest", 1)  # the group is staged again without b1, and that fails at first
+        failing_once("put_manifest", 1)  # the group is staged again without b1, and the first attempt fails
 
     lose_a_commit(monkeypatch, twin)
     redshift.run([schema(), theirs, ours, state(2)])
@@ -113,7 +113,7 @@ def test_credentials_that_expire_are_asked_for_anew(
     monkeypatch.setattr(Connection, "access", access)
     redshift.run([schema(), redshift.batch(rows(0, 3), batch_id="A")])
     assert redshift.ids() == [0, 1, 2]
-    assert len(given) == 3  # of the COPY, to see whether there are others, and of the COPY that follows
+    assert len(given) == 3  # of the COPY, of the check for others, and of the COPY that follows
 
 
 def test_credentials_that_have_expired_for_good_are_said_at_once(redshift: Loads, redshift_faults: Any) -> None:

@@ -1,4 +1,4 @@
-"""Exactly once: replays, clean-ups, and what is said of both. Interruptions are in `tests/faults`."""
+"""Exactly once: replays, clean-ups, and the log messages of both. Interruptions: `tests/faults`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_an_upsert_merges_a_batch_again_because_later_ones_replaced_its_rows(red
             redshift.run([schema(), *run], load_method="upsert")
             assert redshift.sql("SELECT id, name FROM {rows}") == [(1, name)]
     assert redshift.ledger() == {"a": 1, "b": 1}
-    redshift.run([schema(), first, second])  # append-only knows them
+    redshift.run([schema(), first, second])  # append-only skips them
     assert redshift.ids() == [1]
 
 
@@ -94,7 +94,7 @@ def test_after_a_clean_up_everything_is_loaded_again(clean_up: str, redshift: Lo
         redshift.sql(text)
     redshift.run(run[:7], **ONE_EACH)
     assert redshift.ids() == list(range(6))
-    redshift.run(run)  # and what was loaded before the clean-up stays void, although the table is not empty any more
+    redshift.run(run)  # and batches from before the clean-up stay void, although the table is not empty any more
     assert redshift.ids() == list(range(12))
     redshift.run(run)
     assert redshift.ids() == list(range(12))
@@ -120,7 +120,7 @@ def test_rows_deleted_one_by_one_are_not_missed(redshift: Loads) -> None:
 def test_another_run_that_loads_a_batch_meanwhile(
     redshift: Loads, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A twin commits half of a group after this run has looked at the ledger, and before it publishes."""
+    """A twin commits half of a group after this run has read the ledger, and before it publishes."""
     run = some_batches(redshift.batch)
     execute = Session.execute
     twin: list[bool] = []

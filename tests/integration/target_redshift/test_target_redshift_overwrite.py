@@ -1,4 +1,4 @@
-"""overwrite with the local Redshift: SCHEMAs that change within the run, answers that get lost, and runs that fail."""
+"""overwrite with the local Redshift: SCHEMA changes within a run, lost answers, and failing runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of tables as streams change: columns, lengths of text, versions, keys; in the local Redshift."""
+"""Tables of the local Redshift as streams change: columns, text lengths, versions and keys."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_long_text_goes_into_super(method: str, redshift: Loads) -> None:
     found = [None if r["t"] is None else json.loads(r["t"]) for r in redshift.table()]
     assert found == texts
     redshift.run([schema(columns=columns), record(id="6", sorted="s", t="later")], load_method="append-only")
-    assert json.loads(redshift.table()[-1]["t"]) == "later"  # such a table takes text whatever is set
+    assert json.loads(redshift.table()[-1]["t"]) == "later"  # such a table accepts text of any length setting
 
 
 def test_long_text_leaves_existing_columns_alone(redshift: Loads) -> None:
@@ -191,7 +191,7 @@ def test_metadata_is_added_to_files_that_do_not_pass_through(
     assert all(r["_sdc_deleted_at"] is None and r["_sdc_extracted_at"] is None for r in found)
 
 
-# What files hold
+# Contents of files
 
 
 def test_a_file_that_copy_refuses_is_explained(redshift: Loads) -> None:

@@ -19,7 +19,7 @@ OVERWRITE = {"load_method": "overwrite"}
 
 
 def named(redshift: Loads) -> dict[int, str]:
-    """Names by id; the ids are unique."""
+    """Return names by id; the ids are unique."""
     found = redshift.table()
     assert len({r["id"] for r in found}) == len(found)
     return {r["id"]: r["name"] for r in found}
@@ -27,7 +27,7 @@ def named(redshift: Loads) -> dict[int, str]:
 
 @pytest.fixture(params=["parquet-s3", "jsonl-s3", "parquet-local", "record", "mixed"])
 def brought(request: pytest.FixtureRequest, redshift: Loads) -> Any:
-    """Brings rows in some way."""
+    """Loads rows in one of several ways."""
     count = iter(range(100))
 
     def bring(*content: dict[str, Any]) -> list[Message]:
@@ -131,7 +131,7 @@ def test_overwrite_replaces_all_rows_at_the_end(redshift: Loads) -> None:
     assert redshift.ids() == [3, 4, 5, 6, 7, 8]
     assert redshift.ledger() == {}
     assert redshift.staging_tables() == []
-    redshift.run([schema(), redshift.batch(rows(0, 2), batch_id="a")])  # its former rows are gone
+    redshift.run([schema(), redshift.batch(rows(0, 2), batch_id="a")])  # its former rows are removed
     assert redshift.ids() == [0, 1, 3, 4, 5, 6, 7, 8]
 
 

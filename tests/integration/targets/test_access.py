@@ -1,4 +1,4 @@
-"""Every way to give credentials, and every way to a bucket, by real requests: listings and readings go the same way."""
+"""Every source of credentials and every route to a bucket, by real requests from listing and reading."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OBJECTS = {"in/a.csv": b"id\n1\n", "in//odd.csv": b"id\n2\n"}
 
 @pytest.fixture(autouse=True)
 def nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An environment and a home that know nothing of AWS, of proxies and of authorities."""
+    """Set an environment and home without configuration of AWS, proxies and certificate authorities."""
     for name in list(os.environ):
         if (
             name.startswith("AWS_")
@@ -50,7 +50,7 @@ def server() -> Iterator[SmallAws]:
 
 
 def read(server: SmallAws, **options: Any) -> dict[str, bytes]:
-    """What a listing finds, and what each object holds: by boto3 and by obstore."""
+    """Return the listing and the content of each object, by boto3 and by obstore."""
     storage = Storage(AwsOptions.from_config({"endpoint_url": server.url, **options}))
     return {info.url.key: bytes(storage.get(info.url, version_of=info).data) for info in storage.list(ROOT)}
 
@@ -167,14 +167,14 @@ def test_a_role_that_cannot_be_had_is_told_once(
     give = aws.credentials(AwsOptions.from_config(role))
     with pytest.raises(CredentialsError, match="AWS credentials could not be had: "):
         give()
-    assert not caplog.records  # botocore has a traceback for it
+    assert not caplog.records  # botocore would log a traceback
 
 
 # Credentials that expire ----------------------------------------------------------------------------------------------
 
 
 def only_fresh(server: SmallAws) -> None:
-    """Let the server refuse credentials once they have expired."""
+    """Make the server refuse expired credentials."""
     given: dict[str, float] = {}
 
     def refuse(request: Request) -> Refusal | None:
@@ -187,7 +187,7 @@ def only_fresh(server: SmallAws) -> None:
 
 
 def read_until_signed_by(number: int, server: SmallAws, **options: Any) -> None:
-    """Read again and again, longer than credentials last, until so many of them have signed requests."""
+    """Read repeatedly, beyond the credentials' lifetime, until that many of them have signed requests."""
     storage, began = Storage(AwsOptions.from_config({"endpoint_url": server.url, **options})), time.monotonic()
 
     def has_signed() -> bool:
@@ -249,7 +249,7 @@ KEY = base64.b64encode(bytes(range(32))).decode()
 
 
 def encrypted(request: Request) -> Refusal | None:
-    """As S3 answers where all objects but `in/plain.csv` are encrypted with KEY."""
+    """Answer as S3 does when all objects except `in/plain.csv` are encrypted with KEY."""
     given = request.headers.get("x-amz-server-side-encryption-customer-key")
     if not request.key or (given is None and request.key == "in/plain.csv"):
         return None

@@ -1,4 +1,4 @@
-"""Connections to the warehouses end if the other side is gone without a word: what the kernel was asked for."""
+"""Connections to the warehouses end when the peer disappears: the TCP timeouts that are set."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ needs_linux = pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason
 
 
 def user_timeouts(port: int) -> list[int]:
-    """The milliseconds of TCP_USER_TIMEOUT of each connection that this process has to a port of this machine."""
+    """Return TCP_USER_TIMEOUT in milliseconds of each connection of this process to a local port."""
     found = []
     for number in [int(name) for name in os.listdir("/proc/self/fd")]:  # noqa: PTH208 - which closes its own
         with suppress(OSError), socket.socket(fileno=os.dup(number)) as one:

@@ -1,4 +1,4 @@
-"""on_bad_row: dead_letter, in both warehouses: good rows are loaded, bad ones stand in `_sdc_rejected`, each once.
+"""on_bad_row: dead_letter in both warehouses: good rows are loaded, bad ones go to `_sdc_rejected`, each once.
 
 Interruptions are in `test_dead_letters_once.py`.
 """
@@ -26,7 +26,7 @@ FORMATS = pytest.mark.parametrize("file_format", ["parquet", "jsonl"])
 
 
 def rejected(warehouse: Warehouse) -> list[dict[str, Any]]:
-    """The rows of `_sdc_rejected`, whose time is checked and left out."""
+    """Return the rows of `_sdc_rejected` without their time, which is checked."""
     found = warehouse.table("_sdc_rejected", "stream, batch_id, file, position, part")
     for row in found:
         assert row.pop("rejected_at") is not None
@@ -39,7 +39,7 @@ def places(warehouse: Warehouse) -> list[tuple[str | None, int]]:
 
 
 def mixed(batch: Batches, file_format: str, first: int, bad: set[int], count: int, **options: Any) -> Message:
-    """A batch of rows of which those at some positions, from 1, have an id that is no number."""
+    """Return a batch in which the rows at some positions, from 1, have an invalid id."""
     content: list[dict[str, Any]] = rows(first, count)
     for position in bad:
         content[position - 1]["id"] = f"no number {position}"

@@ -1,4 +1,4 @@
-"""Bad rows are put aside once, whatever ends a run between the steps of a load, and no STATE leaves before them."""
+"""Bad rows are recorded once for a run interrupted at any step of a load, and before the STATE after them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ GOOD = [0, 2, 3, 5, 6, 8]
 
 
 class Stop(BaseException):
-    """Ends a run where it is, as a signal would."""
+    """Raised to end a run at this point, as a signal would."""
 
 
 @pytest.fixture
 def messages(batch: Batches) -> list[Message]:
-    """Three batches of three rows of which the second is bad, and a STATE after each."""
+    """Return three batches of three rows, the second row of each bad, and a STATE after each."""
     found = [schema()]
     for number in range(3):
         content: list[dict[str, Any]] = [{"id": n, "name": "x"} for n in range(3 * number, 3 * number + 3)]
@@ -40,14 +40,14 @@ def messages(batch: Batches) -> list[Message]:
 
 
 def check(warehouse: Warehouse, batches: int = 3) -> None:
-    """Each good row is there once, and each bad one."""
+    """Check that each good row is loaded once, and each bad one recorded once."""
     assert [row["id"] for row in warehouse.table()] == GOOD[: 2 * batches]
     found = warehouse.query("SELECT batch_id, position FROM {_sdc_rejected} ORDER BY batch_id")
     assert [tuple(row.values()) for row in found] == [(f"b-{number}", 2) for number in range(batches)]
 
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, is_it: Callable[..., bool], *, after: bool) -> None:
-    """End the run at the first call of a function that matters, before or after it is done."""
+    """End the run before or after the first call of a given function."""
     function, stopped = getattr(where, name), list[bool]()
 
     def stopping(*args: Any, **options: Any) -> Any:
@@ -167,7 +167,7 @@ def _written(client: Any, dataset: str) -> bool:
 def killed(
     warehouse: Warehouse, messages: list[Message], run: Programs, folder: Path, is_time: Callable[[], bool]
 ) -> None:
-    """A target's process that is killed when it is time; no STATE has left it."""
+    """Run a target as a process and kill it at the given time; no STATE has been written."""
     command = run.command(warehouse.program, config=["ENV", DEAD])
     given = folder / "messages"
     given.write_text(lines(messages))

@@ -1,4 +1,4 @@
-"""What is deleted at the source: versions that are over, and rows that say so, by BATCH and by RECORD."""
+"""Rows deleted at the source: outdated versions and rows marked as deleted, by BATCH and by RECORD."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ids(warehouse: Warehouse, where: str = "1 = 1") -> list[int]:
 
 @pytest.mark.parametrize("how", ["batch", "records", "both"])
 def test_rows_that_say_so_go_with_hard_delete(how: str, warehouse: Warehouse, batch: Batches) -> None:
-    """Also within one load: the last word on a key counts."""
+    """Also within one load: the last row of a key counts."""
 
     def sent(content: list[dict[str, Any]], number: int) -> list[Message]:
         if how == "batch" or (how == "both" and number % 2):
@@ -42,7 +42,7 @@ def test_rows_that_say_so_go_with_hard_delete(how: str, warehouse: Warehouse, ba
 
     steps = [
         rows(1, 2, 3, 4, 5),
-        rows(2, 9, deleted=True),  # 9 was never there
+        rows(2, 9, deleted=True),  # key 9 never existed
         rows(3, deleted=True),
         rows(3, name="again"),
         [*rows(4, name="b"), *rows(4, deleted=True)],
@@ -88,7 +88,7 @@ def test_a_table_of_keys_alone(warehouse: Warehouse, batch: Batches) -> None:
 @pytest.mark.parametrize("hard", [True, False])
 @pytest.mark.parametrize("method", ["append-only", "upsert"])
 def test_versions_that_are_over(hard: bool, method: str, warehouse: Warehouse, batch: Batches) -> None:
-    """The version is the message's; several in one run, each activated once all of it is there."""
+    """The version is the message's; a run has several, each activated once it is complete."""
     settings = {"load_method": method, "hard_delete": hard, "add_record_metadata": not hard}
     lines = [
         schema(columns=PLAIN),
@@ -102,7 +102,7 @@ def test_versions_that_are_over(hard: bool, method: str, warehouse: Warehouse, b
         state(2),
         batch_of(batch, rows(3, name="c"), PLAIN, version=30, batch_id="c"),
         activate(30),
-        activate(20),  # an older one takes nothing away
+        activate(20),  # an older one removes nothing
         batch_of(batch, rows(6, name="c"), PLAIN, version=30, batch_id="d"),
         state(3),
     ]
@@ -119,7 +119,7 @@ def test_versions_that_are_over(hard: bool, method: str, warehouse: Warehouse, b
 
 @pytest.mark.parametrize("hard", [True, False])
 def test_a_replay_of_versions_changes_nothing(hard: bool, warehouse: Warehouse, batch: Batches) -> None:
-    """A run that ended before its STATE left is repeated, with the batches under the same ids."""
+    """A run that ended before its STATE was written is repeated, with the same batch ids."""
     settings = {"hard_delete": hard, "add_record_metadata": not hard}
     old = [schema(columns=PLAIN), batch_of(batch, rows(1, 2), PLAIN, version=1, batch_id="a"), activate(1)]
     new = [
@@ -131,7 +131,7 @@ def test_a_replay_of_versions_changes_nothing(hard: bool, warehouse: Warehouse, 
     ]
     warehouse.load([*old, state(1)], **settings)
     live = "1 = 1" if hard else f"{DELETED} IS NULL"
-    warehouse.load(new[:2], **settings)  # killed before the rest: both versions are there
+    warehouse.load(new[:2], **settings)  # killed before the rest: both versions are in the table
     assert ids(warehouse, live) == [1, 2, 2, 3]
     for _ in range(2):
         warehouse.load(new, **settings)

@@ -1,4 +1,4 @@
-"""What the SCHEMAs of other taps mean, as RECORD messages and as BATCH files of any tap, in both warehouses."""
+"""SCHEMAs of other taps, as RECORD messages and as BATCH files of any tap, in both warehouses."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ KINDS = {
 
 
 def as_parquet_of_texts(folder: Path) -> dict[str, Any]:
-    """A BATCH whose file holds numbers as floats, and times as texts, as the SDK's own writes them."""
+    """Return a BATCH with numbers as floats and times as text, as the SDK's taps write them."""
     table = pa.Table.from_pylist([{**row, "whole": None} for row in ROWS])
     table = table.set_column(3, "whole", pa.array([row.get("whole") for row in ROWS], pa.uint64()))
     pq.write_table(table, folder / "a.parquet")

@@ -1,4 +1,4 @@
-"""What both targets read of the ledger, what they remove from it, and what they say where it is gone."""
+"""Ledger entries that both targets read and remove, and the error when the ledger is missing."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def ids(warehouse: Warehouse, table: str = "rows") -> list[int]:
 
 
 def entered(warehouse: Warehouse) -> list[str]:
-    """The batches in the ledger, in order; one that is in several tables comes as often."""
+    """Return the batches in the ledger, in order; a batch in several tables occurs once for each."""
     found = warehouse.query("SELECT batch_id FROM {_sdc_batches} ORDER BY batch_id")
     return [row["batch_id"] for row in found if not row["batch_id"].startswith(MARK)]
 
 
 @pytest.fixture
 def old_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables as old as any entry; Redshift's own are as old as the test, and entries older than a table are void."""
+    """Make tables as old as any entry, because entries older than a table are void."""
     monkeypatch.setattr(StreamLedger, "_is_void", lambda *_: False)
 
 
@@ -44,7 +44,7 @@ def test_batches_that_are_found_when_their_group_is_loaded_are_left_out(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """After new batches, the target looks batches up by groups; those that come again have been read by then."""
+    """After new batches, batches are looked up by groups; those that are sent again have been read by then."""
     settings = settings if warehouse.name == "bigquery" else {}
     run = some_batches(batch, 6)
     warehouse.load(run, **settings)
@@ -69,7 +69,7 @@ def test_entries_older_than_ledger_keep_days_are_removed(warehouse: Warehouse, b
     warehouse.load(again, ledger_keep_days=11)
     assert len(entered(warehouse)) == 5
     warehouse.load(again, ledger_keep_days=9)
-    assert entered(warehouse) == ["batch-3", "other"]  # the other stream is not of the run
+    assert entered(warehouse) == ["batch-3", "other"]  # the other stream is not part of the run
     warehouse.load(run, ledger_keep_days=9)
     assert ids(warehouse) == sorted([*range(8), *range(6), 900, 900, 900])
 

@@ -1,4 +1,4 @@
-"""Nested data, stream maps and flattening: the same table whether rows come in batch files or in RECORD messages."""
+"""Nested data, stream maps and flattening: the same table from batch files and from RECORD messages."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ NOT_BY_COLUMN = "_values"
 
 @pytest.fixture
 def messages(tmp_path: Path) -> Callable[[str], list[str]]:
-    """The messages of a stream of `ROWS`; the beginning of its name says of which kind they are."""
+    """Return the messages of a stream of `ROWS`; the prefix of its name selects their kind."""
     table = pa.Table.from_pylist(ROWS, COLUMNS)
 
     def make(stream: str) -> list[str]:
@@ -90,7 +90,7 @@ def messages(tmp_path: Path) -> Callable[[str], list[str]]:
 
 
 def load(warehouse: Warehouse, lines: list[str], **settings: Any) -> None:
-    """Run the target in this process on lines as they are, whose numbers have more digits than Python's floats."""
+    """Run the target in this process on unparsed lines, whose numbers have more digits than floats."""
     running = warehouse.target(config=warehouse.config | settings)
     try:
         running.listen(io.StringIO("".join(f"{line}\n" for line in lines)))
@@ -99,7 +99,7 @@ def load(warehouse: Warehouse, lines: list[str], **settings: Any) -> None:
 
 
 def contents(warehouse: Warehouse, name: str) -> tuple[dict[str, str], list[str]]:
-    """Columns and rows of a table."""
+    """Return columns and rows of a table."""
     order = "id" if "id" in (columns := warehouse.columns(name)) else "name"
     return columns, [repr(row) for row in warehouse.table(name, order=order)]
 
@@ -123,7 +123,7 @@ def test_maps_do_the_same_to_batches_and_records(
 
 @pytest.mark.parametrize("warehouse", ["bigquery"], indirect=True)
 def test_nested_values_as_json(warehouse: Warehouse, messages: Callable[[str], list[str]]) -> None:
-    """Redshift's are SUPER, whatever is set."""
+    """In Redshift they are SUPER, whatever the settings."""
     load(warehouse, [*(m for kind in KINDS for m in messages(f"{kind}_json")), STATE], nested="json")
     parquet, jsonl, record = (contents(warehouse, f"{kind}_json") for kind in KINDS)
     assert parquet == record

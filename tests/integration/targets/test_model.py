@@ -1,4 +1,4 @@
-"""Messages by chance, of two streams and several runs: the tables are as a small model says, and no STATE is early."""
+"""Random messages of two streams and several runs: tables match a small model, and no STATE is early."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ limits = st.fixed_dictionaries(
 
 @st.composite
 def stories(draw: st.DrawFn) -> tuple[str, list[tuple[Any, list[Operation], Tap]]]:
-    """What ACTIVATE_VERSION does, and two runs, in which the tap may fail.
+    """Generate the effect of ACTIVATE_VERSION and one or two runs, in which the tap may fail.
 
-    A batch is not sent again under another version: see exactly once.
+    A batch is not sent again under another version.
     """
     deletes = draw(st.sampled_from(DELETES))
     run = st.tuples(first, with_replays if deletes == NONE else with_versions, taps)
@@ -73,13 +73,13 @@ def stories(draw: st.DrawFn) -> tuple[str, list[tuple[Any, list[Operation], Tap]
 
 @pytest.fixture(autouse=True)
 def states_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every STATE that may leave leaves."""
+    """Release every STATE as soon as it is allowed."""
     monkeypatch.setitem(Checkpoints.__init__.__kwdefaults__, "interval", 0.0)
 
 
 @pytest.fixture(params=WAREHOUSES)
 def places(request: pytest.FixtureRequest, cloud: Cloud, bq: Any, rs: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Makes a schema for each example."""
+    """Returns a new schema for each example."""
     for name, value in cloud.environ().items():
         if name.startswith("AWS_"):
             monkeypatch.setenv(name, value)
@@ -111,7 +111,7 @@ def test_tables_and_states_are_as_the_model_says(method: str, places: Any, tmp_p
 
 
 def follow(model: Model, warehouse: Warehouse, messages: list[Any], config: Any) -> None:
-    """Run the target, look at the tables whenever a STATE leaves and at the end."""
+    """Run the target; check the tables whenever a STATE is written, and at the end."""
     states: list[int] = []
     early: list[Any] = []
 

@@ -1,4 +1,4 @@
-"""overwrite: readers see the old rows or the new ones, and the table stays what it was but for its rows."""
+"""overwrite: readers see the old rows or the new ones, and all other properties of the table are kept."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DAY = timedelta(days=1)
 
 @pytest.fixture
 def warehouse(cloud: Cloud, bq: Any, dataset: str) -> BigQuery:
-    """The local BigQuery, with a table of three rows."""
+    """Create a table of three rows in the local BigQuery."""
     bq.create_dataset(dataset)
     table = laid_out(bq, f"{dataset}.rows")
     table.description, table.labels, table.friendly_name = "all rows", {"team": "data"}, "Rows"
@@ -38,7 +38,7 @@ def warehouse(cloud: Cloud, bq: Any, dataset: str) -> BigQuery:
 
 
 def laid_out(bq: Any, name: str) -> Any:
-    """A table with partitions and clusters, and a description of a column."""
+    """Create a table with partitions, clusters, and a description of a column."""
     number = bigquery.SchemaField("id", "INT64", "REQUIRED", description="its number")
     table = bigquery.Table(f"{bq.project}.{name}", [number, bigquery.SchemaField("name", "STRING")])
     table.range_partitioning = bigquery.RangePartitioning(bigquery.PartitionRange(0, 100, 10), "id")
@@ -47,13 +47,13 @@ def laid_out(bq: Any, name: str) -> Any:
 
 
 def run(warehouse: BigQuery, batch: Batches, **settings: Any) -> None:
-    """Five new rows, by BATCH and RECORD."""
+    """Load five new rows, by BATCH and RECORD."""
     lines = [schema(), batch(rows(10, 4)), record(id=14, name="name 14"), state(1)]
     load(lines, warehouse.config | OVERWRITE | settings)
 
 
 def facts(bq: Any, warehouse: BigQuery) -> dict[str, Any]:
-    """What a table is, but for its rows."""
+    """Return the properties of a table, without its rows."""
     table = bq.get_table(f"{warehouse.schema}.rows")
     return {
         "description": table.description,
@@ -71,7 +71,7 @@ def staging_tables(warehouse: BigQuery) -> list[str]:
 
 
 def jobs(bq: Any, warehouse: BigQuery) -> list[str]:
-    """Kinds of the jobs that wrote the table itself."""
+    """Return the kinds of the jobs that wrote the table itself."""
     found = [j for j in bq.list_jobs() if j.parent_job_id is None]
     path = f"`{warehouse.schema}`.`rows`"
     copies = [j for j in found if j.job_type == "copy" and j.destination.dataset_id == warehouse.schema]
@@ -89,7 +89,7 @@ def test_what_a_table_is_stays(warehouse: BigQuery, batch: Batches, bq: Any) -> 
 
 
 def test_a_table_expires_when_it_did(warehouse: BigQuery, batch: Batches, bq: Any, monkeypatch: Any) -> None:
-    """Not when its staging table would have: not even if the run ends between the copy and what follows it."""
+    """Not when its staging table would have, even if the run ends right after the copy."""
     run(warehouse, batch)
     assert facts(bq, warehouse)["expires"] is None
     table = bq.get_table(f"{warehouse.schema}.rows")
@@ -109,7 +109,7 @@ def test_a_table_expires_when_it_did(warehouse: BigQuery, batch: Batches, bq: An
 
 
 def test_labels_that_a_table_did_not_have_go_again(warehouse: BigQuery, bq: Any) -> None:
-    """As those that somebody took from it while the run's staging table had them."""
+    """Also labels that another process removed from it while the run's staging table had them."""
     running = warehouse.target(config=warehouse.config)
     try:
         client = running.shared.client_of("rows")
@@ -142,7 +142,7 @@ def protect(bq: Any, warehouse: BigQuery) -> None:
 
 
 def test_a_copy_takes_row_access_policies_away(warehouse: BigQuery, bq: Any) -> None:
-    """So BigQuery documents it, and so does the local one."""
+    """Documented by BigQuery, and implemented by the local one."""
     protect(bq, warehouse)
     config = bigquery.CopyJobConfig(write_disposition="WRITE_TRUNCATE")
     bq.create_table(laid_out(bq, f"{warehouse.schema}.other"))
@@ -178,7 +178,7 @@ def test_policies_that_may_not_be_seen_stay_too(
 def test_readers_see_the_old_rows_or_the_new_ones(
     protected: bool, warehouse: BigQuery, batch: Batches, bq: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reader looks after each call of BigQuery."""
+    """A reader queries after each call of BigQuery."""
     if protected:
         protect(bq, warehouse)
     call, seen = Connection.call_once, list[tuple[str, ...]]()
@@ -200,7 +200,7 @@ def test_readers_see_the_old_rows_or_the_new_ones(
 
 
 def test_a_reader_that_polls_sees_nothing_else(warehouse: BigQuery, batch: Batches, bq: Any, fail_jobs: Any) -> None:
-    """While the swap takes its time."""
+    """While the swap is in progress."""
     fail_jobs({"job": "copy", "match": warehouse.schema, "delay_s": 0.5})
     seen, is_over = set[tuple[int, int]](), threading.Event()
 
@@ -236,7 +236,7 @@ def test_an_interrupted_run_leaves_the_old_table(
     fail_jobs()
     run(warehouse, batch)
     assert warehouse.table() == rows(10, 5)
-    assert staging_tables(warehouse) == [left]  # it may be somebody's who is still at work
+    assert staging_tables(warehouse) == [left]  # it may belong to a run that is still active
     monkeypatch.setattr(migrate, "LEFTOVER_AGE", timedelta(0))
     run(warehouse, batch)
     assert staging_tables(warehouse) == []

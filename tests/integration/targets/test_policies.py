@@ -1,4 +1,4 @@
-"""The policies that the documentation gives allow what runs ask of AWS, and nothing that they do not ask for."""
+"""The documented IAM policies allow all AWS requests of runs, and no others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ONLY_ON_FAILURE = "s3:AbortMultipartUpload"
 
 
 class Call(NamedTuple):
-    """What a request needs to be allowed: an action on a resource, and of a listing its prefix."""
+    """The permission that a request needs: an action on a resource, with the prefix of a listing."""
 
     action: str
     resource: str
@@ -37,7 +37,7 @@ class Call(NamedTuple):
 
 
 def policy(name: str) -> list[dict[str, Any]]:
-    """The statements of one of the documentation's policies."""
+    """Return the statements of a documented policy."""
     found = re.search(rf"<!-- policy: {name} -->\n```json\n(.*?)```", DOCUMENT, re.DOTALL)
     assert found, name
     statements: list[dict[str, Any]] = json.loads(found[1])["Statement"]
@@ -45,7 +45,10 @@ def policy(name: str) -> list[dict[str, Any]]:
 
 
 def call(method: str, url: str, headers: dict[str, str], names: Mapping[str, str]) -> Call:
-    """What a request to the local cloud stands for; `names` are those that buckets have in the documentation."""
+    """Return the permission for a request to the local cloud.
+
+    `names` maps buckets to their names in the documentation.
+    """
     if target := headers.get("x-amz-target", ""):
         action = target.removeprefix("AmazonSQS.").removesuffix("Batch")
         return Call(f"sqs:{action}", "arn:aws:sqs:eu-west-1:123456789012:shop-events")
@@ -77,7 +80,7 @@ def allows(statement: dict[str, Any], one: Call) -> bool:
 
 
 def check(calls: set[Call], *names: str) -> None:
-    """Each call is allowed, and each action of each statement was needed."""
+    """Check that each call is allowed, and that each action of each statement is needed."""
     statements = [s for name in names for s in policy(name)]
     assert [c for c in calls if not any(allows(s, c) for s in statements)] == []
     needless = [
@@ -90,7 +93,7 @@ def check(calls: set[Call], *names: str) -> None:
 
 
 class Account:
-    """The buckets of the documentation, and the tap behind a proxy that sees each request."""
+    """The buckets of the documentation, and the tap behind a proxy that records each request."""
 
     def __init__(self, cloud: Cloud, s3: Any, sqs: Any, recorder: Recorder, folder: Path) -> None:
         self.cloud, self.s3, self.sqs, self.recorder = cloud, s3, sqs, recorder
@@ -152,7 +155,7 @@ def test_a_queue_needs_its_own_rights_too(account: Account) -> None:
     state = account.run(replication=replication)
     account.fill_the_log(15)
     account.put("shop", "orders/2024/b.csv", b"id\n2\n")
-    state = account.run(replication=replication, state=state)  # appends the segment with which the log is compacted
+    state = account.run(replication=replication, state=state)  # appends the segment at which the log is compacted
     account.run(replication=replication, state=state, plan=True)
     account.sqs.delete_queue(QueueUrl=queue)
     check(account.calls(), "source", "stage", "queue")

@@ -1,4 +1,4 @@
-"""A MERGE reads the partitions that its keys are in, and does what it would do without any bound."""
+"""A MERGE reads only the partitions of its keys, and gives the same result as an unbounded one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 @pytest.fixture
 def warehouse(cloud: Cloud, bq: Any, dataset: str) -> BigQuery:
-    """The local BigQuery, with a dataset that is there."""
+    """Create a dataset in the local BigQuery."""
     bq.create_dataset(dataset)
     return BigQuery(cloud, bq, dataset)
 
@@ -49,13 +49,13 @@ def dry(bq: Any, text: str) -> int:
 
 
 def listed(bq: Any, dataset: str) -> list[Any]:
-    """The MERGEs into a dataset."""
+    """Return the MERGE jobs into a dataset."""
     jobs = (j for j in bq.list_jobs() if j.job_type == "query")
     return [j for j in jobs if j.query.startswith("MERGE") and f"`{dataset}`" in j.query]
 
 
 def merged(bq: Any, dataset: str) -> list[int]:
-    """The bytes that each MERGE processed, in order."""
+    """Return the bytes that each MERGE processed, in order."""
     jobs = [bq.get_job(j.job_id, location=j.location) for j in listed(bq, dataset)]
     return [int(j.total_bytes_processed) for j in sorted(jobs, key=lambda j: j.created)]
 
@@ -106,7 +106,7 @@ def test_the_local_bigquery_tells_the_bytes_of_the_partitions_alone(bq: Any, war
 
 
 def by_range(bq: Any, name: str, columns: pa.Schema, column: str, start: int, end: int, width: int) -> None:
-    """A table that is partitioned by ranges of integers."""
+    """Create a table partitioned by integer ranges."""
     kinds = {"int64": "INT64", "string": "STRING", "date32[day]": "DATE", "timestamp[us, tz=UTC]": "TIMESTAMP"}
     table = bigquery.Table(f"{bq.project}.{name}", [bigquery.SchemaField(f.name, kinds[str(f.type)]) for f in columns])
     table.range_partitioning = bigquery.RangePartitioning(bigquery.PartitionRange(start, end, width), column)
@@ -125,7 +125,7 @@ LAYOUTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_rows_are_found_wherever_they_are(layout: str, warehouse: BigQuery, batch: Batches, bq: Any) -> None:
-    """Random rows, keys that go to other partitions, far days and null ones, against a plain dict."""
+    """Random rows, keys that move between partitions, distant days and null ones, against a plain dict."""
     keys, settings = LAYOUTS[layout]
     if layout == "ranges of keys":
         by_range(bq, f"{warehouse.schema}.rows", COLUMNS, "id", 0, 1000, 100)
@@ -154,7 +154,7 @@ def test_rows_are_found_wherever_they_are(layout: str, warehouse: BigQuery, batc
             messages.append(batch(as_said, columns=COLUMNS, file_format="jsonl"))
         else:
             messages.append(batch(rows, columns=COLUMNS))
-        messages.append(activate(0))  # it has no effect but that all before it is merged
+        messages.append(activate(0))  # only merges the rows before it
     settings = {"load_method": "upsert", **settings}
     load([schema(columns=COLUMNS, keys=keys), *messages], warehouse.config | settings)
     found = {tuple(r[k] for k in keys): {c: r[c] for c in COLUMNS.names} for r in warehouse.table(order="1")}
@@ -167,7 +167,7 @@ def test_rows_are_found_wherever_they_are(layout: str, warehouse: BigQuery, batc
 
 
 def said(value: Any) -> Any:
-    """A value as a RECORD has it."""
+    """Return a value as a RECORD contains it."""
     return value.isoformat() if isinstance(value, date) else value
 
 
@@ -176,7 +176,7 @@ def merges(bq: Any, dataset: str) -> list[str]:
 
 
 def history(warehouse: BigQuery, batch: Batches, keys: Sequence[str], **settings: Any) -> Mapping[str, Any]:
-    """A table of forty days; the settings of an upsert into it."""
+    """Create a table of forty days; return the settings of an upsert into it."""
     rows = [row(40 * n + k, day) for n, day in enumerate(DAYS) for k in range(40)]
     config = warehouse.config | {"load_method": "upsert", "partition_by": "day", **settings}
     load([schema(columns=COLUMNS, keys=tuple(keys)), batch(rows, columns=COLUMNS), state(1)], config)
@@ -221,7 +221,7 @@ def test_a_merge_reads_the_days_of_its_rows_where_keys_stay(
 
 @pytest.mark.parametrize("via", ["load_job", "storage_write"])
 def test_a_row_that_has_only_its_key_is_found_where_keys_stay(via: str, warehouse: BigQuery, batch: Batches) -> None:
-    """As one that says that its key is deleted."""
+    """Such as a row that marks its key as deleted."""
     columns = COLUMNS.append(pa.field("_sdc_deleted_at", pa.timestamp("us", "UTC")))
     keys_stay = {"keys_stay_in_partition": True, "hard_delete": True, "load_via": via}
     config = history(warehouse, batch, ("id",), **keys_stay)
@@ -258,7 +258,7 @@ def test_redshift_is_told_where_the_keys_are(redshift: Any, cloud: Cloud) -> Non
 
 
 def test_redshift_finds_rows_wherever_they_are(redshift: Any) -> None:
-    """Random rows against a plain dict; the key alone says which row it is."""
+    """Random rows against a plain dict; rows are identified by the key alone."""
     rng, expected = random.Random(7), dict[Any, Row]()
     columns = pa.schema([("k", pa.decimal128(20, 3)), ("d", pa.date32()), ("v", pa.int64())])
     for version in range(4):

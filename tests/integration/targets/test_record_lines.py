@@ -1,4 +1,4 @@
-"""RECORD lines through the targets' executables, and bad ones: what stands before them arrives, once they end."""
+"""RECORD lines through the targets' executables; the rows before an invalid line are loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that a target stages for its loads, and batch files: removed once the STATE behind them is out, not before."""
+"""Staged files and batch files are removed after the STATE that covers them is written, not before."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from singer_arrow.storage.storage import Storage
 
 
 class Staged:
-    """A stage that only this test uses.
+    """A stage for this test only.
 
     Attributes:
-        settings: that make a target use it.
-        objects: names of what is in it.
+        settings: Settings with which a target uses it.
+        objects: Names of its objects.
     """
 
     def __init__(self, settings: dict[str, Any], objects: Callable[[], list[str]]) -> None:
@@ -35,7 +35,7 @@ class Staged:
 
 @pytest.fixture
 def stage(warehouse: Warehouse, request: pytest.FixtureRequest) -> Staged:
-    """The stage of each warehouse, and settings for one that has nothing else in it."""
+    """Create an empty stage for each warehouse, with the settings for it."""
     if warehouse.name == "bigquery":
         folder: Path = request.getfixturevalue("gcs_bucket")
         found = lambda: sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())  # noqa: E731
@@ -46,7 +46,7 @@ def stage(warehouse: Warehouse, request: pytest.FixtureRequest) -> Staged:
 
 
 def odd(batch: Batches, first: int, count: int, **more: Any) -> Message:
-    """A batch that no warehouse takes as it is, because its file is on local disk."""
+    """Return a batch that must be staged, because its file is on local disk."""
     return batch(rows(first, count), **more)
 
 
@@ -100,7 +100,7 @@ def test_what_was_staged_stays_if_the_load_fails(
 
 
 class Fed:
-    """A target as a process, to which messages are given one by one."""
+    """A target as a process that receives messages one by one."""
 
     def __init__(self, command: list[str], env: dict[str, str], out: Path) -> None:
         self._out = out
@@ -140,7 +140,7 @@ def fed(warehouse: Warehouse, stage: Staged, run: Programs, tmp_path: Path) -> I
 def test_killed_before_its_state_nothing_is_removed_and_nothing_is_lost(
     warehouse: Warehouse, stage: Staged, batch: Batches, fed: Callable[..., Fed], tmp_path: Path
 ) -> None:
-    """The files are there until STATE is out, whenever somebody looks or kills; those of the dead run stay."""
+    """The files exist until STATE is written, even if the run is killed; those of the dead run are kept."""
     (tmp_path / "batches").mkdir()
     made = Batches(tmp_path / "batches")
     cleaning = {"clean_up_batch_files": True, "manifest_roots": [str(tmp_path / "batches")]}
@@ -164,6 +164,6 @@ def test_killed_before_its_state_nothing_is_removed_and_nothing_is_lost(
     wait_until(lambda: not files[1].exists())
     assert target.states() == [1]
     wait_until(lambda: stage.objects() == left)
-    wait_until(lambda: not files[0].exists())  # it was loaded before, and is left out; now a STATE says so
+    wait_until(lambda: not files[0].exists())  # it was loaded before and is skipped; now a STATE covers it
     target.kill()
     assert warehouse.one("SELECT COUNT(*) AS n, COUNT(DISTINCT id) AS d FROM {rows}") == (4, 4)

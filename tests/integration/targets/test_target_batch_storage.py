@@ -1,4 +1,4 @@
-"""Batch files are read with the credentials and the endpoint that `batch_config` gives, as the SDK's targets do."""
+"""Batch files are read with credentials and endpoint from `batch_config`, as the SDK's targets do."""
 
 from __future__ import annotations
 

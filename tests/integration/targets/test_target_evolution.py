@@ -1,4 +1,4 @@
-"""What becomes of tables whose streams change types, the same in both warehouses: wider columns, variants, errors."""
+"""Type changes of streams, with the same result in both warehouses: wider columns, variants, errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEDGER_COUNT = "SELECT COUNT(*) AS n FROM {_sdc_batches} WHERE batch_id IN ('a',
 
 
 def of(**types: pa.DataType) -> pa.Schema:
-    """Columns, `id` before them."""
+    """Return the properties of a SCHEMA, with `id` first."""
     return pa.schema({"id": pa.int64(), **types})
 
 
@@ -39,7 +39,7 @@ def numbered(first: int, count: int, value: Any) -> Rows:
 
 @pytest.mark.parametrize("method", ["append-only", "upsert", "overwrite"])
 def test_each_value_goes_into_the_column_that_fits(method: str, warehouse: Warehouse, batch: Batches) -> None:
-    """SCHEMA changes twice within one run and back; each drains what came before it."""
+    """SCHEMA changes twice within one run and back; each change loads the rows before it."""
     messages = [
         schema(columns=WHOLE),
         batch(numbered(0, 2, 7), columns=WHOLE, batch_id="a"),
@@ -71,7 +71,7 @@ def test_an_upsert_leaves_no_earlier_value_behind(warehouse: Warehouse, batch: B
     found = []
     for types, values in steps:
         warehouse.load([schema(columns=types), batch([{"id": 1, **values}], columns=types)], load_method="upsert")
-        (row,) = warehouse.table(order="id" + " " * len(found))  # psycopg keeps the plans of texts that come again
+        (row,) = warehouse.table(order="id" + " " * len(found))  # psycopg caches the plans of repeated statements
         found.append({name: value for name, value in row.items() if name != "id" and value is not None})
     (other,) = warehouse.columns("rows").keys() - {"id", "n", "n__string", "n__float", "m"}  # the property n__string
     assert found == [
@@ -209,7 +209,7 @@ def test_killed_between_the_change_and_the_load(run: Programs, warehouse: Wareho
 
 
 def _at_once(run: Programs, program: str, inputs: Sequence[list[Message]]) -> list[tuple[int, str]]:
-    """Exit codes and errors of targets that were fed at the same time."""
+    """Run targets concurrently; return their exit codes and errors."""
     started = [run.start(program, config=["ENV"]) for _ in inputs]
     for process, messages in zip(started, inputs, strict=True):
         assert process.stdin
@@ -292,7 +292,7 @@ def test_overwrite_with_a_column_that_is_widened_meanwhile(warehouse: Warehouse,
 
 @pytest.mark.parametrize("warehouse", ["bigquery"], indirect=True)
 def test_two_runs_widen_a_column_at_once(run: Programs, warehouse: Warehouse, batch: Batches) -> None:
-    """One may be refused by the table that the other has widened since; then nothing of it is loaded, or all."""
+    """One may fail because the other has widened the table since; then its batch is loaded whole or not at all."""
     warehouse.load([schema(columns=WHOLE), batch(numbered(0, 1, 7), columns=WHOLE, batch_id="a")])
     inputs: list[list[Message]] = []
     for number, digits in ((1, 2), (2, 18)):
@@ -311,7 +311,7 @@ def test_two_runs_widen_a_column_at_once(run: Programs, warehouse: Warehouse, ba
 def test_a_column_that_bigquery_does_not_widen(
     warehouse: Warehouse, batch: Batches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another run widened it in another way after it was read: this one looks again."""
+    """Another run changed it in another way after this one read it: this one reads it again."""
     warehouse.load([schema(columns=WHOLE), batch(numbered(0, 1, 7), columns=WHOLE)])
     query = BigQuery.query
 

@@ -1,4 +1,4 @@
-"""What is said where a table has another layout than the settings."""
+"""Log messages and errors for tables whose layout differs from the settings."""
 
 from __future__ import annotations
 

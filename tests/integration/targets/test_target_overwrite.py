@@ -1,4 +1,4 @@
-"""overwrite while the SCHEMA of a stream changes: one new table of all rows, and the STATE behind it."""
+"""overwrite while a stream's SCHEMA changes: one new table with all rows, followed by STATE."""
 
 from __future__ import annotations
 

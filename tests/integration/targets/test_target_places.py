@@ -1,4 +1,4 @@
-"""Where streams go, what their tables are called, who may use them, and what they say of themselves."""
+"""Destination schemas, table names, grants, and descriptions of tables and columns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_streams_go_where_they_are_told(warehouse: Warehouse, batch: Batches, ca
         assert sorted(warehouse.tables()) == ["_sdc_batches", "p_rest", "people"]
         for name, place in (("all_orders", other), ("events_1", other), ("people", ""), ("p_rest", "")):
             found = warehouse.run(f"SELECT id FROM {warehouse.quoted(name, place)} ORDER BY id")
-            assert [row["id"] for row in found] == [0, 1], name  # the second run has left out what the first loaded
+            assert [row["id"] for row in found] == [0, 1], name  # the second run has skipped the batches of the first
     finally:
         warehouse.drop(other)
 
@@ -46,7 +46,7 @@ def test_streams_that_are_given_one_table_do_not_share_it(warehouse: Warehouse, 
 
 def test_what_one_table_has_others_of_the_same_stream_need_not_have(warehouse: Warehouse, batch: Batches) -> None:
     lines = [schema(), *(batch(rows(n, 1), batch_id=f"batch-{n}") for n in range(2)), state(1)]
-    warehouse.load(lines[:2], table_prefix="b_")  # so the table is there before, and has rows
+    warehouse.load(lines[:2], table_prefix="b_")  # so the table exists before, and has rows
     warehouse.load(lines, table_prefix="a_")
     warehouse.load(lines, table_prefix="b_")
     for name in ("a_rows", "b_rows"):
@@ -64,7 +64,7 @@ def test_a_table_that_was_there_before_is_one_streams_alone(warehouse: Warehouse
 
 
 def described(**texts: str) -> Message:
-    """A SCHEMA of `rows` whose properties, and the stream itself (`stream`), are described."""
+    """Return a SCHEMA of `rows` with descriptions of the properties and of the stream itself (`stream`)."""
     message = schema()
     if table := texts.pop("stream", None):
         message["schema"]["description"] = table
@@ -74,7 +74,7 @@ def described(**texts: str) -> Message:
 
 
 def said(warehouse: Warehouse, client: Any) -> Said:
-    """What the warehouse tells of the table `rows` and of its columns."""
+    """Return the descriptions of the table `rows` and of its columns in the warehouse."""
     if warehouse.name == "bigquery":
         table = client.get_table(f"{warehouse.schema}.rows")
         return table.description, {field.name: field.description for field in table.schema}
@@ -91,7 +91,7 @@ def said(warehouse: Warehouse, client: Any) -> Said:
 
 
 def describe(warehouse: Warehouse, client: Any, column: str, text: str) -> None:
-    """What a user does."""
+    """Set a description as a user would."""
     if warehouse.name == "redshift":
         client.execute(f"COMMENT ON COLUMN {warehouse.quoted('rows')}.{column} IS '{text}'")
         return

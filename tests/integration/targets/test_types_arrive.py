@@ -1,6 +1,6 @@
-"""Values of all kinds, from Parquet files on S3 through each kind of message: exact in both warehouses.
+"""Values of all types, from Parquet files on S3 through each kind of message: exact in both warehouses.
 
-What is plain goes to BigQuery as Parquet, what is nested as Avro, because it has columns of JSON.
+BigQuery loads flat values as Parquet and nested ones as Avro, because these need JSON columns.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ NESTED_ROWS: list[Row] = [
     {"id": 4},
 ]
 ONLY: dict[str, Row] = {
-    "bigquery": {"long": "é" * (8 << 20), "whole": Decimal("9" * 20)},  # 20 digits are what the local one has room for
+    "bigquery": {"long": "é" * (8 << 20), "whole": Decimal("9" * 20)},  # the local BigQuery stores up to 20 digits
     "redshift": {"long": "é" * 32767 + "x", "whole": Decimal("9" * 38)},
 }
-"""Of the first row: 16 MB of text for BigQuery, and as much as VARCHAR takes for Redshift."""
+"""Values of the first row: 16 MB of text for BigQuery, and the maximum of VARCHAR for Redshift."""
 KINDS = {
     "bigquery": [
         *["INTEGER"] * 8,
@@ -101,7 +101,7 @@ MODES: dict[str, Row] = {"parquet": {"format": "parquet"}, "jsonl": {"format": "
 
 
 def plain_arrives(row: Row, warehouse: str, mode: str) -> Row:
-    """A plain row as a client of the warehouse sees it."""
+    """Return a flat row as a client of the warehouse reads it."""
     seen = {name: row.get(name) for name in PLAIN}
     if seen["at"] is not None:
         seen["at"] = seen["at"].replace(tzinfo=UTC)
@@ -117,7 +117,7 @@ def plain_arrives(row: Row, warehouse: str, mode: str) -> Row:
 
 
 def nested_arrives(row: Row, warehouse: str) -> Row:
-    """A nested row as a client of the warehouse sees it."""
+    """Return a nested row as a client of the warehouse reads it."""
     seen = {name: row.get(name) for name in NESTED}
     seen["counts"] = None if seen["counts"] is None else dict(seen["counts"])
     seen["free"] = None if seen["free"] is None else json.loads(seen["free"])
@@ -170,14 +170,14 @@ def test_all_values_arrive_exactly(
 
 
 def is_same(found: Any, wanted: Any) -> bool:
-    """Whether values are equal, and floats also in their sign; decimals may be written with other zeros."""
+    """Whether values are equal, floats including their sign; decimals may differ in trailing zeros."""
     if isinstance(wanted, float):
         return bool(found == wanted and math.copysign(1, found) == math.copysign(1, wanted))
     return bool(found == wanted)
 
 
 def test_years_after_9999_are_refused_or_kept_as_they_are(warehouse: Warehouse, batch: Batches) -> None:
-    """BigQuery has no such timestamps; Redshift has, up to the year 294276."""
+    """BigQuery has no such timestamps; Redshift has them up to the year 294276."""
     columns = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
     path = batch([], columns=columns)["manifest"][0]
     pq.write_table(pa.table({"id": [1], "at": [LATE]}, columns), path.removeprefix("file://"))

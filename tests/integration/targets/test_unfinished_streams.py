@@ -1,4 +1,4 @@
-"""The tap fails in the middle of a stream: what the target makes of it, and the run after that."""
+"""The tap fails in the middle of a stream: the resulting table, and the run after it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAILED = "Stream 'rows': the input ended before the tap marked the end of the st
 
 
 class Pipeline:
-    """A stream of CSV objects, its table, and the last STATE that left the target."""
+    """A stream of CSV objects, its table, and the last STATE that the target wrote."""
 
     def __init__(self, run: Programs, s3: Any, bucket: str, warehouse: Warehouse, *, batches: bool) -> None:
         self._run, self._s3, self._bucket, self._warehouse = run, s3, bucket, warehouse
@@ -105,7 +105,7 @@ def test_a_stream_of_which_nothing_comes_keeps_its_table(ended: Message, warehou
 
 
 def test_the_end_of_the_input_ends_the_streams_of_other_taps(warehouse: Warehouse) -> None:
-    """Also where the tap failed, which a target cannot know; but not in the middle of a line."""
+    """Also when the tap failed, which a target cannot detect; but not in the middle of a line."""
     warehouse.load([schema(), *(record(**row) for row in OLD)], **OVERWRITE)
     begun = [schema(), record(id=1, name="new"), state(1)]
     with pytest.raises(DataError, match="the input ends there: has the tap failed"):
@@ -147,7 +147,7 @@ def test_the_streams_before_an_unfinished_one_are_replaced(warehouse: Warehouse,
 def test_former_versions_go_only_once_the_new_one_is_activated(
     method: str, hard: bool, warehouse: Warehouse, batch: Batches, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Rows of a version that is not whole are loaded beside those of the former one."""
+    """Rows of an incomplete version are loaded beside those of the former one."""
     settings = {"load_method": method, "hard_delete": hard, "add_record_metadata": not hard}
 
     def there() -> list[int]:
@@ -167,7 +167,7 @@ def test_former_versions_go_only_once_the_new_one_is_activated(
     assert left == []
     warehouse.load(begun, on_state=left.append, **settings)
     assert set(there()) == {0, 1, 2, 3, 10, 11, 12, 13}
-    assert left == [{"n": 2}]  # all before it is loaded
+    assert left == [{"n": 2}]  # all rows before it are loaded
     caplog.clear()
     warehouse.load(sent(3, 20)[:-1], on_state=left.append, **settings)
     assert there() == [20, 21, 22, 23]

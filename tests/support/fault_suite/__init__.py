@@ -1,1 +1,1 @@
-"""Faults on purpose, at every step and every request of small runs of the targets; `python -m fault_suite` runs all."""
+"""Fault injection at every step and request of small runs; `python -m fault_suite` runs all cases."""

@@ -1,6 +1,6 @@
-"""`python -m fault_suite`: all cases of the catalogues, or cases by chance for some minutes; prints the totals.
+"""Run all cases of the catalogues, or random cases for some minutes, and print the totals.
 
-Writes only into a temporary folder. The exit code is 1 if anything was not as promised.
+Usage: `python -m fault_suite`. It writes only into a temporary folder. The exit code is 1 if any case failed.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from fault_suite.tap_site import TapSite
 from local_cloud import Cloud
 
 SITES = 3
-"""Sites at once: runs wait much of their time."""
+"""Number of sites used at once; runs spend much of their time waiting."""
 WALKS = 400
-"""Walks by chance, beside those of the catalogue."""
+"""Number of random walks in addition to those of the catalogue."""
 TARGETS, PIPES, TAP = PARTS = ("targets", "pipes", "tap")
 C = TypeVar("C", Case, PipeCase, Walk)
 TryOut = Callable[[C], Outcome]
 
 
 def main() -> None:
-    """The command line."""
+    """Parse the command line and run the suite."""
     parser = argparse.ArgumentParser(prog="fault_suite", description=__doc__)
     parser.add_argument(
         "--part", choices=PARTS, action="append", help="only targets, pipes or the tap; may be repeated"
@@ -57,15 +57,15 @@ def main() -> None:
 
 
 class Suite:
-    """Tries cases out, several at once; what is wrong is printed as it happens.
+    """Runs cases in several threads and prints each failure at once.
 
     Args:
-        only: Only cases whose name holds this.
-        sites: How many at once.
-        parts: Which.
+        only: Run only cases whose name contains this text.
+        sites: Number of sites used at once.
+        parts: The parts of the suite to run.
 
     Attributes:
-        outcomes: of all cases so far.
+        outcomes: Outcomes of all cases so far.
     """
 
     def __init__(self, only: str, sites: int, parts: Sequence[str]) -> None:
@@ -74,7 +74,7 @@ class Suite:
         self.outcomes: list[Outcome] = []
 
     def everything(self) -> None:
-        """All cases."""
+        """Run all cases."""
         if TARGETS in self._parts:
             self._run(iter(catalogue.everything()), target_site)
         if PIPES in self._parts:
@@ -83,7 +83,7 @@ class Suite:
             self._run(iter(tap_walks()), tap_site)
 
     def by_chance(self, seed: int, minutes: float) -> None:
-        """Cases by chance, of all parts alike, until the time is over."""
+        """Run random cases, evenly from all parts, until the time is over."""
         share = minutes / len(self._parts)
         if TARGETS in self._parts:
             self._run(_by_chance(seed, share, catalogue.chosen), target_site)
@@ -115,7 +115,7 @@ class Suite:
                 list(pool.map(work, folders))
 
     def _note(self, outcome: Outcome) -> None:
-        """Keep an outcome, and print what is wrong with it, and now and then how far the suite is."""
+        """Record an outcome, print its failures, and print the progress from time to time."""
         with self._lock:
             self.outcomes.append(outcome)
             number = len(self.outcomes)
@@ -133,7 +133,7 @@ def _by_chance(seed: int, minutes: float, choose: Callable[[random.Random], C]) 
 
 
 def tap_walks() -> list[Walk]:
-    """The walks of the catalogue, and some by chance; the same each time."""
+    """Return the catalogue's walks and some random ones; the same on each call."""
     with tempfile.TemporaryDirectory(prefix="faults-") as root:
         site = TapSite(Path(root))
         try:
@@ -145,7 +145,7 @@ def tap_walks() -> list[Walk]:
 
 @contextmanager
 def target_site(folder: Path) -> Iterator[TryOut[Case]]:
-    """A local cloud, and targets on it."""
+    """Create a local cloud, with a site for targets."""
     with Cloud() as cloud, cloud.redshift_connection() as redshift:
         site = Site(cloud, folder, {"bigquery": cloud.bigquery_client(), "redshift": redshift})
         try:
@@ -156,7 +156,7 @@ def target_site(folder: Path) -> Iterator[TryOut[Case]]:
 
 @contextmanager
 def pipe_site(folder: Path) -> Iterator[TryOut[PipeCase]]:
-    """A local cloud, and pipes on it."""
+    """Create a local cloud, with a site for pipes."""
     with Cloud() as cloud, cloud.redshift_connection() as redshift:
         site = Site(cloud, folder, {"bigquery": cloud.bigquery_client(), "redshift": redshift})
         both = PipeSite(site, folder / "tap")
@@ -169,7 +169,7 @@ def pipe_site(folder: Path) -> Iterator[TryOut[PipeCase]]:
 
 @contextmanager
 def tap_site(folder: Path) -> Iterator[TryOut[Walk]]:
-    """An S3 of its own, and the tap on it."""
+    """Create an S3 server, with a site for the tap."""
     site = TapSite(folder)
     try:
         yield site.try_out

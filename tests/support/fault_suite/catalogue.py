@@ -1,6 +1,7 @@
-"""What is done to the targets: ways of loading, steps at which a run is killed, faults of services. Pure.
+"""Catalogue of target cases: load variants, kill steps and service faults. Pure.
 
-A further way of loading is one line of `LOADS`, a further step one line of `STEPS`, a further fault one of the dicts.
+To add a load variant, add a line to `LOADS`; to add a step, a line to `STEPS`; to add a fault, an entry to one of the
+dicts.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ SERVICES = {"bigquery": "BigQuery", "redshift": "Redshift", "s3": "S3", "gcs": "
 
 @dataclass(frozen=True)
 class Load:
-    """A way of loading.
+    """A load variant.
 
     Attributes:
-        target: bigquery or redshift.
-        method: the setting load_method.
-        form: whether rows come in BATCH files on S3 or as RECORD messages.
-        settings: further ones.
-        via: what they amount to, in a word.
+        target: `bigquery` or `redshift`.
+        method: The setting `load_method`.
+        form: Whether rows come in BATCH files on S3 or as RECORD messages.
+        settings: Further settings.
+        via: A one-word name of what the settings select.
     """
 
     target: str
@@ -39,12 +40,12 @@ class Load:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The display name."""
         return " ".join(filter(None, (self.target, self.method, self.form, self.via)))
 
     @property
     def services(self) -> tuple[str, ...]:
-        """What a run of it asks."""
+        """The services that a run sends requests to."""
         s3 = ("s3",) if self.target == REDSHIFT or self.form == BATCH else ()
         return (self.target, *s3, *(("gcs",) if self.via == GCS_STAGE else ()))
 
@@ -52,22 +53,22 @@ class Load:
 LOADS = (
     *(Load(target, method, form) for target in TARGETS for method in METHODS for form in FORMS),
     *(Load(BIGQUERY, m, BATCH, {GCS_STAGE: "gs://stage/faults"}, GCS_STAGE) for m in (APPEND, UPSERT)),
-    # one line for each further way of loading
+    # one line for each load variant
     *(Load(BIGQUERY, method, BATCH, {"load_via": STREAMED}, STREAMED) for method in (APPEND, UPSERT)),
 )
 
 
 @dataclass(frozen=True)
 class Step:
-    """A moment of a run.
+    """A step of a run at which it can be killed.
 
     Attributes:
-        name: for people.
+        name: The display name.
         at: `module:name` of a function that the run calls; `stdout` is the writing of a STATE.
-        when: before or after it; `middle` when half a STATE is written.
-        match: regular expression for one of its arguments that are text.
-        once: it comes once in a run, not for each load.
-        target, methods, forms: where it comes; empty: everywhere.
+        when: `before` or `after` the call; `middle` when half a STATE is written.
+        match: Regular expression that one of the text arguments must match.
+        once: Whether the step occurs once in a run, not once for each load.
+        target, methods, forms: Where the step occurs; empty: everywhere.
     """
 
     name: str
@@ -81,7 +82,7 @@ class Step:
     via: str | None = None
 
     def comes_in(self, load: Load) -> bool:
-        """Whether a run has it."""
+        """Whether the step occurs in runs of this load variant."""
         return (
             self.target in ("", load.target)
             and load.method in self.methods
@@ -149,14 +150,14 @@ HTTP: dict[str, RuleDict] = {
     "stalled": {"action": "stall", "keep": 0.5, "stall_s": 60},
     "timed out": {"action": "hang", "forward": True, "stall_s": 60},
 }
-"""See `local_cloud.faults.rules.Rule`."""
+"""Faults of HTTP services; see `local_cloud.faults.rules.Rule`."""
 _CANCELLED = {"code": "57014", "message": "canceling statement due to statement timeout"}
 FAULTS: dict[str, dict[str, RuleDict]] = {
     "bigquery": {name: {**rule, "code": "backendError"} for name, rule in HTTP.items()},
     "s3": HTTP,
     "gcs": HTTP,
     "redshift": {
-        "503": {"action": "error"},  # what it answers when it is too busy: 1023, the serialization error
+        "503": {"action": "error"},  # 1023, the serialization error, is the answer of a busy server
         "reset": {"action": "kill", "at": "before"},
         "truncated": {"action": "kill", "at": "middle"},
         "answer lost": {"action": "kill", "at": "after"},
@@ -164,14 +165,14 @@ FAULTS: dict[str, dict[str, RuleDict]] = {
         "timed out": {"action": "error", **_CANCELLED},
     },
 }
-"""By service and name; those of redshift: see `local_cloud.redshift.faults.Rule`."""
+"""Faults by service and name; for Redshift see `local_cloud.redshift.faults.Rule`."""
 OUTAGES = ("503", "reset", "answer lost")
 _MOST_REQUESTS = 200
 
 
 @dataclass(frozen=True)
 class Kill:
-    """At which coming of which step which signal comes; without a step: after so many seconds."""
+    """A signal at the nth occurrence of a step, or after some seconds if there is no step."""
 
     step: Step | None
     signal: signal.Signals
@@ -180,32 +181,32 @@ class Kill:
 
 
 class Named(Protocol):
-    """A case of any catalogue: its name, its line of the totals, and the program that is broken."""
+    """Common interface of cases: name, line in the totals, and the program that is interrupted."""
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The display name."""
 
     @property
     def way(self) -> str:
-        """The line of the totals that it belongs to."""
+        """The line of the totals that counts the case."""
 
     @property
     def victim(self) -> str:
-        """The executable."""
+        """The executable that is interrupted."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One run with faults, and the run after it.
+    """A run with faults, followed by a second run.
 
     Attributes:
-        load: how it loads.
-        name: for people.
-        from_state: the run after it begins at the last STATE that came out; else at the start.
-        kill: the end of the first run, if it is killed.
-        rules: else what services do, by service and, in order, by the name of the fault.
-        lasting: they do so until the run ends, which counts as one fault.
+        load: The load variant.
+        name: The display name.
+        from_state: Whether the second run starts from the last STATE that was written, or without STATE.
+        kill: How the first run is killed, if it is.
+        rules: The fault rules, by service and by name of the fault, in order.
+        lasting: Whether the faults last until the run ends; this counts as one fault.
     """
 
     load: Load
@@ -217,17 +218,17 @@ class Case:
 
     @property
     def way(self) -> str:
-        """See `Named`."""
+        """The line of the totals that counts the case."""
         return self.load.name
 
     @property
     def victim(self) -> str:
-        """See `Named`."""
+        """The executable that is interrupted."""
         return f"target-{self.load.target}"
 
 
 def kills(load: Load) -> Iterator[Case]:
-    """Every signal at every step; those that come again, at the first, second and third coming."""
+    """Return cases with every signal at every step; if a step repeats, at its first three occurrences."""
     for number, step in enumerate(step for step in STEPS if step.comes_in(load)):
         for turn, sent in enumerate(SIGNALS):
             nth = 1 if step.once else 1 + (number + turn) % 3
@@ -235,7 +236,7 @@ def kills(load: Load) -> Iterator[Case]:
 
 
 def blips(load: Load, *, stride: int, turns: int) -> Iterator[Case]:
-    """Faults at every request: each run has one at every so manieth, of another kind each time, and of S3 too."""
+    """Return cases with a fault at every nth request, of alternating kinds, S3 included."""
     for turn in range(turns):
         for first in range(stride):
             of = 2 * LOADS.index(load) + turn
@@ -257,7 +258,7 @@ def _sparse(service: str, first: int, stride: int, turn: int) -> list[tuple[str,
 
 
 def outages(load: Load, service: str, *, places: Sequence[int]) -> Iterator[Case]:
-    """A service that is gone from some request on."""
+    """Return cases in which a service is down from some request on."""
     for number, skip in enumerate(places):
         kind = OUTAGES[(number + LOADS.index(load)) % len(OUTAGES)]
         rule = {"match": "", **FAULTS[service][kind], "skip": skip}
@@ -266,7 +267,7 @@ def outages(load: Load, service: str, *, places: Sequence[int]) -> Iterator[Case
 
 
 def everything() -> list[Case]:
-    """All cases, in an order that mixes what is dear and what is cheap; the same each time."""
+    """Return all cases, expensive and cheap ones mixed; the same order on each call."""
     cases = [case for load in LOADS for case in _of(load)]
     random.Random(0).shuffle(cases)
     return cases
@@ -280,14 +281,17 @@ def _of(load: Load) -> Iterator[Case]:
 
 
 def _blips(load: Load) -> Iterator[Case]:
-    """A group of Redshift takes a dozen statements in one session, and begins anew where one fails."""
+    """Return cases with faults, at fewer requests for Redshift.
+
+    Redshift loads a group with a dozen statements in one session, and starts again when one fails.
+    """
     return blips(load, stride=16, turns=1) if load.target == REDSHIFT else blips(load, stride=4, turns=3)
 
 
 def few() -> list[Case]:
-    """One for each way of loading, for a suite that must be quick."""
+    """Return one case for each load variant, for a fast suite."""
     chance, cases = random.Random(5), []
-    tried = [load for load in LOADS if load.via != STREAMED]  # test_storage_write_once.py kills it at each step
+    tried = [load for load in LOADS if load.via != STREAMED]  # test_storage_write_once.py has the others
     for number, load in enumerate(tried):
         deadly = [case for case in kills(load) if case.kill and case.kill.signal == signal.SIGKILL]
         cases.append(chance.choice(deadly if number % 2 else list(_blips(load))))
@@ -295,13 +299,13 @@ def few() -> list[Case]:
 
 
 def chosen(chance: random.Random) -> Case:
-    """A case by chance; one that the catalogue may not have."""
+    """Return a random case, possibly one that is not in the catalogue."""
     load = chance.choice(LOADS)
     if chance.random() < 0.5:
         steps = [step for step in STEPS if step.comes_in(load)]
         step = chance.choice([None, *steps])
         nth = 1 if step is None or step.once else chance.randint(1, 3)
-        sent = chance.choice(SIGNALS) if step else signal.SIGKILL  # which needs nobody who hears it
+        sent = chance.choice(SIGNALS) if step else signal.SIGKILL  # needs no handler, so it can come at any time
         kill = Kill(step, sent, nth, round(chance.uniform(0.0, 1.5), 3))
         return _kill(load, kill, from_state=chance.random() < 0.5)
     rules = {}
@@ -322,5 +326,8 @@ def _kill(load: Load, kill: Kill, *, from_state: bool) -> Case:
 
 
 def _goes_on(load: Load, number: int) -> bool:
-    """Every other run after a fault has lost its STATE; but RECORD messages are promised at least once after it."""
+    """Whether the second run of a random case keeps its STATE.
+
+    Every other run after a fault has lost it, except with RECORD messages: they are delivered at least once after it.
+    """
     return number % 2 == 0 or (load.method, load.form) == (APPEND, RECORD)

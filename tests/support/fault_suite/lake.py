@@ -1,4 +1,4 @@
-"""The objects that the tap reads, in all their versions, and which rows of them a table must hold. Pure."""
+"""Model of the objects that the tap reads, their versions, and the rows a table must contain. Pure."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ COLUMNS = ("id", "name", "amount", "email")
 TYPES = {"id": "integer", "name": "string", "amount": "number", "email": "string"}
 ROWS_EACH = 4
 _GROUP = 10
-"""Rows of a row group in Parquet: few, so that a large object is cut into several batch files."""
+"""Rows per row group in Parquet: few, so that a large object is cut into several batch files."""
 _LONG = 3_000
 """Characters of a name in Parquet, so that a batch file is larger than the log of a run."""
 
 
 @dataclass(frozen=True)
 class Version:
-    """An object in one version.
+    """One version of an object.
 
     Attributes:
-        key: of the object.
-        first: the id of its first row; no other version has any of its ids.
-        rows: how many it has.
-        is_bad: whether its last row has an amount that is no number; that row may be missing from the table.
+        key: Key of the object.
+        first: Id of the first row; ids are not shared between versions.
+        rows: Number of rows.
+        is_bad: Whether the last row has an invalid amount; that row may be missing from the table.
     """
 
     key: str
@@ -46,11 +46,11 @@ class Version:
 
     @property
     def required(self) -> range:
-        """The ids of rows that are good."""
+        """The ids of the valid rows."""
         return self.ids[:-1] if self.is_bad else self.ids
 
     def data(self) -> bytes:
-        """The object's bytes: Parquet or CSV, as its key says."""
+        """The object's bytes: Parquet or CSV, depending on the key."""
         if not self.key.endswith(".parquet"):
             bad = {self.ids[-1]} if self.is_bad else set()
             lines = [f"{i},name {i},{'none' if i in bad else i / 4},{i}@example.com" for i in self.ids]
@@ -71,10 +71,10 @@ class Lake:
     """All versions of all objects.
 
     Attributes:
-        newest: when the newest object was changed.
-        current: the newest version of each object.
-        earlier: versions that were replaced.
-        due: versions that were current while an undisturbed run came to its end: the table must hold them whole.
+        newest: Time of change of the newest object.
+        current: The current version of each object.
+        earlier: Versions that were replaced.
+        due: Versions that were current when an undisturbed run finished: the table must contain all their rows.
     """
 
     newest: datetime = field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1))
@@ -84,17 +84,17 @@ class Lake:
     next_id: int = 1
 
     def copy(self) -> Lake:
-        """A copy."""
+        """Return a copy."""
         return replace(self, current=dict(self.current))
 
     def write(self, key: str, *, rows: int, at: int, is_bad: bool = False) -> tuple[Version, datetime]:
-        """A new version of an object, and when it was changed.
+        """Add a version of an object, and return its time of change.
 
         Args:
-            key: Of the object.
-            rows: How many it has.
-            at: Seconds after the newest object so far; negative: it comes late.
-            is_bad: Whether its last row does not fit.
+            key: Key of the object.
+            rows: Number of rows.
+            at: Seconds after the newest object so far; negative for an object that arrives late.
+            is_bad: Whether the last row is invalid.
         """
         version = Version(key, self.next_id, rows, is_bad)
         self.next_id += rows
@@ -106,17 +106,17 @@ class Lake:
         return version, changed
 
     def completed(self) -> None:
-        """Note that an undisturbed run has come to its end."""
+        """Record that an undisturbed run has finished."""
         self.due = self.due | frozenset(self.current.values())
 
     def emptied(self) -> None:
-        """Note that the table was emptied: it must hold what is current, once that is read again."""
+        """Record that the table was emptied: it must contain the current versions after the next run."""
         self.due = frozenset()
 
     def compare(self, found: Counter[int]) -> Stand:
-        """Compare the ids in the table with those that it must hold.
+        """Compare the ids in the table with the expected ones.
 
-        Of a version that was replaced before any run came to its end there may be all rows, some or none.
+        A version that was replaced before any run finished may have all, some or none of its rows in the table.
         """
         required = [i for version in {*self.due, *self.current.values()} for i in version.required]
         possible = {i for version in (*self.earlier, *self.current.values()) for i in version.ids}
@@ -126,5 +126,5 @@ class Lake:
 
 
 def columns_beyond(columns: Iterable[str], allowed: Iterable[str]) -> list[str]:
-    """Columns that were not wanted; the tap's own do not count."""
+    """Return the table's columns that were not selected, except those that the tap adds."""
     return sorted(name for name in {*columns} - {*allowed} if not name.startswith("_sdc_"))

@@ -1,4 +1,4 @@
-"""A target as small as can be: loads the batches that a tap sends, each once, and releases STATE behind them."""
+"""A minimal target: loads each batch once, then releases the STATE that follows it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from fault_suite.lake import columns_beyond
 
 Read = Callable[[str], bytes | None]
-"""Returns what is stored under a URL; None if there is nothing."""
+"""Returns the content of a URL; None if there is none."""
 
 
 @dataclass
@@ -23,25 +23,25 @@ class Table:
     """A table loaded with `append-only`, and its ledger.
 
     Attributes:
-        rows: how often it holds each id.
-        ledger: the batches that it holds, by stream and `batch_id`.
+        rows: Number of rows with each id.
+        ledger: Loaded batches, by stream and `batch_id`.
     """
 
     rows: Counter[int] = field(default_factory=Counter)
     ledger: set[tuple[str, str]] = field(default_factory=set)
 
     def copy(self) -> Table:
-        """A copy."""
+        """Return a copy."""
         return Table(self.rows.copy(), set(self.ledger))
 
 
 @dataclass
 class Loaded:
-    """What came of the lines that a tap has written.
+    """The result of loading the lines of a tap.
 
     Attributes:
-        states: that left the target, in order.
-        wrong: what the target could not do, or should not have been sent.
+        states: STATEs that the target wrote, in order.
+        wrong: Errors of the target, and messages that should not have been sent.
     """
 
     states: list[Any] = field(default_factory=list)
@@ -49,20 +49,20 @@ class Loaded:
 
 
 def whole_lines(text: str) -> list[str]:
-    """The lines that have an end: half a line was never read."""
+    """Return the complete lines; a partial last line is dropped."""
     return [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
 def load(table: Table, lines: Iterable[str], read: Read, *, columns: Iterable[str], most: int | None = None) -> Loaded:
-    """Load what a tap has written.
+    """Load the output of a tap.
 
     Args:
-        table: Where to.
-        lines: Whole ones.
+        table: The table to load into.
+        lines: Complete lines.
         read: Reads batch files.
-        columns: That are wanted.
-        most: So many lines are taken before the target is killed. Batches finish in any order, so of the batches
-            beyond every other one is loaded too, but no STATE leaves.
+        columns: Selected columns.
+        most: Number of lines after which the target is killed. Batches finish in any order, so every other batch after
+            this line is loaded too, but no STATE is written.
     """
     result, schemas = Loaded(), set[str]()
     beyond = 0
@@ -81,14 +81,14 @@ def load(table: Table, lines: Iterable[str], read: Read, *, columns: Iterable[st
                 result.wrong.append("a BATCH came before its SCHEMA")
             if wrong := _load_batch(table, message, read, columns):
                 result.wrong.append(wrong)
-                return result  # a target ends here, and releases no further STATE
+                return result  # the target is killed here, and releases no further STATE
     if going_back := _going_back(result.states):
         result.wrong.append(f"its STATEs went back: {going_back}")
     return result
 
 
 def _load_batch(table: Table, message: Mapping[str, Any], read: Read, columns: Iterable[str]) -> str:
-    """Load a batch unless the ledger has it; what is wrong with it."""
+    """Load a batch unless it is in the ledger; return what is wrong with it."""
     name = (message["stream"], message["batch_id"])
     if name in table.ledger:
         return ""
@@ -118,7 +118,7 @@ def _rows(data: bytes, url: str, encoding: Mapping[str, Any]) -> Iterator[dict[s
 
 
 def _going_back(states: Iterable[Any]) -> list[tuple[int, int]]:
-    """The places of a run's STATEs, if they do not ascend."""
+    """Return the positions of a run's STATEs if they do not ascend."""
     entries = [entry for state in states for entry in state.get("bookmarks", {}).values()]
     places = [(entry["segment"], entry["done"]) for entry in entries if "segment" in entry]
     return places if places != sorted(places) else []

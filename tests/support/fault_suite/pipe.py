@@ -1,4 +1,4 @@
-"""The whole pipe, tap and target, where the tap fails, is killed, or its last line is cut; and the run after that."""
+"""Pipes of tap and target in which the tap fails, is killed, or writes half a line; then a second run."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _PLAN = {"BUNDLE_OBJECTS": 1}
 
 @dataclass(frozen=True)
 class PipeCase:
-    """A run of a pipe in which the tap does not come to its end, and the run after it.
+    """A pipe whose tap does not finish, followed by a second run.
 
     Attributes:
-        load: how the target loads.
-        name: for people.
-        end: how the tap ends: `FAILS`, `CUT`, or a signal at one of its messages.
-        from_state: whether the run after it begins at the last STATE that left the target; else without one.
-        victim: for the totals.
+        load: The load variant of the target.
+        name: The display name.
+        end: How the tap ends: `FAILS`, `CUT`, or a signal at one of its messages.
+        from_state: Whether the second run starts from the last STATE that the target wrote, or without STATE.
+        victim: The interrupted program, for the totals.
     """
 
     load: Load
@@ -45,19 +45,22 @@ class PipeCase:
 
     @property
     def way(self) -> str:
-        """The line of the totals that it belongs to."""
+        """The line of the totals that counts the case."""
         return f"pipe, {self.load.name}"
 
     @property
     def kind(self) -> str:
-        """The fault, for the totals."""
+        """The kind of fault, for the totals."""
         return f"pipe: tap killed, {self.end.signal.name}" if isinstance(self.end, Break) else f"pipe: {self.end}"
 
 
 def cases() -> Iterator[PipeCase]:
-    """All ends of the tap for each way of loading: at every message where a table is replaced, else at every third."""
+    """Return all ends of the tap for each load variant.
+
+    The tap ends at every message where the table is replaced, else at every third message.
+    """
     for load in LOADS:
-        may_lose_state = (load.method, load.form) != (APPEND, RECORD)  # which is promised at least once after the STATE
+        may_lose_state = (load.method, load.form) != (APPEND, RECORD)  # delivered at least once after the STATE
         for end in (FAILS, CUT):
             for from_state in (True, False) if may_lose_state else (True,):
                 yield _case(load, end, end, from_state=from_state)
@@ -78,7 +81,7 @@ def _case(load: Load, name: str, end: str | Break, *, from_state: bool) -> PipeC
 
 
 class PipeSite:
-    """Where pipes are tried: a site of targets, and the tap over the same S3. For one thread."""
+    """Runs pipe cases: a site for targets, and the tap over the same S3. Not thread-safe."""
 
     def __init__(self, site: Site, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
@@ -87,11 +90,11 @@ class PipeSite:
         self._learned = False
 
     def close(self) -> None:
-        """End what was started."""
+        """Stop the started processes."""
         self._forks.close()
 
     def try_out(self, case: PipeCase) -> Outcome:
-        """Run a pipe with the fault, then once more if not everything is loaded; compare the table each time."""
+        """Run a pipe with the fault, then again if rows are missing; compare the table after each run."""
         site, load = self._site, case.load
         place = site.place(load)
         edition = EDITIONS[1] if place.held and place.held.edition == EDITIONS[0] else EDITIONS[0]
@@ -115,7 +118,7 @@ class PipeSite:
         is_over = first.code == 0 and sent == LAST and code == 0
         if not is_over:
             if case.end == FAILS:
-                self._write(folder, source, LAST)  # as its owner corrects it
+                self._write(folder, source, LAST)  # the user corrects the bad object
             wrong += self._again(case, place, folder, first)
             rows = site.rows(place)
         stand = sources.stand(load, source, rows, told=sent)
@@ -127,7 +130,7 @@ class PipeSite:
         )
 
     def _again(self, case: PipeCase, place: Place, folder: str, first: Ran) -> list[str]:
-        """The run after that, from the STATE that is kept; what is wrong with it."""
+        """Run the pipe again from the kept STATE; return what is wrong with it."""
         text, code, log = self._tap(case, folder, first.last if case.from_state else None, "")
         wrong = _wrong_end(code, log, is_broken=False)
         second = self._site.run_pipe(case.load, place, text)
@@ -136,7 +139,7 @@ class PipeSite:
         return wrong
 
     def _tap(self, case: PipeCase, folder: str, state: Any, end: str | Break) -> tuple[str, int | None, str]:
-        """Run the tap; what reaches the target, its exit code and its log."""
+        """Run the tap; return the lines that reach the target, the exit code and the log."""
         job = Job(
             config=self._config(case.load, folder),
             state=state,
@@ -167,14 +170,14 @@ class PipeSite:
         return config | {"batch_config": {"encoding": {"format": "parquet"}, "storage": {"root": f"{root}/stage"}}}
 
     def _write(self, folder: str, source: Source, number: int, *, is_bad: bool = False) -> None:
-        """An object for each batch; one that is bad has a row at its end that does not fit."""
+        """Write an object for each batch; the bad one has an invalid row at its end."""
         lines = [",".join(COLUMNS.names), *(",".join(map(str, row)) for row in source.batch(number))]
         lines += ["none,none,none"] if is_bad else []
         self._site.write(f"{folder}/in/{number}.csv", "\n".join([*lines, ""]).encode())
 
 
 def _sent(text: str, state: Any) -> int:
-    """The number of the last batch that a STATE stands for; -1: of none."""
+    """Return the number of the last batch that a STATE covers; -1 if there is none."""
     sent, batches = -1, -1
     for line in text.splitlines(keepends=True):
         message = json.loads(line) if line.endswith("\n") else {"type": ""}
@@ -188,7 +191,7 @@ def _sent(text: str, state: Any) -> int:
 
 
 def _wrong_end(code: int | None, log: str, *, is_broken: bool) -> list[str]:
-    """What is wrong with how the tap ended."""
+    """Return what is wrong with the way the tap ended."""
     found = ["the tap showed a traceback"] if "Traceback" in log else []
     allowed = {0, CLEAR, -signal.SIGKILL, 128 + signal.SIGTERM} if is_broken else {0}
     if code not in allowed:

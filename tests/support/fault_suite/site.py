@@ -1,4 +1,4 @@
-"""Where cases are tried: a local cloud with proxies before it, and the process that forks runs of the targets."""
+"""Run target cases: a local cloud behind proxies, and a process that forks runs of the targets."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from local_cloud.faults.client import FaultProxy
 from local_cloud.s3 import setup
 
 LONGEST_S = 90.0
-"""A run that takes longer hangs."""
+"""Seconds after which a run counts as hung."""
 CLEAR, KILLED = 1, {-signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGINT}
 ENDPOINTS = {"s3": "AWS_ENDPOINT_URL", "bigquery": "TARGET_BIGQUERY_API_ENDPOINT", "gcs": "STORAGE_EMULATOR_HOST"}
 
 
 @dataclass(frozen=True)
 class Ran:
-    """How a run ended, the numbers of the STATEs that came out, what it said, and the last STATE."""
+    """The result of a run: exit code, numbers of the written STATEs, log, and last STATE."""
 
     code: int | None
     states: tuple[int, ...]
@@ -43,11 +43,11 @@ class Ran:
 
     @property
     def told(self) -> int:
-        """The number of the last STATE; -1: there is none."""
+        """The number of the last STATE; -1 if there is none."""
         return self.states[-1] if self.states else -1
 
     def faults(self, load: Load) -> list[str]:
-        """What is wrong with how it ended, whatever it was that ended it."""
+        """Return what is wrong with the end of the run, whatever its cause."""
         errors = [
             line for line in self.said.splitlines() if " ERROR " in line or line.startswith(f"target-{load.target}: ")
         ]
@@ -65,18 +65,18 @@ class Ran:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a case.
+    """The outcome of a case.
 
     Attributes:
-        case: the case.
-        code: of the run with faults.
-        injected: faults that came, by name; an outage is one.
-        rerun: whether a second run was needed.
-        stand: how the table stood at the end.
-        ahead: rows that the last STATE was ahead of the table.
-        torn: tables that were neither the old one nor the new one: swaps of unfinished streams.
-        wrong: what is not as promised, in words.
-        said: by the run with faults.
+        case: The case.
+        code: Exit code of the run with faults.
+        injected: Number of injected faults by name; an outage counts as one.
+        rerun: Whether a second run was needed.
+        stand: The table compared with the expected rows, at the end.
+        ahead: Number of rows that the last STATE covers and the table does not contain.
+        torn: Number of tables that were neither the old nor the new one: swaps of unfinished streams.
+        wrong: Violations of the guarantees, as text.
+        said: The log of the run with faults.
     """
 
     case: Named
@@ -97,12 +97,12 @@ class Forks:
         self._folder = folder
         programs = Path(__file__).parents[1]
         self._process = subprocess.Popen(
-            # Python warns of forks where there are threads; the only one is jemalloc's, which is made for it.
+            # Python warns of forks in processes with threads; the only thread is jemalloc's, which supports fork.
             [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-m", "fault_suite.victim"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            bufsize=0,  # what is read ahead would be waited for
-            start_new_session=True,  # a Ctrl-C is for whoever started the suite
+            bufsize=0,  # reading ahead would block
+            start_new_session=True,  # Ctrl-C must reach only the suite
             cwd=programs,
         )
 
@@ -114,7 +114,7 @@ class Forks:
         env: Mapping[str, str],
         **more: Any,
     ) -> Ran:
-        """Run a target on messages, or on what a tap has written; STATEs of a tap have no numbers."""
+        """Run a target on generated messages or on the output of a tap; a tap's STATEs have no numbers."""
         paths = {name: str(self._folder / name) for name in ("stdin", "stdout", "stderr", "config")}
         text = messages if isinstance(messages, str) else lines(messages)
         Path(paths["stdin"]).write_text(text, encoding="utf-8")
@@ -139,7 +139,7 @@ class Forks:
             time.sleep(1)
             os.kill(pid, signal.SIGKILL)
             self._answer(LONGEST_S)
-        # What was not written to its end was not read by whoever stores STATEs.
+        # A line without an end is not stored as STATE.
         whole = [
             x for x in Path(paths["stdout"]).read_text(encoding="utf-8").splitlines(keepends=True) if x.endswith("\n")
         ]
@@ -158,7 +158,7 @@ class Forks:
         return int(line)
 
     def close(self) -> None:
-        """End it."""
+        """Stop the process."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.close()
@@ -168,7 +168,7 @@ class Forks:
 
 @dataclass
 class Place:
-    """Where the runs of a way of loading go; one that is overwritten is kept, so that there is an old table."""
+    """The tables of a load variant; kept with `overwrite`, so that there is an old table."""
 
     warehouse: Warehouse
     held: Source | None = None
@@ -176,13 +176,13 @@ class Place:
 
 @dataclass
 class Site:
-    """See the module. For one thread.
+    """Runs target cases. Not thread-safe.
 
     Args:
-        cloud: It has been started.
-        folder: For files.
-        clients: Of the warehouses, by name.
-        proxies: Before services, by name; those that are missing are started.
+        cloud: A started local cloud.
+        folder: A folder for files.
+        clients: Clients of the warehouses, by name.
+        proxies: Proxies before services, by name; missing ones are started.
     """
 
     cloud: Cloud
@@ -200,7 +200,7 @@ class Site:
         (self.folder / "tmp").mkdir(exist_ok=True)
 
     def close(self) -> None:
-        """Remove what is left."""
+        """Remove the remaining tables and stop the proxies."""
         self._forks.close()
         for place in self._places.values():
             place.warehouse.drop()
@@ -210,7 +210,7 @@ class Site:
         self._s3.delete_bucket(Bucket=self.bucket)
 
     def try_out(self, case: Case) -> Outcome:
-        """Run a target while the faults happen, then once more if it did not come to its end; how the table stands."""
+        """Run a target with faults, then again if it did not finish; return the outcome."""
         load, wrong = case.load, []
         place = self.place(load)
         edition = EDITIONS[1] if place.held and place.held.edition == EDITIONS[0] else EDITIONS[0]
@@ -260,7 +260,7 @@ class Site:
         return ran, +came
 
     def _end_faults(self, service: str) -> list[int]:
-        """How often each rule applied; none applies any more."""
+        """Remove all fault rules; return how often each one applied."""
         if service == "redshift":
             return self.cloud.redshift_faults()
         fired = [rule["fired"] for rule in self._proxy(service).report()["rules"]]
@@ -287,7 +287,7 @@ class Site:
         return self.proxies[service]
 
     def run_pipe(self, load: Load, place: Place, text: str) -> Ran:
-        """Run a target, undisturbed, on what a tap has written."""
+        """Run a target without faults on the output of a tap."""
         return self._run(load, place, text, env={})
 
     def write(self, key: str, data: bytes) -> None:
@@ -295,7 +295,7 @@ class Site:
         self._s3.put_object(Bucket=self.bucket, Key=key, Body=data)
 
     def place(self, load: Load) -> Place:
-        """Where a way of loading loads to; made if there is none, with an old table where tables are replaced."""
+        """Return the place of a load variant, created on first use; with an old table if tables are replaced."""
         if load not in self._places:
             name = f"faults_{uuid.uuid4().hex[:12]}"
             place = Place(WAREHOUSES[load.target](self.cloud, self.clients[load.target], name))
@@ -307,21 +307,21 @@ class Site:
         return self._places[load]
 
     def leave(self, load: Load, place: Place, source: Source, *, is_sound: bool) -> None:
-        """Keep a table that will be replaced, and remove others."""
+        """Keep a table that will be replaced; remove any other."""
         place.held = source
         if load.method != OVERWRITE or not is_sound:
             place.warehouse.drop()
             del self._places[load]
 
     def rows(self, place: Place) -> list[Row]:
-        """The rows of the table; none if it was not made yet."""
+        """Return the rows of the table; empty if it does not exist."""
         warehouse = place.warehouse
         try:
             found = warehouse.query("SELECT id, batch, name FROM {rows}")
         except Exception:
             if _is_there(warehouse):
                 raise
-            return []  # it was not made yet
+            return []  # the table does not exist yet
         return [(row["id"], row["batch"], row["name"]) for row in found]
 
     def _source(self, load: Load, edition: str) -> Source:
@@ -362,7 +362,7 @@ def _told(kill: Kill) -> dict[str, Any]:
 
 
 def _wrong_end(case: Case, ran: Ran) -> list[str]:
-    """What is wrong with an exit code."""
+    """Return what is wrong with an exit code."""
     if ran.code is None:
         return []
     if case.kill is None:
@@ -371,7 +371,7 @@ def _wrong_end(case: Case, ran: Ran) -> list[str]:
     if ran.code == (-sent if sent == signal.SIGKILL else 128 + sent):
         return []
     if case.kill.step is None and ran.code == 0:
-        return []  # it was over before
+        return []  # the run had finished before the signal
     return [f"ended with exit code {ran.code} where {sent.name} was sent" if ran.code else "the step never came"]
 
 

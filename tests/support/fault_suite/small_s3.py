@@ -1,6 +1,7 @@
-"""An S3 and an SQS in this process: quick, with times as a case wants them, and with faults at chosen requests.
+"""S3 and SQS servers in this process, with chosen times of change and faults at chosen requests.
 
-One bucket and one queue. What they hold can be copied and put back, so that many cases share their beginning.
+There is one bucket and one queue. Their contents can be copied and restored, so that many cases share their first
+steps.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from xml.sax.saxutils import escape
 
 BUCKET, QUEUE = "lake", "events"
 PAGE = 4
-"""Entries of one page of a listing: small, so that most listings have several."""
+"""Entries per page of a listing: few, so that most listings have several pages."""
 _STALLED_S = 5.0
 _XML = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An object as it is stored."""
+    """A stored object."""
 
     data: bytes
     modified: datetime
@@ -38,7 +39,12 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message of the queue; `receipt` is what its last receiver got, `is_held` whether it is invisible."""
+    """A message of the queue.
+
+    Attributes:
+        receipt: The receipt of its last delivery.
+        is_held: Whether it is invisible.
+    """
 
     body: str
     receipt: str = ""
@@ -47,19 +53,19 @@ class Sent:
 
 @dataclass
 class Contents:
-    """What bucket and queue hold."""
+    """The contents of bucket and queue."""
 
     objects: dict[str, Stored] = field(default_factory=dict)
     messages: dict[str, Sent] = field(default_factory=dict)
 
     def copy(self) -> Contents:
-        """A copy; the values themselves never change."""
+        """Return a copy; the values themselves are immutable."""
         return Contents(dict(self.objects), dict(self.messages))
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request as it was read."""
+    """A parsed request."""
 
     method: str
     key: str
@@ -69,7 +75,7 @@ class Request:
 
     @property
     def action(self) -> str:
-        """What it asks for, in a word."""
+        """The operation that is requested, as one word."""
         if "x-amz-target" in self.headers:
             return self.headers["x-amz-target"].partition(".")[2]
         if self.method == "GET" and not self.key:
@@ -88,7 +94,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def head(self) -> bytes:
-        """Its bytes before the body."""
+        """The bytes before the body."""
         lines = [f"HTTP/1.1 {self.status} {'Error' if self.status >= 400 else 'OK'}"]
         lines += [f"{name}: {text}" for name, text in {"Content-Length": len(self.body), **self.headers}.items()]
         return "\r\n".join([*lines, "", ""]).encode()
@@ -96,9 +102,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Faults:
-    """Which requests are answered wrongly: every so manieth, by kinds that take turns; kinds skip what they do not fit.
+    """Selects the requests that get a fault: every nth, with alternating kinds.
 
-    With `lasting` all of them from the first on are, and the first kind is the one.
+    A kind is skipped for requests that it does not apply to. With `lasting`, all requests from the nth on get the first
+    kind.
     """
 
     first: int
@@ -107,7 +114,7 @@ class Faults:
     lasting: bool = False
 
     def at(self, number: int, request: Request) -> str:
-        """The kind of fault that a request gets; empty if none."""
+        """Return the kind of fault for a request; empty if none."""
         if number < self.first or (not self.lasting and (number - self.first) % self.stride):
             return ""
         turn = 0 if self.lasting else (number - self.first) // self.stride
@@ -120,17 +127,17 @@ FITS: Mapping[str, Sequence[str]] = {
     "page without token": ("list",),
     "409": ("create",),
 }
-"""Kinds that only some requests can get."""
+"""Kinds that apply only to some requests."""
 NO_FAULTS = Faults(0, 1, ())
 
 
 class SmallS3:
-    """The running server; see the module. Answers in threads of this process until `stop`.
+    """A running server, which answers in threads of this process until `stop`.
 
     Attributes:
-        contents: what bucket and queue hold.
-        requests: how many came since `expect`.
-        came: how often which kind of fault came since then.
+        contents: Contents of bucket and queue.
+        requests: Number of requests since `expect`.
+        came: Number of injected faults by kind since `expect`.
     """
 
     def __init__(self) -> None:
@@ -144,17 +151,17 @@ class SmallS3:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
 
     def expect(self, faults: Faults) -> None:
-        """Count requests anew, and answer wrongly as said from now on."""
+        """Reset the counters and set the faults of the requests that follow."""
         with self.lock:
             self.faults, self.requests, self.came = faults, 0, Counter[str]()
 
     def fault_at(self, request: Request) -> str:
-        """The fault of the next request, which is counted."""
+        """Return the fault of the next request, and count it."""
         with self.lock:
             kind = self.faults.at(self.requests, request)
             self.requests += 1
@@ -163,7 +170,7 @@ class SmallS3:
             return kind
 
     def answer(self, request: Request, kind: str) -> Answer:
-        """Do what is asked for."""
+        """Execute a request."""
         if kind == "503":
             return _error(503, "SlowDown")
         if kind == "409":
@@ -242,7 +249,7 @@ class SmallS3:
             self.contents.messages[f"m{len(self.contents.messages)}-{self._receipt()}"] = Sent(body)
 
     def show_all(self) -> None:
-        """Let the time pass for which messages are invisible; what their receivers hold deletes nothing any more."""
+        """Make all messages visible again, as after their timeout; earlier receipts become invalid."""
         with self.lock:
             for name, message in self.contents.messages.items():
                 self.contents.messages[name] = replace(message, is_held=False, receipt="")
@@ -252,7 +259,7 @@ class SmallS3:
         return f"r{self._receipts}"
 
     def _queue(self, action: str, asked: Mapping[str, Any]) -> Answer:
-        """Answers at once also where a client would wait for messages: nobody sends any meanwhile."""
+        """Answer a queue request, at once even for long polling: no message is sent meanwhile."""
         messages = self.contents.messages
         if action == "ReceiveMessage":
             free = [name for name, m in messages.items() if not m.is_held][: asked.get("MaxNumberOfMessages", 1)]
@@ -272,7 +279,7 @@ class SmallS3:
         return _json({"Successful": [{"Id": name} for name in done], "Failed": failed})
 
     def _change(self, action: str, entry: Mapping[str, Any]) -> bool:
-        """Delete a message or change how long it is invisible; whether its receipt was the last one."""
+        """Delete a message or change its visibility; return whether the receipt was the latest one."""
         messages = self.contents.messages
         name = next((n for n, m in messages.items() if m.receipt and m.receipt == entry["ReceiptHandle"]), None)
         if name is None:
@@ -291,7 +298,7 @@ class _Server(ThreadingTCPServer):
     block_on_close = False
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore clients that go away, as killed ones do."""
+        """Ignore connections that clients closed, such as killed ones."""
         import sys
 
         if not isinstance(sys.exception(), OSError):
@@ -299,13 +306,13 @@ class _Server(ThreadingTCPServer):
 
 
 class _Connection(StreamRequestHandler):
-    """One client's connection."""
+    """A connection of one client."""
 
     service: SmallS3
     disable_nagle_algorithm = True
 
     def handle(self) -> None:
-        """Answer until either side ends it."""
+        """Answer requests until either side closes the connection."""
         while (request := self._request()) is not None:
             kind = self.service.fault_at(request)
             if kind == "reset":
@@ -340,10 +347,10 @@ class _Connection(StreamRequestHandler):
         self.connection.sendall(whole[: sent if answer.body else sent // 2])
         if kind != "truncated":
             self.connection.settimeout(_STALLED_S)
-            self.connection.recv(1)  # until the client goes away
+            self.connection.recv(1)  # until the client closes the connection
 
     def _reset(self) -> None:
-        """End the connection by RST."""
+        """Close the connection with RST."""
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.close()
 

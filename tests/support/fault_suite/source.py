@@ -1,4 +1,4 @@
-"""What a run loads, and what the table must hold then. Pure, but for the writing of batch files."""
+"""Rows that a run loads, and rows that the table must contain afterwards. Pure, except for writing files."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ BATCHES, ROWS_EACH = 3, 3
 LAST = BATCHES - 1
 EDITIONS = ("first", "second")
 Row = tuple[int, int, str]
-"""id, number of the batch, name."""
+"""Id, number of the batch, and name."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One edition of what is loaded: batches of rows, each with a STATE after it that bears its number.
+    """One edition of the source: batches of rows, each followed by a numbered STATE.
 
     Args:
-        method: For upsert each batch has keys of the one before it.
-        edition: In the names of the rows.
-        files: The BATCH messages, one for each batch; none for RECORD.
+        method: With `upsert`, each batch repeats keys of the one before it.
+        edition: Part of the names in the rows.
+        files: The BATCH messages, one for each batch; empty for RECORD.
     """
 
     method: str
@@ -36,17 +36,17 @@ class Source:
     files: tuple[Message, ...] = ()
 
     def batch(self, number: int) -> list[Row]:
-        """The rows of a batch."""
+        """Return the rows of a batch."""
         first = number if self.method == UPSERT else number * ROWS_EACH
         return [(i, number, f"{self.edition} {i}") for i in range(first, first + ROWS_EACH)]
 
     def rows(self, until: int = LAST) -> Counter[Row]:
-        """What the table holds after the batches up to that one."""
+        """Return the rows of the table after the batches up to this one."""
         rows = [row for number in range(until + 1) for row in self.batch(number)]
         return Counter({row[0]: row for row in rows}.values()) if self.method == UPSERT else Counter(rows)
 
     def messages(self, after: int = -1) -> list[Message]:
-        """What a tap sends that has sent the STATE of that batch."""
+        """Return the messages of a tap that starts after the STATE of this batch."""
         found = [schema(columns=COLUMNS)]
         for number in range(after + 1, BATCHES):
             found += [self.files[number]] if self.files else records(self.batch(number))
@@ -55,17 +55,17 @@ class Source:
 
 
 def records(rows: Iterable[Row]) -> list[Message]:
-    """RECORD messages."""
+    """Return the RECORD messages."""
     return [record(**as_dict(row)) for row in rows]
 
 
 def as_dict(row: Row) -> dict[str, Any]:
-    """A row by names."""
+    """Return a row as a dict."""
     return dict(zip(COLUMNS.names, row, strict=True))
 
 
 def write(load: Load, edition: str, folder: Path) -> Source:
-    """A source, with its batch files if it has any."""
+    """Create a source, and write its batch files if it has any."""
     source = Source(load.method, edition)
     if load.form != BATCH:
         return source
@@ -80,12 +80,12 @@ def write(load: Load, edition: str, folder: Path) -> Source:
 
 @dataclass(frozen=True)
 class Stand:
-    """How a table compares with what it must hold, in rows.
+    """Differences between a table and the expected rows, in numbers of rows.
 
     Attributes:
-        lost: are not there.
-        doubled: are there more often than they may, or should not be there at all.
-        again: of RECORD messages, append-only, that came after the last STATE and were sent again.
+        lost: Missing rows.
+        doubled: Rows that occur too often, or that should not exist.
+        again: Rows of RECORD messages with `append-only` that came after the last STATE and were sent again.
     """
 
     lost: int
@@ -94,7 +94,10 @@ class Stand:
 
 
 def stand(load: Load, source: Source, rows: Sequence[Row], *, told: int) -> Stand:
-    """How the table stands at the end; `told` is the number of the last STATE of the run that was interrupted."""
+    """Compare the final table with the source.
+
+    `told` is the number of the last STATE of the interrupted run.
+    """
     wanted, found = source.rows(), Counter(rows)
     lost, more = wanted - found, found - wanted
     if (load.method, load.form) != (APPEND, "RECORD"):
@@ -104,7 +107,7 @@ def stand(load: Load, source: Source, rows: Sequence[Row], *, told: int) -> Stan
 
 
 def ahead(load: Load, source: Source, rows: Sequence[Row], *, told: int) -> int:
-    """How many rows a STATE is ahead of the table."""
+    """Return how many rows a STATE is ahead of the table."""
     if told < 0:
         return 0
     found = Counter(rows)
@@ -117,5 +120,5 @@ def ahead(load: Load, source: Source, rows: Sequence[Row], *, told: int) -> int:
 
 
 def is_torn(load: Load, source: Source, rows: Sequence[Row], *, old: Counter[Row]) -> bool:
-    """Whether a table that is overwritten is neither the old one nor the new one."""
+    """Whether an overwritten table is neither the old nor the new one."""
     return load.method == OVERWRITE and Counter(rows) not in (old, source.rows())

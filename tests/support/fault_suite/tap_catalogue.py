@@ -1,7 +1,7 @@
-"""What is done to the tap: kinds of objects, runs that are broken, and what comes after them. Pure.
+"""Catalogue of tap cases: setups, interrupted runs, and the steps after them. Pure.
 
-A case is a walk: steps, one after the other, from an empty bucket on. A further kind of place is one line of `SETUPS`,
-a further beginning one line of `SCENARIOS`, a further way to continue one line of `TAILS` or `OTHERS`.
+A case is a walk: a sequence of steps that starts from an empty bucket. To add a setup, add a line to `SETUPS`; to add a
+beginning, a line to `SCENARIOS`; to add a continuation, a line to `TAILS` or `OTHERS`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ SMALL_FILE_MB = 0.0001
 
 @dataclass(frozen=True)
 class Setup:
-    """What all runs of a case share.
+    """Settings that all runs of a case share.
 
     Attributes:
-        plan: limits of bundles and segments, by their names in `tap_s3_files.plan.model`.
-        large: whether there is an object that is cut into several batch files.
-        queue: whether a queue names new objects; it does so twice.
+        plan: Limits of bundles and segments, by their names in `tap_s3_files.plan.model`.
+        large: Whether there is an object that is cut into several batch files.
+        queue: Whether new objects are announced by a queue; each is announced twice.
     """
 
     plan: Mapping[str, int]
@@ -52,17 +52,17 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "rescue": {"stream": {"on_bad_row": "rescue"}},
     "passthrough": {"passthrough": True, "metadata_columns": False},
 }
-"""What may change between two runs: settings of the stream, of batch_config, and of the tap."""
+"""Settings that may change between two runs: of the stream, of `batch_config`, and of the tap."""
 
 
 @dataclass(frozen=True)
 class Objects:
-    """Objects are written.
+    """Write objects.
 
     Attributes:
-        keys: of them; one that is there is overwritten.
-        at: seconds after the newest object so far; 0: in the same second; negative: they come late.
-        is_bad: whether each has a row that does not fit.
+        keys: Keys of the objects; existing ones are overwritten.
+        at: Seconds after the newest object so far; 0: in the same second; negative: late arrival.
+        is_bad: Whether each object has an invalid row.
     """
 
     keys: tuple[str, ...]
@@ -81,13 +81,13 @@ class Break:
 
     @property
     def words(self) -> dict[str, Any]:
-        """As keywords for `tap_victim.Points`."""
+        """Return the keyword arguments of `tap_victim.Points`."""
         return {"nth": self.nth, "when": self.when, "signal": int(self.signal), "among": self.among}
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit of the process: bytes of a file, bytes of TMPDIR, open files, or bytes of memory that it may take."""
+    """A limit of the process: bytes of a file, bytes of TMPDIR, open files, or bytes of memory."""
 
     name: str
     most: int
@@ -95,13 +95,13 @@ class Limit:
 
 @dataclass(frozen=True)
 class Run:
-    """A run of the tap.
+    """Run the tap.
 
     Attributes:
-        state: whether it begins at the last STATE that left the target; else without one.
-        fault: what happens to it.
-        settings: a name of `SETTINGS`.
-        most: its target is killed after so many lines.
+        state: Whether the run starts from the last STATE that the target wrote, or without STATE.
+        fault: The fault of the run.
+        settings: A name of `SETTINGS`.
+        most: Number of lines after which the target is killed.
     """
 
     state: bool = True
@@ -112,14 +112,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Wake:
-    """A run that was stopped continues; `keeps` when its STATEs are kept, not those of the runs meanwhile."""
+    """Continue a stopped run; with `keeps`, its STATEs are kept instead of those of the runs meanwhile."""
 
     keeps: bool = True
 
 
 @dataclass(frozen=True)
 class Empty:
-    """The table is emptied, so that its batches count as new."""
+    """Empty the table and its ledger, so that its batches count as new."""
 
 
 Step = Objects | Run | Wake | Empty
@@ -130,10 +130,10 @@ class Walk:
     """A case.
 
     Attributes:
-        kind: of the fault, for the totals.
-        setup: a name of `SETUPS`.
-        steps: what happens; the last run is undisturbed.
-        way, victim: for the totals.
+        kind: Kind of the fault, for the totals.
+        setup: A name of `SETUPS`.
+        steps: The steps; the last run has no fault.
+        way, victim: Columns of the totals.
     """
 
     kind: str
@@ -144,13 +144,13 @@ class Walk:
 
     @property
     def way(self) -> str:
-        """The line of the totals that it belongs to."""
+        """The line of the totals that counts the case."""
         return f"tap, {self.setup}: {self.kind}"
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A beginning without faults, and the run that is broken."""
+    """Steps without faults, then the run that is interrupted."""
 
     name: str
     setup: str
@@ -159,7 +159,7 @@ class Scenario:
 
 
 def keys(names: str, suffix: str = ".csv") -> tuple[str, ...]:
-    """Keys of objects, one for each letter."""
+    """Return keys of objects, one for each letter."""
     return tuple(f"in/{name}{suffix}" for name in names)
 
 
@@ -199,7 +199,7 @@ TAILS: tuple[tuple[Step, ...], ...] = (
     (AGAIN, Run(), FRESH),
     (LATER, Run(most=2), Run()),
 )
-"""What follows a broken run. Those at even places begin at the last STATE, the others without one."""
+"""Steps after an interrupted run. Even positions start from the last STATE, odd ones without STATE."""
 OTHERS: tuple[tuple[Step, ...], ...] = (
     (Run(),),
     (FRESH,),
@@ -208,7 +208,7 @@ OTHERS: tuple[tuple[Step, ...], ...] = (
     (AGAIN, Run(), FRESH),
     (FRESH, LATE, Run(), Run()),
 )
-"""What happens while a run sleeps."""
+"""Steps while a run is stopped."""
 HTTP = tuple(KINDS)
 WRONG = tuple(FITS)
 GONE = ("503", "reset", "answer lost", *WRONG)
@@ -218,7 +218,7 @@ LIMITS = (
     *(Limit("NOFILE", most) for most in (*range(8, 24, 2), 28, 32)),
     *(Limit("AS", most << 20) for most in (1, 8, 32, 64, 128, 192, 256, 512)),
 )
-"""Files are a batch file's size at most, or TMPDIR; from next to nothing to just enough."""
+"""Limits of file size, TMPDIR, open files and memory, from almost nothing to just enough."""
 TURNS = 12
 SETTINGS_CHANGE_IN = (SCENARIOS[0], SCENARIOS[2], SCENARIOS[4])
 _QUEUE = 3
@@ -226,11 +226,11 @@ CHANGES = tuple(name for name in SETTINGS if name not in ("", "passthrough"))
 
 
 def everything(probe: Callable[[Scenario], tuple[Sequence[str], int]], *, may_mount: bool) -> list[Walk]:
-    """All walks but those by chance, in an order that mixes what is dear and what is cheap; the same each time.
+    """Return all walks except random ones, expensive and cheap ones mixed; the same on each call.
 
     Args:
-        probe: Returns the points of the run that a scenario breaks, and how many requests it makes.
-        may_mount: Whether runs may have a small disk of their own.
+        probe: Returns the points and the number of requests of the run that a scenario interrupts.
+        may_mount: Whether runs may mount a small disk.
     """
     walks = [*reloads()]
     for scenario in (*SCENARIOS, MANY_SEGMENTS):
@@ -251,7 +251,7 @@ def everything(probe: Callable[[Scenario], tuple[Sequence[str], int]], *, may_mo
 
 
 def few(probe: Callable[[Scenario], tuple[Sequence[str], int]]) -> list[Walk]:
-    """Return one walk for each scenario, of kinds in turn: the sample of `make test`."""
+    """Return one walk for each scenario, of alternating kinds: the sample of `make test`."""
     walks, chance = list(islice(reloads(), 1)), random.Random(5)
     walks += [walk for walk in limited(SCENARIOS[2], may_mount=False) if walk.kind == "limit FSIZE"]
     kinds = cycle(("kills", "sleepers", "answers", "kills", "changed_settings", "kills"))
@@ -273,7 +273,10 @@ def few(probe: Callable[[Scenario], tuple[Sequence[str], int]]) -> list[Walk]:
 
 
 def kills(scenario: Scenario, points: Sequence[str]) -> Iterator[Walk]:
-    """SIGKILL before every point, from the last STATE and without one; SIGKILL after it; SIGTERM at some."""
+    """Return walks with SIGKILL before and after every point, and SIGTERM at some points.
+
+    SIGKILL before a point is followed by a run from the last STATE and by one without STATE.
+    """
     tails = (cycle(TAILS[0::2]), cycle(TAILS[1::2]))
     for nth, point in enumerate(points, 1):
         for when in ("before", "middle", "after") if point == "write" else ("before", "after"):
@@ -285,7 +288,7 @@ def kills(scenario: Scenario, points: Sequence[str]) -> Iterator[Walk]:
 
 
 def changed_settings(scenario: Scenario, points: Sequence[str]) -> Iterator[Walk]:
-    """SIGKILL at every point; the runs after it have other settings."""
+    """Return walks with SIGKILL at every point, followed by runs with other settings."""
     settings = cycle(CHANGES)
     for nth, point in enumerate(points, 1):
         other, another = islice(settings, 2)
@@ -295,7 +298,7 @@ def changed_settings(scenario: Scenario, points: Sequence[str]) -> Iterator[Walk
 
 
 def sleepers(scenario: Scenario, points: Sequence[str]) -> Iterator[Walk]:
-    """A run stops at every point, before and after it in turn, while others are done; then it continues."""
+    """Return walks in which a run stops before or after every point and continues after other steps."""
     others = cycle(enumerate(OTHERS))
     for nth, point in enumerate(points, 1):
         number, meanwhile = next(others)
@@ -306,7 +309,7 @@ def sleepers(scenario: Scenario, points: Sequence[str]) -> Iterator[Walk]:
 
 
 def answers(scenario: Scenario, requests: int, *, turns: int) -> Iterator[Walk]:
-    """Faults at every third request, of another kind each time; and a service that is gone from some request on."""
+    """Return walks with a fault at every third request, or with a service that is down from some request on."""
     tails, every = cycle(TAILS), (*HTTP, *WRONG)
     for turn in range(turns):
         kinds = every[turn % len(every) :] + every[: turn % len(every)]
@@ -320,7 +323,7 @@ def answers(scenario: Scenario, requests: int, *, turns: int) -> Iterator[Walk]:
 
 
 def lost_visibility(scenario: Scenario, requests: int) -> Iterator[Walk]:
-    """All messages of the queue are shown again at every request."""
+    """Return walks in which all queue messages become visible again at every request."""
     tails = cycle(TAILS)
     for first in range(requests):
         fault = Faults(first, requests, ("visibility lost",))
@@ -328,7 +331,7 @@ def lost_visibility(scenario: Scenario, requests: int) -> Iterator[Walk]:
 
 
 def limited(scenario: Scenario, *, may_mount: bool) -> Iterator[Walk]:
-    """Runs that may take little."""
+    """Return walks with limited resources."""
     tails = cycle(TAILS)
     for limit in LIMITS:
         if limit.name == "TMP" and not may_mount:
@@ -337,7 +340,7 @@ def limited(scenario: Scenario, *, may_mount: bool) -> Iterator[Walk]:
 
 
 def reloads() -> Iterator[Walk]:
-    """A table is emptied and loaded anew, with other settings, by a run that is killed at times."""
+    """Return walks in which a table is emptied and reloaded with other settings, by runs that may be killed."""
     for number, settings in enumerate(CHANGES):
         fresh = replace(FRESH, settings=settings)
         steps = (*FIRST, Run(), Empty(), replace(fresh, fault=Break(8 + 3 * number)), Empty(), fresh, FRESH)
@@ -351,7 +354,7 @@ def _broken(scenario: Scenario, kind: str, fault: Break | Faults | Limit, name: 
 
 
 def _words(steps: Sequence[Step]) -> str:
-    """What follows, in short."""
+    """Return a short description of the steps."""
     words = {LATE: "late", LATER: "later", AGAIN: "again"}
     return ", ".join(
         f"run{'' if s.state else ' without STATE'}" if isinstance(s, Run) else words.get(s, type(s).__name__.lower())

@@ -1,4 +1,4 @@
-"""Runs of the tap, each a fork of a process that has imported it already; see `tap_victim`."""
+"""Runs of the tap, each forked from a process that has already imported it; see `tap_victim`."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from pathlib import Path
 from typing import Any
 
 LONGEST_S = 90.0
-"""A run that takes longer hangs."""
+"""Seconds after which a run counts as hung."""
 CLEAR = 1
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a run gets.
+    """The input of a run.
 
     Attributes:
-        config: settings of the tap.
-        state: its STATE, if it has one.
-        env: variables of the environment.
-        plan: limits of bundles and segments.
-        fault: keywords of `tap_victim.Points`.
-        limits: of the process.
-        hasty: whether it waits for less long for storage.
+        config: Settings of the tap.
+        state: The STATE, if any.
+        env: Environment variables.
+        plan: Limits of bundles and segments.
+        fault: Keyword arguments of `tap_victim.Points`.
+        limits: Limits of the process.
+        hasty: Whether storage timeouts are shortened.
     """
 
     config: Mapping[str, Any]
@@ -44,11 +44,11 @@ class Job:
 
 
 class Running:
-    """A run: what it has written so far, and how it ended.
+    """A run: its output so far, and how it ended.
 
     Attributes:
-        code: how it ended; None: it has not ended, or hung.
-        is_stopped: whether it sleeps.
+        code: The exit code; None if it has not ended, or hung.
+        is_stopped: Whether it is stopped.
     """
 
     def __init__(self, forks: TapForks, pid: int, folder: Path) -> None:
@@ -57,10 +57,10 @@ class Running:
         self.is_stopped = False
 
     def wait(self) -> None:
-        """Wait until it has ended or stopped; one that hangs is killed, and its code stays None."""
+        """Wait until the run has ended or stopped; kill it if it hangs, and leave the code None."""
         found = self._forks.ask(op="wait", pid=self._pid)
         if found is None:
-            os.kill(self._pid, signal.SIGUSR1)  # it shows where it hangs
+            os.kill(self._pid, signal.SIGUSR1)  # prints the stack of a hung run
             time.sleep(1)
             os.kill(self._pid, signal.SIGKILL)
             self._forks.answer()
@@ -68,33 +68,33 @@ class Running:
         self.code = found if isinstance(found, int) else None
 
     def wake(self) -> None:
-        """Let it continue, and wait."""
+        """Continue the run, and wait."""
         self._forks.ask(op="wake", pid=self._pid)
         self.wait()
 
     def kill(self) -> None:
-        """End it."""
+        """Kill the run."""
         os.kill(self._pid, signal.SIGKILL)
         self.wait()
 
     @property
     def written(self) -> str:
-        """Its standard output."""
+        """The standard output of the run."""
         return (self._folder / "stdout").read_text(encoding="utf-8")
 
     @property
     def log(self) -> str:
-        """Its standard error."""
+        """The standard error of the run."""
         return (self._folder / "stderr").read_text(encoding="utf-8", errors="replace")
 
     @property
     def report(self) -> dict[str, Any]:
-        """What a run that came to its end tells of itself: its points, and the modules that it imported."""
+        """Return the points and imported modules of a run that has finished."""
         found: dict[str, Any] = json.loads((self._folder / "report").read_text())
         return found
 
     def forget(self) -> None:
-        """Remove its files."""
+        """Remove the files of the run."""
         for path in self._folder.iterdir():
             path.unlink()
         self._folder.rmdir()
@@ -107,12 +107,12 @@ class TapForks:
         self._folder = folder
         programs = Path(__file__).parents[1]
         self._process = subprocess.Popen(
-            # Python warns of forks where there are threads; the only one is jemalloc's, which is made for it.
+            # Python warns of forks in processes with threads; the only thread is jemalloc's, which supports fork.
             [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-m", "fault_suite.tap_victim"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            bufsize=0,  # what is read ahead would be waited for
-            start_new_session=True,  # a Ctrl-C is for the suite
+            bufsize=0,  # reading ahead would block
+            start_new_session=True,  # Ctrl-C must reach only the suite
             cwd=programs,
         )
 
@@ -128,22 +128,22 @@ class TapForks:
         return Running(self, pid, folder)
 
     def may_mount(self) -> bool:
-        """Whether runs may have a small disk of their own for TMPDIR."""
+        """Whether runs may mount a small disk for TMPDIR."""
         return self.ask(op="may mount") == 1
 
     def learn(self, modules: Sequence[str], clients: Sequence[str], env: Mapping[str, str]) -> None:
-        """Import modules and make botocore's clients once for all runs that follow."""
+        """Import modules and create botocore clients once for all runs that follow."""
         self.ask(op="learn", modules=list(modules), clients=list(clients), env=dict(env))
 
     def ask(self, **words: Any) -> int | str | None:
-        """Ask the process; None if it does not answer."""
+        """Send a request to the process; return None if it does not answer."""
         assert self._process.stdin
         self._process.stdin.write(json.dumps(words).encode() + b"\n")
         self._process.stdin.flush()
         return self.answer()
 
     def answer(self) -> int | str | None:
-        """Its next answer."""
+        """Return the next answer of the process."""
         assert self._process.stdout
         ready, _, _ = select.select([self._process.stdout], [], [], LONGEST_S)
         if not ready:
@@ -154,7 +154,7 @@ class TapForks:
         return found
 
     def close(self) -> None:
-        """End it."""
+        """Stop the process."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.close()

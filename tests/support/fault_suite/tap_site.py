@@ -1,4 +1,4 @@
-"""Where walks are tried: an S3 of their own, the process that forks runs of the tap, and a model of a target."""
+"""Run tap walks: an S3 server, a process that forks runs of the tap, and a model of a target."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ KILLED = {-signal.SIGKILL, 128 + signal.SIGTERM}
 
 @dataclass
 class World:
-    """Everything that lasts from step to step of a walk."""
+    """The state that lasts from step to step of a walk."""
 
     contents: Contents = field(default_factory=Contents)
     lake: Lake = field(default_factory=Lake)
@@ -49,13 +49,13 @@ class World:
     state: Any = None
 
     def copy(self) -> World:
-        """A copy."""
+        """Return a copy."""
         return World(self.contents.copy(), self.lake.copy(), self.table.copy(), self.state)
 
 
 @dataclass
 class Result:
-    """What came of the steps of a walk so far."""
+    """The result of the steps so far."""
 
     code: int | None = 0
     came: Counter[str] = field(default_factory=Counter)
@@ -66,7 +66,7 @@ class Result:
 
 @dataclass
 class Asleep:
-    """A run that sleeps: its settings, and how much of what it wrote is loaded."""
+    """A stopped run: its settings, and how much of its output is loaded."""
 
     running: Running
     run: Run
@@ -74,7 +74,7 @@ class Asleep:
 
 
 class TapSite:
-    """See the module. For one thread."""
+    """Runs walks. Not thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self._s3 = SmallS3()
@@ -87,16 +87,16 @@ class TapSite:
         self._warm_up()
 
     def close(self) -> None:
-        """End what was started."""
+        """Stop the started processes."""
         self._forks.close()
         self._s3.stop()
 
     def may_mount(self) -> bool:
-        """Whether runs may have a small disk of their own."""
+        """Whether runs may mount a small disk."""
         return self._forks.may_mount()
 
     def points(self, scenario: Scenario) -> tuple[list[str], int]:
-        """The points of the run that a scenario breaks, and how many requests it makes."""
+        """Return the points and the number of requests of the run that a scenario interrupts."""
         self._begin(scenario.setup, scenario.before)
         self._show_messages()
         running = self._started(scenario.run)
@@ -106,12 +106,12 @@ class TapSite:
         return names, requests
 
     def try_out(self, walk: Walk) -> Outcome:
-        """Take the steps of a walk, and compare the table with what it must hold."""
+        """Execute the steps of a walk, and compare the table with the expected rows."""
         before = tuple(_until_fault(walk.steps))
         result = self._begin(walk.setup, before)
         for step in walk.steps[len(before) :]:
             self._take(step, result)
-        if self._asleep is not None:  # the walk has ended before it woke
+        if self._asleep is not None:  # the walk ended before the run continued
             self._asleep.running.kill()
             self._asleep = None
         world = self._world
@@ -134,7 +134,7 @@ class TapSite:
         )
 
     def _begin(self, setup: str, steps: tuple[Step, ...]) -> Result:
-        """Put the world as it is after steps without faults, which are taken once."""
+        """Restore the state after the steps without faults; these are executed once."""
         self._setup = SETUPS[setup]
         if (setup, steps) not in self._known:
             if len(self._known) == _MOST_KNOWN:
@@ -176,7 +176,7 @@ class TapSite:
                     self._s3.send(body)
 
     def _show_messages(self) -> None:
-        """Let the time pass in which messages of an earlier run are invisible."""
+        """Make messages of earlier runs visible again."""
         if self._setup.queue:
             self._s3.show_all()
 
@@ -202,12 +202,12 @@ class TapSite:
 
     def _wake(self, step: Wake, result: Result) -> None:
         if self._asleep is None:
-            return  # the point at which it would have stopped never came
+            return  # the run ended before the point at which it should stop
         asleep, self._asleep = self._asleep, None
         before = self._world.state
         asleep.running.wake()
         lines = model_target.whole_lines(asleep.running.written)
-        # What it wrote before is loaded already: a SCHEMA comes first, and stays known.
+        # The lines before it are loaded already; the SCHEMA is the first of them and stays in effect.
         schemas = [line for line in lines[: asleep.loaded] if '"SCHEMA"' in line]
         self._load([*schemas, *lines[asleep.loaded :]], asleep.run, result)
         if not step.keeps:
@@ -229,7 +229,7 @@ class TapSite:
         return stored.data if stored else None
 
     def _came(self, step: Run, running: Running) -> Counter[str]:
-        """The faults that came; none has a count of 0."""
+        """Return the faults that were injected, without those of count 0."""
         return +self._counts(step, running)
 
     def _counts(self, step: Run, running: Running) -> Counter[str]:
@@ -249,10 +249,10 @@ class TapSite:
         return Counter({"model target killed": int(step.most is not None)})
 
     def _faults(self, step: Run, running: Running, *, is_broken: bool) -> list[str]:
-        """What is wrong with how a run ended."""
+        """Return what is wrong with the end of a run."""
         log, code = running.log, running.code
         if isinstance(step.fault, Limit) and step.fault.name == "AS" and code is not None:
-            return []  # libraries in C and Rust end a process that gets no memory: only its rows count
+            return []  # C and Rust libraries abort when allocation fails: only the rows of such a run are checked
         errors = [line for line in log.splitlines() if " ERROR " in line or line.startswith("tap-s3-files: ")]
         found = []
         if code is None:
@@ -321,7 +321,7 @@ class TapSite:
         }
 
     def _warm_up(self) -> None:
-        """Let runs of all kinds show what they import and make, so that later ones need not."""
+        """Collect the imports and clients of runs of all kinds, so that later runs share them."""
         for setup in ("a queue", "a large object"):
             for settings, fault in (("", None), ("jsonl", Faults(1000, 1, ("503",)))):
                 self._setup, self._world = SETUPS[setup], World()
@@ -335,7 +335,7 @@ class TapSite:
 
 
 def _until_fault(steps: tuple[Step, ...]) -> list[Step]:
-    """The steps before the first fault."""
+    """Return the steps before the first fault."""
     found = []
     for step in steps:
         if isinstance(step, Run) and (step.fault is not None or step.most is not None):

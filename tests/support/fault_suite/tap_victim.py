@@ -1,8 +1,9 @@
-"""A process that has imported the tap already: forks runs of it, and kills or stops them at the points asked for.
+"""Fork runs of the tap from a process that has imported it, and kill or stop them at given points.
 
-`python -m fault_suite.tap_victim` reads a JSON object a line and answers each with a line: `run` with the process id,
-`wait` with how the run ended or that it has stopped, `wake` lets a stopped run continue, `learn` imports what a run
-has imported. A point is a call of the storage or the queue, or the writing of a message; all of a run are numbered.
+`python -m fault_suite.tap_victim` reads one JSON object per line and answers each with a line: `run` with the process
+id, `wait` with how the run ended or that it has stopped; `wake` continues a stopped run, and `learn` imports the
+modules of a run. A point is a call of the storage or the queue, or the writing of a message; all points of a run are
+numbered.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ WATCHED = {
     "singer_arrow.storage.storage:Storage": ("list", "head", "get", "put", "put_file", "delete", "download"),
     "tap_s3_files.replication.sqs_queue:Queue": ("receive", "delete", "release", "let_go"),
 }
-"""Whose calls are points."""
+"""Classes and methods whose calls are points."""
 _STOPPED = "stopped"
-_MS_PRIVATE, _MS_REC = 1 << 18, 1 << 14  # of sys/mount.h
+_MS_PRIVATE, _MS_REC = 1 << 18, 1 << 14  # from sys/mount.h
 _ANSWER_SECONDS, _PAUSE_SECONDS = 0.6, 0.1
 
 
 def main() -> None:
-    """Answer until standard input ends."""
+    """Answer requests until standard input ends."""
     from singer_arrow.runtime.malloc import keep_small
     from singer_arrow.sdk.lazy_import import import_sdk
 
@@ -66,19 +67,19 @@ def main() -> None:
 
 
 def say(word: object) -> None:
-    """Answer."""
+    """Write an answer."""
     sys.stdout.write(f"{json.dumps(word)}\n")
     sys.stdout.flush()
 
 
 def wait(pid: int) -> int | str:
-    """The exit code of a run, as soon as it ends; or that it has stopped."""
+    """Return the exit code of a run when it ends, or that it has stopped."""
     status = os.waitpid(pid, os.WUNTRACED)[1]
     return _STOPPED if os.WIFSTOPPED(status) else os.waitstatus_to_exitcode(status)
 
 
 def learn(modules: list[str], clients: list[str], env: Mapping[str, str]) -> None:
-    """Import what a run needs and make its clients of botocore, once for all runs."""
+    """Import the modules of a run and create its botocore clients, once for all runs."""
     for name in modules:
         if name not in sys.modules and name != "__main__":
             importlib.import_module(name)
@@ -90,7 +91,10 @@ def learn(modules: list[str], clients: list[str], env: Mapping[str, str]) -> Non
 
 
 class Clients:
-    """Keeps botocore's clients: to make one takes longer than most of a run. Runs share those made before the fork."""
+    """Cache of botocore clients, because creating one takes longer than most of a run.
+
+    Runs share the clients that were created before the fork.
+    """
 
     def __init__(self) -> None:
         self._made: dict[str, Any] = {}
@@ -98,7 +102,7 @@ class Clients:
         self.keys: list[str] = []
 
     def share(self) -> None:
-        """Have all of a process share one session, which returns the clients that are made already."""
+        """Make the whole process use one session, which returns cached clients."""
         import botocore.session
         from botocore.session import Session
 
@@ -118,7 +122,7 @@ class Clients:
         Session.create_client = shared
 
     def make(self, key: str) -> None:
-        """Make a client of which a run has told the key."""
+        """Create the client of a key that a run has reported."""
         import botocore.session
         from botocore.config import Config
 
@@ -133,13 +137,13 @@ CLIENTS = Clients()
 
 
 def run(job: Mapping[str, Any]) -> None:
-    """Be the run."""
+    """Execute the run in this process."""
     for number, name in ((1, "stdout"), (2, "stderr")):
         handle = os.open(job[name], os.O_WRONLY | os.O_TRUNC | os.O_CREAT, 0o600)
         os.dup2(handle, number)
         os.close(handle)
     sys.stdout, sys.stderr = (os.fdopen(n, "w", closefd=False) for n in (1, 2))
-    faulthandler.register(signal.SIGUSR1, sys.stderr)  # where it hangs
+    faulthandler.register(signal.SIGUSR1, sys.stderr)  # prints the stack of a hung run
     os.environ.update(job["env"])
     sys.argv = ["tap-s3-files", *job["arguments"]]
     plan = importlib.import_module("tap_s3_files.plan.model")
@@ -154,14 +158,14 @@ def run(job: Mapping[str, Any]) -> None:
     program: Any = importlib.import_module("tap_s3_files.__main__")
     try:
         program.main()
-    finally:  # it ends by SystemExit
+    finally:  # the tap ends by SystemExit
         if not (job["fault"] or job["limits"]):
             report = {"points": points.names, "modules": sorted(sys.modules), "clients": CLIENTS.keys}
             Path(job["report"]).write_text(json.dumps(report))
 
 
 def hasten_botocore() -> None:
-    """Let botocore wait for less long for answers, and between its tries."""
+    """Shorten botocore's timeouts and the delays between its retries."""
     from botocore import config
     from botocore.retries import standard
 
@@ -175,7 +179,10 @@ def hasten_botocore() -> None:
 
 
 def limit(name: str, most: int) -> None:
-    """Limit a resource of this process; for `AS`, on top of what it takes already; `TMP` is the size of TMPDIR."""
+    """Limit a resource of this process.
+
+    `AS` is added to the memory in use; `TMP` is the size of TMPDIR.
+    """
     if name == "TMP":
         mount_small(Path(os.environ["TMPDIR"]), most)
         return
@@ -186,7 +193,7 @@ def limit(name: str, most: int) -> None:
 
 
 def mount_small(folder: Path, size: int) -> None:
-    """Have a folder be a small disk, for this process alone.
+    """Mount a small disk at a folder, visible to this process only.
 
     Raises:
         PermissionError: This user may not mount.
@@ -202,7 +209,7 @@ def mount_small(folder: Path, size: int) -> None:
 
 
 def may_mount() -> bool:
-    """Whether this user may mount; a child tries."""
+    """Whether this user may mount; a child process tries."""
     pid = os.fork()
     if not pid:
         try:
@@ -217,13 +224,13 @@ class Points:
     """Counts the points of a run, and sends this process a signal at one of them.
 
     Args:
-        nth: At which, from 1 on; 0: at none.
-        when: Before or after it; of a message `middle` is when half of it is written.
-        signal: Which.
-        among: Only points of this name count.
+        nth: Number of the point, from 1; 0: none.
+        when: `before` or `after` the point; `middle` of a message when half of it is written.
+        signal: The signal.
+        among: Count only points of this name.
 
     Attributes:
-        names: The points that came, in order.
+        names: Names of the points so far, in order.
     """
 
     def __init__(self, nth: int = 0, when: str = "before", signal: int = 0, among: str = "") -> None:
@@ -232,7 +239,7 @@ class Points:
         self.names: list[str] = []
 
     def watch(self) -> None:
-        """Have all points come here from now on."""
+        """Route all points through this counter."""
         for place, names in WATCHED.items():
             module, _, kind = place.partition(":")
             owner = getattr(importlib.import_module(module), kind)
@@ -242,7 +249,7 @@ class Points:
         sys.stdout = _Watched(sys.stdout, self)
 
     def begin(self, name: str) -> bool:
-        """Count a point; whether it is the one, whose signal was sent if it comes before it."""
+        """Count a point, and send the signal if it is due before it; return whether this is the point."""
         with self._lock:
             if self._among not in ("", name):
                 return False
@@ -253,12 +260,12 @@ class Points:
         return is_it
 
     def end(self, is_it: bool, when: str = "after") -> None:
-        """Send the signal, if it comes now."""
+        """Send the signal, if it is due now."""
         if is_it and self._when == when:
             strike(self._signal)
 
     def is_torn(self, is_it: bool) -> bool:
-        """Whether the signal comes in the middle of the point."""
+        """Whether the signal is sent in the middle of the point."""
         return is_it and self._when == "middle"
 
     def _call(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -282,7 +289,7 @@ class Points:
 
 
 class _Watched:
-    """Standard output of which each writing is a point."""
+    """Standard output on which each write is a point."""
 
     def __init__(self, real: Any, points: Points) -> None:
         self._real, self._points = real, points

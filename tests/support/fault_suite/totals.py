@@ -1,4 +1,4 @@
-"""The totals of many cases, as tables. Pure."""
+"""Totals of many cases, as Markdown tables. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEAD = (
 
 
 def counts(outcomes: Iterable[Outcome]) -> tuple[int, ...]:
-    """The figures below `HEAD`; rows for STATE ahead, lost, doubled and sent again."""
+    """Return the values of the columns in `HEAD`; STATE ahead, lost, doubled and sent again count rows."""
     listed = list(outcomes)
     return (
         len(listed),
@@ -33,7 +33,7 @@ def counts(outcomes: Iterable[Outcome]) -> tuple[int, ...]:
 
 
 def by_way(outcomes: Sequence[Outcome]) -> str:
-    """A line for each way of loading, and for each way in which the tap is broken; and the sum."""
+    """Return a line for each load variant and tap interruption, and the sum."""
     found: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         found.setdefault(outcome.case.context, []).append(outcome)
@@ -42,7 +42,7 @@ def by_way(outcomes: Sequence[Outcome]) -> str:
 
 
 def by_kind(outcomes: Sequence[Outcome]) -> str:
-    """How many faults of each kind came, in how many runs; a run may have several."""
+    """Return the number of faults of each kind and of runs that had them; a run may have several."""
     found: dict[tuple[str, str], Counter[str]] = {}
     for outcome in outcomes:
         for kind, count in outcome.injected.items():
@@ -52,7 +52,7 @@ def by_kind(outcomes: Sequence[Outcome]) -> str:
 
 
 def table(head: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
-    """A table as Markdown has it; numbers on the right."""
+    """Return a Markdown table, with numbers aligned right."""
     rows = [list(head), *([str(cell) for cell in line] for line in lines)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     right = [bool(lines) and isinstance(lines[0][column], int) for column in range(len(head))]

@@ -1,8 +1,8 @@
-"""Forks runs of the targets from a process that has imported them already, and kills them at the steps asked for.
+"""Fork runs of the targets from a process that has imported them, and kill them at given steps.
 
-`python -m fault_suite.victim` reads a JSON object a line: program, arguments, env, stdin, stdout and stderr (paths),
-kill, hasty. It writes the process id of the run, and how it ended. A run is the connector's own command line, in a
-process of its own that ends as any interpreter does; only its start is saved, which is most of its time.
+`python -m fault_suite.victim` reads one JSON object per line: program, arguments, env, stdin, stdout and stderr
+(paths), kill, hasty. It writes the process id of the run, then how the run ended. A run executes the connector's
+command line in a process of its own; only the imports are shared.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TIME_TO_HEAR = 0.1
 
 
 def main() -> None:
-    """Fork until standard input ends."""
+    """Fork runs until standard input ends."""
     from singer_arrow.runtime.malloc import keep_small
     from singer_arrow.sdk.lazy_import import import_sdk
 
@@ -54,13 +54,13 @@ def main() -> None:
 
 
 def say(word: int) -> None:
-    """Answer."""
+    """Write an answer."""
     sys.stdout.write(f"{word}\n")
     sys.stdout.flush()
 
 
 def run(job: dict[str, Any]) -> None:
-    """Be the run."""
+    """Execute the run in this process."""
     for number, (name, flags) in enumerate(
         (("stdin", os.O_RDONLY), ("stdout", os.O_WRONLY | os.O_TRUNC), ("stderr", os.O_WRONLY | os.O_TRUNC))
     ):
@@ -68,7 +68,7 @@ def run(job: dict[str, Any]) -> None:
         os.dup2(handle, number)
         os.close(handle)
     sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "w" if n else "r", closefd=False) for n in range(3))
-    faulthandler.register(signal.SIGUSR1, sys.stderr)  # where it hangs
+    faulthandler.register(signal.SIGUSR1, sys.stderr)  # prints the stack of a hung run
     os.environ.update(job["env"])
     load_one_by_one()
     tell_each_state()
@@ -82,7 +82,7 @@ def run(job: dict[str, Any]) -> None:
 
 
 def arm(*, at: str, when: str, match: str, nth: int, signal: int, after_s: float) -> None:
-    """Let a signal come when a step is reached for the nth time; see `catalogue.Step`."""
+    """Send a signal when a step is reached for the nth time; see `catalogue.Step`."""
     if not at:
         timer = threading.Timer(after_s, strike, [signal])
         timer.daemon = True
@@ -94,13 +94,13 @@ def arm(*, at: str, when: str, match: str, nth: int, signal: int, after_s: float
 
 
 def strike(number: int) -> None:
-    """Send this process a signal, and wait until it was heard."""
+    """Send this process a signal, and wait until it is handled."""
     os.kill(os.getpid(), number)
     time.sleep(_TIME_TO_HEAR)
 
 
 def wrap(at: str, act: Callable[[], None], *, when: str, match: str, nth: int) -> None:
-    """Act before or after the nth call of a function that has an argument of text that matches."""
+    """Act before or after the nth call of a function that has a matching text argument."""
     module, _, path = at.partition(":")
     *owners, name = path.split(".")
     owner = functools.reduce(getattr, owners, importlib.import_module(module))
@@ -125,7 +125,7 @@ def wrap(at: str, act: Callable[[], None], *, when: str, match: str, nth: int) -
 
 
 class Torn:
-    """Standard output that dies in the middle of its first line, or as soon as that is written but not flushed."""
+    """Standard output that ends the process in the middle of its first line, or before the flush."""
 
     def __init__(self, real: Any, number: int) -> None:
         self._real, self._signal = real, number
@@ -147,7 +147,7 @@ class Torn:
 
 
 def load_one_by_one() -> None:
-    """Let each batch be a load of its own, however small it is; no setting asks for that."""
+    """Load each batch alone, however small it is; no setting does this."""
     from singer_arrow.load.scheduler import Limits
 
     names = [f.name for f in fields(Limits)]
@@ -157,14 +157,14 @@ def load_one_by_one() -> None:
 
 
 def tell_each_state() -> None:
-    """Let every STATE leave as soon as it may, so that each can be early."""
+    """Release every STATE as soon as it is allowed, so that an early one is detected."""
     from singer_arrow.load.checkpoint import Checkpoints
 
     change(Checkpoints.__init__.__kwdefaults__, interval=0.0)
 
 
 def hasten() -> None:
-    """Let the run wait for less long than it would: what it does after waiting is what matters here."""
+    """Shorten the timeouts of a run; only its behaviour after them is tested."""
     from google.cloud.bigquery import client
 
     from singer_arrow.load import backoff as retries
@@ -177,7 +177,7 @@ def hasten() -> None:
 
     change(retries.pauses.__kwdefaults__, first=0.01, most=0.2)
     change(bigquery.ONCE, timeout=0.6)
-    change(vars(client), _MIN_GET_QUERY_RESULTS_TIMEOUT=0.6)  # below which it takes no timeout for results
+    change(vars(client), _MIN_GET_QUERY_RESULTS_TIMEOUT=0.6)  # the minimum timeout for results
     change(vars(bigquery), DEADLINE_SECONDS=3.0)
     change(vars(jobs), REQUEST_SECONDS=0.6, UPLOAD_SECONDS=0.6, KNOWN_AFTER_SECONDS=1.0, ESTIMATE_SECONDS=0.6)
     change(vars(ledger), PATIENCE_SECONDS=1.0)
@@ -188,7 +188,7 @@ def hasten() -> None:
 
 
 def hasten_storage() -> None:
-    """Let a run wait for less long for storage than it would."""
+    """Shorten the storage timeouts of a run."""
     from singer_arrow.storage import retry as pace
     from singer_arrow.storage import store_factory as stores
 
@@ -205,7 +205,7 @@ def hasten_storage() -> None:
 
 
 def change(where: dict[str, Any], **values: Any) -> None:
-    """Put other values in the place of those that are there."""
+    """Replace attributes that exist."""
     assert not values.keys() - where.keys(), f"{sorted(values.keys() - where.keys())} are called otherwise now"
     where.update(values)
 

@@ -1,4 +1,4 @@
-"""Walks by chance: three to six runs of the tap, of which any may be killed, asleep, or have other settings. Pure."""
+"""Random walks: three to six runs of the tap, killed, stopped, or with other settings. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LETTERS = "abcdefghijkmnopqrstuvwxyz"
 
 
 def walk(seed: int) -> Walk:
-    """The walk of a seed; the same each time."""
+    """Return the walk of a seed; the same on each call."""
     chance = random.Random(seed)
     setup = chance.choice(_SETUPS)
     passes = setup == "a large object" and chance.random() < 0.5
@@ -98,7 +98,7 @@ def _mixed(chance: random.Random) -> tuple[str, ...]:
 
 
 def _words(steps: Sequence[Step]) -> str:
-    """The steps in short."""
+    """Return a short description of the steps."""
     found = []
     for step in steps:
         match step:

@@ -1,12 +1,13 @@
-"""Public taps and targets against ours: `python -m interoperation` runs them all and writes docs/interoperation.md.
+"""Public taps and targets against ours; `python -m interoperation` writes docs/interoperation.md.
 
-things         the rows that every source holds, and what a tap that gives only texts makes of them
-sources        the same rows as files, on S3, in PostgreSQL and behind HTTP
-environments   each public tap and target in an environment of its own, from `pins/`
-taps           the taps, how each is configured, and what its tables must hold
+things         the rows that every source contains, and their form in taps that return only text
+sources        the same rows as files, on S3, in PostgreSQL and over HTTP
+environments   a virtual environment for each public tap and target, from `pins/`
+taps           configuration of the taps, and the rows that their tables must contain
 capturing      runs a tap and writes its messages into a capture
 captures       reads and writes captures: messages, batch files and expected rows below tests/integration/captures
-targets        the targets, how each is configured, and how to read what one wrote
-values         compares values that the source holds with those that arrived
-page           docs/interoperation.md
+loading        loads captures into both warehouses, and rows of tap-s3-files into public targets
+targets        configuration of the targets, and how to read their output
+values         compares source values with loaded values
+page           generates docs/interoperation.md
 """

@@ -29,7 +29,7 @@ from local_cloud import Cloud
 
 
 def main() -> None:
-    """Do what the command line asks for."""
+    """Execute the command line."""
     parser = argparse.ArgumentParser(prog="interoperation", description=__doc__)
     for option in ("--taps", "--targets", "--pins"):
         parser.add_argument(option, nargs="*", metavar="NAME")
@@ -44,7 +44,7 @@ def main() -> None:
     targets = TARGETS if everything else given.targets if given.targets != [] else TARGETS
     if taps is not None or targets is not None or given.load:
         with tempfile.TemporaryDirectory() as folder, Cloud() as cloud:
-            Path(folder).chmod(0o755)  # PostgreSQL runs as another user where this runs as root
+            Path(folder).chmod(0o755)  # PostgreSQL refuses to run as root, so it runs as another user
             os.environ.update({n: v for n, v in cloud.env.items() if n.startswith("AWS_")})
             with capturing.places(Path(folder), cloud) as where:
                 _capture(list(taps or ()), where, Path(folder))

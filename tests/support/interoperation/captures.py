@@ -1,4 +1,4 @@
-"""What public taps have written: a folder each, with messages, batch files and the rows that a table must hold."""
+"""Recorded output of public taps: a folder each, with messages, batch files and expected rows."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from interoperation.values import Row, from_json, to_json
 
 FOLDER = Path(__file__).parents[2] / "integration" / "captures"
 _PLACE = "file:///captured/"
-"""Stands in messages for the folder of the batch files."""
+"""Placeholder in messages for the folder of the batch files."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a capture.
+    """Metadata of a capture.
 
     Attributes:
-        tap: the name of the tap's package.
-        version: of the tap.
-        library: the Singer library that the tap uses, with its version.
-        python: the minor version that ran the tap.
-        kind: the kind of messages.
-        rows: how many rows the source has.
-        table: the table that a target makes of the stream.
-        key: the column that identifies rows.
-        note: what the tap does not give as the source holds it.
+        tap: Name of the tap's package.
+        version: Version of the tap.
+        library: The Singer library that the tap uses, with its version.
+        python: The minor version of Python that ran the tap.
+        kind: The kind of messages.
+        rows: Number of rows in the source.
+        table: The table that a target creates for the stream.
+        key: The column that identifies rows.
+        note: Values that the tap changes.
     """
 
     tap: str
@@ -57,11 +57,11 @@ class Capture:
         return self.folder.name
 
     def expected(self) -> list[Row]:
-        """Return the rows of the source as the table must hold them."""
+        """Return the rows of the source as the table must contain them."""
         return from_json(json.loads((self.folder / "expected.json").read_text()))
 
     def messages(self, folder: Path) -> bytes:
-        """Return what the tap wrote; its batch files are put into a folder, which the messages name."""
+        """Return the tap's messages, with the batch files copied to a folder and their URLs adapted."""
         for file in (self.folder / "batches").glob("*"):
             shutil.copy(file, folder)
         with gzip.open(self.folder / "messages.jsonl.gz") as file:
@@ -75,14 +75,14 @@ def captures(folder: Path = FOLDER) -> list[Capture]:
 
 
 def write(folder: Path, facts: Facts, messages: bytes, batches: Path, expected: Sequence[Row]) -> None:
-    """Write a capture in place of an older one.
+    """Write a capture, in place of an older one.
 
     Args:
-        folder: the capture's own.
-        facts: what is known of it.
-        messages: what the tap wrote.
-        batches: the folder of the batch files that the messages name.
-        expected: the rows that the table must hold.
+        folder: Folder of the capture.
+        facts: Its metadata.
+        messages: Output of the tap.
+        batches: The folder of the batch files that the messages name.
+        expected: The rows that the table must contain.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

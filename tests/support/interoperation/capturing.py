@@ -1,4 +1,4 @@
-"""Runs public taps on sources that hold the same rows, and keeps their messages as captures."""
+"""Run public taps on sources with the same rows, and record their messages as captures."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _SCHEMA = {
 
 
 class TapError(Exception):
-    """A tap failed; its last line."""
+    """Raised when a tap fails; the message is its last line."""
 
 
 @contextmanager
 def places(folder: Path, cloud: Cloud) -> Iterator[Places]:
-    """Make all sources below a folder; they last as long as the `with` block."""
+    """Create all sources below a folder, for the duration of the `with` block."""
     files = folder / "files"
     bucket = f"things-{uuid.uuid4().hex[:8]}"
     path = sources.write_csv(files / "csv" / "things.csv")
@@ -78,14 +78,14 @@ def capture(name: str, kind: str, where: Places, folder: Path) -> str:
     """Run a tap once, write its messages as a capture, and return the tap's version.
 
     Args:
-        name: one of `TAPS`.
-        kind: one of the tap's kinds of messages.
-        where: the sources.
-        folder: an empty one for files of this run.
+        name: A name of `TAPS`.
+        kind: One of the tap's kinds of messages.
+        where: The sources.
+        folder: An empty folder for files of this run.
 
     Raises:
-        TapError: the tap failed, or wrote no messages of this kind.
-        BenchmarkError: it cannot be installed.
+        TapError: The tap failed, or wrote no messages of this kind.
+        BenchmarkError: The tap cannot be installed.
     """
     tap = TAPS[name]
     package = tap.peer.package

@@ -1,4 +1,4 @@
-"""Public taps and targets, each in an environment of its own below `benchmarks/data`; `pins/` says what is in it."""
+"""Virtual environments of public taps and targets, below `benchmarks/data`; `pins/` lists their packages."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ROOT = Path(__file__).parents[3]
 ENVIRONMENTS = ROOT / "benchmarks" / "data" / "interoperation"
 PINS = Path(__file__).parent / "pins"
 ALSO = Path(__file__).parent / "pins" / "also.toml"
-"""What some packages need and do not ask for."""
+"""Undeclared dependencies of some packages."""
 
 
 def install(known: Mapping[str, Peer], name: str) -> Installed:
-    """Return the environment of one of these, made on first use.
+    """Return the environment of a package, created on first use.
 
     Raises:
-        BenchmarkError: it cannot be installed.
+        BenchmarkError: The package cannot be installed.
     """
     return peers.install(name, ENVIRONMENTS, print, pins=PINS, peers=known)
 
@@ -36,7 +36,7 @@ def versions(name: str) -> dict[str, str]:
 
 
 def library(name: str) -> str:
-    """Return name and version of the Singer library that a tap or target is made with."""
+    """Return name and version of the Singer library that a tap or target uses."""
     found = versions(name)
     for package in ("singer-sdk", "pipelinewise-singer-python", "singer-python"):
         if package in found:
@@ -45,10 +45,10 @@ def library(name: str) -> str:
 
 
 def write_pins(known: Mapping[str, Peer], names: Iterable[str]) -> None:
-    """Write the pins of some of these: the newest release of each, with all that it needs.
+    """Write the pins of packages: the newest release of each, with all dependencies.
 
     Raises:
-        subprocess.CalledProcessError: they cannot be resolved; the reason is on standard error.
+        subprocess.CalledProcessError: The dependencies cannot be resolved; the reason is on standard error.
     """
     also = tomllib.loads(ALSO.read_text())
     for name in names:

@@ -1,4 +1,4 @@
-"""Loads captures into both warehouses, and what tap-s3-files sends into public targets; gives what was found."""
+"""Load captures into both warehouses and rows of tap-s3-files into public targets; return the results."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ SECONDS = 120
 
 
 def into_warehouse(capture: Capture, warehouse: Warehouse, cloud: Cloud, folder: Path) -> str:
-    """Return how a capture arrived: `SAME`, the first difference, or the words with which it was refused.
+    """Return how a capture arrived: `SAME`, the first difference, or the error message.
 
     Args:
-        capture: what a tap wrote.
-        warehouse: has a schema of its own for this run.
-        cloud: the local cloud.
-        folder: an empty one, for batch files.
+        capture: The output of a tap.
+        warehouse: Has a schema of its own for this run.
+        cloud: The local cloud.
+        folder: An empty folder for batch files.
     """
     config = {"batch_config": {"encoding": {"format": "jsonl"}, "storage": {"root": str(folder)}}}
     own = {f"TARGET_{name}": warehouse.schema for name in ("BIGQUERY_DATASET", "REDSHIFT_DEFAULT_TARGET_SCHEMA")}
@@ -52,17 +52,17 @@ def _last_words(ran: Ran) -> str:
 
 
 def from_ours(name: str, kind: str, where: Places, cloud: Cloud, folder: Path) -> str:
-    """Return how rows that tap-s3-files sends arrive in a public target: `SAME`, or what is wrong.
+    """Return how rows of tap-s3-files arrive in a public target: `SAME`, or what is wrong.
 
     Args:
-        name: one of `TARGETS`.
-        kind: the kind of messages.
-        where: the sources.
-        cloud: the local cloud.
-        folder: an empty one.
+        name: A name of `TARGETS`.
+        kind: The kind of messages.
+        where: The sources.
+        cloud: The local cloud.
+        folder: An empty folder.
 
     Raises:
-        BenchmarkError: the target cannot be installed.
+        BenchmarkError: The target cannot be installed.
     """
     target = TARGETS[name]
     installed = environments.install({name: target.peer}, name)

@@ -1,4 +1,4 @@
-"""docs/interoperation.md: which public taps and targets were run, and what was found."""
+"""Generate docs/interoperation.md: the tested public taps and targets, with the results."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from interoperation.things import THINGS
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "interoperation.md"
 FOUND = ROOT / "tests" / "integration" / "captures" / "found.json"
-"""What the last run found: by capture and warehouse, and by target and kind of messages."""
+"""Results of the last run: by capture and warehouse, and by target and kind of messages."""
 
 LEFT_OUT: Mapping[str, str] = {
     "tap-postgres 0.2.1": "needs psycopg2 2.7.4, which compiles on no current Python",
     "target-parquet 0.0.1": "needs pandas 0.24.2, whose metadata installers refuse",
     "target-universal-file 0.0.1": "fails on any date (`Object of type date is not JSON serializable`) and on Parquet",
 }
-"""Public taps and targets that were tried and cannot be run, with the reason."""
+"""Public taps and targets that cannot be run, with the reason."""
 
 _TEXT = """# Interoperation
 
@@ -81,7 +81,7 @@ def text() -> str:
 
 def _of_capture(capture: Capture, results: Mapping[str, str]) -> Sequence[str]:
     facts = capture.facts
-    # What one can do about a refusal is left out.
+    # the advice in an error message is left out
     arrived = (results.get(name, "not run").partition(". ")[0] for name in ("bigquery", "redshift"))
     return (facts.tap, facts.version, facts.library, facts.kind, str(facts.rows), *arrived, facts.note)
 
@@ -98,11 +98,11 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def read_found() -> dict[str, Any]:
-    """Return what the last run found."""
+    """Return the results of the last run."""
     return json.loads(FOUND.read_text()) if FOUND.exists() else {"taps": {}, "targets": {}}
 
 
 def write_found(found: Mapping[str, Any]) -> None:
-    """Keep what was found, and write the page."""
+    """Store the results, and write the page."""
     FOUND.write_text(json.dumps(found, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
     PAGE.write_text(text())

@@ -1,4 +1,4 @@
-"""The rows of `things` as files, on S3, in PostgreSQL and behind HTTP."""
+"""Write the rows of `things` as files, to S3, to PostgreSQL and to an HTTP server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write_csv(path: Path, rows: list[Row] = THINGS) -> Path:
 
 
 def plain(row: Row) -> Row:
-    """Return a row with values that JSON has; numbers with a fraction are floats."""
+    """Return a row with JSON values; numbers with a fraction become floats."""
     return {
         name: value if isinstance(value, bool | int | float | list | dict | None) else _plain(value)
         for name, value in row.items()
@@ -49,13 +49,13 @@ NESTED = [plain(row) | {"tags": ["a", "é"], "place": {"lat": 1.5, "floor": row[
 
 
 def write_jsonl(path: Path, rows: list[Row] = NESTED) -> Path:
-    """Write rows as lines of JSON."""
+    """Write rows as JSON Lines."""
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     return path
 
 
 def write_json_files(folder: Path, rows: list[Row] = NESTED) -> Path:
-    """Write each row into a file of JSON of its own."""
+    """Write each row into a JSON file of its own."""
     folder.mkdir(parents=True)
     for row in rows:
         (folder / f"{row['id']}.json").write_text(json.dumps(row))
@@ -64,7 +64,7 @@ def write_json_files(folder: Path, rows: list[Row] = NESTED) -> Path:
 
 def write_excel(path: Path) -> Path:
     """Write the rows into a workbook."""
-    # A cell has no zone, and holds numbers as floats.
+    # a cell has no time zone, and stores numbers as floats
     cells = [
         [v.replace(tzinfo=None) if isinstance(v, datetime) else float(v) if isinstance(v, Decimal) else v for v in row]
         for row in (list(row.values()) for row in THINGS)
@@ -105,7 +105,7 @@ _DBF_FIELDS = (
 
 
 def write_dbf(path: Path) -> Path:
-    """Write the rows into a table of dBASE III, as far as it has types for them."""
+    """Write the rows into a dBASE III table, as far as it has types for them."""
     size = 1 + sum(length for _, _, length, _ in _DBF_FIELDS)
     header = 32 * (len(_DBF_FIELDS) + 1) + 1
     start = bytes([3, 126, 1, 2]) + len(THINGS).to_bytes(4, "little") + header.to_bytes(2, "little")
@@ -121,13 +121,16 @@ def write_dbf(path: Path) -> Path:
 
 
 def dbf_name(row: Row) -> str:
-    """Return a name in the characters that the DBF file has."""
+    """Return a name in the characters that DBF allows."""
     return row["name"].encode("ascii", "replace").decode()
 
 
 @contextmanager
 def postgres(folder: Path) -> Iterator[str]:
-    """Run PostgreSQL with two tables in the database `source` and an empty one, `loaded`; gives its socket's folder."""
+    """Run PostgreSQL with two tables in the database `source`; yield the socket's folder.
+
+    The database `loaded` is empty.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     server = Postgres(folder)
     server.start()
@@ -165,7 +168,7 @@ def _fill(connection: psycopg.Connection[Any]) -> None:
 
 @contextmanager
 def http(folder: Path) -> Iterator[str]:
-    """Serve the files of a folder and, at `/things`, the rows as JSON; gives the address."""
+    """Serve the files of a folder and, at `/things`, the rows as JSON; yield the address."""
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -1,4 +1,4 @@
-"""Public taps: how each is configured, and which rows of the source its table must hold."""
+"""Configuration of the public taps, and the rows that their tables must contain."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _SDK_KINDS = (RECORD, JSONL, PARQUET)
 
 @dataclass(frozen=True)
 class Places:
-    """Where the sources are.
+    """Locations of the sources.
 
     Attributes:
-        folder: has the files.
-        bucket: of S3, with the file of CSV below `csv/`.
-        postgres: the folder with the socket of PostgreSQL.
-        http: the address of the HTTP server.
-        env: variables that lead to S3.
+        folder: The folder with the files.
+        bucket: The S3 bucket, with the CSV file below `csv/`.
+        postgres: The folder with PostgreSQL's socket.
+        http: The address of the HTTP server.
+        env: Environment variables for access to S3.
     """
 
     folder: Path
@@ -45,15 +45,15 @@ class Tap:
     """A public tap.
 
     Attributes:
-        peer: what is installed.
-        program: its executable.
-        config: its settings.
-        expected: the rows that its table must hold; columns that they do not name are not compared.
-        table: the table in a warehouse.
-        key: the column that identifies rows.
-        kinds: the messages that it writes, run by run.
-        catalog: the option that takes the catalog, for taps that select nothing by themselves.
-        note: what it does not give as the source holds it.
+        peer: The package to install.
+        program: Its executable.
+        config: Its settings.
+        expected: The rows that the table must contain; columns that they do not name are not compared.
+        table: The table in a warehouse.
+        key: The column that identifies rows.
+        kinds: The kinds of messages that it writes, one per run.
+        catalog: The option for the catalog, for taps that select nothing by default.
+        note: Values that the tap changes.
     """
 
     peer: Peer
@@ -78,7 +78,7 @@ def _typed(row: Row) -> Row:
 
 def _meltanolabs_postgres(row: Row) -> Row:
     seen = _typed(row)
-    seen.pop("zoned_clock")  # times with an offset are written as they are
+    seen.pop("zoned_clock")  # times with an offset are kept as written
     return _as_floats(seen, "amount", "wide") | {"raw": seen["raw"] and seen["raw"].hex()}
 
 

@@ -1,4 +1,4 @@
-"""Public targets: how each is configured, and how to read what it wrote of the stream `things`."""
+"""Configuration of the public targets, and how to read the stream `things` from their output."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ Config = dict[str, Any]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a target writes to.
+    """Locations that a target writes to.
 
     Attributes:
-        folder: an empty folder.
-        schema: of PostgreSQL, for this run.
-        postgres: the folder with the socket of PostgreSQL.
-        s3: the endpoint of S3.
-        bucket: an empty one.
-        bin: the executables of the target's environment.
+        folder: An empty folder.
+        schema: The PostgreSQL schema of this run.
+        postgres: The folder with PostgreSQL's socket.
+        s3: The S3 endpoint.
+        bucket: An empty bucket.
+        bin: The executables of the target's environment.
     """
 
     folder: Path
@@ -71,13 +71,13 @@ class Target:
     """A public target.
 
     Attributes:
-        peer: what is installed.
-        program: its executable.
-        config: its settings.
-        read: the rows that it wrote.
-        kinds: the messages that it takes.
-        keeps: a row of the source as the target keeps it.
-        note: what it makes of some types.
+        peer: The package to install.
+        program: Its executable.
+        config: Its settings.
+        read: Reads the rows that it wrote.
+        kinds: The kinds of messages that it accepts.
+        keeps: Converts a row of the source to what the target stores.
+        note: How it stores some types.
     """
 
     peer: Peer
@@ -89,11 +89,11 @@ class Target:
     note: str = ""
 
     def expected(self) -> list[Row]:
-        """Return the rows that it must have written."""
+        """Return the rows that the target must have written."""
         return [self.keeps(row) for row in THINGS]
 
     def found(self, place: Place) -> list[Row]:
-        """Return the rows that it wrote, with texts read as what they are for."""
+        """Return the rows that the target wrote, with text values parsed to their types."""
         return [_parsed(row) for row in self.read(place)]
 
 
@@ -158,7 +158,7 @@ print(json.dumps([dict(zip(names, row)) for row in found.fetchall()], default=st
 
 
 def _duckdb(place: Place) -> list[Row]:
-    # By the version that wrote the file.
+    # depends on the version that wrote the file
     command = [str(place.bin / "python"), "-c", _READ_DUCKDB, str(place.folder / "loaded.db")]
     return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
 

@@ -1,4 +1,4 @@
-"""The rows that every source holds."""
+"""The rows that every source contains."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ TYPED: Row = {
     "raw": b"\x00\xff",
     "short": "x",
 }
-"""Values of columns that only a database has; in the row with id 1, and null in the others."""
+"""Values of columns that only a database has; set in the row with id 1, null in the others."""
 
 
 def text(value: Any) -> str:
-    """Return a value as it is written in CSV: nothing for null."""
+    """Return a value as it is written in CSV; empty for null."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -77,5 +77,5 @@ def text(value: Any) -> str:
 
 
 def texts(row: Row) -> Row:
-    """Return a row as a tap gives it that takes all values of CSV for texts."""
+    """Return a row as a tap sends it that treats all CSV values as text."""
     return {name: text(value) for name, value in row.items()}

@@ -1,4 +1,4 @@
-"""Compare values of the source with those that arrived; the former are kept as JSON beside a capture."""
+"""Compare source values with loaded values; expected values are stored as JSON in a capture."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _READERS: Mapping[str, Any] = {
 
 
 def to_json(value: Any) -> Any:
-    """Return a value as JSON that `from_json` reads; types that JSON lacks become `{"decimal": "1.10"}` and so on."""
+    """Return a value as JSON for `from_json`; types that JSON lacks become `{"decimal": "1.10"}` and so on."""
     if isinstance(value, dict):
         return {key: to_json(member) for key, member in value.items()}
     if isinstance(value, list):
@@ -35,7 +35,7 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(value: Any) -> Any:
-    """Return the value that `to_json` wrote."""
+    """Return the value that `to_json` encoded."""
     if isinstance(value, list):
         return [from_json(member) for member in value]
     if not isinstance(value, dict):
@@ -46,12 +46,12 @@ def from_json(value: Any) -> Any:
 
 
 def differences(expected: Sequence[Row], found: Sequence[Row], key: str) -> str:
-    """Return a line about the first difference, or nothing where all values are the same.
+    """Return the first difference as one line, or an empty text if there is none.
 
     Args:
-        expected: rows of the source; columns that they do not name are not compared.
-        found: rows that arrived, in any order; their columns may be in lower case.
-        key: the column that identifies rows.
+        expected: Rows of the source; columns that they do not name are not compared.
+        found: Loaded rows, in any order; their columns may be in lower case.
+        key: The column that identifies rows.
     """
     if len(expected) != len(found):
         return f"{len(found)} rows instead of {len(expected)}"
@@ -62,13 +62,13 @@ def differences(expected: Sequence[Row], found: Sequence[Row], key: str) -> str:
             return f"row {row[key]!r} is missing"
         for name, value in row.items():
             there = arrived.get(name.lower())
-            if not same(value, there) and (value, there) != (None, []):  # BigQuery has no lists that are null
+            if not same(value, there) and (value, there) != (None, []):  # BigQuery has no null arrays
                 return f"{name} of row {row[key]!r} is {there!r} instead of {value!r}"
     return ""
 
 
 def same(expected: Any, found: Any) -> bool:
-    """Whether a value arrived: a decimal exactly, a float as the same float, a time as the same moment."""
+    """Whether a value is unchanged: decimals and floats exactly, times as the same moment."""
     if expected is None or found is None:
         return expected is None and found is None
     if isinstance(expected, list | dict):
@@ -85,7 +85,7 @@ def same(expected: Any, found: Any) -> bool:
 
 
 def _same_nested(expected: Any, found: Any) -> bool:
-    """Whether values of JSON are the same; 1 and 1.0 are, and so are a missing member and null."""
+    """Whether two JSON values are equal; 1 equals 1.0, and a missing member equals null."""
     if isinstance(expected, dict) and isinstance(found, dict):
         return all(_same_nested(expected.get(name), found.get(name)) for name in expected.keys() | found.keys())
     if isinstance(expected, list) and isinstance(found, list):

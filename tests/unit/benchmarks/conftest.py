@@ -1,4 +1,4 @@
-"""The benchmarks are no package that is installed: they are imported from the repository's root."""
+"""Add the repository's root to the import path, because the benchmarks are not an installed package."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`, as far as it goes without running a case."""
+"""The command line of `python -m benchmarks`, without running a case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Input data is the same each time, and has the shape that the cases promise."""
+"""Input data is reproducible, and has the shape that the cases require."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measuring process trees whose CPU time and memory are known."""
+"""Measurements of process trees with known CPU time and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page about performance, its pictures and the README's table: written from results, and found stale."""
+"""The performance page, its charts and the README's table: generated from results, and checked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def contender(name: str, settings: str, rows: int, cpu: float) -> dict[str, Any]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A repository with a README and two results."""
+    """Create a repository with a README and two results."""
     (tmp_path / "README.md").write_text(f"before {page.BEGIN}old{page.END} after")
     results = tmp_path / "results"
     results.mkdir()

@@ -1,4 +1,4 @@
-"""Peers are installed once, from their pins, into environments that run."""
+"""Peers are installed once, from their pins, into working environments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 @pytest.fixture
 def pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Pins of a peer that is a wheel on disk, and of one that is nowhere; no package index is asked."""
+    """Write pins of a peer that is a local wheel, and of one that does not exist; no package index is used."""
     folder = tmp_path / "pins"
     folder.mkdir()
     wheel = folder / "tiny_peer-1.2-py3-none-any.whl"

@@ -1,4 +1,4 @@
-"""The order in which contenders run, and what is kept of a run."""
+"""The order in which contenders run, and the stored results of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The S3 behind a latency: what comes through is what was sent, and counted."""
+"""The S3 proxy with latency: requests and answers pass unchanged, and are counted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BODY = bytes(range(256)) * 20_000
 
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalS3]:
-    """moto, as on a machine without Go: building versitygw takes minutes."""
+    """Start moto, used on machines without Go; building versitygw takes minutes."""
     data = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", str(data))
@@ -84,7 +84,7 @@ def test_what_a_contender_asks_is_among_its_facts(s3: LocalS3, tmp_path: Path) -
 
 
 class Upstream(BaseHTTPRequestHandler):
-    """Answers with the digest of what it was sent, in chunks, after an interim answer where one is asked for."""
+    """Answers with the digest of the request, in chunks, after an interim answer if one is requested."""
 
     protocol_version = "HTTP/1.1"
 
@@ -108,7 +108,7 @@ class Upstream(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Length", str(len(BODY)))
         self.end_headers()
-        with contextlib.suppress(ConnectionError):  # clients that go away are what is tested
+        with contextlib.suppress(ConnectionError):  # the test closes connections on purpose
             self.wfile.write(BODY)
 
     def log_message(self, *_: object) -> None:
@@ -117,7 +117,7 @@ class Upstream(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def near(tmp_path: Path) -> Iterator[str]:
-    """host:port of the latency in front of that server."""
+    """Return host:port of the proxy in front of that server."""
     upstream = LoopbackServer(Upstream)
     threading.Thread(target=upstream.serve_forever, daemon=True).start()
     command = [sys.executable, "-m", "benchmarks.services.latency", f"127.0.0.1:{upstream.server_port}"]
@@ -189,7 +189,7 @@ def test_answers_wait_and_connections_have_a_rate(near: str) -> None:
 
     assert body == BODY
     assert first - started >= 0.04
-    assert done - started >= 0.04 + (len(BODY) - 200_000) / 50e6  # what buffers hold comes at once
+    assert done - started >= 0.04 + (len(BODY) - 200_000) / 50e6  # buffered bytes are sent at once
 
 
 def test_a_client_that_goes_away_disturbs_nobody(near: str) -> None:

@@ -1,4 +1,4 @@
-"""What contenders of the taxi cases put out is counted, and a wrong number is an error."""
+"""The output of contenders in the taxi cases is counted, and a wrong number is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example of docs/add-a-format.md keeps what `Format` promises."""
+"""The example of docs/add-a-format.md fulfils the contract of `Format`."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def test_an_error_of_sqlite_is_one_line(database: Database) -> None:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the SDK's tests put the database."""
+    """Return the folder in which the SDK's tests create the database."""
     monkeypatch.setenv("TARGET_SQLITE_PATH", str(tmp_path / "standard.db"))
 
 

@@ -1,4 +1,4 @@
-"""The measurements of `make house` find what they count."""
+"""The measurements of `make house` count correctly."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ WORD = "nob" + "ody"
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty workspace."""
+    """Return an empty workspace."""
     monkeypatch.setattr(source, "ROOT", tmp_path)
     monkeypatch.setattr(words, "ROOT", tmp_path)
     return tmp_path
 
 
 def add(monkeypatch: pytest.MonkeyPatch, **texts: str) -> None:
-    """Make the workspace consist of these modules of singer_arrow and tests."""
+    """Write modules of singer_arrow and tests as the content of the workspace."""
     paths = {}
     for name, text in texts.items():
         path = Path("tests" if name.startswith("test_") else "singer-arrow/src/singer_arrow", f"{name}.py")

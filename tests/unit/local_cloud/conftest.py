@@ -1,4 +1,4 @@
-"""What the tests of COPY share: files in memory, and rows as PostgreSQL would read them."""
+"""Helpers for the tests of COPY: files in memory, and rows as PostgreSQL would read them."""
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,11 +34,11 @@ class Memory:
 
 @dataclass(frozen=True)
 class Copied:
-    """What a COPY did.
+    """The result of a COPY.
 
     Attributes:
-        rows: the values as text, None for NULL.
-        failed: what it failed with.
+        rows: The values as text, None for NULL.
+        failed: The error, if any.
     """
 
     rows: list[tuple[str | None, ...]]
@@ -47,12 +47,12 @@ class Copied:
 
     @property
     def reasons(self) -> list[tuple[int, str, int]]:
-        """The wrong records: line, column, code."""
+        """The invalid records: line, column, code."""
         return [(error.line, error.column, error.code) for error in self.plan.errors]
 
 
 def _cell(text: str) -> str | None:
-    """A value of PostgreSQL's text format."""
+    """Parse a value of PostgreSQL's text format."""
     if text == "\\N":
         return None
     out, characters = "", iter(text)
@@ -62,7 +62,7 @@ def _cell(text: str) -> str | None:
 
 
 def read_payload(payload: bytes) -> list[tuple[str | None, ...]]:
-    """The rows of a payload in PostgreSQL's text format."""
+    """Return the rows of a payload in PostgreSQL's text format."""
     lines = payload.decode().split("\n")
     assert lines.pop() == ""
     return [tuple(_cell(cell) for cell in line.split("\t")) for line in lines]

@@ -1,4 +1,4 @@
-"""What a child of the local cloud finds in its environment."""
+"""Environment variables of a child of the local cloud."""
 
 from local_cloud import environment
 

@@ -1,4 +1,4 @@
-"""How a child process ends with its parent."""
+"""A child process ends with its parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP server of this process: it says nothing of clients that go away, and the rest as ever."""
+"""The HTTP server of this process ignores disconnected clients, and logs other errors."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Handler(BaseHTTPRequestHandler):
 def test_what_is_said_of_errors(path: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     ended = threading.Event()
     with LoopbackServer(type("Ending", (Handler,), {"ended": ended})) as server:
-        server.daemon_threads = False  # so that closing it waits until the error was handled
+        server.daemon_threads = False  # closing waits until the error is handled
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         with socket.create_connection(("127.0.0.1", server.server_port)) as client:
             client.sendall(b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % path.encode())
             client.recv(1)
-            # Closed so, it resets the connection, on which the server waits for the next request.
+            # This resets the connection, on which the server waits for the next request.
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         assert ended.wait(20)
         server.shutdown()

@@ -1,4 +1,4 @@
-"""The sample data goes to the local cloud and never to a real account."""
+"""The sample data is written to the local cloud and never to a real account."""
 
 import pytest
 

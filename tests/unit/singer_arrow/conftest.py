@@ -1,4 +1,4 @@
-"""Objects on local disk, read through the real storage, which tells what was asked of it; and a service that fails."""
+"""Objects on local disk, read through a storage that records requests; and a service that fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from singer_arrow.storage.urls import Url
 
 
 class RecordingStorage(Storage):
-    """Storage that writes down its requests, and answers each after `delay` seconds."""
+    """Storage that records its requests, and answers each after `delay` seconds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class RecordingStorage(Storage):
 
 
 class Objects:
-    """Writes objects and reads them."""
+    """Writes and reads objects."""
 
     def __init__(self, folder: Path) -> None:
         self.storage = RecordingStorage()
@@ -53,7 +53,7 @@ class Objects:
         return self.url(name)
 
     def reader(self, data: bytes, name: str = "object", *, listed: bool = False, **more: Any) -> ObjectReader:
-        """A reader of an object of these bytes; `listed`: it knows what a listing says of it."""
+        """Return a reader of an object of these bytes; with `listed`, it has the metadata of a listing."""
         url = self.write(data, name)
         self.storage.asked.clear()
         self.storage.pinned.clear()
@@ -64,7 +64,7 @@ class Objects:
         return _format(name).infer(self.reader(data, name), ReadOptions(**options), sample_bytes=sample_bytes)
 
     def read(self, data: bytes, name: str, schema: pa.Schema | None = None, **options: Any) -> pa.Table:
-        """The object's rows, in the schema given or inferred; each batch is checked."""
+        """Return the object's rows, in the schema given or inferred; each batch is checked."""
         schema = self.infer(data, name, **options) if schema is None else schema
         batches = list(_format(name).read(self.reader(data, name), schema, ReadOptions(**options)))
         for batch in batches:
@@ -84,7 +84,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Objects:
 
 @pytest.fixture
 def answering() -> Iterator[tuple[list[tuple[int, str]], S3Store]]:
-    """A store, and what it answers: first this, then that."""
+    """A store that returns given answers in order."""
     answers = list[tuple[int, str]]()
 
     class Handler(BaseHTTPRequestHandler):

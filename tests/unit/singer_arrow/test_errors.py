@@ -1,4 +1,4 @@
-"""What errors say: one line, and nothing that is secret in a URL."""
+"""Error messages are one line, without the secrets of a URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of a warehouse that folds names to lower case and is short of room (BigQuery's: its own tests)."""
+"""Naming rules of a warehouse with lower-case names of limited length (BigQuery has its own tests)."""
 
 from __future__ import annotations
 

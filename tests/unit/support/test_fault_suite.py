@@ -1,4 +1,4 @@
-"""What the fault suite would notice, and what its totals say."""
+"""Violations that the fault suite detects, and its totals."""
 
 from __future__ import annotations
 

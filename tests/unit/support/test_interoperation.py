@@ -1,4 +1,4 @@
-"""How values of sources are kept and compared, and that public taps and targets are pinned."""
+"""Storage and comparison of source values, and pins of public taps and targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the part of the fault suite that breaks the tap would notice, and what its catalogue has."""
+"""Violations that the fault suite of the tap detects, and its catalogue."""
 
 from __future__ import annotations
 

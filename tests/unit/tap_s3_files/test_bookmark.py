@@ -1,4 +1,4 @@
-"""A bookmark moves only forward, in any order of the tasks, and survives the way through STATE."""
+"""A bookmark only moves forward, for any order of the tasks, and round-trips through STATE."""
 
 import json
 from datetime import UTC, datetime, timedelta, timezone

@@ -1,4 +1,4 @@
-"""A stream's schema: sampled newest and oldest, merged, overridden, projected, with its keys and metadata columns."""
+"""A stream's schema: sampled from newest and oldest, merged, overridden, projected; keys and metadata columns."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

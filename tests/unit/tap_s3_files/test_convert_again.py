@@ -1,4 +1,4 @@
-"""A run goes on within an object where another one ended, and its batch files are the same."""
+"""A run resumes within an object where another run ended, and writes the same batch files."""
 
 import io
 import random
@@ -38,7 +38,7 @@ def cuts_in(folder: Folder) -> Cuts:
 
 
 class Large:
-    """A Parquet file of many row groups, whose conversion stops after some batch files and goes on in another run."""
+    """A large Parquet file whose conversion stops after some batch files and is resumed by another run."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
@@ -53,7 +53,7 @@ class Large:
         return list(islice(steps, stop_after))
 
     def read(self) -> int:
-        """Bytes that were read since this was asked last."""
+        """Return the bytes read since the last call."""
         progress = self.folder.worker.progress
         count = progress.counts.bytes
         progress.add(Counts(bytes=-count))
@@ -84,7 +84,7 @@ def test_a_run_goes_on_where_its_state_stands(large: Large) -> None:
     steps = large.run()
     whole, after = large.read(), steps[3].after
     assert after is not None
-    there = Position(0, after.rows, None)  # as STATE tells it
+    there = Position(0, after.rows, None)  # as stored in STATE
     assert [s.batch for s in large.run(start=there)] == [s.batch for s in steps[4:] if s.batch]
     assert large.read() == 0 < whole
     for path in (large.folder.path / "out").iterdir():
@@ -209,7 +209,7 @@ def test_a_reading_of_any_format_goes_on_with_the_same_files(folder: Folder, nam
 
 
 def test_a_format_without_places_is_one_file(folder: Folder) -> None:
-    """Nothing could begin where it was cut, so other settings would cut it elsewhere."""
+    """Without places no reading can start at a cut, so runs with other settings would cut elsewhere."""
     info = folder.write("a.xlsx", _file("a.xlsx", 3_000))
     job = Job("orders", pa.schema([("a", pa.int64())]), False, "auto", ReadOptions(batch_rows=500))
     steps = convert(job, Task((info,)), folder.worker, folder.batch, 500, cuts=cuts_in(folder))

@@ -1,4 +1,4 @@
-"""Files whose columns or rows do not fit: what becomes of them by on_drift and on_bad_row."""
+"""Files whose columns or rows do not match the schema: effects of on_drift and on_bad_row."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tap_s3_files.tap import TapS3Files
 
 ROWS = [{"id": 1, "n": 10}, {"id": 2, "n": 20}]
 OTHER = [{"id": 3, "n": "x", "more": 1.5}, {"id": 4, "n": "y", "more": None}]
-"""Of a file that is read first and is not looked at for the schema: other in a column, with one more."""
+"""Rows of a file that is read first but not sampled: another type in one column, and one column more."""
 
 
 class Ran:
-    """What a run of the tap sent."""
+    """The output of a run of the tap."""
 
     def __init__(self, messages: list[dict[str, Any]], counts: dict[str, int]) -> None:
         self.messages, self.counts = messages, counts
@@ -36,7 +36,7 @@ class Ran:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The rows that were sent, either way, without what is null."""
+        """The rows that were sent, by RECORD or BATCH, without nulls."""
         rows = [m["record"] for m in self.messages if m["type"] == "RECORD"]
         for url in (u for m in self.messages if m["type"] == "BATCH" for u in m["manifest"]):
             rows += pq.read_table(Url.parse(url).local_path()).to_pylist()
@@ -53,7 +53,7 @@ class Source:
         self.count = self.runs = 0
 
     def add(self, rows: list[dict[str, Any]], text: str = "") -> None:
-        """Write a file; those that are written later are read later."""
+        """Write a file; later ones are read later."""
         self.count += 1
         path = self.folder / "in" / f"{self.count}.{self.kind}"
         columns = list(rows[0])
@@ -79,7 +79,7 @@ class Source:
         return TapS3Files(config=config, catalog=catalog)
 
     def run(self, **given: Any) -> Ran:
-        """Run the tap; for what is given see `tap`."""
+        """Run the tap; the options are those of `tap`."""
         text = io.StringIO()
         with redirect_stdout(text):
             tap = self.tap(**given)
@@ -182,7 +182,7 @@ BAD = {
 
 @pytest.fixture(params=BAD)
 def broken(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Source, str, str]:
-    """A file with a row that cannot be read; the row, and why."""
+    """Write a file with an unreadable row; return the row, and the reason."""
     text, raw, reason = BAD[request.param]
     made = Source(tmp_path, request.param, batches=True)
     made.add(ROWS, text)
@@ -231,7 +231,7 @@ def test_rescued_values_come_as_they_are_in_records(tmp_path: Path) -> None:
 
 
 def test_columns_that_the_tap_makes_are_not_taken_from_files(tmp_path: Path) -> None:
-    """Of a file that is not looked at for the schema."""
+    """For a file that is not sampled."""
     folder = tmp_path / "year=2024"
     folder.mkdir()
     source = Source(folder, "csv", batches=True)
@@ -251,7 +251,7 @@ def _object(number: int, value: Any, **more: Any) -> dict[str, Any]:
 
 
 def _catalog_without(source: Source, name: str, **stream: Any) -> dict[str, Any]:
-    """The catalog of a discovery, where members of this name are not selected."""
+    """Return a discovered catalog in which members of this name are deselected."""
     catalog = source.tap(**stream).catalog_dict
     for entry in catalog["streams"][0]["metadata"]:
         entry["metadata"]["selected"] = tuple(entry["breadcrumb"])[-1:] != (name,)
@@ -262,7 +262,7 @@ def _catalog_without(source: Source, name: str, **stream: Any) -> dict[str, Any]
 @pytest.mark.parametrize("batches", [True, False])
 @pytest.mark.parametrize("drift", ["evolve", "rescue"])
 def test_members_that_are_not_selected_are_not_sent(tmp_path: Path, kind: str, batches: bool, drift: str) -> None:
-    """Whatever else is new in the objects that they stand in."""
+    """For any other changes in the objects that contain them."""
     source = Source(tmp_path, kind, batches)
     source.add([_object(1, 1)])
     catalog = _catalog_without(source, "secret", on_drift=drift)

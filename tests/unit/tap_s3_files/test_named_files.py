@@ -1,4 +1,4 @@
-"""Errors of a stream's schema name the file that they come from."""
+"""Schema errors of a stream name the file that causes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects that are batch files already go into the manifest; all others are converted, and it is said why."""
+"""Objects that already are batch files go into the manifest; others are converted, and the reason is logged."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_parquet_with_the_columns_of_schema_goes_as_it_is(folder: Folder) -> Non
 
 
 def test_all_objects_of_a_task_go_as_they_are_or_none_does(folder: Folder) -> None:
-    """They are one batch: its id must not depend on which of them fit the settings of a run."""
+    """They are one batch: its id must not depend on the settings that select them."""
     a, b = folder.parquet("a.parquet"), folder.parquet("b.parquet", schema=pa.schema([("id", pa.int32())]))
     step, _ = folder.steps(a, b)
     assert step.batch is not None
@@ -116,7 +116,7 @@ def test_an_object_that_is_gone_leaves_the_id_as_it_was(folder: Folder) -> None:
     a, b = folder.parquet("a.parquet"), folder.parquet("b.parquet")
     before = folder.steps(a, b)[0].batch
     (folder.path / "a.parquet").unlink()
-    after = Folder(folder.path).steps(a, b)[0].batch  # nothing is kept of what is gone
+    after = Folder(folder.path).steps(a, b)[0].batch  # nothing is stored for removed files
     assert before is not None
     assert after is not None
     assert (after.batch_id, after.row_count) == (before.batch_id, 3)

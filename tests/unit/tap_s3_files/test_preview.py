@@ -1,4 +1,4 @@
-"""The table of what a run would read."""
+"""The table of objects that a run would read."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Counts from several threads add up, and are told while work goes on."""
+"""Counts from several threads add up, and are logged during the run."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor

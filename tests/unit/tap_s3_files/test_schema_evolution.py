@@ -1,4 +1,4 @@
-"""A schema grows with files that no longer fit it, unless that is not allowed or does not help."""
+"""A schema is widened for files that do not match it, if that is allowed and sufficient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings are those of the contract, declared with words, and what makes no sense is told in one line."""
+"""Settings are documented and complete, and invalid ones give a one-line error."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Rows that are read, and cannot be written as records."""
+"""Rows that can be read but not written as records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timestamps of nanoseconds beside dates that nanoseconds cannot hold; decimals beside floats."""
+"""Nanosecond timestamps mixed with dates beyond their range; decimals mixed with floats."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AT_EXACT, AT_ROUND, AT_FAR = (
 
 
 def run(folder: Path, columns: list[pa.Array], **settings: Any) -> list[Any]:
-    """The values that are sent of files of one column each, of which the first alone is sampled for the schema."""
+    """Return the values sent from files of one column each, of which only the first is sampled."""
     for number, column in enumerate(columns):
         pq.write_table(pa.table({"v": column}), folder / f"{number}.parquet")
     stream = {"name": "rows", "path": f"{folder}/*.parquet", **settings}

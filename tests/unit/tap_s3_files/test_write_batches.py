@@ -1,4 +1,4 @@
-"""A task gives the same batch files, messages and ids on every run, whatever went wrong with other ones."""
+"""A task gives the same batch files, messages and ids on every run, also after failures of others."""
 
 import gzip
 import json

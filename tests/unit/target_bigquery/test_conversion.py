@@ -1,4 +1,4 @@
-"""Batches get the table's names and units, and the columns that files do not hold."""
+"""Conversion of batches to the table's names and units, with the columns that files lack."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_what_is_finer_than_a_microsecond_is_cut_off() -> None:
 
 
 def test_integers_become_floats_only_where_those_hold_them() -> None:
-    """Also where they come as JSON, whose readers would round them."""
+    """Also from JSON, whose readers would round them."""
     item = pa.struct([("x y", pa.int64()), ("z", pa.string())])
     schema = pa.schema([("a", pa.int32()), ("r", pa.list_(item))])
     table = [TableColumn("a", "FLOAT"), TableColumn("r", "RECORD", "REPEATED", (TableColumn("x_y", "FLOAT"),))]

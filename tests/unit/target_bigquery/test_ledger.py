@@ -1,4 +1,4 @@
-"""The ledger against a server in memory: processes that race, pause and die load every batch exactly once."""
+"""The ledger with a server in memory: concurrent, paused and killed processes load each batch once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from target_bigquery.ledger import COMMITTED, FORGOTTEN, StreamLedger
 
 
 def run(server: Server, batches: Sequence[str], chance: random.Random, **client: float) -> None:
-    """A process: what AppendOnly and StreamedAppend do, in groups of its own choice."""
+    """Run a process with the steps of AppendOnly and StreamedAppend, in given groups."""
     connection: Any = Client(server, chance, **client)
     ledger = StreamLedger(connection, "s", table(server))
     rest = list(batches)
@@ -78,14 +78,14 @@ def test_each_batch_is_loaded_exactly_once(seed: int, monkeypatch: pytest.Monkey
         assert not [b for b, times in server.rows.items() if times > 1]
     run(server, batches, chance)
     assert server.rows == Counter(batches)
-    server.streams.clear()  # BigQuery forgets them; the last run has written down what was committed
+    server.streams.clear()  # BigQuery deletes them; the last run has recorded the committed ones
     again = opened(server)
     assert again.loaded_of(batches).keys() == set(batches)
 
 
 @pytest.fixture
 def server() -> Server:
-    """A server where batch `a` was entered for job `prefix_1`, which does not exist."""
+    """Return a server where batch `a` was entered for job `prefix_1`, which does not exist."""
     server = Server()
     server.rows["something"] = 1
     entered(server, "a", f"{opened(server).prefix}1")
@@ -148,7 +148,7 @@ def test_an_emptied_table_voids_for_good(server: Server) -> None:
 
 def test_a_job_that_ends_after_the_table_was_found_empty_is_not_void(server: Server) -> None:
     server.rows.clear()
-    opened(server).loaded("b")  # finds it empty while the job is still to come
+    opened(server).loaded("b")  # finds it empty while the job has not started
     server.insert(job_id(server), "load", ["a"])
     assert opened(server).loaded("a") is not None
 
@@ -196,11 +196,11 @@ def test_what_is_settled_is_written_with_the_next_entries_and_once(server: Serve
     assert opened(server).loaded("b") is not None
 
 
-# What is read of a large ledger
+# Reads of a large ledger
 
 
 def test_all_entries_of_a_committed_write_stream_are_written_down(server: Server) -> None:
-    """Also those of its batches that the run has not met; BigQuery may have forgotten it when they come."""
+    """Also for batches that the run has not received: BigQuery may have deleted the stream when they are sent."""
     server.entries.append(server.entries[0] | {"batch_id": "b"})
     server.insert(job_id(server), "query", claims=server.opened(["a", "b"]))
     ledger = opened(server)

@@ -1,4 +1,4 @@
-"""Which entries of the ledger a run reads: only those of its batches, in pages."""
+"""Reads of the ledger by a run: only entries of its batches, in pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from singer_arrow.load.ledger_lookup import PAGE
 
 @pytest.fixture
 def large() -> Server:
-    """A server whose ledger has 20,000 batches that were loaded, by jobs of ten batches."""
+    """Return a server whose ledger has 20,000 loaded batches, by jobs of ten batches."""
     server = Server()
     prefix = opened(server).prefix
     for job in range(2_000):
@@ -34,7 +34,7 @@ def test_a_run_of_new_batches_reads_its_own_entries_alone(large: Server) -> None
         assert ledger.loaded_of(batches) == {}
         job_id, _ = ledger.begin(dict.fromkeys(batches, 1))
         large.insert(job_id, "load", batches)
-    assert len(large.asked) == 22  # when it begins, its first batch; and twice a group: before and after its entries
+    assert len(large.asked) == 22  # at the start, its first batch; and twice per group: before and after its entries
     assert sum(large.asked) == 10 * 30
 
 

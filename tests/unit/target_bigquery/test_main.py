@@ -1,4 +1,4 @@
-"""The executable: answers at once what needs no library, and ends in lines, never in a traceback."""
+"""The executable answers simple options without imports, and reports errors without a traceback."""
 
 from __future__ import annotations
 

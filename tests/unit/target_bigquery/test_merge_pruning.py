@@ -1,4 +1,4 @@
-"""Bounds of a MERGE: for which columns there are any, and what they are as SQL."""
+"""Bounds of a MERGE: the columns that have them, and their SQL."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def test_another_column_is_bounded_only_where_it_never_changes() -> None:
     assert watched(by_day, COLUMNS, ("id",)) == {}
     assert list(watched(by_day, COLUMNS, ("id",), keys_stay=True)) == ["day"]
     without = tuple(c for c in COLUMNS if c.name != "day")
-    assert watched(by_day, without, ("id",), keys_stay=True) == {}  # nobody knows where the rows are
+    assert watched(by_day, without, ("id",), keys_stay=True) == {}  # the place of the rows is unknown
     drifted = replace(
         by_day, columns=(TableColumn("day", "DATE"), TableColumn("day__string", "STRING", variant_of="day"))
     )
-    assert watched(drifted, COLUMNS, ("id",), keys_stay=True) == {}  # rows whose day is text are in that of null
+    assert watched(drifted, COLUMNS, ("id",), keys_stay=True) == {}  # rows with a day as text are in the null partition
     assert list(watched(drifted, COLUMNS, ("id", "day"), keys_stay=True)) == ["day"]
 
 
@@ -103,7 +103,7 @@ def test_how_a_table_is_partitioned() -> None:
 
 
 def read(text: str) -> Any:
-    """The value of a literal, as Arrow counts it."""
+    """Return the value of a literal as Arrow represents it."""
     if match := re.fullmatch(r"DATE '(.*)'", text):
         return (date.fromisoformat(match[1]) - date(1970, 1, 1)).days
     if match := re.fullmatch(r"TIMESTAMP '(.*)'", text):

@@ -1,4 +1,4 @@
-"""Settings: read, and refused in one line that names the setting and what is wrong with it."""
+"""Settings are parsed, or refused with one line that names the setting and the problem."""
 
 from __future__ import annotations
 

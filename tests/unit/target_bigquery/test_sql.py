@@ -1,4 +1,4 @@
-"""SQL texts: what they say, and that hostile names stay names."""
+"""SQL statements: their text, and quoting of hostile names."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_claims_say_which_write_stream_they_are_for() -> None:
 )
 def test_texts_are_one_statement(text: str) -> None:
     assert ";" not in text
-    assert "'" not in text.replace("''", "")  # no value stands in a text
+    assert "'" not in text.replace("''", "")  # no statement contains a value
 
 
 def test_a_table_may_require_a_condition_on_its_partitions() -> None:

@@ -1,4 +1,4 @@
-"""What converted rows look like, and which values are refused before Redshift sees them."""
+"""Converted rows, and values that are refused before Redshift receives them."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_text_that_does_not_fit_is_named_by_file_row_and_column(value: str, most
 def test_bytes_that_do_not_fit() -> None:
     schema = pa.schema([("y", pa.binary())])
     columns = columns_of(schema)
-    fits = batch(schema, {"y": bytes(1_024_000)})  # NUL is a byte as any other here
+    fits = batch(schema, {"y": bytes(1_024_000)})  # NUL is an ordinary byte here
     assert list(checked([fits], columns, "u")) == [fits]
     with pytest.raises(DataError, match=r"row 1, column 'y': the value has 1,024,001 bytes"):
         list(checked([batch(schema, {"y": bytes(1_024_001)})], columns, "u"))

@@ -1,4 +1,4 @@
-"""Where texts go that are too long for their columns."""
+"""Destinations of text that is too long for its column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds of a MERGE in Redshift: by values whose order and equality go together, as Redshift writes them."""
+"""Bounds of a MERGE in Redshift: literals of types whose order is consistent with equality."""
 
 from __future__ import annotations
 

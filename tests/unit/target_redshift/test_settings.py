@@ -1,4 +1,4 @@
-"""The settings: what is read, and what is refused in which words."""
+"""Settings: parsed values, and the text of errors."""
 
 from __future__ import annotations
 

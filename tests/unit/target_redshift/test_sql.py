@@ -1,4 +1,4 @@
-"""Every SQL text, by Redshift's rules; and that no name or value can change what a text means."""
+"""All SQL statements follow Redshift's rules, and no name or value changes a statement's meaning."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def texts(names: Any) -> list[Any]:
 
 
 def hostile_names(text: str) -> Any:
-    """All names and values replaced; the column names stay distinct."""
+    """Replace all names and values with hostile ones; the column names stay distinct."""
     return docs.Names(
         schema=text,
         table=text,
@@ -150,7 +150,7 @@ class TestSecrets:
 
 
 class TestTheRules:
-    """That the rules find what they are for."""
+    """Tests that the rules detect violations."""
 
     @pytest.mark.parametrize(
         ("text", "said"),

@@ -1,4 +1,4 @@
-"""Where the local BigQuery is installed, and what is said when it cannot be."""
+"""The installation folder of the local BigQuery, and the error when it cannot be installed."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,7 @@ from local_cloud.pythons import find_python
 
 @pytest.fixture
 def nothing_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine without uv, pyenv, and programs on PATH."""
+    """Simulate a machine without uv, pyenv, and programs on PATH."""
     for name in ("HOME", "PATH", "PYENV_ROOT", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(tmp_path))
 

@@ -1,4 +1,4 @@
-"""The demonstration's checksum, as far as Python computes it."""
+"""The demonstration's checksum, computed in Python."""
 
 from __future__ import annotations
 

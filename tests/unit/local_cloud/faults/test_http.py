@@ -1,4 +1,4 @@
-"""Errors in the words of the service that was asked, and bodies of every kind."""
+"""Errors in the format of the requested service, and bodies of every kind."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Which request suffers which fault."""
+"""Selection of the fault for each request."""
 
 import pytest
 

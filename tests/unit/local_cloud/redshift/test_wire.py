@@ -1,4 +1,4 @@
-"""Messages of the protocol, what becomes of PostgreSQL's answers, faults, and the files of UNLOAD."""
+"""Protocol messages, translation of PostgreSQL's answers, faults, and the files of UNLOAD."""
 
 import gzip
 import io

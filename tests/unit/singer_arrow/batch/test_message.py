@@ -1,4 +1,4 @@
-"""BATCH messages: ours round-trip, foreign ones are taken, malformed ones get one clear line."""
+"""BATCH messages: ours round-trip, those of other taps are accepted, malformed ones give a one-line error."""
 
 from __future__ import annotations
 

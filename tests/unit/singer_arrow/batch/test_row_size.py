@@ -1,4 +1,4 @@
-"""The size of rows is told by the rows, however they are held in memory."""
+"""The estimated size of rows depends on their values, not on their layout in memory."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def size(column: pa.Array) -> int:
 
 
 def expected(value: Any, t: pa.DataType) -> int:
-    """The reference: value by value."""
+    """Compute the expected size value by value."""
     if pa.types.is_null(t):
         return 0
     if pa.types.is_struct(t):
@@ -83,7 +83,7 @@ def test_it_does_not_depend_on_how_rows_are_held(column: pa.Array, cut: int, hid
 
 
 def _under_nulls(column: pa.Array, kept: list[bool]) -> pa.Array:
-    """The column, in which values stand under nulls."""
+    """Return the column with values under its nulls."""
     validity = pa.array([k and v is not None for k, v in zip(kept, column.to_pylist(), strict=True)], pa.bool_())
     return pa.Array.from_buffers(column.type, len(column), [validity.buffers()[1], *column.buffers()[1:]])
 

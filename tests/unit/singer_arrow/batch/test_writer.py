@@ -1,4 +1,4 @@
-"""Batch files: cut alike on every run, whole or not at all, and read back."""
+"""Batch files: the same files on every run, complete or absent, and readable."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
 
 
 class SlowStorage(Storage):
-    """Whose first upload does not end before the second file is begun."""
+    """Storage whose first upload ends after the second file is begun."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Nanoseconds in text: kept where the schema has them, and never cut without a warning that names file and column."""
+"""Nanoseconds in text: kept if the schema has them, else cut with a warning that names file and column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text -> typed columns, and columns of one type -> another, exactly."""
+"""Exact conversions from text to typed columns, and from one type to another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers at the bounds of their types: each way of reading them makes what the text says, or refuses it.
+"""Numbers at the bounds of their types: every reader returns the exact value or refuses it.
 
 The reference is json, with Decimals.
 """
@@ -99,7 +99,7 @@ EXPONENT = st.one_of(
 
 @st.composite
 def numbers(draw: st.DrawFn) -> str:
-    """A JSON number, as its text."""
+    """Generate a JSON number as text."""
     whole, fraction = draw(WHOLE).lstrip("0") or "0", draw(FRACTION)
     return f"{draw(st.sampled_from(['', '-']))}{whole}{'.' if fraction else ''}{fraction}{draw(EXPONENT)}"
 
@@ -162,7 +162,7 @@ def _float(number: Decimal, t: pa.DataType) -> Any:
 
 
 def read(t: pa.DataType, value: str, *, before: str | None = None) -> Any:
-    """A value read as blocks are; `before` stands alone in the block before."""
+    """Read a value as in blocks of text; `before` is alone in the preceding block."""
     parser = JsonBlockParser(pa.schema([("a", t)]), ReadOptions())
     if before is not None:
         for _ in range(2):

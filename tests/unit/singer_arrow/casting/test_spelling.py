@@ -1,4 +1,4 @@
-"""Dates, numbers and booleans as people write them; types that a few values do not move."""
+"""Spellings of dates, numbers and booleans; types are not changed by a few outliers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dates and times that no calendar, no day or no Python type holds: bad rows by policy, never another text."""
+"""Invalid dates and times, or ones beyond Python's types: bad rows by policy, never other text."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_date_that_has_no_text_is_a_bad_row_of_text(objects: Any, column: pa.A
 
 
 def avro(columns: dict[str, tuple[Any, Any]], rows: list[dict[str, Any]]) -> bytes:
-    """A file whose columns are stored as one type and marked as another."""
+    """Return an Avro file whose columns have another stored type than logical type."""
     stored, marked = (
         {"type": "record", "name": "r", "fields": [{"name": n, "type": t[i]} for n, t in columns.items()]}
         for i in (0, 1)

@@ -1,4 +1,4 @@
-"""VARIANT, whole and shredded, as another program writes it: the JSON that it stands for, at any depth."""
+"""VARIANT columns of other writers, shredded or not, converted to JSON at any depth."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from singer_arrow.read_progress import ReadProgress
 from singer_arrow.schema.arrow_schema import is_json, json_field
 
 FILES = {
-    # Of DuckDB 2.0: fifteen rows, of which members of objects, items of lists, and decimals have columns of their own.
+    # By DuckDB 2.0: fifteen rows, in which members of objects, items of lists, and decimals have columns of their own.
     "objects": (
         "c-pO2&ui2`6rP!6*ZtL+t(}-iSXZGTN~u*_4`mNqDXr8VicmZ#mShvLwzbl3mlX=G(2IiLsfAj4@KDr)_y>3qFCL1g)`Q1_XT^gT"
         "L49vFE7|O}R@ULYBr|#WzHh!vW_Nt>%2`f$nU}kH1}>sJN<^cO3{rxWAtR7@>kwoNG7g!5OhTq0+aTK^0pk^e2*90y;lUsG$-WJ7"

@@ -1,4 +1,4 @@
-"""Blocked gzip is inflated in parallel, to what any reader of gzip makes of it."""
+"""Blocked gzip is inflated in parallel, with the same result as any reader of gzip."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ TEXT = b"".join(b"%d,%d\n" % (n, n * 7919 % 10_007) for n in range(300_000))
 
 
 def _block(data: bytes, *, within: bytes = b"", told: int = 0, crc: int = 0, size: int = 0) -> bytes:
-    """A member; `within` is counted as part of it, the others are added to what it tells of itself."""
+    """Return a gzip member; its size field counts `within`, and `told` is added to that field.
+
+    `crc` and `size` alter the checksum and the length in its trailer.
+    """
     packer = zlib.compressobj(1, zlib.DEFLATED, -15)
     body = packer.compress(data) + packer.flush()
     head = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff\x06\0BC\x02\0"

@@ -1,4 +1,4 @@
-"""Files of columns that are not as their stream's schema: new columns, other types, values that do not fit."""
+"""Columnar files that differ from their stream's schema: new columns, other types, invalid values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ each = pytest.mark.parametrize("name", NAMES)
 
 
 class Reading:
-    """One reading of a file, as far as it came."""
+    """One reading of a file, up to its end or first error."""
 
     def __init__(self, objects: Any, name: str, table: pa.Table, schema: pa.Schema, **options: Any) -> None:
         self.progress, self.rows, self.error = ReadProgress(), list[dict[str, Any]](), None
@@ -264,14 +264,14 @@ def test_rescued_is_a_column_like_any_other_where_nothing_is_rescued(objects: An
 
 
 def _as_text(values: list[bytes | None]) -> pa.Array:
-    """A column of text that holds these bytes, be they UTF-8 or not."""
+    """Return a text column with these bytes, which need not be UTF-8."""
     column = pa.array(values, pa.binary())
     return pa.StringArray.from_buffers(len(column), *column.buffers()[1:], column.buffers()[0], column.null_count)
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.orc"])
 def test_text_that_is_not_utf8_does_not_fit(objects: Any, name: str) -> None:
-    halves = "é".encode()  # in two rows: only all of it together would be UTF-8
+    halves = "é".encode()  # in two rows: only both together are valid UTF-8
     text = _as_text([b"fine", b"caf\xe9", None, "é".encode(), halves[:1], halves[1:]])
     nested = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3, 4, 5, 6], pa.int32()), text)
     table = pa.table({"id": range(6), "t": text, "l": nested})

@@ -1,4 +1,4 @@
-"""Members of objects that a catalog leaves out: nothing that a file is otherwise brings them back."""
+"""Members of objects that a catalog excludes stay excluded, whatever else a file contains."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ each = pytest.mark.parametrize("name", NAMES)
 
 
 def row(number: int, value: Any = 1, **more: Any) -> dict[str, Any]:
-    """One of a file: `value` stands at every place, beside what is left out."""
+    """Return a row with `value` at every place, beside the excluded members."""
     part = {"a": value, "secret": SECRET, **more}
     return {"id": number, "o": {**part, "p": part}, "l": [part, part], "m": {"k": part}}
 
 
 def rows_of(name: str, *rows: dict[str, Any]) -> list[dict[str, Any]]:
-    """As a file that tells its types by its values alone has them: there, maps are objects, whose keys are members."""
+    """Return the rows as schemaless formats contain them, where maps are objects with keys as members."""
     return [{k: v for k, v in row.items() if k != "m"} for row in rows] if "json" in name else list(rows)
 
 
 def widened(t: pa.DataType, file: pa.Schema = FILE, *more: pa.Field) -> pa.Schema:
-    """The schema of a file with `a` of another type, and further members beside it."""
+    """Return the schema of a file with `a` of another type, and further members."""
 
     def _other(old: pa.DataType) -> pa.DataType:
         if pa.types.is_struct(old):
@@ -72,7 +72,7 @@ def written(name: str, rows: list[dict[str, Any]], file: pa.Schema) -> bytes:
 
 
 class Reading:
-    """All rows of a file, under schemas that widen where they must."""
+    """Reads all rows of a file, with schemas that are widened on drift."""
 
     def __init__(self, objects: Any, name: str, data: bytes, schema: pa.Schema, **options: Any) -> None:
         self.schema, self.rows, self.drifts, progress = schema, list[dict[str, Any]](), list[str](), ReadProgress()
@@ -97,14 +97,14 @@ class Reading:
         return [r[RESCUED] and json.loads(r[RESCUED]) for r in self.rows]
 
     def tells(self, what: str) -> bool:
-        """Whether anything that comes out of it says so."""
+        """Whether rows, drifts or schema contain the text."""
         return what in f"{self.rows} {self.drifts} {self.schema}"
 
 
 @each
 @pytest.mark.parametrize("drift", ["raise", "rescue"])
 def test_they_are_no_news(objects: Any, name: str, drift: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact_reader.ExactReader, "read_one_by_one", None)  # they cost no closer look
+    monkeypatch.setattr(exact_reader.ExactReader, "read_one_by_one", None)  # they need no further check
     schema = pa.schema([*SCHEMA, json_field(RESCUED)]) if drift == "rescue" else SCHEMA
     found = Reading(objects, name, written(name, [row(n) for n in range(200)], FILE), schema, on_drift=drift)
     assert not found.drifts
@@ -139,7 +139,7 @@ def test_schemas_widen_without_them(objects: Any, name: str) -> None:
 
 @each
 def test_a_column_that_becomes_json_is_without_them(objects: Any, name: str) -> None:
-    """As other files have no objects there."""
+    """Although other files have no objects there."""
     schema = pa.schema([SCHEMA.field("id"), json_field("o"), json_field("l"), json_field("m")])
     rows = [row(0), row(1, 2)]
     found = Reading(objects, name, written(name, rows, FILE), schema, on_drift="raise")
@@ -194,7 +194,7 @@ def test_new_members_are_rescued_without_them(objects: Any, name: str) -> None:
 
 @each
 def test_new_columns_and_members_are_without_them(objects: Any, name: str) -> None:
-    """Of a schema that is older than the catalog."""
+    """With a schema that is older than the catalog."""
     data = written(name, rows_of(name, row(0)), FILE)
     found = Reading(objects, name, data, pa.schema([("id", pa.int64())]), on_drift="raise")
     assert {"id", "o", "l"} <= set(found.schema.names)
@@ -208,7 +208,7 @@ def test_new_columns_and_members_are_without_them(objects: Any, name: str) -> No
 
 @each
 def test_what_the_schema_has_stays(objects: Any, name: str) -> None:
-    """A segment that was planned before they were deselected is finished as it was begun."""
+    """A segment planned before they were deselected is finished with its schema."""
     found = Reading(objects, name, written(name, [row(0, 1.5)], widened(pa.float64())), FILE, on_drift="raise")
     assert found.rows[0]["o"] == row(0, 1.5)["o"]
     assert found.rows[0]["l"] == row(0, 1.5)["l"]

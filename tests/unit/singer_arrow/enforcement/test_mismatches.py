@@ -1,4 +1,4 @@
-"""All values that do not fit are found, and no other."""
+"""All invalid values are found, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reading of a format of columns begins at any place of another, and gives what that gave after it."""
+"""Reading of columnar formats can resume at any place of an earlier reading, with the same rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TABLE = pa.table({
 
 @dataclass(frozen=True)
 class Step:
-    """What one step of a reading gave, and where it ended."""
+    """The result of one step of a reading, and the place where it ended."""
 
     batch: pa.RecordBatch
     place: ResumePoint | None

@@ -189,7 +189,7 @@ def test_large_orc_files_are_copied_once_and_give_their_place_back(objects: Any,
     monkeypatch.setattr(files, "SMALL_OBJECT", 1000)
     table = pa.table({"n": range(50_000), "t": [str(n * 7919) for n in range(50_000)]})
     assert objects.read(_orc(table), "a.orc", table.schema).equals(table)
-    assert objects.storage.pinned  # what was read is one version
+    assert objects.storage.pinned  # the rows that were read are of one version
 
 
 def test_a_full_disk_is_told(objects: Any, monkeypatch: Any, tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_parquet_file_that_claims_more_rows_than_it_has_is_refused(objects: An
     pq.write_table(pa.table({"id": range(100_003)}), out, store_schema=False)
     data = out.getvalue()
     size = int.from_bytes(data[-8:-4], "little")
-    footer = data[-8 - size : -8].replace(_varint(2 * 100_003), _varint(2 * claimed))  # as Thrift writes numbers
+    footer = data[-8 - size : -8].replace(_varint(2 * 100_003), _varint(2 * claimed))  # in Thrift's encoding of numbers
     forged = data[: -8 - size] + footer + len(footer).to_bytes(4, "little") + b"PAR1"
     assert pq.read_metadata(io.BytesIO(forged)).num_rows == claimed
     reader = objects.reader(forged, "a.parquet")

@@ -1,4 +1,4 @@
-"""A reading may end at a place of another one: the parts of a file make the whole, whatever is read of it and how."""
+"""A reading may end at a place of another one: the parts of a file together give all of its rows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SCHEMAS = {
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups of blocks are small, and batches of Parquet depend on the columns that are read."""
+    """Make blocks and batches of Parquet small; the latter depend on the columns that are read."""
     monkeypatch.setattr("singer_arrow.formats.avro.avro_format.GROUP_BYTES", 2000)
 
 
@@ -60,7 +60,7 @@ def read(
     end: ResumePoint | None = None,
     **options: Any,
 ) -> tuple[list[int], list[ResumePoint]]:
-    """The ids of the rows between two places, and the places after each batch."""
+    """Return the ids of the rows between two places, and the places after each batch."""
     kind, _, codec = name.partition(" ")
     how = ReadOptions(**{**HOW, "compression": codec if codec == "gzip" else "none", **options})
     progress, ids, places = ReadProgress(begin or ResumePoint(), end=end), list[int](), list[ResumePoint]()
@@ -75,7 +75,7 @@ def read(
 @pytest.mark.parametrize("schema", SCHEMAS)
 @pytest.mark.parametrize("first", ["all", "narrow", "id"])
 def test_parts_between_places_make_the_whole(objects: Any, name: str, schema: str, first: str) -> None:
-    """The first reading gives the places, and may leave out other rows than those of its parts do."""
+    """The first reading gives the places, and may skip other rows than the parts do."""
     how = {"on_bad_row": "skip", "batch_rows": 23}
     expected, places = read(objects, name, first, **how)
     assert len(places) > 2
@@ -88,7 +88,7 @@ def test_parts_between_places_make_the_whole(objects: Any, name: str, schema: st
     counts = [b.rows - a.rows for a, b in pairwise(cuts)]
     theirs = [expected[a.rows : b.rows] for a, b in pairwise(cuts)]
     assert [len(ids) for ids in theirs] == counts
-    for ours, other in zip(found, theirs, strict=True):  # of each part the good rows
+    for ours, other in zip(found, theirs, strict=True):  # the good rows of each part
         assert [n for n in ours if n not in BAD] == [n for n in other if n not in BAD]
 
 
@@ -113,7 +113,7 @@ def test_an_end_that_no_row_has_is_refused(objects: Any, name: str) -> None:
 
 
 def test_nothing_is_read_behind_an_end(objects: Any) -> None:
-    """A damaged rest of a file does not matter to a part that is made again."""
+    """Damage after the end of a part does not affect it."""
     _, places = read(objects, "csv", "all", batch_rows=10)
     data = FILES["csv"]
     progress = ReadProgress(end=places[2])

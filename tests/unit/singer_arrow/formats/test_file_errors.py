@@ -1,4 +1,4 @@
-"""Files that no reader can make rows of end as one line that names the file, wherever the error came from."""
+"""Unreadable files give a one-line error with the file's name, from any layer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def without_utf8(kind: str) -> bytes:
 
 
 def without_struct(root: bytes) -> bytes:
-    """An ORC file whose rows are of another kind."""
+    """Return an ORC file whose rows are not a struct."""
     data = WRITERS["orc"](pa.table({"a": [1, 2]}), compression="uncompressed")
     at = data.rindex(b"\x08\x0c")
     return data[:at] + b"\x08" + root + data[at + 2 :]

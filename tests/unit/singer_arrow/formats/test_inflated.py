@@ -1,4 +1,4 @@
-"""Files that are small as they are stored and would fill the memory are refused before they are decoded."""
+"""Small files that would expand beyond the memory are refused before they are decoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formats are imported when they are asked for, and are what the registry says of them."""
+"""Formats are imported on first use, and match their entries in the registry."""
 
 from __future__ import annotations
 

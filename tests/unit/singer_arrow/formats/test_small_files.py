@@ -1,4 +1,4 @@
-"""Small objects that are fetched and parsed together give what each of them gives by itself."""
+"""Small objects fetched and parsed together give the same rows as each alone."""
 
 from __future__ import annotations
 

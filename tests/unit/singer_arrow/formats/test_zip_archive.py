@@ -73,7 +73,7 @@ def test_zip64_and_streamed_archives(objects: Any) -> None:
     assert objects.read(out.getvalue(), "a.csv.zip").to_pydict() == ROWS
 
     class Pipe(io.RawIOBase):
-        """Cannot seek, so that sizes come after the members."""
+        """A stream that cannot seek, so that sizes come after the members."""
 
         written = b""
 
@@ -89,7 +89,7 @@ def test_zip64_and_streamed_archives(objects: Any) -> None:
         for name, body in TWO.items():
             archive.writestr(name, body)
     assert objects.read(pipe.written, "a.csv.zip").to_pydict() == ROWS
-    many = {f"{n}.csv": b"id,t\n1,x\n" for n in range(66_000)}  # more than the plain directory can tell of
+    many = {f"{n}.csv": b"id,t\n1,x\n" for n in range(66_000)}  # beyond the limits of the plain directory
     assert len(_names(objects.reader(_zip(many, zipfile.ZIP_STORED), "a.csv.zip"))) == 66_000
 
 

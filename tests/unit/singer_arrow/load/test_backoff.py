@@ -1,4 +1,4 @@
-"""How long the pauses before further tries are."""
+"""Delays between retries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows are refused, where only ranges of them can be tried."""
+"""Bisection to find the refused rows when only ranges of them can be tried."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from singer_arrow.load.bisect import Refusal, TooManyRefusedError, refused_rows
 
 
 class Rows:
-    """Rows of which some are refused; what is said names the one that `named` makes of those of the range."""
+    """Rows of which some are refused; the error names the result of `named` for those of the range."""
 
     def __init__(self, bad: set[int], named: Callable[[list[int]], int | None] = lambda _: None) -> None:
         self.bad, self._named, self.tried = bad, named, 0

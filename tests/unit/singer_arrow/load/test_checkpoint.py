@@ -1,4 +1,4 @@
-"""A STATE never leaves before everything before it is closed, in whatever order that happens."""
+"""A STATE is released only when everything before it is closed, in any order of closing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from singer_arrow.load.checkpoint import Checkpoints
 
 
 class Clock:
-    """Seconds that pass only when a test says so."""
+    """A clock that only the test advances."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -101,7 +101,7 @@ def test_what_waits_for_a_state_is_called_once_it_is_out() -> None:
     checkpoints.close([later], lambda: out.append("later"))
     checkpoints.flush()
     assert out[-1] == "first"  # no STATE came since
-    checkpoints.state({"n": 3})  # it says nothing new, so nobody is told it twice; but it is out
+    checkpoints.state({"n": 3})  # it is not new, so it is not announced twice; but it is released
     clock.now = 5
     checkpoints.tick()
     assert out[-1] == "later"
@@ -161,10 +161,10 @@ def test_no_state_too_early_none_lost_none_out_of_order(steps: list[tuple[str, i
     clock = Clock()
     checkpoints = Checkpoints(out.append, interval=3, clock=clock)  # type: ignore[arg-type]
     is_open: list[int] = []
-    before: dict[int, set[int]] = {}  # number of a state -> what was open when it was read
+    before: dict[int, set[int]] = {}  # number of a state -> tokens open when it was read
     closed: set[int] = set()
-    latest, through = 0, list[int]()  # the last token that was opened, now and when each state was read
-    let_go: list[tuple[int, int]] = []  # token, and how many states were out by then
+    latest, through = 0, list[int]()  # the last opened token, now and when each state was read
+    let_go: list[tuple[int, int]] = []  # token, and the number of states released by then
     for kind, value in steps:
         seen = len(out)
         if kind == "open":

@@ -1,4 +1,4 @@
-"""What every warehouse's conversion does: names, microseconds, constants, places; and where it asks the warehouse."""
+"""Conversions common to all warehouses: names, microseconds, constants and columns; and their hooks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GIVEN = pa.schema([("the id", pa.int64()), ("at", NANO), ("added", MICRO)])
 
 
 class Refusing(Plain):
-    """Refuses 13."""
+    """Refuses the value 13."""
 
     __slots__ = ()
 

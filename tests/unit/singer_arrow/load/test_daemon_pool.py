@@ -1,4 +1,4 @@
-"""Threads that run tasks, and their end."""
+"""Daemon threads that run tasks, and their shutdown."""
 
 from __future__ import annotations
 

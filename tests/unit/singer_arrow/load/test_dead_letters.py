@@ -1,4 +1,4 @@
-"""What is kept of rows that are not loaded, and where they stood."""
+"""Records of rows that are not loaded, with their positions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FILES = st.lists(st.lists(st.sampled_from(["good", "unread", "unfit", "refused"]
 
 
 def told(files: list[list[str]], origins: RecordOrigins | None = None) -> Rejects:
-    """What is kept of files whose rows meet these fates, when it is told as reading and loading tell it."""
+    """Return the dead letters of files whose rows have these results in reading and loading."""
     rejects = Rejects(1000, origins)
     for number, fates in enumerate(files):
         hear, given = rejects.hearing(f"f{number}"), 0

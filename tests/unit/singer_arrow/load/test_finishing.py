@@ -1,4 +1,4 @@
-"""At the end of the input tables of finished streams are replaced, the others kept; and STATE stays behind them."""
+"""At the end of input, tables of finished streams are replaced, others kept, and STATE is held back for them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OVERWRITE = {"load_method": "overwrite"}
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No load methods of other tests; and every STATE that may leave leaves."""
+    """Reset the load methods, and release every STATE as soon as it is allowed."""
     RecordingTable.methods = []
     monkeypatch.setitem(Checkpoints.__init__.__kwdefaults__, "interval", 0.0)
 
@@ -43,7 +43,7 @@ def end(stream: str, number: int) -> Message:
 
 
 def run(messages: list[Message], text: str = "", **config: Any) -> Exception | None:
-    """Run the target as its executable does; the error that it ended with."""
+    """Run the target as its executable does; return the error that ended it."""
     target = RecordingTarget(config=config)
     try:
         target.listen(io.StringIO("".join(json.dumps(m) + "\n" for m in messages) + text))
@@ -102,7 +102,7 @@ def test_streams_before_and_after_an_unfinished_one_are_replaced(capsys: pytest.
 
 
 def test_a_stream_that_an_unfinished_one_interrupts_keeps_its_table(capsys: pytest.CaptureFixture[str]) -> None:
-    """Else the next run would begin with a STATE from within it, and replace all of it by the rest."""
+    """Otherwise the next run would start from a STATE within it, and replace all of it by the rest."""
     begun = [schema("a"), batch("a"), state(1), batch("a"), schema("b"), batch("b")]
     error = run([state(0), *begun, end("a", 2), state(3)], **OVERWRITE)
     assert isinstance(error, UnfinishedStreamError)

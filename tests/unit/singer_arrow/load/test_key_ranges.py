@@ -1,4 +1,4 @@
-"""Where the values of staged rows lie: every value is within, and what lies between distant ones is left out."""
+"""Ranges of staged values: every value is within one, and gaps between distant values are excluded."""
 
 from __future__ import annotations
 
@@ -104,13 +104,13 @@ def test_other_values_are_kept_as_they_are() -> None:
 
 
 class Column:
-    """A column that becomes days."""
+    """A column that is converted to days."""
 
     name, source, arrow = "day", "d", pa.date32()
 
 
 class Plain(Conversion[Any]):
-    """Nothing special."""
+    """The identity conversion."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Which batches a ledger is asked about, when, and how many at once."""
+"""Which batches a ledger query asks for, when, and how many at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGE = 3
 
 
 class Ledger:
-    """Batches with numbers, by which they follow one another; `asked` are the ids of each query, `pages` the numbers.
+    """A ledger of numbered batches; `asked` are the ids of each query, `pages` the numbers.
 
     Args:
         have: The ids of its batches, in order.
@@ -63,7 +63,7 @@ def test_the_ledger_is_opened_even_if_nothing_is_expected() -> None:
     ledger = Ledger("a", "b")
     ledger.lookup.open()
     assert ledger.asked == [[]]
-    assert ledger.lookup.early("b") == 1  # it has not shown yet that batches are new
+    assert ledger.lookup.early("b") == 1  # it has not returned new batches yet
 
 
 def test_those_that_follow_a_batch_that_is_found_are_read_with_it() -> None:

@@ -1,4 +1,4 @@
-"""What all load methods do with an item: leave out what was loaded, count files, name the place of an error."""
+"""Steps common to all load methods: skip loaded batches, count files, name the file in errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from singer_arrow.load.metrics import Tally
 
 @dataclass(frozen=True)
 class PreparedItem:
-    """An item, and whether it was made ready."""
+    """An item, and whether it was prepared."""
 
     item: Item[Any]
     ready: bool
@@ -40,7 +40,7 @@ class KnowsOne(LoadMethod[LoadContext, PreparedItem]):
         return PreparedItem(item, ready=False)
 
     def stage(self, parts: Sequence[PreparedItem]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def loaded(self, batch_id: str) -> datetime | None:
         return datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC) if batch_id == "known" else None

@@ -1,4 +1,4 @@
-"""Decimals of a BATCH file whose SCHEMA says no more than number."""
+"""Decimals of a BATCH file whose SCHEMA declares only `number`."""
 
 from __future__ import annotations
 

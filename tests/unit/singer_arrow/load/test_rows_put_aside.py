@@ -1,4 +1,4 @@
-"""Rows that cannot be read or converted are left out, and told with their places; the others come as they are."""
+"""Rows that cannot be read or converted are skipped and reported with positions; others are unchanged."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Refusing(Plain):
 
 
 def content(fates: Sequence[str]) -> list[dict[str, Any]]:
-    """A row for each fate."""
+    """Return a row for each result."""
     ids = {"good": str, "unread": lambda n: f"no number {n}", "unfit": lambda n: str(-n), "null": lambda _: None}
     return [{"id": ids[fate](n), "name": f"name {n}"} for n, fate in enumerate(fates, 1)]
 
 
 def parquet(fates: Sequence[str], folder: Path, group: int) -> Path:
-    """A file in which ids are text."""
+    """Write a file in which ids are text."""
     path = folder / "f.parquet"
     table = pa.Table.from_pylist(content(fates), pa.schema([("id", pa.string()), ("name", pa.string())]))
     pq.write_table(table, path, row_group_size=group)
@@ -54,7 +54,7 @@ def parquet(fates: Sequence[str], folder: Path, group: int) -> Path:
 
 
 def jsonl(fates: Sequence[str], folder: Path) -> Path:
-    """A file of which bad lines are of several kinds."""
+    """Write a file with bad lines of several kinds."""
     lines = list[str]()
     for number, (fate, row) in enumerate(zip(fates, content(fates), strict=True)):
         row["id"] = row["id"] if fate in ("unread", "null") else int(row["id"])
@@ -93,7 +93,7 @@ def test_good_rows_come_exactly_and_bad_ones_are_told_with_their_places(
         assert rejected.reason == reasons.get(fate, rejected.reason)
         assert "_raw" in record or record["name"] == f"name {rejected.position}"
         assert rejected.column == "id" or record == {"_raw": "{ no JSON"}
-    for some in (range(0, len(expected), 2), range(len(expected) // 2)):  # where the rows stood that are left
+    for some in (range(0, len(expected), 2), range(len(expected) // 2)):  # positions of the remaining rows
         rejects.rows.clear()
         rejects.refuse([(row, None, "refused", "{}") for row in some])
         assert [r.position for r in rejects.rows] == [expected[row]["id"] for row in some]

@@ -1,4 +1,4 @@
-"""Items become loads: grouped, bounded, in parallel, in order where order counts, and never past a failure."""
+"""Items are grouped into loads: bounded, parallel, ordered if required, and none after a failure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from singer_arrow.load.scheduler import Limits, LoadScheduler
 
 @dataclass
 class PreparedItem:
-    """An item that weighs something."""
+    """An item with a size."""
 
     number: int
     bytes: int = 1
@@ -29,7 +29,7 @@ class PreparedItem:
 
 @dataclass(eq=False)
 class Table:
-    """A load method that remembers what was loaded; the parts that fail are given."""
+    """A load method that records what it loaded; given parts fail."""
 
     ordered: bool = False
     deferred: bool = False
@@ -108,7 +108,7 @@ def test_what_a_group_leaves_goes_once_its_state_is_out(kind: str) -> None:
     assert removed == [["file 0", "file 1"]]
     told = [x for x in seen if isinstance(x, dict)]
     assert (seen[0], told[-1]) == (told[0], {"n": 2})
-    if table.deferred:  # else a run that goes on from a STATE in between would replace the table by a part
+    if table.deferred:  # else a run resumed from a STATE in between would replace the table by a part
         assert told == [{"n": 2}]
     checkpoints.state({"n": 4})
     assert seen[-2:] == [{"n": 4}, ["file 2", "file 3"]]

@@ -1,4 +1,4 @@
-"""Staged files: named by what they are for, put whole, removed when nothing needs them, and only those."""
+"""Staged files: named by their purpose, written atomically, and removed when no longer needed."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_without_the_right_to_tag_files_are_staged_all_the_same(caplog: pytest.L
     assert storage.asked == [LIFETIME, None, None, None]
     assert [m for m in caplog.messages if "s3:PutObjectTagging; leftovers are for a rule by prefix" in m] != []
     assert len(caplog.messages) == 1
-    elsewhere = Stage(Refusing(), Url.parse("gs://b/p"), logger)  # which knows no tags: the denial means something else
+    elsewhere = Stage(Refusing(), Url.parse("gs://b/p"), logger)  # which has no tags: the denial has another cause
     with pytest.raises(CredentialsError):
         elsewhere.put(elsewhere.name("x"), b"x")
 
@@ -116,7 +116,7 @@ def test_a_busy_storage_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Noting(Storage):
-    """A storage that notes what is removed, once it may."""
+    """A storage that records removals, once they are allowed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ def test_a_bucket_that_refuses_keeps_no_other_files_from_being_removed(caplog: p
     storage.gate.set()
     storage.fails = {"batches": CredentialsError("access is denied"), "odd": RuntimeError("new\nline")}
     remover = Remover(lambda: storage, logger)
-    for _ in range(2):  # the second time as well: nothing ended with the errors
+    for _ in range(2):  # also the second time: the errors ended nothing
         remover.remove([Url("s3", bucket, key) for bucket in ("stage", "batches", "odd") for key in ("1", "2")])
         remover.close(60)
     assert storage.removed == [["1", "2"]] * 2

@@ -1,4 +1,4 @@
-"""Spans of streams in the input, and which tables they keep from being replaced."""
+"""Spans of streams in the input, and the tables that are kept because of them."""
 
 from __future__ import annotations
 

@@ -29,13 +29,13 @@ def test_more_than_the_limit_is_given_when_all_is_free() -> None:
 
 
 def test_holders_that_are_stuck_do_not_make_a_deadlock() -> None:
-    """Results are taken in order, but the reader that is first in line comes last to the allowance."""
+    """Results are consumed in order, but the reader that is first requests memory last."""
     allowance, turn = Allowance(10, patience=0.05), [threading.Event() for _ in range(6)]
 
     def read(i: int) -> None:
         time.sleep(0.01 * (6 - i))
         allowance.take(10)
-        turn[i].wait(60)  # the consumer wants reader 0 first
+        turn[i].wait(60)  # the consumer needs reader 0 first
         allowance.give(10)
 
     threads = [threading.Thread(target=read, args=(i,)) for i in range(6)]

@@ -1,4 +1,4 @@
-"""How objects are asked for: few requests, pinned, ahead of need, within the budget."""
+"""Requests for objects: few, pinned, ahead of need, within the budget."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_readers_in_many_threads_share_one_budget(objects: Any) -> None:
 
 
 def test_a_consumer_that_takes_objects_in_order_gets_them(objects: Any) -> None:
-    """Later readers fill the budget and are not asked for more until the first is done."""
+    """Later readers fill the budget and are not consumed until the first is done."""
     url, budget = objects.write(LARGE, "ordered"), Budget(4 * MIB)
     info, started = objects.storage.head(url), threading.Barrier(4)
 
@@ -161,7 +161,7 @@ def test_a_consumer_that_takes_objects_in_order_gets_them(objects: Any) -> None:
 
 
 class _Sequential(Storage):
-    """A store of a scheme that only knows to read in order."""
+    """A store of a scheme that supports only sequential reads."""
 
     def open(self, url: Url) -> BinaryIO:
         return io.BytesIO(LARGE if url.key == "large" else b"")
@@ -186,7 +186,7 @@ def test_what_is_given_up_is_not_asked_for_again(by: str, objects: Any, monkeypa
 
     monkeypatch.setattr(pace, "FIRST_PAUSE", 1e6)
     monkeypatch.setattr(objects.storage, "_get", slow)
-    monkeypatch.setattr(objects.storage, "cancelled", threading.Event())  # others read through this storage too
+    monkeypatch.setattr(objects.storage, "cancelled", threading.Event())  # other readers use this storage too
     reader.prefetch()
     assert asked.wait(60)
     (reader.cancel if by == "reader" else objects.storage.cancelled.set)()

@@ -1,4 +1,4 @@
-"""Blocks that are worked on in parallel: results in order, and none held longer than it is worked on."""
+"""Blocks processed in parallel: results in order, and none kept longer than needed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COUNT, SIZE = 12, 1000
 
 
 class Made:
-    """Makes blocks, and knows which of them are held by somebody."""
+    """Creates blocks, and counts which of them are still referenced."""
 
     def __init__(self) -> None:
         self.refs: list[weakref.ref[memoryview]] = []
@@ -57,7 +57,7 @@ def test_small_blocks_are_let_go_when_they_are_worked_on() -> None:
     made = Made()
     results = map_ordered(made.blocks(), first_byte, Allowance(1 << 20))
     assert [next(results) for _ in range(COUNT)] == list(range(COUNT))
-    assert made.held <= 1  # the last, whose worker may be about to let it go
+    assert made.held <= 1  # the last, whose worker may be about to release it
 
 
 def test_a_process_ends_though_a_reading_was_left_open() -> None:

@@ -1,4 +1,4 @@
-"""Text: decompressed, transcoded, cut into blocks, and blocks worked on in order."""
+"""Text: decompressed, transcoded, cut into blocks, and blocks processed in order."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_text_arrives_in_utf8(objects: Any, text: str, encoding: str, packed: bo
 def test_text_is_read_from_any_byte(objects: Any, text: str, told: str, marked: bool, packed: bool, start: int) -> None:
     text = text.encode("latin-1", "replace").decode("latin-1") if told == "latin-1" else text.removeprefix("\ufeff")
     data = text.encode(told)
-    encoding = "utf-8" if marked and told != "latin-1" else told  # where a mark tells, nobody need say it
+    encoding = "utf-8" if marked and told != "latin-1" else told  # with a byte order mark, no option is needed
     reader = objects.reader(gzip.compress(data) if packed else data)
     if not data:
         return
@@ -183,7 +183,7 @@ def test_nothing_is_made_far_ahead_of_a_slow_receiver_and_nothing_stays_behind()
 
 
 def test_readers_that_are_consumed_in_order_all_finish() -> None:
-    """One block of each reader is always admitted, so those that wait for their turn block nobody."""
+    """One block of each reader is always admitted, so readers that wait for their turn block no other."""
     allowance = Allowance(3)
     readers = [map_ordered(_views(30), lambda b: int(bytes(b)), allowance) for _ in range(5)]
     firsts = [next(r) for r in readers]

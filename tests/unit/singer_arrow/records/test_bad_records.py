@@ -1,4 +1,4 @@
-"""Bad lines: each ends the run with one line that says where and what; what stands before it is loaded."""
+"""Invalid lines end the run with a one-line error with place and cause; earlier rows are loaded."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def state(number: int) -> bytes:
 
 
 class Run:
-    """What became of some input: the rows by stream, and the error."""
+    """The result of an input: the rows by stream, and the error."""
 
     def __init__(self, lines: Sequence[bytes], **config: Any) -> None:
         RecordingTable.methods = []
@@ -232,7 +232,7 @@ def test_records_before_a_changed_schema_use_the_old_one() -> None:
 
 @pytest.mark.parametrize("changed", [False, True])
 def test_two_streams_of_one_table_lose_nothing(changed: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    """One of them is mapped, so that its records come singly; the other's SCHEMA is there first, or both are."""
+    """One of them is mapped, so that its records are read singly; the other's SCHEMA comes first, or both do."""
     first = [schema("t"), record(1, "t"), state(1)] if changed else []
     order = [record(2), record(3, "t"), record(4, "t"), record(5), state(2), record(6, "t"), state(3)]
     ran = Run([*first, schema(), schema("t"), *order], stream_maps={"s": {"__alias__": "t"}})

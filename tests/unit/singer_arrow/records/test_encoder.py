@@ -1,4 +1,4 @@
-"""Records hold exact values in the words of JSON, nested ones and slices too, as objects and as lines."""
+"""Records contain exact JSON values, nested ones and slices too, as objects and as lines."""
 
 import json
 from datetime import UTC, date, datetime, time
@@ -104,7 +104,7 @@ def lines(table: pa.Table, stream: str = "s", version: int | None = None) -> lis
 
 
 def exact(text: str) -> Any:
-    """JSON, with numbers of any size and digits as they are."""
+    """Parse JSON with numbers of any size and precision."""
     return json.loads(text, parse_float=Decimal)
 
 
@@ -144,7 +144,7 @@ def test_rows_without_any_column_are_records() -> None:
     "column", [pa.nulls(20_000), pa.array(["x" * n for n in range(2_000)]), pa.array(range(9_000))]
 )
 def test_blocks_are_of_bounded_size(column: pa.Array, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of columns that take no memory themselves, and of lines that grow."""
+    """Also for columns that take no memory themselves, and for growing lines."""
     monkeypatch.setattr(module, "_BLOCK_BYTES", 50_000)
     monkeypatch.setattr(module, "_FIRST_ROWS", 16)
     table = pa.table({f"c{n}": column for n in range(3)})

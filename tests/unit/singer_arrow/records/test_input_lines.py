@@ -1,4 +1,4 @@
-"""Lines come as they were written; whoever waits for one can be interrupted, and a target that failed ends at once."""
+"""Input lines are read unchanged, reads can be interrupted, and a failed target ends at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATE = {"type": "STATE", "value": {"n": 1}}
 
 @contextmanager
 def pipe(write: Callable[[int], None]) -> Iterator[IO[str]]:
-    """The end to read of a pipe that a thread writes to, and closes."""
+    """Return the read end of a pipe that a thread writes to, and closes."""
     reader, writer = os.pipe()
 
     def work() -> None:
@@ -120,7 +120,7 @@ def test_an_error_that_came_before_is_raised_at_the_next_line() -> None:
 
 @contextmanager
 def target() -> Iterator[subprocess.Popen[str]]:
-    """A target whose input stays open."""
+    """Start a target whose input stays open."""
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command(), text=True, **streams) as running:  # type: ignore[call-overload]
         yield running

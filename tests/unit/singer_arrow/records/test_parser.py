@@ -1,4 +1,4 @@
-"""RECORD lines become the rows that a plain reader makes of them, or the refusal with the line where that one stops."""
+"""RECORD lines give the same rows as a plain reader, or the same error at the same line."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def parser(schema: Schema, keys: Sequence[str], *, checks: bool = True, goes_on:
 
 
 def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Rows as the reference has them: JSON text as what it stands for."""
+    """Return rows in the form of the reference, with JSON text parsed."""
     batch.validate(full=True)
     rows = batch.to_pylist()
     for row in rows:
@@ -78,7 +78,7 @@ def compare(schema: Schema, keys: Sequence[str], lines: Sequence[bytes], *, chec
 
 
 def compare_going_on(schema: Schema, keys: Sequence[str], lines: Sequence[bytes], *, checks: bool = True) -> None:
-    """As `compare`, of a parser that leaves bad records out."""
+    """Compare like `compare`, with a parser that skips bad records."""
     schema = json.loads(json.dumps(schema), parse_float=Decimal)
     wanted, refused, ended = [], list[int](), None
     for index, line in enumerate(lines):
@@ -126,7 +126,7 @@ def test_blocks_of_many_lines_are_read_alike(stream: tuple[Schema, list[str], li
 
 
 def test_plain_streams_are_read_fast() -> None:
-    """Which SCHEMAs need no look at single records; where this breaks, targets get slow."""
+    """SCHEMAs that need no check of single records; a regression makes targets slow."""
     for prop, _ in LEAVES:
         schema = {"type": "object", "properties": {"a": prop, "b": {"type": ["null", "array"], "items": prop}}}
         schema = json.loads(json.dumps(schema), parse_float=Decimal)

@@ -1,4 +1,4 @@
-"""JSON Schemas of all drafts from 4 on, read by what they mean."""
+"""JSON Schemas of all drafts from 4 on, read by their meaning."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ POSTGRES_NUMERIC = {
     "minimum": Decimal("-1E+28"),
     "multipleOf": Decimal("1E-10"),
 }
-"""A column numeric(38,10) as taps of singer-python's time write it."""
+"""A numeric(38,10) column as taps with an old singer-python write it."""
 
 
 def newest(prop: Any, *, draft: int | None = None, **more: Any) -> Any:
-    """A property's schema in the newest draft, of which nothing is left out."""
+    """Return a property's schema converted to the newest draft, without loss."""
     schema = {"type": "object", "properties": {"a": prop}, **more, **({"$schema": DRAFT[draft]} if draft else {})}
     found, unusable = in_newest_draft(schema)
     assert not unusable

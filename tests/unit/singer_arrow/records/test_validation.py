@@ -1,4 +1,4 @@
-"""What the checks of records use of the SDK is still there, and they say what it says but for integers like 1.0."""
+"""The SDK internals that record checks use exist, and give the same results, except for integers like 1.0."""
 
 from __future__ import annotations
 

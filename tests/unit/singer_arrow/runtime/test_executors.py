@@ -1,4 +1,4 @@
-"""Results keep the order of the tasks, the window bounds what is begun, and errors and stops end the rest."""
+"""Results keep the order of tasks, the window bounds started tasks, and errors and stops end the rest."""
 
 import threading
 import time

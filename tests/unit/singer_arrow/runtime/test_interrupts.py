@@ -1,4 +1,4 @@
-"""A signal while a pool starts a thread is raised once the pool knows the thread."""
+"""A signal while a pool starts a thread is raised after the pool has registered the thread."""
 
 from __future__ import annotations
 

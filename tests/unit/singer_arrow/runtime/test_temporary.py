@@ -1,4 +1,4 @@
-"""Temporary folders go with their process, however it ends, and never before."""
+"""Temporary folders are removed with their process, however it ends, and never before."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def process() -> Iterator[tuple[subprocess.Popen[str], Path, Path]]:
-    """A process that has two such folders, and the folders."""
+    """Start a process with two such folders; return it and the folders."""
     command = [sys.executable, "-c", PROGRAM, NAME]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
@@ -68,7 +68,7 @@ def test_the_folder_of_a_living_process_stays() -> None:
         assert running.poll() is None
         running.communicate("")
         assert running.returncode == 0
-        assert not folder.exists()  # it went with its process
+        assert not folder.exists()  # removed with its process
         assert not other.exists()
 
 

@@ -1,4 +1,4 @@
-"""What fails ends as one line and exit code 1; a bug keeps its traceback; --version imports nothing."""
+"""Errors end as one line and exit code 1; bugs keep their traceback; --version imports nothing."""
 
 import errno
 import logging

@@ -1,4 +1,4 @@
-"""Unknown and wrong settings are named, with what was probably meant, and without secrets."""
+"""Unknown and invalid settings are named, with suggestions, and without secrets."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""`_sdc_deleted_at` of the tap's own: kept where deletions go by it, left out as the SDK does where they do not."""
+"""A tap's own `_sdc_deleted_at`: kept where it controls deletions, else dropped as by the SDK."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def batch() -> dict[str, Any]:
 
 
 def run(*messages: dict[str, Any], **config: Any) -> Recording:
-    """The load method of the stream's last SCHEMA, after the run."""
+    """Return the load method of the stream's last SCHEMA, after the run."""
     target = RecordingTarget(config={"load_method": "upsert", **config})
     target.process_lines(io.StringIO("".join(json.dumps(m) + "\n" for m in messages)))
     target.process_endofpipe()
@@ -58,7 +58,7 @@ def test_hard_delete_keeps_what_it_goes_by(maps: Any) -> None:
         schema(), record(**DELETED), record(**LIVE), hard_delete=True, **({"stream_maps": maps} if maps else {})
     )
     (part,) = method.loaded_items
-    if maps and DELETED_COLUMN not in maps["s"]:  # the user takes it out
+    if maps and DELETED_COLUMN not in maps["s"]:  # the user removes it
         assert part.rows == [{"id": 1, VERSION_COLUMN: None}, {"id": 2, VERSION_COLUMN: None}]
         return
     whens = [row[DELETED_COLUMN] for row in part.rows]
@@ -117,7 +117,7 @@ def test_what_deletions_go_by(config: dict[str, Any], says: bool, goes_by: str |
 
 
 def test_a_version_of_the_rows_own_is_theirs() -> None:
-    """A tap whose files have the version needs none in its messages."""
+    """A tap whose files contain the version needs none in its messages."""
     method = run(schema(**{VERSION_COLUMN: {"type": "integer"}}), batch(), add_record_metadata=True)
     (part,) = method.loaded_items
     assert VERSION_COLUMN not in part.item.conversion.constants

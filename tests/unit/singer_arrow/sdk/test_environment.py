@@ -1,4 +1,4 @@
-"""Settings in environment variables, and the precedence of what `--config` names."""
+"""Settings in environment variables, and the precedence of `--config` files."""
 
 from __future__ import annotations
 

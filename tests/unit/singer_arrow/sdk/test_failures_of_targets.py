@@ -1,4 +1,4 @@
-"""Whatever fails, and wherever: no STATE leaves a target that covers a row which was lost."""
+"""No STATE that covers a lost row leaves a target, for failures of any kind at any point."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fresh() -> None:
 
 
 class Overtaken(RecordingTarget):
-    """Whenever lines are about to be taken, the ticker is first at the lock; and all that waits is due."""
+    """A target whose old records are drained right before it takes given lines."""
 
     comes_before = b'"id": 3'
 
@@ -45,7 +45,7 @@ class Overtaken(RecordingTarget):
 
 
 class OvertakenLines(RecordLineRouter):
-    """See `Overtaken`."""
+    """A router of input lines that drains the old records of `Overtaken` first."""
 
     _target: Overtaken
 
@@ -80,7 +80,7 @@ def loaded() -> list[int]:
 
 
 def failure(target: RecordingTarget, *lines: bytes) -> BaseException:
-    """What a run ends with, in the order of `invoke`."""
+    """Return the exception that ends a run, in the order of `invoke`."""
     try:
         with pytest.raises(Exception) as caught:  # noqa: PT011 - the tests look at it
             target.listen(source(*lines))
@@ -177,7 +177,7 @@ def test_the_ticker_leaves_alone_what_a_signal_broke_off(
 
 
 class Failing:
-    """Takes rows until it fails."""
+    """Accepts rows until it fails."""
 
     stream_name = "s"
 

@@ -1,4 +1,4 @@
-"""Whatever a tap writes, a target takes it or ends in one line that names the line of the input."""
+"""A target accepts any message of a tap or ends with one line that names the input line."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ GONE = object()
 
 
 def listen(data: bytes, config: Mapping[str, Any]) -> str | None:
-    """What a target says when it ends before the end of the input; fails where that is no single line."""
+    """Return the error of a target that ends before the end of the input; fail if it is not one line."""
     target, said = RecordingTarget(config=dict(config)), None
     try:
         target.listen(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
@@ -103,7 +103,7 @@ def listen(data: bytes, config: Mapping[str, Any]) -> str | None:
 
 
 def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place in a message."""
+    """Yield every place in a message."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in inner:
         yield (*path, key)
@@ -111,7 +111,7 @@ def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def with_at(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    """A message with something else, or nothing, at a place."""
+    """Return a message with another value, or none, at a place."""
     key, *rest = path
     changed = dict(value) if isinstance(value, dict) else list(value)
     if rest:
@@ -128,14 +128,14 @@ PLACES = [(n, path) for n, message in enumerate(MESSAGES) for path in paths(mess
 
 @pytest.fixture(scope="module", autouse=True)
 def silent() -> Iterator[None]:
-    """What the targets log is of no interest, and there is much of it."""
+    """Suppress the targets' logs."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
 
 
 def encoded(messages: list[Any], config: Mapping[str, Any] | None = None) -> bytes:
-    """The messages as a tap writes them; without BATCH where flattening would read its files."""
+    """Return the messages as lines of a tap; without BATCH where flattening would read its files."""
     if config and "flattening_enabled" in config:
         messages = [m for m in messages if m.get("type") != "BATCH"]
     return "".join(json.dumps(m) + "\n" for m in messages).encode()
@@ -239,7 +239,7 @@ def test_a_manifest_outside_of_its_roots(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_files_of_hostile_manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a message may name and still is no batch file ends in one line too."""
+    """A message whose manifest lists something other than a batch file ends with one line too."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
     (tmp_path / "text").write_text("neither\n")

@@ -1,4 +1,4 @@
-"""The SDK without the libraries that are put off: what is relied on, and that all of it works when it is used."""
+"""The SDK with lazy imports of its libraries: assumptions, and full function when they are used."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_sdk_is_imported_without_and_works(tmp_path: Path) -> None:
 
 
 def test_what_the_sdk_imports_by_name_it_only_calls() -> None:
-    """A stand-in of a class can be called, and no more: it cannot be a base, nor tell whose instance something is."""
+    """A stand-in of a class can only be called: it cannot be a base class or used with isinstance."""
     found = set()
     for path in sources():
         tree = ast.parse(path.read_text())

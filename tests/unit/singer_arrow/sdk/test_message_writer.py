@@ -1,4 +1,4 @@
-"""Whole lines go out, however they are taken, and whatever comes in between."""
+"""Only whole lines are written, for any speed of the reader and any interruption."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BLOCK = memoryview("".join(line + "\n" for line in LINES).encode())
 
 
 class Reader(threading.Thread):
-    """Takes what comes through a pipe, some KB at a time."""
+    """Reads a pipe, some KB at a time."""
 
     def __init__(self, handle: int, then: Callable[[bytearray], object]) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Reader(threading.Thread):
 
 @contextmanager
 def taken(then: Callable[[bytearray], object] = len) -> Iterator[Reader]:
-    """Standard output is a pipe, which is read until the block ends."""
+    """Make standard output a pipe, which is read until the block ends."""
     handle, writer = os.pipe()
     reader = Reader(handle, then)
     reader.start()

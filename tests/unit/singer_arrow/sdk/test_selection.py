@@ -1,4 +1,4 @@
-"""What is not selected is seen wherever records may hold it, and nowhere else."""
+"""Excluded members are found at every place in a record, and nowhere else."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SCHEMA = pa.schema(
         (("s", "deep", "c"), False),
         (("s", "a", "b"), False),
         (("m", "any"), True),
-        (("l", "a"), False),  # the SDK does not look into lists
+        (("l", "a"), False),  # the SDK does not descend into lists
         (("j", "any", "thing"), True),
     ],
 )

@@ -1,4 +1,4 @@
-"""A tap marks the end of each stream that it finished, and of no other."""
+"""A tap marks the end of each stream that it finished, and of no others."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TapTwo(TapThings):
 
 
 def run(tap: type[TapThings] = TapTwo, error: type[Exception] | None = None, **config: Any) -> list[dict[str, Any]]:
-    """The messages of a run; of one that fails with this error, those before it."""
+    """Return the messages of a run; of one that fails with this error, those before it."""
     out = io.StringIO()
     with redirect_stdout(out):
         if error is None:
@@ -132,7 +132,7 @@ def test_a_name_of_two_streams_is_marked_behind_the_last_of_them() -> None:
 
 
 class FullTable(Things):
-    """Read as a whole each time."""
+    """A stream with full-table replication."""
 
     def __init__(self, tap: Any) -> None:
         super().__init__(tap)
@@ -140,7 +140,7 @@ class FullTable(Things):
 
 
 class TapFull(TapThings):
-    """A tap of that."""
+    """A tap with the stream `FullTable`."""
 
     config_jsonschema: ClassVar[dict[str, Any]] = {
         "properties": {**TapThings.config_jsonschema["properties"], VERSIONS: {"type": "boolean"}}
@@ -173,7 +173,7 @@ class ListSink(BatchSink):
 
 
 class ListTarget(Target):
-    """A target of the SDK as it is."""
+    """An unmodified target of the SDK."""
 
     name = "target-list"
     config_jsonschema: ClassVar[dict[str, Any]] = {"properties": {}}

@@ -1,4 +1,4 @@
-"""Which stream maps leave the values of batch files as they are, and what this takes of the SDK."""
+"""Which stream maps keep the values of batch files unchanged, and the SDK internals that detect them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NESTED = {"type": "object", "properties": {**SCHEMA["properties"], "place": PLAC
 
 
 def maps_of(schema: dict[str, Any] = SCHEMA, definition: Any = ..., **config: Any) -> list[StreamMap]:
-    """What the SDK makes of a stream `s`."""
+    """Return the SDK's maps of a stream `s`."""
     maps = {} if definition is ... else {"stream_maps": {"s": definition}}
     mapper = PluginMapper({"stream_maps": {}, **maps, **config}, logging.getLogger("test"))
     mapper.register_raw_stream_schema("s", schema, ["id"])

@@ -1,4 +1,4 @@
-"""The tap's seam to the SDK: what it uses of the SDK's privates is still there, and does what the seam needs."""
+"""The SDK privates that the tap's side uses exist and behave as assumed."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_an_expected_error_is_not_logged_twice(
 
 @pytest.mark.parametrize("name", [TapThings.name, "singer_arrow.storage.storage"])
 def test_what_is_logged_of_a_key_stays_on_one_line(name: str) -> None:
-    """Also of loggers that know nothing of plugins."""
+    """Also for loggers without plugins' filters."""
     out, root = io.StringIO(), logging.getLogger()
     handler = logging.StreamHandler(out)
     root.addHandler(handler)

@@ -1,4 +1,4 @@
-"""What a tap is given: a catalog, a STATE, settings, and files that hold none of them."""
+"""Inputs of a tap: catalog, STATE and settings, and files without any of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of a tap are the same by every way, whatever is done to single ones."""
+"""Records of a tap are the same by every way of sending them, whatever hooks change single ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RICH = {
 
 
 class Rich(Things):
-    """Rows of which several things may want a part each."""
+    """Rows that several hooks modify."""
 
     looked_at = 0
 
@@ -57,7 +57,7 @@ class Rich(Things):
 
 
 class LookedAt(Rich):
-    """One that looks at each of its records."""
+    """A stream that inspects each of its records."""
 
     def post_process(self, row: dict[str, Any], context: Any = None) -> dict[str, Any]:
         type(self).looked_at += 1

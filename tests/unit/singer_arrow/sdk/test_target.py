@@ -1,4 +1,4 @@
-"""What the target's side of the seam uses of the SDK is still there, and still does what is counted on."""
+"""The SDK internals that the target's side uses exist and behave as assumed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SCHEMA = {
 
 
 class LoadMethod:
-    """Remembers what it was given."""
+    """Records its calls."""
 
     ordered = False
 
@@ -81,7 +81,7 @@ class MemoryTable:
 
     methods: ClassVar[dict[str, LoadMethod]] = {}
     opened: ClassVar[list[tuple[str, list[Any] | None]]] = []
-    """Streams, each with what its table had before."""
+    """Opened streams, each with the columns of the table before."""
     record_schema = None
     is_streamed = False
 
@@ -100,7 +100,7 @@ class MemoryTable:
         self.target.scheduler.add(self.method, records, token=token)
 
     def activate_version(self, version: int) -> None:
-        """Nothing is to be removed."""
+        """Do nothing."""
 
 
 class MemoryTarget(LoadTarget):

@@ -1,4 +1,4 @@
-"""Signals end a run with their exit code and one line, also in the middle of a line of the log."""
+"""Signals end a run with their exit code and one line, also while a log line is written."""
 
 from __future__ import annotations
 

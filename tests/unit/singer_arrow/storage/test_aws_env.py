@@ -1,4 +1,4 @@
-"""What settings and environment tell of AWS without boto3 is what boto3 finds."""
+"""AWS configuration read from settings and environment without boto3 equals that of boto3."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def environment(home: Path, variables: dict[str, str], *, config: bool, monkeypa
 
 
 def keys(options: AwsOptions) -> dict[str, Any] | str:
-    """The keys that boto3 finds."""
+    """Return the keys that boto3 finds."""
     try:
         found = aws.credential_provider(aws.session(options))()
     except CredentialsError as error:

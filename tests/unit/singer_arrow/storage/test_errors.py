@@ -1,4 +1,4 @@
-"""What services answer, as our errors: the answer decides, not the names that stand in it."""
+"""Answers of services become our errors by status and code, not by names that occur in them."""
 
 import pytest
 from obstore.store import S3Store

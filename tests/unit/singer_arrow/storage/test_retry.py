@@ -1,4 +1,4 @@
-"""How many requests are under way, and which failures are asked again for."""
+"""The number of concurrent requests, and the failures that are retried."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_another_try_would_not_mend_is_raised_at_once(error: Exception) -> 
 
 
 KEY = "status code: 503/TooManyRequests/<Code>SlowDown</Code>/RequestTimeout.csv"
-"""Sounds like another answer."""
+"""A key that looks like another answer."""
 
 
 @pytest.mark.parametrize(

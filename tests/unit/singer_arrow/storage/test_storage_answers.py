@@ -1,4 +1,4 @@
-"""Answers of services that a storage must not take for something else: conflicts, and pages that are no listing."""
+"""Answers of services that a storage must not misinterpret: conflicts, and pages that are no listing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def server() -> Iterator[SmallAws]:
 
 @pytest.fixture(params=["s3", "gs"])
 def root(request: pytest.FixtureRequest, server: SmallAws, monkeypatch: pytest.MonkeyPatch) -> Url:
-    """A bucket of each service, which the server is."""
+    """Return a bucket URL of each service that the server imitates."""
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
     return Url(request.param, BUCKET, "")
 
@@ -47,7 +47,7 @@ def opened(server: SmallAws) -> Storage:
 
 
 def refusing(server: SmallAws, *refusals: Refusal) -> list[Request]:
-    """Have writes refused: the first for this reason, the second for that; the requests that were."""
+    """Refuse writes for two reasons in turn; return the requests."""
     left, refused = list(refusals), list[Request]()
 
     def refuse(request: Request) -> Refusal | None:
@@ -93,7 +93,7 @@ def test_only_an_object_that_exists_is_not_written(server: SmallAws, root: Url) 
 
 
 def test_a_write_whose_answer_was_lost_is_not_written_again(server: SmallAws, root: Url) -> None:
-    """The docstring of `put` says so: who wrote the object shows only in its content."""
+    """See the docstring of `put`: only the object's content shows who wrote it."""
 
     def lose_once(request: Request) -> Refusal | None:
         if request.method == "PUT" and "new" not in server.objects:
@@ -132,7 +132,7 @@ def test_azure_answers_409_for_an_object_that_exists_too(
 def test_a_page_that_is_no_listing_is_not_the_end(server: SmallAws, root: Url, wrong: bytes, page: int) -> None:
     answer_wrongly(server, wrong, range(page, page + 1))
     listing = opened(server).list(Url(root.scheme, BUCKET, "many/"))
-    if root.scheme == "s3" and wrong is not ERROR:  # which botocore asks for again
+    if root.scheme == "s3" and wrong is not ERROR:  # which botocore retries
         with pytest.raises(ServiceError, match="answer to a listing is <html>|has no continuation token"):
             list(listing)
     else:
@@ -150,7 +150,7 @@ def test_s3_is_not_listed_where_it_always_answers_with_an_error(
 
 
 def answer_wrongly(server: SmallAws, wrong: bytes, pages: range) -> None:
-    """Have these listing requests, by number, answered with `200` and something else."""
+    """Answer these listing requests, by number, with `200` and something else."""
     numbers = itertools.count()
     server.instead = lambda request: (200, wrong) if not request.key and next(numbers) in pages else None
 

@@ -1,4 +1,4 @@
-"""What a SCHEMA says in words, at every depth."""
+"""Descriptions in a SCHEMA, at every depth."""
 
 from __future__ import annotations
 

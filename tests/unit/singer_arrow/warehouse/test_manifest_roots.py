@@ -1,4 +1,4 @@
-"""`manifest_roots`: what is below a root, and every way around it that is none."""
+"""`manifest_roots`: URLs below a root are accepted, and every way around it is refused."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_local_root_with_a_percent_sign_holds_what_is_in_it(tmp_path: Path) ->
 
 
 def default_error(url: str, own: str | None = None) -> str:
-    """Why a file is refused where no root is set; empty: it is not."""
+    """Return why a file is refused without configured roots; empty if it is not."""
     try:
         Roots.parse([], own).check("rows", [url])
     except DataError as error:

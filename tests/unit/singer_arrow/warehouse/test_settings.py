@@ -1,4 +1,4 @@
-"""What connectors' settings have in common, read."""
+"""Parsing of the settings that all targets share."""
 
 from __future__ import annotations
 

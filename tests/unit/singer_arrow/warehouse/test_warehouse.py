@@ -1,4 +1,4 @@
-"""What a warehouse's sinks do with messages, with a warehouse that only remembers what it was asked."""
+"""Message handling of a warehouse's sinks, with a warehouse that records its calls."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def activate(version: int) -> dict[str, Any]:
 
 
 def run(*messages: dict[str, Any], **config: Any) -> Recording:
-    """The load method of the stream's last SCHEMA, after the run."""
+    """Return the load method of the stream's last SCHEMA, after the run."""
     target = RecordingTarget(config=config)
     target.process_lines(io.StringIO("".join(json.dumps(m) + "\n" for m in messages)))
     target.process_endofpipe()
@@ -174,7 +174,7 @@ def test_the_properties_that_may_be_null() -> None:
 
 
 def files_of(folder: Path, *names: str) -> list[dict[str, Any]]:
-    """BATCH messages of local files."""
+    """Return BATCH messages of local files."""
     folder.mkdir(exist_ok=True)
     messages = []
     for name in names:
@@ -208,7 +208,7 @@ def test_batch_files_are_not_removed_from_anywhere(tmp_path: Path) -> None:
 
 
 def streams_of_one_name(*messages: dict[str, Any]) -> list[Recording]:
-    """The load methods after a run in which streams `a` and `b`, of other columns each, are called `t`."""
+    """Return the load methods of a run in which streams `a` and `b`, of different columns, share the name `t`."""
     columns = {"a": {"id": SCHEMA["properties"]["id"], "x": {"type": "integer"}}, "b": SCHEMA["properties"]}
     schemas = [schema() | {"stream": name, "schema": {"properties": found}} for name, found in columns.items()]
     run(*schemas, *messages, stream_maps={"*": {"__alias__": "t"}})
@@ -245,7 +245,7 @@ def test_no_state_leaves_before_an_emptied_table_is_replaced(monkeypatch: pytest
 def test_a_state_that_could_not_be_written_ends_the_run(
     error: OSError, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Later ones would go nowhere, and must not count as out: nothing is removed behind them."""
+    """Later ones cannot be written either and must not count as released: their files are not removed."""
     monkeypatch.setitem(Checkpoints.__init__.__kwdefaults__, "interval", 0.0)
     errors = [error]
     monkeypatch.setattr(state_output, "discard_output", errors.clear)

@@ -1,4 +1,4 @@
-"""A listing gives back what was put in, in order, and a million objects fit into little memory."""
+"""A listing returns the stored objects in order, and a million objects fit into little memory."""
 
 from __future__ import annotations
 
@@ -106,4 +106,4 @@ def test_keys_are_listed_ordered_and_planned_in_about_300_mb_a_million(tmp_path:
     program.write_text(MANY)
     ran = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False, timeout=280)
     assert ran.returncode == 0, ran.stderr
-    assert 10 < int(ran.stdout) < 82, ran.stdout  # of a quarter of a million; some MB are chance
+    assert 10 < int(ran.stdout) < 82, ran.stdout  # of a quarter of a million; some MB are noise

@@ -1,4 +1,4 @@
-"""Listing several places at once finds what one listing finds, asks no more than it must, and ends on an error."""
+"""Parallel listing returns the same objects as a single one, with few requests, and ends on an error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AT = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 class Bucket(Storage):
-    """A storage that lists keys in order, as S3 does, and counts what it is asked for."""
+    """A storage that lists keys in order, as S3 does, and counts its requests."""
 
     def __init__(self, keys: list[str], fail: str = "") -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Which objects belong to a stream: patterns, folders, several paths; never what the tap writes itself."""
+"""Selection of a stream's objects: patterns, folders, several paths; the tap's own files are excluded."""
 
 import os
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Dates in paths: the places of a window, each in exactly one of the windows that follow each other."""
+"""Dates in paths: the prefixes of a window, each in exactly one of consecutive windows."""
 
 from __future__ import annotations
 

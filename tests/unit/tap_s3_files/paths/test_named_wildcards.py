@@ -1,4 +1,4 @@
-"""Named groups in paths: what they say of a key, and that they change nothing of what is listed."""
+"""Named groups in paths: the values they extract from a key; they do not change the listing."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_dates_and_alternatives_are_no_groups() -> None:
 
 
 TEXT = st.text("ab0-=% ü", min_size=1, max_size=4)
-PIECES = st.one_of(  # a piece of a path, and what stands for it in a key
+PIECES = st.one_of(  # a piece of a path, and its match in a key
     TEXT.map(lambda t: (t, t)),
     TEXT.map(lambda t: ("{ab,*}", t)),
     st.dates().map(lambda d: ("{date:%Y-%m-%d}", d.isoformat())),
@@ -121,7 +121,7 @@ PIECES = st.one_of(  # a piece of a path, and what stands for it in a key
 
 @given(st.lists(PIECES, min_size=1, max_size=6))
 def test_a_key_says_what_it_was_made_of(pieces: list[tuple[str, str]]) -> None:
-    """Each piece is a folder of its own, so that there is one way only to take the key apart."""
+    """Each piece is a folder of its own, so that only one way to match the key exists."""
     if [glob for glob, _ in pieces].count("**") > 1:
         return
     path, expected = [], {}

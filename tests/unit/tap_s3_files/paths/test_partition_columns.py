@@ -1,4 +1,4 @@
-"""Partition columns: what folders say, as which types; nothing that they say is lost."""
+"""Partition columns: values and types from folder names, without loss."""
 
 from __future__ import annotations
 

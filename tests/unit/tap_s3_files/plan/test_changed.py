@@ -1,4 +1,4 @@
-"""Objects that change under a run: their new versions are read by it, or STATE stays before them, or it fails."""
+"""Objects that change during a run: it reads their new versions, holds STATE back, or fails."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from tap_s3_files.tap import TapS3Files
 
 TIME = 1_700_000_000
 ROWS = 24_000
-"""Of a large object: 24 MB, so that rows are given before its last request."""
+"""Rows of a large object: 24 MB, so that rows are sent before its last request."""
 MODES = ["batch", "record", "record with a plan"]
 
 
 class Restless(Storage):
-    """Files of which one changes while it is read, when its bytes are asked for a third time; so often as is wanted."""
+    """Files of which one changes at the third request for its bytes; a given number of times."""
 
     def __init__(self, change: Callable[[], None], times: int) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Restless(Storage):
 
 
 class Source:
-    """A folder with objects `b` and `c` that follow `a`, which changes, and whose versions are never the newest."""
+    """A folder with objects `b` and `c` after `a`, which changes; its versions are never the newest."""
 
     def __init__(self, path: Path, mode: str) -> None:
         self.path, self.mode, self.version, self.target_mb = path, mode, 0, 0.01
@@ -67,7 +67,7 @@ class Source:
         new.replace(self.path / "in" / name)
 
     def change(self, rows: int) -> None:
-        """A new version of `a`, older than `c`."""
+        """Write a new version of `a`, older than `c`."""
         self.version += 1
         self.write("a.csv", f"a{self.version}", rows, self.version)
 
@@ -88,7 +88,7 @@ class Source:
         return made
 
     def changing(self, times: int = 1, **replication: Any) -> TapS3Files:
-        """The tap, while `a` changes so often; the last time it becomes small."""
+        """Return a tap during whose run `a` changes a given number of times; the last version is small."""
         made = self.tap(**replication)
         assert made.streams
         made.shared.storage = Restless(lambda: self.change(ROWS if storage.times else 5), times)
@@ -98,7 +98,7 @@ class Source:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows are given bit by bit."""
+    """Make batches small, so that rows are sent in many steps."""
     read_options = stream.read_options
     monkeypatch.setattr(stream, "read_options", lambda s: replace(read_options(s), block_bytes=1 << 20))
 
@@ -116,7 +116,7 @@ def sync(tap: TapS3Files) -> list[dict[str, Any]]:
 
 
 def sent(messages: list[dict[str, Any]]) -> Counter[str]:
-    """How many rows of each version."""
+    """Return the number of rows of each version."""
     found = Counter(m["record"]["v"] for m in messages if m["type"] == "RECORD")
     for message in messages:
         for url in message.get("manifest", ()):
@@ -125,7 +125,7 @@ def sent(messages: list[dict[str, Any]]) -> Counter[str]:
 
 
 def check_states(source: Source, messages: list[dict[str, Any]], new: Counter[str], **replication: Any) -> None:
-    """Whichever STATE comes through: what was sent before it, and what a run from it sends, is all."""
+    """Check every STATE: the rows before it and those of a run that starts from it are complete."""
     for end in [n for n, m in enumerate(messages) if m["type"] == "STATE"]:
         rest = sent(sync(source.tap(messages[end]["value"], **replication)))
         assert (sent(messages[:end]) | rest) >= new
@@ -170,7 +170,7 @@ def test_that_is_gone(source: Source) -> None:
 
 
 def test_the_others_of_a_bundle_are_sent(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch file of several objects has no beginning that was sent, so the next run makes it anew."""
+    """A batch file of several objects has no part that was sent, so the next run writes it again."""
     monkeypatch.setattr(plan, "SMALL_OBJECT", 1 << 30)
     monkeypatch.setattr(plan, "BUNDLE_BYTES", 1 << 30)
     source.write("a.csv", "a0", ROWS, 0)
@@ -201,7 +201,7 @@ def test_again_and_again_is_an_error_that_state_stays_before(source: Source) -> 
 
 @pytest.mark.parametrize("is_older", [True, False])
 def test_an_inventory_tells_of(tmp_path: Path, is_older: bool, caplog: pytest.LogCaptureFixture) -> None:
-    """What is older than the watermark is read at once, and what is newer is left to a later inventory."""
+    """Objects older than the watermark are read at once; newer ones are left to a later inventory."""
     manifest = f"s3://{BUCKET}/list/manifest.json"
     with SmallAws({"in/a.csv": b"v\na0\n", "in/b.csv": b"v\nb\n"}) as server:
         server.changed["in/b.csv"] = CHANGED + timedelta(seconds=60)
@@ -246,7 +246,7 @@ def test_an_inventory_tells_of(tmp_path: Path, is_older: bool, caplog: pytest.Lo
 
 
 class Told:
-    """A stream that a queue tells of its objects."""
+    """A stream whose objects a queue announces."""
 
     def __init__(self, path: Path) -> None:
         self.source, self.storage = Source(path, "batch"), Storage()
@@ -272,7 +272,7 @@ def test_what_a_queue_told_of_is_planned_again_once(told: Told) -> None:
     assert (again.url, again.etag != told.first.etag) == (told.first.url, True)
     log = log_in(told.source.path)
     assert [o for s in log.segments(0, log.next_number) for o in s.objects] == [told.first, again]
-    told.plan.replan(told.storage, [told.first])  # the queue told of the new version too
+    told.plan.replan(told.storage, [told.first])  # the queue has announced the new version too
     assert not told.plan.has_queued
 
 

@@ -1,4 +1,4 @@
-"""Which files become one depends on the log alone, and their number is bounded."""
+"""Compaction of the log depends on the log alone, and bounds the number of files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def joined(files: list[LogFile]) -> LogFile:
 
 
 def grow(count: int, first: int = 0, size: int = 1000) -> tuple[list[LogFile], int]:
-    """A log of so many entries, and how many bytes were written in checkpoints."""
+    """Append that many entries to a log; return the bytes written in checkpoints."""
     files: list[LogFile] = []
     written = 0
     for number in range(first, first + count):
@@ -52,7 +52,7 @@ def test_a_log_of_any_length_has_few_files(first: int) -> None:
         assert [f.first for f in files[1:]] == [f.last + 1 for f in files[:-1]]
         assert (files[0].first, files[-1].last) == (first, first + count - 1)
         assert len(files) <= 4 * FANOUT
-        assert written <= 4 * 1000 * count  # each is written anew a few times only
+        assert written <= 4 * 1000 * count  # each is rewritten a few times only
 
 
 def test_large_files_are_left() -> None:

@@ -1,4 +1,4 @@
-"""No setting gives a row twice: whatever the settings of a run are, an object is cut where it was cut first."""
+"""No setting duplicates a row: an object is cut where the first run cut it, for all later settings."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ENCODINGS = [("parquet", "zstd"), ("parquet", "none"), ("jsonl", "gzip"), ("json
 
 @st.composite
 def jobs(draw: st.DrawFn, *, on_bad_row: str | None = None) -> tuple[Job, dict[str, Any], int]:
-    """The settings of a run: for the job, for its batch files, and their wanted size."""
+    """Generate the settings of a run: the job, its batch files, and their target size."""
     kind = draw(st.sampled_from(ENCODINGS))
     on_bad_row = on_bad_row or draw(st.sampled_from(["fail", "skip", "rescue"]))
     columns = [pa.field("id", WIDE)]
@@ -75,7 +75,7 @@ def jobs(draw: st.DrawFn, *, on_bad_row: str | None = None) -> tuple[Job, dict[s
 
 
 def ids_of(batch: Batch) -> list[int]:
-    """The column that all settings give, of rows that all settings give."""
+    """Return the ids of a batch; every choice of settings sends this column."""
     found: list[int] = []
     for url in batch.manifest:
         path = Url.parse(url).local_path()
@@ -125,5 +125,5 @@ def test_whatever_the_settings_of_runs_are_each_row_is_sent_once(
                 loaded.setdefault(step.batch.batch_id, ids_of(step.batch))
         counts = Counter(n for some in loaded.values() for n in some)
         assert {n: c for n, c in counts.items() if c > 1} == {}
-        # A file that one run has sent last, to the object's end, is all that there is.
+        # A file that a run marked as the last, up to the object's end, completes the object.
         assert sorted(counts) == sorted(set(range(ROWS)) - BAD)

@@ -1,4 +1,4 @@
-"""Where an object was cut is durable before a file is sent, and only one run decides it."""
+"""The cuts of an object are durable before a file is sent, and decided by one run only."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_position_gets_its_place(tmp_path: Path) -> None:
 def test_a_cut_elsewhere_is_refused_and_the_same_one_is_not(tmp_path: Path) -> None:
     cuts(tmp_path).add(FIRST)
     same = cuts(tmp_path, is_new=True)
-    same.add(replace(FIRST, url="s3://b/other", bytes=1, rows=9))  # as other settings have written it
+    same.add(replace(FIRST, url="s3://b/other", bytes=1, rows=9))  # as a run with other settings has written it
     assert same.known()[0].url == "s3://b/other"
     with pytest.raises(SupersededError, match=r"x-0\.json was written by another run .*; run again"):
         cuts(tmp_path, is_new=True).add(replace(FIRST, after=Position(0, 9, ResumePoint(9, 800, 10))))
@@ -62,7 +62,7 @@ def test_a_cut_elsewhere_is_refused_and_the_same_one_is_not(tmp_path: Path) -> N
 
 
 class LostAnswers(Storage):
-    """What is written is there, and the answer says that something was there already."""
+    """A storage that writes, but then answers that the file existed already."""
 
     def put(self, url: Url, data: Any, **options: Any) -> bool:
         super().put(url, data, **options)

@@ -1,6 +1,6 @@
-"""However often a run is killed, whatever STATE came through and whatever files came since: every row once.
+"""Runs killed any number of times, with any STATE and new files in between: every row is loaded once.
 
-The target is modelled by what ours promise: batches are known by their ids, and the rows of a file are what it holds.
+The target is a model of the guarantees of ours: batches are identified by their ids, and rows are those of the files.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from tap_s3_files.tap import TapS3Files
 
 
 class KilledError(BaseException):
-    """The process ends here."""
+    """Raised where the process is killed."""
 
 
 class Pipe(io.StringIO):
-    """Takes so many lines; then the process that writes is killed."""
+    """Accepts a number of lines, then kills the writing process."""
 
     def __init__(self, most: int | None) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Pipe(io.StringIO):
 
 
 class Target:
-    """What a warehouse holds, if batches that it knows are left out."""
+    """A warehouse that skips batches that it has loaded."""
 
     def __init__(self) -> None:
         self.batches: dict[str, list[dict[str, Any]]] = {}
@@ -71,7 +71,7 @@ class Target:
 
 
 class Source:
-    """A folder of files, and what rows they hold."""
+    """A folder of files, and the rows that they contain."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.every = path, list[dict[str, Any]]()
@@ -91,7 +91,7 @@ class Source:
         self.every += [{c: str(v) for c, v in r.items()} for r in found]
 
     def jsonl(self, name: str, columns: list[str], rows: int, *, text: bool) -> None:
-        """Further columns come in the middle."""
+        """Return JSON Lines with further columns from the middle on."""
         made = [len(self.every) + n for n in range(rows)]
         found = [
             {c: f"x{n}" if text and c == "a" else n for c in columns[: None if at >= rows // 2 else 1]}
@@ -106,7 +106,7 @@ class Source:
     def run(
         self, state: dict[str, Any] | None = None, *, most: int | None = None, passthrough: bool = False
     ) -> list[dict[str, Any]]:
-        """The messages of a run, which is killed after so many of them."""
+        """Return the messages of a run that is killed after that many of them."""
         out = str(self.path / "out")
         batches = {
             "encoding": {"format": "parquet"},
@@ -128,7 +128,7 @@ class Source:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Segments of few objects, files of few rows."""
+    """Make segments of few objects and files of few rows."""
     monkeypatch.setattr(plan, "SEGMENT_OBJECTS", 5)
     monkeypatch.setattr(plan, "BUNDLE_OBJECTS", 2)
     monkeypatch.setattr(plan, "SMALL_OBJECT", 600)
@@ -160,7 +160,7 @@ def test_every_row_is_loaded_once(tmp_path_factory: pytest.TempPathFactory, seed
         most = chance.choice([None, *[chance.randint(1, 30)] * 3])
         messages = source.run(state, most=most, passthrough=chance.random() < 0.3)
         target.take(messages)
-        state = chance.choice([state, *states(messages)])  # what came through of what was said
+        state = chance.choice([state, *states(messages)])  # the messages that reached the target
     for _ in range(2):
         messages = source.run(state)
         target.take(messages)

@@ -1,4 +1,4 @@
-"""What a log holds is known, whatever its time; what is not asked for is not read."""
+"""Objects in a log are recognized, whatever their time; only the necessary files are read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tap_s3_files.plan.model import position
 
 @pytest.fixture(autouse=True)
 def small() -> Iterator[None]:
-    """Three files become one."""
+    """Compact three files into one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_files, "FANOUT", 3)
         patch.setattr(log_files, "ROWS_AT_ONCE", 4)
@@ -33,7 +33,7 @@ def small() -> Iterator[None]:
 
 
 class Asked(Storage):
-    """Counts what is read."""
+    """Counts the files that are read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ def test_exactly_what_was_appended_is_known(
 
 
 def test_a_fraction_of_a_second_makes_no_other_version(tmp_path: Path) -> None:
-    """Heads of objects give none, and listings may."""
+    """HEAD answers have no fractions of a second; listings may have them."""
     filled(tmp_path, [[10], [20], [30]])
     for since in (None, START + timedelta(seconds=20.9)):
         known = KnownVersions(log_in(tmp_path), since)
@@ -102,7 +102,7 @@ def test_files_of_older_objects_are_not_read(tmp_path: Path) -> None:
 
 def test_what_was_read_before_there_was_a_log_ends_where_its_first_segment_begins(tmp_path: Path) -> None:
     at, now = Watermark(START, "s3://b/k"), Watermark(START + timedelta(days=1), "s3://b/z")
-    assert KnownVersions(log_in(tmp_path)).floor(now) == now  # no log: all that the STATE has passed
+    assert KnownVersions(log_in(tmp_path)).floor(now) == now  # no log: all objects up to the STATE's bookmark
     log_in(tmp_path).append(segment(0, info("a", 5), before=at))
     assert KnownVersions(log_in(tmp_path)).floor(now) == at
 

@@ -1,4 +1,4 @@
-"""What an earlier version of the tap has planned is followed, and its batches keep their ids."""
+"""Plans of an earlier version of the tap are followed, and their batches keep their ids."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ JOB = Job("orders", pa.schema([("id", pa.int64()), ("name", pa.string())]), Fals
 
 
 def old_id(objects: list[ObjectInfo], columns: Any, *name: int) -> str:
-    """The id of a batch as the earlier version made it."""
+    """Return the id of a batch as the earlier version computed it."""
 
     def text(*parts: Any) -> str:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
@@ -106,7 +106,7 @@ def test_segments_are_compacted_with_new_ones(tmp_path: Path, monkeypatch: pytes
 
 
 def test_what_remains_of_removed_segments_is_known(tmp_path: Path) -> None:
-    """Segments 0 to 4 are gone; 5 is there, and the STATE has passed it."""
+    """Segments 0 to 4 are removed; 5 exists, and the STATE has passed it."""
     since, late, known = info("since", 100), info("late", 450), info("known", 400)
     told, last = info("told", 50), info("last", 500)
     history = {
@@ -148,7 +148,7 @@ def test_what_is_damaged_is_named(tmp_path: Path, name: str, value: Any) -> None
 
 
 class Large:
-    """A Parquet file that an earlier version began to send."""
+    """A Parquet file that an earlier version has sent in part."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.folder = path, Folder(path)
@@ -158,7 +158,7 @@ class Large:
         write(path, "000000.json", old_segment(0, [self.info]))
 
     def parts(self, *rows: int) -> Iterator[dict[str, Any]]:
-        """What was kept of files that are gone."""
+        """Return what is stored about removed files."""
         first = 0
         for number, count in enumerate(rows, 1):
             place = {"rows": first + count, "at": number * 2, "lines": 0}
@@ -176,7 +176,7 @@ class Large:
 
 
 def test_a_small_object_that_was_cut_is_cut_there_again(tmp_path: Path) -> None:
-    """Also one that is small: that became several files too, if its rows were many."""
+    """Also a small object: with many rows it was cut into several files too."""
     large = Large(tmp_path)
     write(tmp_path, "000000-parts-0.json", {"version": 1, "parts": list(large.parts(1000, 1000))})
     first, second, *rest = large.send()

@@ -1,4 +1,4 @@
-"""The plan log is only ever appended to: a number is given once, and whoever reads again finds the same segments."""
+"""The plan log is append-only: numbers are unique, and every reader finds the same segments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tap_s3_files.plan.model import Segment, Task
 
 @pytest.fixture(autouse=True)
 def small() -> Iterator[None]:
-    """Three files become one."""
+    """Compact three files into one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_files, "FANOUT", 3)
         patch.setattr(log_files, "ROWS_AT_ONCE", 7)
@@ -34,12 +34,12 @@ def small() -> Iterator[None]:
 
 
 def made(number: int, text: str = "") -> Segment:
-    """A segment of two objects."""
+    """Return a segment of two objects."""
     return segment(number, info(f"{number}a{text}", number), info(f"{number}b{text}", number + 0.5))
 
 
 def fill(log: PlanLog, count: int) -> list[Segment]:
-    """Append so many segments."""
+    """Append that many segments."""
     new = [made(log.next_number + n) for n in range(count)]
     for found in new:
         log.append(found)
@@ -132,7 +132,7 @@ def test_two_runs_that_append_the_same_segment_are_both_right(tmp_path: Path, ot
 
 
 class LostAnswers(Storage):
-    """What is written is there, and the answer says that something was there already."""
+    """A storage that writes, but then answers that the file existed already."""
 
     def put(self, url: Url, data: Any, **options: Any) -> bool:
         return super().put(url, data, **options) and not options.get("if_absent")
@@ -161,11 +161,11 @@ def test_any_number_of_segments_is_few_files_with_names_that_depend_on_them_alon
 
 
 class KilledError(Exception):
-    """The process is gone."""
+    """Raised where the process is killed."""
 
 
 class Killed(Storage):
-    """Is killed at its n-th call that changes something: before it, or after it."""
+    """A storage that kills the process before or after its nth modifying call."""
 
     def __init__(self, calls: int, *, after: bool) -> None:
         super().__init__()
@@ -184,7 +184,7 @@ class Killed(Storage):
         return bool(self._change(lambda: super(Killed, self).put(*given, **options)))
 
     def delete(self, urls: Any) -> None:
-        for url in urls:  # some may be gone and others not
+        for url in urls:  # some may be removed and others not
             self._change(lambda url=url: super(Killed, self).delete([url]))
 
 
@@ -216,7 +216,7 @@ def test_a_reader_goes_on_while_its_entries_are_compacted(tmp_path: Path, read: 
 
 
 class Meanwhile(Storage):
-    """Does something once, just before an object is read that was there."""
+    """A storage that runs an action once, just before an existing object is read."""
 
     def __init__(self, name: str, action: Any) -> None:
         super().__init__()
@@ -252,7 +252,7 @@ def test_times_are_those_of_a_log_that_is_compacted_meanwhile(tmp_path: Path, na
     ],
 )
 def test_two_runs_compact_at_once(tmp_path: Path, name: str) -> None:
-    """The other one does all that this one is about to do, and more."""
+    """The other run makes all the changes that this one is about to make, and more."""
     fill(log_in(tmp_path), 8)
     writer = log_in(tmp_path, Meanwhile(name, lambda: fill(log_in(tmp_path), 9)))
     fill(writer, 1)

@@ -1,4 +1,4 @@
-"""A plan covers each object once, is the same whatever order the listing has, and keeps its bounds."""
+"""A plan contains each object once, does not depend on the listing's order, and keeps its bounds."""
 
 from datetime import UTC, datetime, timedelta
 

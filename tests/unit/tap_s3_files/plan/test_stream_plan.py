@@ -1,4 +1,4 @@
-"""Whatever moment a run is killed at, and whatever STATE it starts with, each object is sent, in one task only."""
+"""Each object is sent in exactly one task, for runs killed at any moment and started with any STATE."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tap_s3_files.plan.model import Task, position
 
 @pytest.fixture
 def small() -> Iterator[None]:
-    """Segments of few objects, compacted soon."""
+    """Make segments of few objects, compacted soon."""
     with pytest.MonkeyPatch.context() as patch:
         shrink(patch)
         yield
@@ -38,7 +38,7 @@ def shrink(patch: pytest.MonkeyPatch) -> None:
 
 
 def sent(folder: Path, objects: list[ObjectInfo], state: Bookmark | None) -> tuple[list[Task], Bookmark | None]:
-    """What a run sends that is not interrupted, and the STATE after it."""
+    """Return the tasks of an uninterrupted run, and the STATE after it."""
     found = list(run(log_in(folder), objects, state))
     return [t for t, _ in found], found[-1][1] if found else state
 
@@ -47,7 +47,7 @@ def sent(folder: Path, objects: list[ObjectInfo], state: Bookmark | None) -> tup
 def test_interrupted_anywhere_every_object_is_sent_and_in_one_task_only(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    """Runs are killed, or start with an older STATE or none; objects come late, and some are of the same second."""
+    """Runs are killed, or start with an older STATE or none; objects come late, some with the same time."""
     with pytest.MonkeyPatch.context() as patch:
         shrink(patch)
         folder = tmp_path_factory.mktemp("plans")
@@ -83,7 +83,7 @@ def test_interrupted_anywhere_every_object_is_sent_and_in_one_task_only(
 def test_without_state_the_same_tasks_are_sent_in_the_same_order(
     tmp_path_factory: pytest.TempPathFactory, runs: list[list[tuple[int, int]]]
 ) -> None:
-    """A stream grows run by run, also by late objects and by objects of the same second, and its STATE is lost."""
+    """A stream grows with each run, also by late and simultaneous objects, and its STATE is lost."""
     with pytest.MonkeyPatch.context() as patch:
         shrink(patch)
         folder = tmp_path_factory.mktemp("plans")
@@ -109,7 +109,7 @@ def test_an_object_between_two_of_its_second_moves_no_other(tmp_path: Path) -> N
 
 
 def test_ten_late_objects_after_200_000_within_the_overlap_are_exactly_what_is_planned(tmp_path: Path) -> None:
-    """By the shipped limits, but for the number of objects in each segment of the log."""
+    """With the shipped limits, except for the number of objects in each segment of the log."""
     count, each = 200_000, 4_000
     listed = [info(f"{n:06}", n * 500 / count, etag=f"{n:032x}") for n in range(count)]
     log, before = log_in(tmp_path), None
@@ -155,7 +155,7 @@ def test_an_overwritten_object_is_read_again_with_a_line(tmp_path: Path, caplog:
 
 
 def test_what_came_while_the_listing_was_made_is_looked_for_by_the_next_run(tmp_path: Path) -> None:
-    """The clock of the service may be ahead of ours; the watermark must not pass what the listing has not shown."""
+    """The service's clock may be ahead; the watermark must not pass objects that the listing lacks."""
     began = START + timedelta(hours=1)
     ahead = info("ahead", 3600 + 1200)
     tasks = list(run(log_in(tmp_path), [ahead], None, began=began))
@@ -292,7 +292,7 @@ def test_what_a_run_compacts_is_still_known_to_it(tmp_path: Path, small: None) -
 
 
 def test_a_new_version_does_not_carry_the_watermark_past_what_was_not_listed(tmp_path: Path) -> None:
-    """A run lists, is busy for an hour, finds an object replaced; another object came half an hour before that."""
+    """A run lists, works for an hour, finds an object replaced; another object came half an hour before that."""
     storage = plan_runs.Storage()
     path = tmp_path / "a.csv"
     path.write_text("1")

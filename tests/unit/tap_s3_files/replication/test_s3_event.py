@@ -1,4 +1,4 @@
-"""What messages of S3 say, in each shape that they come in; anything else is no event and breaks nothing."""
+"""Parsing of S3 event messages in each of their forms; other messages are ignored without error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a queue told of is in exactly one task, whatever came twice, was killed, or lost its STATE."""
+"""Objects announced by a queue are in exactly one task, despite duplicates, kills, and a lost STATE."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_segments_are_followed_from_the_state_on_and_known_before_it(
 
 
 def test_segments_that_are_gone_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever has removed them: a log that begins later than the STATE."""
+    """The log begins later than the STATE, whatever removed its segments."""
     for n in range(4):
         told_of(log_in(tmp_path), Bookmark(None, 0)).queue([info(n)])
     for number in (0, 1):
@@ -97,7 +97,7 @@ def test_a_run_with_polling_follows_what_a_queue_named_whatever_the_paths(tmp_pa
 
 
 class Objects(Storage):
-    """Objects that all exist, each as old as the others."""
+    """Objects that all exist, with the same time of change."""
 
     def head(self, url: Url) -> ObjectInfo:
         return ObjectInfo(url, 1, "e", START)
@@ -111,7 +111,7 @@ def message(name: str, *keys: str) -> Message:
 @pytest.mark.parametrize("unmatched", ["keep", "delete"])
 def test_a_message_goes_when_nobody_needs_it_any_more(tmp_path: Path, unmatched: str) -> None:
     keys = AwsOptions(region="eu-west-1", access_key_id="a", secret_access_key="b")
-    queue = Queue("https://sqs.eu-west-1.amazonaws.com/1/q", keys, visibility=30)  # it is not asked
+    queue = Queue("https://sqs.eu-west-1.amazonaws.com/1/q", keys, visibility=30)  # no request is made
     told = told_of(log_in(tmp_path))
     others = [ObjectFilter("other", (Url("s3", "b", "**/*.csv"),))]
     intake = SqsEvents(
@@ -146,7 +146,7 @@ def test_of_two_runs_at_once_one_ends_before_its_messages_are_deleted(tmp_path: 
 
 
 def run(log: PlanLog, state: Bookmark | None, messages: list[ObjectInfo]) -> Iterator[tuple[Task, Bookmark]]:
-    """A run of the tap over a queue: each task as it is sent, with the bookmark after it; removes what it deletes."""
+    """Run the tap over a queue: yield each task with the bookmark after it, and delete the messages."""
     told = told_of(log, state)
     at = told.bookmark
     for pending in unsent(told.bookmark, told.unfinished_segments()):
@@ -155,7 +155,7 @@ def run(log: PlanLog, state: Bookmark | None, messages: list[ObjectInfo]) -> Ite
     while messages:
         some = messages[:5]
         told.queue(list(dict.fromkeys(o for o in some if not told.is_known(o))))
-        yield Task(()), at  # killed here, the messages come again
+        yield Task(()), at  # killed here, the messages become visible again
         del messages[: len(some)]
         for pending in unsent(told.bookmark, told.queued_segments()):
             at = after_task(at, pending, durable=True)

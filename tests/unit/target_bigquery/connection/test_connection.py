@@ -1,4 +1,4 @@
-"""What the settings name as credentials is used, or told in one line that holds nothing of it."""
+"""Credentials from the settings are used, or refused with a one-line error without secrets."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ BUSY = api.ServiceUnavailable("GET x: busy", errors=[{"reason": "backendError", 
 
 
 def failing(times: int) -> Callable[[], int]:
-    """A function that fails so many times, and then returns how often it was called."""
+    """Return a function that fails that many times, and then returns the number of calls."""
     calls = itertools.count(1)
 
     def function() -> int:
@@ -109,7 +109,7 @@ def test_a_call_that_waits_for_long_says_why_once(
 
 
 class Refusing:
-    """Google's client, which refuses each request."""
+    """A Google client that refuses each request."""
 
     def __init__(self, error: Exception) -> None:
         self.error, self.asked = error, list[dict[str, Any]]()
@@ -146,7 +146,7 @@ def test_ones_own_jobs_are_listed_where_everybodys_are_not_shown() -> None:
 
 
 class Expiring:
-    """Credentials as google.auth has them, whose tokens last for one look."""
+    """google.auth credentials whose tokens are valid for one check."""
 
     def __init__(self) -> None:
         self.token: str | None = None
@@ -209,7 +209,7 @@ def test_a_bigquery_of_ones_own_says_nothing_of_the_storage(more: dict[str, Any]
 
 
 def test_a_client_is_opened_without_the_other_library() -> None:
-    """google-cloud-bigquery imports google-cloud-bigquery-storage where that is installed; it does without it."""
+    """google-cloud-bigquery imports google-cloud-bigquery-storage if installed, and works without it."""
     text = """
 import sys
 from google.auth.credentials import AnonymousCredentials

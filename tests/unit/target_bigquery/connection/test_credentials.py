@@ -1,4 +1,4 @@
-"""Every way to log in to BigQuery, by real requests: who asks for which token, and whose token BigQuery gets."""
+"""Every login to BigQuery, by real requests: which token is requested, and which one BigQuery receives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROBOT = "robot@p.iam.gserviceaccount.com"
 
 @pytest.fixture(autouse=True)
 def nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An environment and a home that know nothing of Google and of proxies."""
+    """Set an environment and home without configuration of Google and proxies."""
     for name in list(os.environ):
         if name.startswith(("GOOGLE_", "CLOUDSDK_")) or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
@@ -37,7 +37,7 @@ def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallGoogle]:
 
 
 def ask(google: SmallGoogle, **config: Any) -> set[str | None]:
-    """Who asks for the dataset."""
+    """Return the signer of the request for the dataset."""
     settings = Settings.from_config({"project": "p", "dataset": "d", "api_endpoint": google.url, **config})
     client = BigQuery(settings)
     try:

@@ -1,4 +1,4 @@
-"""What an error calls for."""
+"""Classification of BigQuery errors by the required reaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The budget of load jobs: counted from the list of jobs, announced, never in the way."""
+"""The budget of load jobs: counted from the list of jobs, logged, and never blocking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Google's errors become ours, in one line that says what, why and what to do; none escapes."""
+"""Google's errors become ours, one line with subject, cause and remedy; none is passed through."""
 
 from __future__ import annotations
 

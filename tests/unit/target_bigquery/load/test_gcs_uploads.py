@@ -1,4 +1,4 @@
-"""Files on Google Cloud Storage, which is a folder here, as uploads: put there whole, and many for one job."""
+"""Uploads to Google Cloud Storage, here a folder: written atomically, and many for one job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files whose footers tell that their dates are good ones are not read for it."""
+"""Files whose footers prove that their dates are valid are not read to check them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batch files become the one file of a load job, and no temporary file is left."""
+"""Batch files become the one file of a load job, and no temporary file is left behind."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_parquet_that_bigquery_may_refuse_is_rewritten(files: Files, tmp_path: P
 
 
 def test_a_percent_sign_in_a_path_is_one(files: Files, tmp_path: Path) -> None:
-    """Were it decoded again, another file would be read than the one that was checked."""
+    """If decoded again, a file other than the checked one would be read."""
     for folder in ("a%20b", "a b", "%2e%2e", "in"):
         (tmp_path / folder).mkdir()
     nested = tmp_path / "in" / "%2e%2e"

@@ -1,4 +1,4 @@
-"""Where the Storage Write API is looked for, and in which words its errors come."""
+"""The endpoint of the Storage Write API, and the text of its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which answers of the Storage Write API call for what."""
+"""Classification of the answers of the Storage Write API by the required reaction."""
 
 from __future__ import annotations
 

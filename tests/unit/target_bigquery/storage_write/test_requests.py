@@ -1,4 +1,4 @@
-"""Rows as the Storage Write API takes them: types, null lists, requests of a bounded size."""
+"""Encoding of rows for the Storage Write API: types, null lists, requests of a bounded size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from target_bigquery.tables.types import Column
 
 
 def sent(given: pa.Schema, content: list[dict[str, Any]], columns: tuple[Column, ...] | None = None) -> pa.RecordBatch:
-    """Rows of a stream as they are sent."""
+    """Return the rows of a stream as they are sent."""
     conversion = Conversion(columns or columns_of(given), given)
     batch = pa.RecordBatch.from_pylist(content, conversion.read_schema)
     (upload,) = conversion.batches([batch], "file")

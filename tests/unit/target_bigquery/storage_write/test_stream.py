@@ -19,7 +19,7 @@ from target_bigquery.tables.column_evolution import columns_of
 
 
 class Refusing:
-    """Takes nothing, while a thread of gRPC is still at the requests."""
+    """A stream that fails while a gRPC thread is still reading the requests."""
 
     held: Sequence[Request]
 

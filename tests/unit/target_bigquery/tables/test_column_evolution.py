@@ -1,4 +1,4 @@
-"""Which column values get that do not fit their own."""
+"""Choice of the column for values that do not match the existing one."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_keys_and_targets_that_do_not_evolve(drift: ColumnEvolution | None) -> N
 
 
 def placed(arrow: pa.DataType, *existing: TableColumn, drift: ColumnEvolution = EVOLVES) -> Column:
-    """The column that property `a` fills."""
+    """Return the column that property `a` fills."""
     (column,) = columns_of(pa.schema([("a", arrow)]), existing=existing, drift=drift)
     return column
 

@@ -1,4 +1,4 @@
-"""Names are valid, never collide, and never move."""
+"""Column names are valid, unique, and stable."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_columns_are_valid_and_differ_in_more_than_case(properties: list[str]) -
 
 @given(st.lists(st.lists(WILD, unique=True, max_size=6), max_size=6))
 def test_columns_never_move(runs: list[list[str]]) -> None:
-    """Whatever comes and goes, a property keeps its column, and no two properties of a run share one."""
+    """A property keeps its column, and no two properties of a run share one, for any changes of SCHEMA."""
     table: list[str] = []
     seen: dict[str, str] = {}
     for properties in runs:
@@ -112,7 +112,7 @@ def test_columns_never_move(runs: list[list[str]]) -> None:
         for name, column in names.items():
             exact = column == name
             if seen.get(name) not in (None, column):
-                # only a property whose column another one bears by its name, or would bear too, may get one of its own
+                # only a property whose column name is also that of another property may get a new column
                 others = [other for other in properties if other != name]
                 assert exact or any(column_names([other])[other].lower() == seen[name].lower() for other in others)
             seen[name] = column

@@ -1,4 +1,4 @@
-"""Columns as the API writes them, with what the SCHEMA says of them."""
+"""Columns in the form of the BigQuery API, with descriptions from the SCHEMA."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every Arrow type has a column, or an error that names it; tables that exist are respected."""
+"""Every Arrow type has a column, or an error that names it; existing tables are respected."""
 
 from __future__ import annotations
 

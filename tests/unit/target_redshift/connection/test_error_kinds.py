@@ -1,4 +1,4 @@
-"""What the errors of the server call for."""
+"""Classification of server errors by the required reaction."""
 
 from __future__ import annotations
 

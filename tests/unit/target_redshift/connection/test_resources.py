@@ -1,4 +1,4 @@
-"""Errors of the driver, the server and AWS, in our words."""
+"""Errors of the driver, the server and AWS, as messages of the target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How rows that are not loaded are written."""
+"""Statements and files that write dead letters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Into how many files rows are cut."""
+"""The number of files into which rows are divided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that wait on local disk."""
+"""Rows buffered on local disk."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("noise", pa.binary())])
 
 
 class AsParquet:
-    """An encoding that, after the file for the estimate, goes on only when so many files are written at once."""
+    """An encoding that, after the file for the estimate, blocks until that many files are written at once."""
 
     suffix = ".parquet"
 
@@ -63,7 +63,7 @@ def stage(tmp_path: Path, folder: Path) -> Stage:
 
 
 def noise(tmp_path: Path, rows: int, width: int, *, name: str = "s") -> spool.Spool:
-    """Rows that no compression makes smaller."""
+    """Return incompressible rows."""
     chance = random.Random(rows)
     content = pa.RecordBatch.from_arrays(
         [pa.array(range(rows), pa.int64()), pa.array([chance.randbytes(width) for _ in range(rows)], pa.binary())],

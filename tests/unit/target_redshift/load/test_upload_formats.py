@@ -1,4 +1,4 @@
-"""The files that converted rows become."""
+"""File formats of converted rows."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def written(tmp_path: Path, file_format: str) -> Path:
 def test_parquet(tmp_path: Path) -> None:
     found = pq.read_table(written(tmp_path, "parquet"))
     assert str(found.schema.field("n").type) == "decimal128(38, 9)"
-    assert found.schema.field("clock").type == pa.string()  # COPY reads no TIME of Parquet
+    assert found.schema.field("clock").type == pa.string()  # COPY does not read Parquet's TIME
     got = found.to_pylist()
     assert got[0] == ROWS[0] | {"clock": "23:59:59.999999"}
     assert {k: v for k, v in got[1].items() if v is not None} == ROWS[1]

@@ -1,4 +1,4 @@
-"""Which files COPY reads where they are, and what becomes of the others; S3 is a store in memory."""
+"""Files that COPY reads in place, and conversion of the others; S3 is a store in memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 
 
 class InMemory(Storage):
-    """A storage whose S3 is in memory, and that notes what is asked of it."""
+    """A storage with S3 in memory that records its requests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ def made(storage: InMemory, temporary: Path, upload_format: str = "parquet", var
 def put(
     storage: Storage, name: str, rows: list[dict[str, Any]], schema: pa.Schema, tmp_path: Path, **options: Any
 ) -> str:
-    """Write a batch file to S3; its URL."""
+    """Write a batch file to S3; return its URL."""
     path = tmp_path / name
     if name.endswith(".parquet"):
         pq.write_table(pa.Table.from_pylist(rows, schema), path, **options)
@@ -84,7 +84,7 @@ def item(*urls: str, schema: pa.Schema = SCHEMA, rows: int | None = None, **opti
 
 
 def content(part: PreparedItem) -> list[dict[str, Any]]:
-    """The rows of a part that were converted."""
+    """Return the converted rows of a part."""
     assert part.spool
     rows = spool.read([part.spool], 0, part.rows)
     return list(pa.Table.from_batches(rows, part.spool.schema).to_pylist())
@@ -213,7 +213,7 @@ def test_broken_files(name: str, data: bytes, files: Files, storage: InMemory) -
 
 def test_what_is_no_json_is_left_to_the_conversion(files: Files, storage: InMemory) -> None:
     storage.put(Url.parse("s3://b/a.jsonl.gz"), gzip.compress(b"no json\n"))
-    assert files.prepare(item("s3://b/a.jsonl.gz", rows=1)).files  # COPY says so
+    assert files.prepare(item("s3://b/a.jsonl.gz", rows=1)).files  # the error of COPY
     storage.put(Url.parse("s3://b/a.jsonl.gz"), b"no json\n")
     with pytest.raises(DataError, match=r"s3://b/a.jsonl.gz, line 1"):
         files.prepare(item("s3://b/a.jsonl.gz", rows=1))

@@ -1,4 +1,4 @@
-"""Which column values get that do not fit their own."""
+"""Choice of the column for values that do not match the existing one."""
 
 from __future__ import annotations
 

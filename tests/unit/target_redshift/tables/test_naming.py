@@ -1,4 +1,4 @@
-"""Names that Redshift accepts, and that never collide."""
+"""Names that Redshift accepts, unique within a table."""
 
 from __future__ import annotations
 

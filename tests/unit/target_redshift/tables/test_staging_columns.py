@@ -1,4 +1,4 @@
-"""Which files COPY takes as they are, and into which columns."""
+"""Files that COPY loads without conversion, and the columns for them."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_values_are_cast_into_wider_columns(arrow: pa.DataType, have: str) -> No
     ],
 )
 def test_values_that_a_cast_would_bend_are_converted(file: pa.DataType, have: str) -> None:
-    """The table's columns are what they are; the file is not what SCHEMA says."""
+    """The table has other types than SCHEMA declares, and so may the file."""
     columns = columns_of(pa.schema([("c", pa.null())]), [existing("c", have)])
     assert isinstance(staging_columns(pa.schema([("c", file)]), columns), NotCopyable)
 

@@ -1,4 +1,4 @@
-"""Arrow types and their columns in Redshift."""
+"""Mapping of Arrow types to Redshift columns."""
 
 from __future__ import annotations
 

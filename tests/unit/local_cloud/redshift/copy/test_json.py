@@ -1,4 +1,4 @@
-"""COPY of JSON: objects between any white space, by name or by path."""
+"""COPY of JSON: objects separated by any white space, mapped by name or by path."""
 
 import decimal
 import gzip

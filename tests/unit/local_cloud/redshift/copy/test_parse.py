@@ -1,4 +1,4 @@
-"""The text of a COPY: what is taken, and what is refused as Redshift refuses it."""
+"""Parsing of COPY statements, and refusal of those that Redshift refuses."""
 
 import pytest
 

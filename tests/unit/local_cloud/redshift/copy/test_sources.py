@@ -1,4 +1,4 @@
-"""The files of a COPY: prefixes, manifests, slices, and what S3 answers."""
+"""The files of a COPY: prefixes, manifests, slices, and errors of S3."""
 
 import http.server
 import json

@@ -1,4 +1,4 @@
-"""COPY of CSV and delimited text: what arrives, and which record is wrong, and why."""
+"""COPY of CSV and delimited text: loaded rows, and errors with record and reason."""
 
 import bz2
 import csv

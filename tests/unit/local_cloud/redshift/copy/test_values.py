@@ -1,4 +1,4 @@
-"""Text as values: what each type takes, in which format, and what is said of the rest."""
+"""Conversion of text to values: accepted formats of each type, and the errors for others."""
 
 import datetime
 import decimal
@@ -17,7 +17,7 @@ ROLE = "IAM_ROLE 'arn:aws:iam::123456789012:role/reader'"
 
 
 def _converted(column: Column, *texts: str | None, options: str = "") -> list[str | int | None]:
-    """Each value as text; the code in the place of one that is wrong."""
+    """Return each value as text, or the error code if it is invalid."""
     command = parse(f"COPY t FROM 's3://b/k' {ROLE} {options}")
     found, wrong = values.convert(command, column, pa.array(texts, pa.large_string()))
     return [wrong[at].code if at in wrong else text for at, text in enumerate(found.to_pylist())]

@@ -1,4 +1,4 @@
-"""SQL of Redshift as PostgreSQL gets it, without either."""
+"""Translation of Redshift SQL to PostgreSQL SQL, without a server."""
 
 import re
 
@@ -25,7 +25,7 @@ from local_cloud.redshift.sql.statement import (
 
 @pytest.fixture
 def kept() -> dict[str, str]:
-    """The long names that were met."""
+    """Return the long names that occurred."""
     return {}
 
 
@@ -40,7 +40,7 @@ def one(text: str, settings: Settings) -> Statement:
 
 
 def sql(text: str, settings: Settings) -> str:
-    """PostgreSQL's SQL, without the limits of bytes and with single spaces."""
+    """Return PostgreSQL's SQL, without the limits of bytes and with single spaces."""
     statement = one(text, settings)
     assert isinstance(statement, Plain | CreateTable | Truncate)
     without = re.sub(r'CONSTRAINT "bytes_\d+_\w+" CHECK \(octet_length\(.*?\) <= \d+\)', "", statement.sql)

@@ -1,4 +1,4 @@
-"""SQL as tokens: where strings, names and comments begin and end."""
+"""Tokens of SQL: boundaries of strings, names and comments."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Avro: what we write is read by fastavro and by us, exactly; what fastavro writes is read by us."""
+"""Avro: our files are read exactly by fastavro and by us; files of fastavro are read by us."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def read(path: Path, schema: pa.Schema) -> list[dict[str, Any]]:
 
 def by_fastavro(path: Path) -> list[dict[str, Any]]:
     with path.open("rb") as file:
-        plain = io.BytesIO()  # fastavro knows snappy and zstandard only with further packages
+        plain = io.BytesIO()  # fastavro needs further packages for snappy and zstandard
         header = read_header(file)
         plain.write(repack(header, read_blocks(file, header)))
     return [r for r in fastavro.reader(io.BytesIO(plain.getvalue())) if isinstance(r, dict)]
@@ -202,7 +202,7 @@ UUID_TEXT = "0b5bd4bc-97c1-4a7c-8d6f-9a4a3a3a2f10"
 )
 def test_uuids_and_unions_beside_and_within_nested_columns(tmp_path: Path, kind: Any, value: Any, found: Any) -> None:
     schema = record(x=kind, tags={"type": "array", "items": "long"})
-    stored = io.BytesIO()  # as text, of which fastavro does not ask that it be a uuid
+    stored = io.BytesIO()  # as text, which fastavro does not check to be a uuid
     fastavro.writer(
         stored,
         without_logical_types(schema) if UUID_TEXT in str(value) or value == "no identity" else schema,

@@ -72,7 +72,7 @@ cells = st.one_of(
 
 @given(rows=st.lists(st.lists(cells, min_size=2, max_size=2), min_size=1, max_size=25), block=st.integers(1, 40))
 def test_stray_quotes_are_text_whatever_the_blocks(objects: Any, rows: list[Any], block: int) -> None:
-    """Quotes within unquoted fields mislead the guess where blocks end; the exact rules then take over."""
+    """Quotes within unquoted fields break the estimate of block ends; the exact rules then apply."""
     data = "\n".join(["x,y", *(",".join(text for text, _ in row) for row in rows)]).encode()
     found = objects.read(data, "rows.csv", _texts(["x", "y"]), block_bytes=block)
     assert _rows(found) == [[value for _, value in row] for row in rows]

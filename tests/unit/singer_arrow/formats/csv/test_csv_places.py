@@ -1,4 +1,4 @@
-"""A reading of CSV that begins at a place of another one gives what that gave after it."""
+"""Reading of CSV can resume at any place of an earlier reading, with the same rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Step = tuple[ResumePoint | None, list[dict[str, Any]], int, int]
 def steps(
     reader: Any, options: ReadOptions, begin: ResumePoint | None = None, schema: pa.Schema = SCHEMA
 ) -> tuple[list[Step], str]:
-    """After each batch: the place, its rows, how many were skipped and rescued; and the error at last."""
+    """Return for each batch the place, its rows, and the counts skipped and rescued; then the error, if any."""
     progress, found, error = ReadProgress(begin or ResumePoint()), list[Step](), ""
     skipped, rescued = 0, 0
     try:
@@ -56,7 +56,7 @@ pieces = st.sampled_from(['"', '""', ",", "\n", "\r\n", "a", "1", "b,2\n", "é",
 def test_a_reading_can_begin_at_every_resume_point(
     objects: Any, parts: list[str], block: int, on_bad_row: str, how: dict[str, Any], mark: str, encode: Any
 ) -> None:
-    """Also where quotes are irregular, so that blocks are cut at wrong places first."""
+    """Also with irregular quotes, for which blocks are first cut at wrong places."""
     text = mark + ("first\n" if "skip_rows" in how else "") + "x,y\n" + "".join(parts)
     options = ReadOptions(block_bytes=block, on_bad_row=on_bad_row, delimiter=",", **how)
     reader = objects.reader(encode(text), "rows.csv")

@@ -1,4 +1,4 @@
-"""Delimiters are detected from the beginning of a file if no option sets them."""
+"""Detection of delimiters from the beginning of a file, if no option sets them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_file_of_quoted_fields_is_read_as_it_was_written(
 
 
 def test_the_head_alone_decides(objects: Any) -> None:
-    """The same bytes of it are looked at in any case, however long the header, and whatever is asked for."""
+    """The same bytes are examined, however long the header, and however large the requests."""
     data = b"x;y\n" + b"1;2,5\n" * 20_000 + b"1,5,7\n" * 100_000
     schema = pa.schema([("x", pa.string()), ("y", pa.string())])
     for sample_bytes in (1000, 1 << 20):

@@ -1,4 +1,4 @@
-"""Counting a character, also in texts that Arrow passes over."""
+"""Counts of a character, also in text that Arrow skips."""
 
 import random
 

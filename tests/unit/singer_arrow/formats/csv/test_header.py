@@ -1,4 +1,4 @@
-"""Headers that name a column twice, that are all there is, or that are perhaps none; and text in UTF-16."""
+"""Headers with duplicate columns, without rows, or that may be missing; and text in UTF-16."""
 
 from __future__ import annotations
 

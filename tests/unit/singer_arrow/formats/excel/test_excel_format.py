@@ -1,4 +1,4 @@
-"""Workbooks: the types of cells, where the rows begin, errors, and files that ask for more memory than there is."""
+"""Workbooks: types of cells, the first row, errors, and files that would exceed the memory."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_in_archives_and_compressed(objects: Any) -> None:
 
 
 def far(cell: str) -> bytes:
-    """A small workbook with a cell far from the others."""
+    """Return a small workbook with a cell far from the others."""
     source, out = zipfile.ZipFile(io.BytesIO(xlsx({"S": [["a"], [1]]}))), io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
         for name in source.namelist():

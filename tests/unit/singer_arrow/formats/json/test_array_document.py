@@ -1,4 +1,4 @@
-"""JSON documents that are lists of objects."""
+"""JSON documents that are arrays of objects."""
 
 from __future__ import annotations
 

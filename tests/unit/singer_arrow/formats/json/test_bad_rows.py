@@ -1,4 +1,4 @@
-"""Bad rows of JSON against a model row by row, and readings that begin at any place of another one."""
+"""Bad JSON rows compared with a row-by-row model, and readings resumed at any place."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KNOWN = frozenset([*COLUMNS.names, "left out"])
 
 @dataclass(frozen=True)
 class Line:
-    """A line, and what is to become of it."""
+    """A line, and its expected result."""
 
     text: bytes
     row: dict[str, Any] | None = None  # None: it is no record
@@ -45,13 +45,13 @@ class Line:
     )  # the text of mismatches that are accepted as text with `loose_text`
 
     def as_text(self) -> Line:
-        """The line where other kinds are taken as text."""
+        """Return the line as read with other kinds accepted as text."""
         mismatches = {name: value for name, value in self.mismatches.items() if name not in self.loose}
         return Line(self.text, None if self.row is None else {**self.row, **self.loose}, mismatches, self.unknown)
 
 
 BAD = "bad"
-CELLS: dict[str, list[tuple[str, Any, Any]]] = {  # JSON, value or BAD, what is new in it
+CELLS: dict[str, list[tuple[str, Any, Any]]] = {  # JSON, value or BAD, new members
     "a": [("1", 1, None), ("2.0", 2, None), ("null", None, None), ('"x"', BAD, None), ("1.5", BAD, None),
           ("123456789012345678901", BAD, None), ('{"k": [1]}', BAD, None)],
     "d": [('"2024-02-29"', date(2024, 2, 29), None), ('"2024-02-30"', BAD, None), ("true", BAD, None)],
@@ -104,7 +104,7 @@ def _text(found: list[Line], end: bytes, blank: bytes) -> bytes:
 
 
 def _model(found: list[Line], options: ReadOptions) -> tuple[list[dict[str, Any]], int, int, int | None]:
-    """The rows, how many are skipped and rescued, and which line is the first that ends the reading."""
+    """Return the rows, the counts skipped and rescued, and the first line that ends the reading."""
     rows, skipped, rescued = [], 0, 0
     for number, line in enumerate(found):
         kept: dict[str, Any] = {}
@@ -144,7 +144,7 @@ def _plain(batches: list[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
 def _read(
     reader: Any, schema: pa.Schema, options: ReadOptions, progress: ReadProgress
 ) -> tuple[list[Any], DataError | None]:
-    """The batches with the places after them, and what ended the reading."""
+    """Return the batches with the places after them, and the error that ended the reading."""
     found = []
     try:
         for batch in JSONL.read(reader, schema, options, progress):

@@ -1,4 +1,4 @@
-"""JSON that holds what its schema cannot: new keys, new members of objects, other types."""
+"""JSON that does not match its schema: new keys, new members of objects, other types."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_schema_that_evolves_reads_every_value(objects: Any, form: str) -> Non
         first = drifts[0]
         assert (first.column, first.line) == ("b", 3 if form == "lines" else 1)
         assert "the file has a new column: 'b' (string)" in str(first)
-        if block == 4 << 20:  # all of a block's news at once
+        if block == 4 << 20:  # all changes of a block at once
             struct = pa.struct([("x", pa.int64()), ("y", pa.struct([("z", pa.bool_()), ("w", pa.string())]))])
             assert [(f.name, f.type) for f in first.fields] == [
                 ("b", pa.string()), ("s", struct), ("c", pa.list_(pa.float64())),
@@ -98,7 +98,7 @@ def test_what_is_known_is_no_news(objects: Any) -> None:
 @pytest.mark.parametrize("other", [None, json_field("j"), pa.field("m", pa.map_(pa.string(), pa.int64()))])
 @pytest.mark.parametrize("at", [0, 77, 499])
 def test_one_new_key_in_many_lines_is_noticed(objects: Any, at: int, other: pa.Field | None) -> None:
-    """Also where columns are read that Arrow's reader cannot make, and where known ones are not read."""
+    """Also for columns that Arrow's reader cannot parse, and when known columns are not read."""
     schema = A if other is None else A.append(other)
     known = frozenset([*schema.names, "left out"])
     for known_here in (known, frozenset(schema.names)):
@@ -177,7 +177,7 @@ def test_a_column_of_which_no_value_was_seen_takes_the_type_of_those_that_come(o
 def test_news_of_a_line_that_is_no_record_are_none(objects: Any) -> None:
     data = b'{"a":1,"a":2,"new":1}\n{"new":"\xff"}\n{"a":1,"s":{"x":"q","y":1}}\n'
     options = ReadOptions(on_bad_row="skip", on_drift="raise", known_columns=frozenset(S.names))
-    with pytest.raises(DriftError) as caught:  # the struct of the last line alone
+    with pytest.raises(DriftError) as caught:  # only the struct of the last line
         objects.read(
             data, "a.jsonl", S, **{f: getattr(options, f) for f in ("on_bad_row", "on_drift", "known_columns")}
         )
@@ -198,7 +198,7 @@ def test_skips_before_a_drift_are_counted_once(objects: Any) -> None:
 
 
 def test_bad_lines_cost_what_they_are(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lines that are read one by one are few where few are bad, whatever is wrong with them."""
+    """Few lines are read one by one if few are bad, whatever their error."""
     read: list[int] = []
     exact = exact_reader.ExactReader.read_one_by_one
     monkeypatch.setattr(

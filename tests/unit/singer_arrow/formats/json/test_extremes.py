@@ -1,4 +1,4 @@
-"""JSON that its grammar allows and that no parser likes: one bad record is one bad row, wherever it is."""
+"""Valid JSON at the limits of parsers: one bad record is one bad row, at any position."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _nested(levels: int, kind: str = "[") -> str:
 
 
 COLUMNS = pa.schema([("n", pa.float64()), ("t", pa.string())])
-BAD_VALUES = {  # of the column n; none of them makes the rest of its record unreadable
+BAD_VALUES = {  # in column n; none of them makes the rest of its record unreadable
     "huge": HUGE,
     "huge negative": f"-{HUGE}",
     "huge with a fraction": "1.5E+99999999999999999999",
@@ -32,7 +32,7 @@ BAD_VALUES = {  # of the column n; none of them makes the rest of its record unr
     "many digits": "9" * 5000,
     "more digits": "9" * 500_000,
 }
-BAD_RECORDS = {  # records that cannot be read at all
+BAD_RECORDS = {  # unreadable records
     "surrogate key": r'{"\ud800":1,"n":1.5}',
     "surrogate key within": r'{"n":1.5,"o":{"\udfff":1}}',
     "deep list": f'{{"n":1.5,"o":{_nested(3000)}}}',
@@ -137,7 +137,7 @@ def test_what_nests_deeply_is_json_text(objects: Any, levels: int, kind: str) ->
     data = _file(f'{{"n":1.5,"o":{text}}}', 0, 0)
     schema = objects.infer(data, "object.jsonl")
     assert schema.equals(pa.schema([COLUMNS.field("n"), json_field("o")]), check_metadata=True)
-    for more in (b"", b'{"n":"no number"}\n'):  # also where records are read one by one
+    for more in (b"", b'{"n":"no number"}\n'):  # also when records are read one by one
         table, progress = _read(objects, data + more, schema, on_bad_row="skip")
         assert (table["o"].to_pylist(), progress.skipped) == ([text], len(more) > 0)
 

@@ -1,4 +1,4 @@
-"""JSON Lines that are read: round trips, types, and bad input."""
+"""Reading of JSON Lines: round trips, types, and bad input."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ BAD: list[tuple[bytes, pa.Schema, str]] = [
 def test_bad_lines_are_named(objects: Any, line: bytes, schema: pa.Schema, message: str, before: int) -> None:
     data = b"{}\n" * before + line + b"\n{}\n"
     if data[:1] == b"[":
-        # A document that begins so is one list, and its second element is bad.
+        # A document with this beginning is one list, and its second element is bad.
         before, message = 1, "the list is not closed"
     for block in (100, 4 << 20):
         with pytest.raises(DataError) as caught:

@@ -1,4 +1,4 @@
-"""JSON Lines that are written: what every reader knows, and what JSON cannot hold."""
+"""Writing of JSON Lines: portable values, and values that JSON lacks."""
 
 from __future__ import annotations
 

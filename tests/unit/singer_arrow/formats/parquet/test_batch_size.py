@@ -1,4 +1,4 @@
-"""Batches of Parquet files are bounded by their bytes in memory, whatever the file's own size tells."""
+"""Batches of Parquet files are bounded by their bytes in memory, independent of the file's size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 
-LONG = [f"{i:05d}" * 2000 for i in range(20)]  # texts of 10 kB, which a dictionary holds once
+LONG = [f"{i:05d}" * 2000 for i in range(20)]  # texts of 10 kB, stored once in a dictionary
 
 
 def nested(rows: int) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Parquet files are put into one without decoding them, and hold the same for every reader; if alike, else not."""
+"""Parquet files of equal layout are concatenated without decoding, with the same content for every reader."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def test_row_groups_are_copied(tmp_path: Path, options: dict[str, Any]) -> None:
     out = tmp_path / "out.parquet"
     assert join(paths, out, chunk_bytes=0) == 4010
     with pq.ParquetFile(out) as file:
-        assert file.metadata.num_row_groups == 2 + 1 + 1 + 5  # that of the empty one has no statistics
+        assert file.metadata.num_row_groups == 2 + 1 + 1 + 5  # the empty file's column has no statistics
         assert file.read() == pa.concat_tables(wholes)
         for number in (0, 1, 2, 4, 8):
             group, statistics = file.read_row_group(number), file.metadata.row_group(number).column(0).statistics
             assert {"min": statistics.min, "max": statistics.max} == pc.min_max(group["id"]).as_py()
-            assert not file.metadata.row_group(number).column(0).has_offset_index  # it has places of the old file
+            assert not file.metadata.row_group(number).column(0).has_offset_index  # it contains offsets of the old file
     filters = [("id", ">=", 1005), ("id", "<", 1720)]
     assert pq.read_table(out, filters=filters) == pa.concat_tables(wholes).slice(1005, 715)
 

@@ -1,4 +1,4 @@
-"""What is decided for the columns of a Parquet file, and what the file then has."""
+"""Encodings chosen for the columns of a Parquet file, and those that the file has."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_small_files_are_one_request(objects: Any) -> None:
 
 
 class _Sequential(Storage):
-    """A store of a scheme that only knows to read in order."""
+    """A store of a scheme that supports only sequential reads."""
 
     def open(self, url: Url) -> BinaryIO:
         return io.BytesIO(_file(NESTED))

@@ -1,4 +1,4 @@
-"""Each physical and logical type of Parquet, as any writer may write it."""
+"""Each physical and logical type of Parquet, from any writer."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def integer(bits: int, signed: bool, *values: int) -> Node:
 
 
 def moment(number: int, unit: int, utc: bool, data: bytes) -> Node:
-    """A TIME (7) or TIMESTAMP (8) of milliseconds (1), microseconds (2), or nanoseconds (3)."""
+    """Return a TIME (7) or TIMESTAMP (8) of milliseconds (1), microseconds (2), or nanoseconds (3)."""
     kind = Kind.INT32 if (number, unit) == (7, 1) else Kind.INT64
     return leaf(kind, data, logical=(number, Struct({1: utc, 2: Struct({unit: Struct()})})))
 
@@ -229,14 +229,14 @@ LIES = [{"rows": -2}, {"chunk": {9: Long(-4)}}, {"chunk": {9: Long(0)}}, {"chunk
 
 @pytest.mark.parametrize("lie", LIES, ids=str)
 def test_footers_that_contradict_themselves_are_refused(objects: Any, lie: dict[str, Any]) -> None:
-    """Some of them would end the process, where Arrow's reader is asked about them."""
+    """Some of them would crash the process if Arrow's reader opened them."""
     data = parquet(2, leaf(Kind.INT64, i64(7, 8)), lie=Lie(**lie))
     with pytest.raises(DataError, match=r"a.parquet, row group 0: its footer lists impossible columns, rows or bytes"):
         objects.read(data, "a.parquet", pa.schema([("c", pa.int64())]))
 
 
 class Kms(pe.KmsClient):
-    """A service of keys that are no secret."""
+    """A key service with keys that are not secret."""
 
     def __init__(self, _: Any) -> None:
         pe.KmsClient.__init__(self)

@@ -1,4 +1,4 @@
-"""Rows of CSV, lines and fixed width that cannot be read, or hold what does not fit: left out, rescued, or an error."""
+"""Bad rows of CSV, lines and fixed width: skipped, rescued, or an error."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_the_first_bad_rows_are_logged_with_their_line(objects: Any, caplog: pyt
 
 
 def test_columns_that_are_not_read_are_not_checked(objects: Any) -> None:
-    """A row is bad for a column that is read, not for others; and a file's own column of the name is no loss."""
+    """A row is bad only for a column that is read; a file's own column of the name is no loss."""
     data = b"x,y,z\na,1,\xff\nb,q,\xff\n\xff,2,\n"
     assert read(objects, data, on_bad_row="skip")[0] == [("a", 1, None)]
     own = f"x,{RESCUED}\na,mine\n".encode()

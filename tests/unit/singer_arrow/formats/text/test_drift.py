@@ -1,4 +1,4 @@
-"""CSV and fixed width whose columns are not those of the schema: new ones, and ones of other types."""
+"""CSV and fixed width that differ from the schema: new columns, and columns of other types."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_value_that_does_not_fit_is_a_bad_row_where_the_files_head_does_not_sh
 
 
 def test_drift_comes_at_the_place_where_it_is_met(objects: Any) -> None:
-    """Rows before it are delivered, and the reading continues there with another schema."""
+    """Rows before it are delivered, and the reading resumes there with another schema."""
     data = b"a\n" + b"1\n" * 500 + b"1.5\n" * 500
     options = ReadOptions(on_drift="raise", block_bytes=100)
     progress, kind = ReadProgress(), FORMATS["csv"]
