@@ -72,7 +72,7 @@ def _file(kind: str, table: pa.Table, folder: Any) -> bytes:
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read objects of half a megabyte like large ones, by many requests."""
-    for bound in ("SMALL_OBJECT", "LEAST_PART", "_LEAST_HEAD"):
+    for bound in ("SMALL_OBJECT", "MIN_PART", "_LEAST_HEAD"):
         monkeypatch.setattr(objects_module, bound, PART)
     for module in (objects_module, parquet_module):
         monkeypatch.setattr(module, "part_size", lambda *_: PART)

@@ -113,7 +113,7 @@ def test_empty_objects_and_markers_of_folders(source: Source) -> None:
     assert rows(ran) == {"in/a.csv": 1}
     for key in ("in/sub_$folder$", "in/_SUCCESS", "in/sub/empty.csv"):
         assert f"s3://{BUCKET}/{key} is empty and was skipped" in ran.stderr
-    assert f"s3://{BUCKET}/in/full/ holds 5 bytes, but its key is that of a folder; it is left out" in ran.stderr
+    assert f"s3://{BUCKET}/in/full/ holds 5 bytes, but its key is that of a folder; it is skipped" in ran.stderr
     assert f"{BUCKET}/in/ is empty" not in ran.stderr
     assert f"{BUCKET}/in/sub/ is empty" not in ran.stderr
 

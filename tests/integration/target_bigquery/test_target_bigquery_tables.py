@@ -148,7 +148,7 @@ def test_a_dataset_elsewhere(config: Config, batch: Batches, bq: Any, dataset: s
     made = bigquery.Dataset(f"{config['project']}.{dataset}")
     made.location = "EU"
     bq.create_dataset(made)
-    with pytest.raises(ConfigError, match="is in EU, and setting 'location' says us-east1"):
+    with pytest.raises(ConfigError, match="is in EU, and setting 'location' is us-east1"):
         load([schema(), batch(rows(0, 2))], config | {"location": "us-east1"})
     assert list(bq.list_tables(dataset)) == []
     load([schema(), batch(rows(0, 2), batch_id="a")], config)  # jobs run in the dataset's location

@@ -293,7 +293,7 @@ def publishing(scenario: Scenario) -> None:
     rejected(scenario)
     scenario.run("merge", 2)
     assert texts(scenario) == [(1, "two"), (2, "four")]
-    assert scenario.run("delete_matching", 1).affected == scenario.run("delete_said").affected == 0
+    assert scenario.run("delete_matching", 1).affected == scenario.run("delete_marked_rows").affected == 0
     assert scenario.run("delete_matching").affected == 2
     scenario.run("insert_all")
     assert texts(scenario) == [(1, "two"), (2, "four")]

@@ -28,7 +28,7 @@ from fault_suite.victim import change, hasten_storage, strike
 
 WATCHED = {
     "singer_arrow.storage.storage:Storage": ("list", "head", "get", "put", "put_file", "delete", "download"),
-    "tap_s3_files.replication.sqs_queue:Queue": ("receive", "delete", "release", "let_go"),
+    "tap_s3_files.replication.sqs_queue:Queue": ("receive", "delete", "release", "drop"),
 }
 """Classes and methods whose calls are points."""
 _STOPPED = "stopped"

@@ -36,7 +36,7 @@ def by_way(outcomes: Sequence[Outcome]) -> str:
     """Return a line for each load variant and tap interruption, and the sum."""
     found: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        found.setdefault(outcome.case.context, []).append(outcome)
+        found.setdefault(outcome.case.way, []).append(outcome)
     lines = [(context, *counts(found[context])) for context in sorted(found)]
     return table(("", *HEAD), [*lines, ("all", *counts(outcomes))])
 

@@ -25,7 +25,7 @@ from typing import Any
 
 PROGRAMS = {"target-bigquery": "target_bigquery", "target-redshift": "target_redshift"}
 IMPORTED = (
-    *(f"{package}.{name}" for package in PROGRAMS.values() for name in ("__main__", "target", "sink")),
+    *(f"{package}.{name}" for package in PROGRAMS.values() for name in ("__main__", "target", "stream_table")),
     *("google.cloud.bigquery", "google.auth.credentials", "google.api_core.client_options", "requests", "urllib3"),
     *("redshift_connector", "obstore.store", "obstore.exceptions", "pyarrow.parquet", "pyarrow.json", "fastavro"),
     *("singer_arrow.formats.avro.writer", "singer_arrow.formats.parquet.writer", "pyarrow.compute", "jsonschema"),
