@@ -10,7 +10,7 @@ delivery       Yield the blocks of text and JSON files as batches
 row_policy     Apply `on_bad_row` and `on_drift` to a block of text or JSON
 file_errors    Convert library errors to errors that name the file
 
-Each format has a folder (arrow, avro, csv, excel, json, orc, parquet, text) or a file beside these.
+Each format has a folder: arrow, avro, csv, excel, json, orc, parquet, text.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Batches and records into a warehouse, each exactly once, whatever the warehouse is.
 
-backoff        How long to wait before another try of what a warehouse could not do just now, and who is told of it
+backoff        Wait between the tries of a call that may succeed later, and log the reason once
 bisect         Which of many rows are refused, where only whole ranges of them can be tried
 checkpoint     When a STATE may leave a target: once everything that came before it is durable
 conversion     Batches as they are read -> batches as a warehouse gets them

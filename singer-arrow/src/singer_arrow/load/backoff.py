@@ -1,4 +1,4 @@
-"""How long to wait before another try of what a warehouse could not do just now, and who is told of it."""
+"""Wait between the tries of a call that may succeed later, and log the reason once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOLD_SECONDS = 4.0
 
 
 class Waiting:
-    """Sleeps between the tries of one thing, and says why, once, before its first long pause."""
+    """Sleep between the tries of one call; log the reason once, before the first long pause."""
 
     def __init__(self, logger: logging.Logger, sleep: Callable[[float], None] = time.sleep) -> None:
         self._logger = logger

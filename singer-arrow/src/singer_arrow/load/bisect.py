@@ -18,7 +18,7 @@ class Refusal:
     Args:
         reason: In words.
         column: Where, if that is known.
-        row: The row (from 0, of all) that is said to be at fault, if one is. It is tried alone before it is believed.
+        row: The row (from 0, of all) that the warehouse names, if it names one. It is tried alone first.
         is_of_value: Whether it is surely for what the rows hold; else it may be for something that all rows share.
     """
 
@@ -40,7 +40,7 @@ class TooManyRefusedError(Exception):
         self.found, self.most = found, most
 
     def of_load(self, error: Exception, warehouse: str) -> LoadError:
-        """The error of the load for which the rows were looked for, given what the warehouse said of it."""
+        """Return the error of the load whose rows were searched, with the error of the warehouse."""
         hint = f"{warehouse} refuses more than {self.most} rows of one load, and no more are looked for"
         return LoadError(f"{error}; {hint}. The first of them: {self.found[0][1].reason}")
 
@@ -56,7 +56,7 @@ def refused_rows(
         count: How many rows there are.
         probe: Tries some of them.
         most: So many may be refused.
-        first: What was said of all of them together; without it, they are tried. A single row is tried again.
+        first: The error of all rows together; without it, they are tried. A single row is tried again.
 
     Returns:
         None of them, if all are taken, or if all are taken when they are tried in smaller ranges: then it is not a row

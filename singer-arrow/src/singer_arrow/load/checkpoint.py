@@ -19,7 +19,7 @@ State = Mapping[str, Any]
 class Checkpoints:
     """Holds back each STATE until all that was opened before it is closed.
 
-    At most one STATE leaves every `interval` seconds, because whoever runs the target stores each of them; `flush`
+    At most one STATE leaves every `interval` seconds, because the runner of the target stores each of them; `flush`
     hands out the last one regardless. Memory is bounded by the number of open tokens. Safe to use from any thread;
     `emit` is never called from two threads at once, and always with a newer STATE than before.
 

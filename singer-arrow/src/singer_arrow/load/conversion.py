@@ -71,7 +71,7 @@ class _At:
 
 @dataclass(frozen=True, slots=True)
 class Conversion(abc.ABC, Generic[ColumnT]):
-    """How the batches of one item are made ready; each warehouse says how a column is read and checked.
+    """Convert the batches of one item for upload; each warehouse implements how a column is read and checked.
 
     Args:
         columns: All columns of the upload.
@@ -159,10 +159,10 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         Args:
             sources: Of each file its name and its batches.
             ready: What is done with them before.
-            rejects: Hears of rows that cannot be loaded, which are left out then.
+            rejects: Collects rows that cannot be loaded; these are left out.
 
         Raises:
-            DataError: A key is null, or `check` or `ready` refuses a value, and nobody hears of it; or `rejects` has
+            DataError: A key is null, or `check` or `ready` refuses a value, and there is no `rejects`; or `rejects` has
                 enough.
         """
         schema, rows = self.upload_schema, 0
@@ -203,7 +203,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
     def _sifted(
         self, batch: pa.RecordBatch, at: _At, ready: Ready | None, schema: pa.Schema, rejects: Rejects
     ) -> pa.RecordBatch:
-        """The rows of a batch that can be loaded; `rejects` hears of the others."""
+        """Return the rows of a batch that can be loaded; `rejects` gets the others."""
         bad = self._bad(batch, at, ready, schema, rejects.most)
         for row, error in bad.items():
             rejects.leave_out(at.url, at.before + row, error, row_to_json(batch, row))
@@ -274,7 +274,7 @@ def _numbers(low: int, high: int) -> pa.Array:
 
 
 def _in_floats(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Integers as floats where those are wanted, at any depth; everything else stays as it is."""
+    """Cast integers to floats where the type has floats, at any depth; leave everything else."""
     t = array.type
     if pt.is_integer(t) and pt.is_floating(wanted):
         return array.cast(wanted)

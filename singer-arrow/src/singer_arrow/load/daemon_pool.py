@@ -23,7 +23,7 @@ class DaemonPool:
     """A pool of daemon threads, started as they are needed.
 
     The interpreter waits for the threads of a ThreadPoolExecutor when it ends, so one slow upload would hold up a
-    process that was told to stop; these are left behind.
+    process that must stop; these are abandoned.
     """
 
     def __init__(self, count: int, name: str) -> None:
@@ -56,7 +56,7 @@ class DaemonPool:
         return future
 
     def stop(self, seconds: float = 0.0) -> None:
-        """Take no further task; the threads end after the one each of them runs, and who waits for another is told.
+        """Accept no further task. Threads end after their current task; waiting tasks fail.
 
         Args:
             seconds: How long to wait for the threads' end.

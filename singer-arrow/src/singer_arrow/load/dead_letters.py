@@ -1,4 +1,4 @@
-"""Rows that are not loaded: what is kept of each, and where those of an item stood that are loaded.
+"""Rows that are not loaded: what is kept of each, and the positions of the loaded rows of an item.
 
 One `Rejects` belongs to one item. Reading and conversion tell it of the rows that they leave out, so that it knows of
 each row that is left where it stood: in which file, and at which line or row; of records, at which line of the input.
@@ -99,14 +99,14 @@ class MessageLines:
         return self._count
 
     def line(self, record: int) -> int:
-        """The line of a record, given how many of them stand before it."""
+        """Return the line of a record, given the number of records before it."""
         run = bisect_right(self._before, record) - 1
         return self._first[run] + record - self._before[run]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordOrigins:
-    """What is told of the records of a file beside it: those that were refused before, and the lines of the others."""
+    """Origins of the records of a file: those that were refused before, and the lines of the others."""
 
     refused: tuple[Rejected, ...]
     lines: MessageLines
@@ -117,7 +117,7 @@ class Rejects:
 
     Args:
         most: So many there may be.
-        origins: What is known of its records, if it has records.
+        origins: The origins of its records, if it has records.
 
     Raises:
         TooManyRejectedError: There are more.
@@ -142,7 +142,7 @@ class Rejects:
             self._add(rejected)
 
     def hearing(self, url: str) -> Callable[[Skipped], None]:
-        """What hears of the rows that the reading of a file leaves out."""
+        """Return a callback for rows that are skipped while a file is read."""
         places = self._skipped[url] = []
 
         def hear(skipped: Skipped) -> None:
@@ -165,7 +165,7 @@ class Rejects:
         """Rows of those that were left are not loaded either.
 
         Args:
-            rows: Of each how many of the item stand before it, the column, the reason, and the row as JSON text. From
+            rows: Of each the number of rows of the item before it, column, reason, and the row as JSON text. From
                 now on the item is without them, and is not read again.
         """
         given = self._given
@@ -230,9 +230,9 @@ def cut(text: str | None, most_bytes: int) -> str | None:
 
 
 def _position(skipped: Sequence[int], row: int) -> int:
-    """The position of a row, given how many stand before it and which positions are not counted, in order."""
+    """Return the position of a row, given the number of rows before it and the sorted positions that do not count."""
     low, high = 0, len(skipped)
-    while low < high:  # the first that stands behind it
+    while low < high:  # the first position after it
         middle = (low + high) // 2
         if skipped[middle] - middle <= row + 1:
             low = middle + 1

@@ -21,12 +21,12 @@ class Item(Generic[ConversionT]):
         file_format: `parquet` or `jsonl`.
         conversion: What is done with their rows.
         batch_id: The tap's, if it gives one.
-        rows: How many rows there are in all files, if the tap tells.
-        bytes: How much the files weigh, if the tap tells.
+        rows: Number of rows in all files, if the tap sends it.
+        bytes: Size of the files in bytes, if the tap sends it.
         is_temporary: The files are the target's own, to be removed once they are loaded.
         is_source: The files are not the tap's own but what it reads, so they are never removed.
         stream: The name of the stream.
-        origins: Of records, those that were refused before, and where the others came from; None if nobody wants it.
+        origins: Of records, those that were refused before, and where the others came from; None if it is not needed.
     """
 
     urls: tuple[str, ...]

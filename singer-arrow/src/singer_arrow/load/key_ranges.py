@@ -1,7 +1,7 @@
 """Between which values the rows of a load lie, so that a MERGE need not look for them elsewhere.
 
 Extents are taken from the rows as they are loaded, not from statistics of the files, which may be missing, shortened or
-wrong. They hold every value, and often more than that: a few spans stand for all values of a column.
+wrong. They hold every value, and often more than that: a few spans cover all values of a column.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def together(found: Sequence[Extents | None], rows: int) -> dict[str, Extent]:
     """The extents of the columns of several items; none if they are not those of exactly so many rows.
 
     Args:
-        found: Those of each item, or None where nobody looked.
+        found: Those of each item, or None where they were not searched.
         rows: How many rows there are.
     """
     known = [extents for extents in found if extents is not None]

@@ -31,7 +31,7 @@ class LoadContext:
         keys: Key columns.
         removes_batches: Batch files are removed once the STATE behind them is out.
         most_rejected: How many rows of an item may be bad; None: the first one ends the run.
-        deleted_column: With upsert, a column that says, where it is not null, that the row of the key is to go.
+        deleted_column: With upsert, a column that is not null where the row of the key is to be deleted.
     """
 
     stream: str
@@ -90,7 +90,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         """Make an item ready, unless its batch was loaded before.
 
         Raises:
-            DataError: It holds something else than SCHEMA says; names the file, or the stream of the records.
+            DataError: It does not fit the SCHEMA; names the file, or the stream of the records.
         """
         if self.keeps_ledger:
             self.void_if_emptied()
@@ -107,7 +107,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         return part
 
     def _check_count(self, item: Item[Any], found: int | None) -> None:
-        """Refuse a batch that has not the rows that its message says; what the tap passes through may be newer.
+        """Refuse a batch whose number of rows is not that of its message; passed-through objects may be newer.
 
         Raises:
             DataError: A file of it was cut off, or replaced.
@@ -190,7 +190,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         return None if most is None else Rejects(most, item.origins)
 
     def log_rejected(self, rows: Sequence[Rejected]) -> None:
-        """Count rows that were put into the table of rows that are not loaded, and say so of the stream's first."""
+        """Count rows that were put into the table of rejected rows, and log the first of the stream."""
         if rows and not self.context.tally.counts().get("rejected"):
             self.context.logger.warning(
                 "Stream %r: %s. It is not loaded, and stands in table %s; further rows of the stream are counted only",
@@ -201,7 +201,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         self.context.tally.add(rejected=len(rows))
 
     def named(self, error: DataError, item: Item[Any]) -> DataError:
-        """The error in words that help: nobody knows the file that records were gathered in."""
+        """Return the error without the name of a temporary file of gathered records."""
         if not item.is_temporary:
             return self.hinted(error)
         hint = error.hint or "Give the column another type in the tap's schema, or leave it out by selection"
@@ -215,12 +215,12 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         )
 
     def hinted(self, error: DataError) -> DataError:
-        """The error of a file, which says what else can be done with a row if it is one's."""
+        """Return the error of a file, with the alternative for a single row if a row caused it."""
         is_of_row = error.line is not None or error.row is not None
         return error.hinting(DEAD_LETTER_HINT) if is_of_row and self.context.most_rejected is None else error
 
     def skip(self, batch_id: str, when: str) -> None:
-        """Say and count that a batch is left out.
+        """Log and count that a batch is left out.
 
         Args:
             batch_id: The tap's.

@@ -24,7 +24,7 @@ class Counts:
 
     `write_streams` are those of BigQuery's Storage Write API, where they take the place of load jobs.
     `nul_characters` counts those that were replaced or removed, `long_texts` those that were put elsewhere, `rejected`
-    the rows that went into the table of rows that are not loaded; most runs have none and do not tell.
+    the rows that went into the table of rows that are not loaded; most runs have none and do not log it.
     """
 
     batches: int = 0

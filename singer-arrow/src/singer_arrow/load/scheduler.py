@@ -194,7 +194,7 @@ class LoadScheduler:
         self._checkpoints.close_together(done)
 
     def hold(self, method: AnyLoadSteps, token: int) -> None:
-        """Close the token when a deferred load method is finished; what it stands for needs no load."""
+        """Close the token when a deferred load method is finished; no load is needed for it."""
         with self._changed:
             self._deferred.setdefault(method, []).append(([token], None))
 

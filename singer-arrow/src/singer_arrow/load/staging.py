@@ -1,6 +1,6 @@
 """Files that a target puts into a bucket for its loads: where they are, and who removes them when.
 
-Each run has a folder of its own, whose name nobody else has, so a file there is of this run alone, and a later run
+Each run has a folder of its own, with a unique name, so a file there is of this run alone, and a later run
 never takes one for its own. What is staged is removed once the STATE behind it is out (`removable_files`, `Remover`); a
 run that fails leaves it for analysis. What is left has a lifetime, which rules of the bucket
 understand, and later runs remove it too, once it is older than any load may be.
@@ -56,7 +56,7 @@ class Stage:
         self._lock = threading.Lock()
 
     def name(self, *parts: str, suffix: str = "") -> Url:
-        """A URL that this run has not used, which tells what it is for."""
+        """Return a URL that this run has not used; its name has the purpose."""
         readable = [_OTHER.sub("_", part)[:80] for part in parts]
         return self._folder.join("-".join([*readable, f"{next(self._numbers):05d}{suffix}"]))
 
@@ -101,7 +101,7 @@ class Stage:
             self.remove(old)
 
     def _is_there(self, url: Url, size: int) -> bool:
-        """Whether the object is there, whole: nobody else writes one of its name."""
+        """Whether the object exists, whole: no other run writes this name."""
         try:
             return self._storage.head(url).size == size
         except NotFoundError:
@@ -123,7 +123,7 @@ class Stage:
 
 
 class Remover:
-    """Removes objects beside everything else, many at once; what cannot be removed stays, and a line says so.
+    """Removes objects beside everything else, many at once; what cannot be removed stays, and is logged.
 
     Args:
         storage: Reaches them; asked with the first of them.
@@ -162,7 +162,7 @@ class Remover:
 
 
 def remove(storage: Storage, urls: list[Url], logger: logging.Logger) -> None:
-    """Remove objects; those of a bucket that cannot be removed are told, and keep no others from being removed."""
+    """Remove objects; those that cannot be removed are logged, and the others are still removed."""
     for _, group in groupby(sorted(urls), key=lambda url: (url.scheme, url.bucket)):
         some = list(group)
         try:

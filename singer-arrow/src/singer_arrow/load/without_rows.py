@@ -16,10 +16,10 @@ from singer_arrow.load.dead_letters import Rejects
 def taken_rows(
     batches: Iterable[pa.RecordBatch], refused: Mapping[int, Refusal], rejects: Rejects
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of an item without those that are refused, of which its rejects are told at the end.
+    """Yield the rows of an item without those that are refused; these go to its rejects at the end.
 
     Args:
-        batches: The rows; `ORDER` is no part of what is told of them.
+        batches: The rows; `ORDER` is not part of the rejected rows.
         refused: The refused ones, by their numbers.
         rejects: The item's.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Block:
-    """Whole lines of one stream in the order of the input, with their ends; between runs of them stand other lines."""
+    """Whole lines of one stream in the order of the input, with their ends; other lines may be between runs of them."""
 
     parts: list[bytes] = field(default_factory=list)
     runs: list[tuple[int, int]] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Block:
         raise IndexError(index)
 
     def before(self, number: int) -> int:
-        """How many lines stand before a place in the input."""
+        """Return the number of lines before a position in the input."""
         return sum(max(0, min(count, number - first)) for first, count in self.runs)
 
     def runs_of(self, lines: int, without: Collection[int] = ()) -> Iterator[tuple[int, int]]:

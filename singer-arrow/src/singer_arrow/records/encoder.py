@@ -1,7 +1,7 @@
 """Arrow -> RECORD messages, exact: their lines at once, or each record as an object where one must be changed. Pure.
 
 Timestamps are RFC 3339 in UTC, dates and times ISO 8601, binary is base64, decimals stay decimals (the SDK writes them
-as numbers), NaN and infinities are null, columns of JSON text are the values that it stands for.
+as numbers), NaN and infinities are null, columns of JSON text become their values.
 """
 
 from __future__ import annotations

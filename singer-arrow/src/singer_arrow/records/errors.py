@@ -7,7 +7,7 @@ from singer_sdk.exceptions import MissingKeyPropertiesError, RecordsWithoutSchem
 from singer_arrow.errors import DataError
 
 LACKS_KEY = "it lacks the key property"
-"""What is said of a record without a key."""
+"""The reason for a record without a key."""
 _HINT = "Mend it in the tap, change the SCHEMA that the tap sends, or set on_bad_row: dead_letter to put it aside"
 
 
@@ -16,7 +16,7 @@ class MissingKeyError(DataError, MissingKeyPropertiesError):
 
 
 class NoSchemaError(DataError, RecordsWithoutSchemaException):
-    """A message stands before the SCHEMA of its stream."""
+    """A message came before the SCHEMA of its stream."""
 
 
 def place(number: int, kind: object, stream: object) -> str:

@@ -1,4 +1,4 @@
-"""The lines of a target's input. Whoever waits for the next one can be interrupted, from any thread.
+"""Read the lines of a target's input; waiting for the next one can be interrupted from any thread.
 
 A tap may write nothing for hours; a load that fails meanwhile must end the run at once, not with the next message. A
 thread that is blocked in a read cannot be told so, therefore the reader waits for two things at once: the input, and a
@@ -103,7 +103,7 @@ def _chunks(source: IO[str]) -> Iterator[bytes]:
     if binary is not None:
         yield from iter(lambda: binary.read(_CHUNK), b"")
         return
-    for line in source:  # lone surrogates are for whoever reads the line to tell
+    for line in source:  # lone surrogates are reported by the reader of the line
         yield line.encode(errors="surrogatepass")
 
 

@@ -111,7 +111,7 @@ def constant_in(value: Any, field: pa.Field | None) -> float | None:
 
 
 def raw_record(line: bytes, message: Message) -> bytes:
-    """The JSON of a message's record, as it stands in its line where that can be told."""
+    """Return the JSON of a message's record, as in its line where it can be found there."""
     try:
         return bytes(_RAW_RECORD.decode(line).record)
     except (msgspec.MsgspecError, UnicodeDecodeError):  # it refuses more than `parse`, such as lone surrogates

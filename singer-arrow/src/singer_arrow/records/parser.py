@@ -80,13 +80,13 @@ class RecordParser:
     """Parses the RECORD lines of one stream; may be called from several threads at once.
 
     Args:
-        schema: The columns that are wanted of the records.
-        around: What is wanted of the messages besides: `time_extracted`, `version`.
-        rules: Those of the SCHEMA; None if there are none for what it says.
+        schema: The columns to read from the records.
+        around: Other members to read from the messages: `time_extracted`, `version`.
+        rules: Checks of the SCHEMA; None if it cannot be checked by columns.
         check: Checks a message, the exact way; raises BadRowError.
         checks_types: Whether `check` checks types too, so that the fast way must be as strict.
         stream: Its name, for warnings.
-        goes_on: Bad records are left out and told; only a line that is no RECORD message ends the reading.
+        goes_on: Bad records are left out and reported; only a line that is no RECORD message ends the reading.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class RecordParser:
             try:
                 return self._fast(data, lines)
             except FAST_PATH_ERRORS:
-                pass  # it is read again, with care, which tells what is wrong
+                pass  # it is read again by the exact parser, which finds the error
         return self._with_care(data.split(b"\n")[:-1])
 
     def _fast(self, data: bytes, lines: int) -> Parsed:
@@ -182,7 +182,7 @@ class RecordParser:
         return Parsed(rows, around, parts[-1].fault or fault, refused=tuple(refused))
 
     def _may_pass(self, fault: Fault) -> bool:
-        """Whether the reading goes on after a bad line."""
+        """Whether the reading continues after a bad line."""
         return self._goes_on and fault.line is not None
 
     def _faults(self, lines: Sequence[bytes]) -> Iterator[Fault]:

@@ -60,7 +60,7 @@ class RecordQueue:
 
     Args:
         workers: How many blocks are parsed at once.
-        state: Hears of a STATE once all lines before it are with their sinks.
+        state: Called with a STATE once all lines before it are with their sinks.
     """
 
     def __init__(self, workers: int, state: Callable[[Mapping[str, Any]], None]) -> None:
@@ -187,7 +187,7 @@ class RecordQueue:
             self._queue.popleft()
 
     def _stop_at_fault(self) -> DataError:
-        """Take what stands before the first bad line; the error that it is."""
+        """Take the lines before the first bad one, and return its error."""
         self._submit_all()
         jobs = [entry for entry in self._queue if isinstance(entry, _Job)]
         found = [(job, fault) for job in jobs if (fault := job.parsed.result().fault) is not None]

@@ -11,7 +11,7 @@ from singer_arrow.records.parser import Fault
 
 
 class RefusedRecords:
-    """What is told of the records of one file beside it; `size` is in bytes of the refused ones."""
+    """Origins of the records of one file; `size` is the bytes of the refused ones."""
 
     def __init__(self) -> None:
         self._refused: list[Rejected] = []
@@ -36,7 +36,7 @@ class RefusedRecords:
         self.add(Rejected(None, line, column, reason, shown_record(record)))
 
     def origins(self) -> RecordOrigins:
-        """All that was told."""
+        """Return all origins that were added."""
         return RecordOrigins(tuple(self._refused), self._lines)
 
     def add(self, rejected: Rejected) -> None:

@@ -21,7 +21,7 @@ from singer_arrow.records.validation import KEYWORDS, all_dates, date_format, is
 from singer_arrow.schema.arrow_schema import is_json
 
 Rule = Callable[[pa.Array], bool]
-"""Whether all values of a column are as its property says, for sure."""
+"""Whether all values of a column surely fit their property."""
 _KINDS = {
     "integer": lambda t: pt.is_integer(t) or (pt.is_decimal(t) and t.scale == 0),
     "number": lambda t: pt.is_integer(t) or pt.is_floating(t) or pt.is_decimal(t),
@@ -40,7 +40,7 @@ class Rules:
 
     Args:
         columns: Those of each column that has some.
-        numbers: The columns of decimals, which must not stand in quotes.
+        numbers: The columns of decimals, which must not be in quotes.
         is_closed: Records must have no other members.
     """
 
@@ -49,7 +49,7 @@ class Rules:
         self._numbers = None if not numbers.names else msgspec.json.Decoder(_message_of_numbers(numbers))
 
     def hold(self, batch: pa.RecordBatch, lines: bytes) -> bool:
-        """Whether all records are as the SCHEMA says, for sure.
+        """Whether all records surely fit the SCHEMA.
 
         Args:
             batch: The records.
@@ -114,12 +114,12 @@ def rules_unchecked(schema: Mapping[str, Any], fields: pa.Schema, keys: Iterable
 
 
 def _is_all_read(properties: Mapping[str, Any], fields: pa.Schema) -> bool:
-    """Whether Arrow's reader itself reads all properties, so that it can tell others."""
+    """Whether Arrow's reader reads all properties, so that it detects others."""
     return set(properties) == set(fields.names) and not any(is_json(f) or "map<" in str(f.type) for f in fields)
 
 
 def _rules(prop: Any, field: pa.Field) -> tuple[Rule, ...] | None:
-    """The rules for one property; None if there are none for what it says."""
+    """Return the checks for one property; None if it cannot be checked by columns."""
     if prop is True:
         return ()
     if not isinstance(prop, Mapping):
@@ -143,7 +143,7 @@ def _rules(prop: Any, field: pa.Field) -> tuple[Rule, ...] | None:
 
 
 def _single(prop: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The only branch that is not null, of a property that says no more than its branches."""
+    """Return the only branch that is not null, of a property without other keywords."""
     for word in ("anyOf", "oneOf"):
         branches = prop.get(word)
         if isinstance(branches, list) and {k for k in prop if k in KEYWORDS} == {word}:
@@ -281,7 +281,7 @@ def _no_nulls(column: pa.Array) -> bool:
 
 
 def _has_number(field: pa.Field, prop: Any) -> bool:
-    """Whether there are decimals in a column, at any depth, that must stand in JSON as numbers."""
+    """Whether a column has decimals, at any depth, that must be numbers in JSON."""
     t = field.type
     if is_json(field):
         return False

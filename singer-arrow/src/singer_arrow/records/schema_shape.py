@@ -1,4 +1,4 @@
-"""Whether what a tap says of a stream has the shape that everything after it takes for granted. Pure.
+"""Check the shape of SCHEMA messages and catalogs before they are used. Pure.
 
 The readers of JSON Schema walk through a SCHEMA without asking whether `properties` is an object; they would end a run
 with whatever Python says of it.

@@ -34,7 +34,7 @@ def _moment(text: str) -> datetime:
 
 
 _MOST_WHY = 150
-"""Characters of a parser's error that are told."""
+"""Characters of a parser's error that are kept."""
 _PARSERS = {"date-time": _moment, "date": date.fromisoformat, "time": time.fromisoformat}
 
 
@@ -54,7 +54,7 @@ _VALIDATOR = validators.extend(
     type_checker=DEFAULT_JSONSCHEMA_VALIDATOR.TYPE_CHECKER.redefine("integer", _is_integer),
 )
 KEYWORDS = frozenset(_VALIDATOR.VALIDATORS)
-"""The keywords that say something about values; others are annotations."""
+"""The keywords that constrain values; others are annotations."""
 
 
 def validator(schema: Mapping[str, Any]) -> Validator:
@@ -67,7 +67,7 @@ def check_record(record: Mapping[str, Any], against: Validator) -> None:
     """Check a record.
 
     Raises:
-        BadRowError: It is not as the schema says; names the column, where it is one's fault.
+        BadRowError: It does not fit the schema; names the column, if a single one is at fault.
     """
     try:
         error = best_match(against.iter_errors(record))
@@ -90,7 +90,7 @@ def check_record(record: Mapping[str, Any], against: Validator) -> None:
 
 
 def is_valid(value: Any, against: Validator) -> bool:
-    """Whether a value is as a schema says."""
+    """Whether a value fits a schema."""
     try:
         return next(iter(against.iter_errors(value)), None) is None
     except (ArithmeticError, TypeError, RecursionError, UnknownType, Unresolvable):

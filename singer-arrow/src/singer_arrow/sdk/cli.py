@@ -83,7 +83,7 @@ def _temporary() -> str:
 
 
 def _is_sdk(error: Exception) -> bool:
-    """Whether the error is one of those that the SDK tells its users; it must not be imported only to ask."""
+    """Whether the error is one that the SDK reports to users; does not import the SDK."""
     return type(error).__module__ in (f"{SDK}.exceptions", f"{SDK}.singerlib.exceptions")
 
 

@@ -40,7 +40,7 @@ def json_object(text: str | bytes, what: str) -> dict[str, Any]:
 
     Args:
         text: What was given.
-        what: Says where: `--config c.json`.
+        what: The source: `--config c.json`.
 
     Raises:
         ConfigError: It is none.
@@ -83,7 +83,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def _unknown(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str]:
     if isinstance(value, Mapping) and schema.get("properties"):
         known = schema["properties"]
-        free = isinstance(schema.get("additionalProperties"), Mapping)  # the SDK's types say true when nobody said so
+        free = isinstance(schema.get("additionalProperties"), Mapping)  # the SDK's types default to true
         for name, inner in value.items():
             path = f"{where}.{name}" if where else str(name)
             if name in known:

@@ -38,7 +38,7 @@ BAD_INPUT = (DataError, SchemaError, InvalidRecord, MissingKeyPropertiesError, R
 
 
 class _Head(msgspec.Struct, gc=False):
-    """What of a message says where it goes."""
+    """The members of a message that decide its destination."""
 
     type: str
     stream: str = ""

@@ -35,7 +35,7 @@ class LineWriter(SingerWriter):
         """Write one line.
 
         Raises:
-            ServiceError: Nobody reads any more.
+            ServiceError: The reader has closed the pipe.
         """
         with self._whole():
             super().write_message(message)
@@ -44,7 +44,7 @@ class LineWriter(SingerWriter):
         """Write lines that end each with a newline.
 
         Raises:
-            ServiceError: Nobody reads any more.
+            ServiceError: The reader has closed the pipe.
         """
         with self._whole():
             try:

@@ -28,7 +28,7 @@ _CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "google.auth")
 """Libraries that log headers and tokens when asked for debug."""
 _SUMMARY = "Config validation failed"
 _BEFORE_OURS = (_SUMMARY, "Error initializing target sink")
-"""How lines of the SDK begin that say no more than our own line next to them."""
+"""Beginnings of lines of the SDK that repeat a line of ours."""
 
 
 class CheckedPlugin(PluginBase):
@@ -79,7 +79,7 @@ def _on_one_line(line: logging.LogRecord) -> bool:
     """Escape control characters, which come from keys of objects and values: they could forge lines of the log."""
     try:
         text = line.getMessage()
-    except (TypeError, ValueError):  # its arguments do not fit it, which the handler tells
+    except (TypeError, ValueError):  # its arguments do not fit it; the handler reports that
         return True
     if (escaped := one_line(text)) != text:
         line.msg, line.args = escaped, None
@@ -107,7 +107,7 @@ def checked_settings(plugin: PluginBase, *, raise_errors: bool) -> list[str]:
 
 
 def _drop_nulls(config: Any, schema: Mapping[str, Any]) -> None:
-    """Remove settings that are null, which stands for not set; where the schema names none, null may mean something."""
+    """Remove settings that are null, which means not set; where the schema names none, null is kept."""
     if isinstance(config, list):
         for item in config:
             _drop_nulls(item, schema.get("items") or {})
@@ -154,5 +154,5 @@ def merged_settings(plugin: type[PluginBase], sources: Iterable[str]) -> dict[st
 
 
 def discard_output() -> None:
-    """Nobody reads standard output any more; what the interpreter writes to it at its end goes nowhere."""
+    """Discard what the interpreter writes to standard output at its end; the reader has closed it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -214,7 +214,7 @@ class LoadSink(BatchSink):
         """Check a RECORD message, the exact way.
 
         Raises:
-            BadRowError: Its record is not as the SCHEMA says.
+            BadRowError: Its record does not fit the SCHEMA.
         """
         record = dict(message["record"])
         if self.metadata.are_added:
@@ -287,7 +287,7 @@ class LoadSink(BatchSink):
         """Check as the SDK does, but keep the text of dates: a record and its BATCH twin make the same row.
 
         Raises:
-            DataError: The record is not as the SCHEMA says.
+            DataError: The record does not fit the SCHEMA.
         """
         try:
             self._check(record)

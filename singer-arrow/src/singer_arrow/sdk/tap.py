@@ -78,7 +78,7 @@ def exact_catalog(catalog: Mapping[str, Any]) -> Catalog:
 
 
 def _deselect_hollow(metadata: MetadataMapping, schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> None:
-    """Deselect objects of which no part is selected: a schema without properties would stand for any object."""
+    """Deselect objects of which no part is selected: a schema without properties would allow any object."""
     for name, part in schema.get("properties", {}).items():
         place = (*path, "properties", name)
         parts = part.get("properties")
@@ -153,7 +153,7 @@ class ArrowTap(CheckedPlugin, Tap):
         catalog: IO[str] | None = None,
         **_: Any,
     ) -> Self:
-        """A tap as the options of the command line say, without its streams being discovered.
+        """Return a tap with the options of the command line, without discovering its streams.
 
         Raises:
             ConfigError: A file that was given is no JSON, or something in it makes no sense.
@@ -200,9 +200,9 @@ def _json_file(file: IO[str] | None, option: str) -> IO[str] | None:
 
 
 class ArrowStream(MarkedStream):
-    """A stream that sends batch files, or records when those are wanted, and keeps its own STATE.
+    """A stream that sends batch files or records, and keeps its own STATE.
 
-    STATE leaves when the stream says so, never in between. Records are the stream's rows; they are written as lines at
+    STATE is written by the stream, never in between. Records are the stream's rows; they are written as lines at
     once, and one by one only where something changes single ones.
     """
 
@@ -224,7 +224,7 @@ class ArrowStream(MarkedStream):
         """Format, compression and root of the batch files; None if the settings want records."""
 
     def totals(self) -> Mapping[str, Any]:
-        """What a stream's metric tells at its end besides the number of rows."""
+        """Return the figures of the stream's closing metric besides the number of rows."""
         return {}
 
     @property
@@ -359,7 +359,7 @@ class ArrowStream(MarkedStream):
         self._write_state_message()
 
     def _has_plain_records(self, context: Any) -> bool:
-        """Whether nobody but us looks at single records."""
+        """Whether no stream map or flattening needs single records."""
         kind = type(self)
         own = kind.get_records is not ArrowStream.get_records or kind.post_process is not Stream.post_process
         divided = context is not None or self.partitions or self.child_streams

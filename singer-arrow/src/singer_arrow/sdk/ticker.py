@@ -31,11 +31,11 @@ class Ticking(Protocol):
         """Hand over records that are old enough."""
 
     def report_progress(self) -> None:
-        """Say what is going on."""
+        """Log the progress."""
 
 
 def tick(reference: weakref.ref[Ticking], scheduler: LoadScheduler) -> None:
-    """Over and over: load groups that are old, hand out a STATE that waits for its time, say what is going on.
+    """Load old groups, release a STATE that is due, and log the progress, at intervals.
 
     Ends with the loads, or when the target is gone; what goes wrong here ends the loads.
     """

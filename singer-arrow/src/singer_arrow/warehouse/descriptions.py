@@ -1,4 +1,4 @@
-"""What a SCHEMA says of its stream and of its properties, in words, for those who see the table. Pure."""
+"""Descriptions of a stream and its properties from its SCHEMA, for tables and columns. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_OF_TABLE, MOST_OF_COLUMN = 16_384, 1_024
 
 @dataclass(frozen=True, slots=True)
 class Descriptions:
-    """What is known of a table and of its columns; each is one that is not empty."""
+    """Descriptions of a table and of its columns; none is empty."""
 
     table: str | None = None
     columns: Mapping[Path, str] = field(default_factory=dict)

@@ -158,12 +158,12 @@ PLACES: dict[str, dict[str, Any]] = {
         "additionalProperties": {"type": "string", "minLength": 1},
     },
 }
-"""Those that say where a stream's table is; `LoadSettings` holds them too."""
+"""Settings for the place of a stream's table; `LoadSettings` holds them too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSettings:
-    """What the settings of `LOADS` say; the settings of a target are a subclass."""
+    """Values of the settings of `LOADS`; the settings of a target are a subclass."""
 
     load_method: str = APPEND
     max_parallel_loads: int = 4
@@ -180,7 +180,7 @@ class LoadSettings:
     table_prefix: str = ""
     tables: Mapping[str, str] = field(default_factory=dict)
     aws: AwsOptions = field(default_factory=AwsOptions)
-    """How batch files on S3 are read; each target says where that is set."""
+    """How batch files on S3 are read; each target documents its settings for it."""
 
     @property
     def most_rejected(self) -> int | None:
@@ -302,7 +302,7 @@ def _storage_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def given_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What is set: null and empty text stand for not set."""
+    """Return what is set: null and empty text mean not set."""
     return {name: value for name, value in config.items() if value not in (None, "")}
 
 

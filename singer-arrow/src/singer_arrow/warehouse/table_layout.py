@@ -1,4 +1,4 @@
-"""Settings that say how new tables are laid out: which columns they name, and whether a table has them so."""
+"""Settings for the layout of new tables: the columns that they name, and whether a table has that layout."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ColumnT = TypeVar("ColumnT", bound=Filled)
 def layout_column(
     setting: str, given: object, stream: str, columns: Sequence[ColumnT], wanted: str, *, logger: logging.Logger
 ) -> ColumnT | None:
-    """The column that a setting names; None where it names one for all streams and this one lacks it, which is said.
+    """Return the column that a setting names; None, logged, where this stream lacks a column that it names for all.
 
     Args:
         setting: Its name.

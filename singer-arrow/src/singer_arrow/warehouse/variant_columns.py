@@ -42,7 +42,7 @@ def misfit(name: str, existing: object, column: object) -> SchemaError:
 
 
 def mark(column: str) -> str:
-    """What the warehouse says of a variant, in its description or comment."""
+    """Return the description or comment of a variant column."""
     return f"{MARK}{column}"
 
 
