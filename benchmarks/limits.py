@@ -5,6 +5,13 @@ LIMITS: dict[tuple[str, str], str] = {
         "four fifths of our CPU are Arrow's reader and zstd writer of Parquet, the rest is the start of Python; plain"
         " pyarrow comes to 130 times, plain polars, which compresses less, to 170."
     ),
+    (
+        "taxi-csv",
+        "CSV -> BATCH Parquet, 1 file: rows per CPU second over the fastest of Airbyte, pipelinewise, tap-file",
+    ): (
+        "the runs of one round differ by more (5.9 to 7.5 CPU seconds) than the goal is missed by; parsing CSV and"
+        " writing zstd Parquet, both by Arrow, are nearly all of it."
+    ),
     ("taxi-parquet-5", "Parquet -> BATCH Parquet, 5 files: CPU against plain pyarrow read + write"): (
         "files are converted two at a time, where plain pyarrow takes one after the other; each of the two cores"
         " here is slower while the other works, so that it ends sooner, after more CPU seconds."
