@@ -1,1 +1,20 @@
-"""A Singer tap that reads files from S3 and hands them on as BATCH files or RECORD messages."""
+"""A Singer tap that reads files from S3 as Arrow and sends them as BATCH files or RECORD messages.
+
+tap               The tap: discovery, the streams of a run, the preview
+stream            A stream: sends the batches or records of its plan, and STATE
+run               What the streams of a run share: settings, storage, memory, threads, listings
+plan              Which objects a run reads, in which batches, written to a log before they are sent
+replication       Learn of new objects from an SQS queue
+listing           List the objects of a stream
+paths             Paths of streams: dates, named wildcards, partition columns
+read_task         Read the objects of a task into Arrow batches
+write_batches     Write Arrow batches into batch files and make BATCH messages
+passthrough       Put objects that are batch files already into manifests
+catalog           The schema of a stream: inferred from samples, or set
+schema_evolution  Change the schema of a stream during a run
+bookmark          The STATE of a stream
+progress          Counts of a stream, and its log lines
+preview           The table of `--plan`
+settings          The settings: read, defaulted and checked
+config_schema     The settings: declared
+"""

@@ -9,8 +9,14 @@ columnar       Read a columnar file part by part; shared by Parquet, ORC, Arrow 
 delivery       Yield the blocks of text and JSON files as batches
 row_policy     Apply `on_bad_row` and `on_drift` to a block of text or JSON
 file_errors    Convert library errors to errors that name the file
-
-Each format has a folder: arrow, avro, csv, excel, json, orc, parquet, text.
+arrow          Arrow IPC files and streams
+avro           Avro object container files
+csv            CSV, TSV and other delimited text
+excel          Workbooks
+json           JSON Lines, arrays and envelopes
+orc            ORC
+parquet        Parquet
+text           Plain lines, fixed width, and what formats of lines share
 """
 
 from __future__ import annotations
