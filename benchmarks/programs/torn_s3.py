@@ -1,7 +1,7 @@
 """Read an object while it is overwritten: `torn_s3 READER URL DIRECT_ENDPOINT READS`; says how the readings ended.
 
 The bytes of a version are all the same, and those of the next version are others. A reading with bytes of two versions
-is torn; one that raises has told its caller. polars reads no bytes as such, and is not among the readers.
+is torn; one that raises is not. polars reads no bytes as such, and is not among the readers.
 """
 
 import io
@@ -90,7 +90,7 @@ def main() -> None:
             write(number)
 
     write(0)
-    read, ends = READERS[reader](url), Counter(whole=0, torn=0, told=0)
+    read, ends = READERS[reader](url), Counter(whole=0, torn=0, raised=0)
     thread = threading.Thread(target=overwrite)
     thread.start()
     try:
@@ -106,7 +106,7 @@ def _end(read: Callable[[], bytes]) -> str:
     try:
         data = read()
     except Exception:  # noqa: BLE001 - each library has its own
-        return "told"
+        return "raised"
     return "whole" if data == data[:1] * len(data) else "torn"
 
 

@@ -109,7 +109,7 @@ class FileStream(ArrowStream):
                                 if not self._waits_for_end:
                                     yield at.to_state()
                             continue
-                        self.tell(self._evolution.schema)
+                        self.send_schema(self._evolution.schema)
                         self.progress.add(step.counts)
                         if step.batch is not None:
                             yield step.batch
@@ -183,7 +183,7 @@ class FileStream(ArrowStream):
     def _records(self, pending: PendingTask, encode: Encode[Encoded]) -> Iterator[Encoded]:
         worker, at = self._worker(threading.Event()), pending.start
         while True:
-            self.tell(self._evolution.schema)
+            self.send_schema(self._evolution.schema)
             try:
                 with closing(read(self._job(), pending.task, worker, at)) as pieces:
                     for piece in pieces:

@@ -265,7 +265,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
             reason, hint = "a key property is null", "Set other key_properties, or load_method: append-only"
         else:
             reason = f"it is null, and column {column.name!r} of the table must not be"
-            hint = "Let the table's column be null, or mend it in the tap"
+            hint = "Let the table's column be null, or correct it in the tap"
         return DataError(reason, url=at.url, row=row, column=column.source, hint=hint)
 
 

@@ -204,7 +204,7 @@ class Rejects:
 def too_many(most: int, first: Rejected) -> TooManyRejectedError:
     """The error of more refused rows than may be."""
     reason = f"more than {most:,} rows are refused, so it is probably not the rows that are wrong; the first is {first}"
-    return TooManyRejectedError(reason, hint="Mend the tap or its SCHEMA, or raise max_bad_rows")
+    return TooManyRejectedError(reason, hint="Correct the tap or its SCHEMA, or raise max_bad_rows")
 
 
 def parts_of(rejected: Rejected, most_bytes: int) -> Iterator[Rejected]:

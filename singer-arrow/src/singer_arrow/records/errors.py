@@ -8,7 +8,7 @@ from singer_arrow.errors import DataError
 
 LACKS_KEY = "it lacks the key property"
 """The reason for a record without a key."""
-_HINT = "Mend it in the tap, change the SCHEMA that the tap sends, or set on_bad_row: dead_letter to put it aside"
+_HINT = "Correct it in the tap, change the SCHEMA that the tap sends, or set on_bad_row: dead_letter to put it aside"
 
 
 class MissingKeyError(DataError, MissingKeyPropertiesError):

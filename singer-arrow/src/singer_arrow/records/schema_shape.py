@@ -57,7 +57,7 @@ def check_version(version: Any) -> None:
 def _check(node: Mapping[str, Any], what: str, path: str) -> None:
     def refuse(key: str, wanted: str) -> SchemaError:
         of = f" of property {path!r}" if path else ""
-        return SchemaError(f"{what}: {key!r}{of} must be {wanted}, it is {json_kind(node[key])}; mend it in the tap")
+        return SchemaError(f"{what}: {key!r}{of} must be {wanted}, it is {json_kind(node[key])}; correct it in the tap")
 
     properties = node.get("properties", {})
     if not isinstance(properties, Mapping):
@@ -72,7 +72,7 @@ def _check(node: Mapping[str, Any], what: str, path: str) -> None:
     for name, inner in properties.items():
         inside = f"{path}.{name}" if path else name
         if not is_text(name):
-            msg = f"{what}: the name {name!r} of a property is no Unicode; mend it in the tap"
+            msg = f"{what}: the name {name!r} of a property is no Unicode; correct it in the tap"
             raise SchemaError(msg)
         if isinstance(inner, Mapping):
             _check(inner, what, inside)

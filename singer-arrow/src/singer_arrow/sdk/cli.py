@@ -22,10 +22,10 @@ SDK = "singer_sdk"
 def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
     """Run a connector's command line.
 
-    What fails on purpose (a SingerArrowError, the SDK's own complaints), or for want of room on the local disk, is told
-    in one line on standard error, and the process ends with exit code 1. A traceback is added only when the log level
-    is debug (`LOG_LEVEL`, `LOGLEVEL` or the connector's own `<NAME>_LOGLEVEL`). Anything else is a bug and shows its
-    traceback. A signal ends the process with exit code 128 + its number, after one line too.
+    An expected error (a SingerArrowError, an error of the SDK for users, a full local disk) is one line on standard
+    error, and the process ends with exit code 1. A traceback is added only when the log level is debug (`LOG_LEVEL`,
+    `LOGLEVEL` or the connector's own `<NAME>_LOGLEVEL`). Anything else is a bug and shows its traceback. A signal ends
+    the process with exit code 128 + its number, after one line too.
 
     Args:
         name: Of the executable, and of the package that holds it.
@@ -52,7 +52,7 @@ def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
         if _debug(name):
             traceback.print_exc()
         for line in lines:
-            _tell(name, line)
+            _log_error(name, line)
         sys.exit(1)
 
 
@@ -87,7 +87,7 @@ def _is_sdk(error: Exception) -> bool:
     return type(error).__module__ in (f"{SDK}.exceptions", f"{SDK}.singerlib.exceptions")
 
 
-def _tell(name: str, line: str) -> None:
+def _log_error(name: str, line: str) -> None:
     if logging.getLogger().handlers:
         logging.getLogger(name).error(line)
     else:

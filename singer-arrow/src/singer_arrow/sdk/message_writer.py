@@ -65,7 +65,7 @@ class LineWriter(SingerWriter):
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        self._end_if_told()  # where the exit was raised in a place that swallows exceptions
+        self._exit_if_signalled()  # where the exit was raised in a place that swallows exceptions
         self._writing = True
         try:
             yield
@@ -75,7 +75,7 @@ class LineWriter(SingerWriter):
             raise ServiceError(msg) from None
         finally:
             self._writing = False
-        self._end_if_told()
+        self._exit_if_signalled()
 
     def _write_all(self, handle: int, lines: memoryview) -> None:
         """Write all lines; or, when a signal comes, those begun."""
@@ -95,7 +95,7 @@ class LineWriter(SingerWriter):
 
             fcntl(handle, F_SETPIPE_SZ, _PIPE_BYTES)
 
-    def _end_if_told(self) -> None:
+    def _exit_if_signalled(self) -> None:
         if self._signal:
             raise Terminated(self._signal, _ADVICE)
 

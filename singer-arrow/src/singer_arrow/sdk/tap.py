@@ -216,7 +216,7 @@ class ArrowStream(MarkedStream):
     def rows(self, encode: Encode[Encoded]) -> Generator[Encoded]:
         """What `encode` makes of the stream's rows, in order; where STATE may leave, it was written with `write_state`.
 
-        `encode` takes batches in canonical types, of the schema that `tell` told last. It may raise DataError.
+        `encode` takes batches in canonical types, of the schema that `send_schema` sent last. It may raise DataError.
         """
 
     @abc.abstractmethod
@@ -262,8 +262,8 @@ class ArrowStream(MarkedStream):
         """Whether this is more than the first records that `--test` asks for."""
         return self.ABORT_AT_RECORD_COUNT is None
 
-    def tell(self, schema: Mapping[str, Any]) -> None:
-        """Send SCHEMA, if what is selected now has another schema than the stream's last one."""
+    def send_schema(self, schema: Mapping[str, Any]) -> None:
+        """Send SCHEMA if the schema differs from the last one that was sent."""
         if schema == self.selected_schema:
             return
         assert self._tap.mapper is not None

@@ -21,13 +21,7 @@ from singer_arrow.errors import ConfigError, ConflictError, DataError, NotFoundE
 from singer_arrow.storage import s3_client as s3
 from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.cache import VersionCache
-from singer_arrow.storage.errors import (
-    conflict_error,
-    is_not_encrypted,
-    object_changed,
-    summary,
-    translate_errors,
-)
+from singer_arrow.storage.errors import conflict_error, is_not_encrypted, object_changed, summary, translate_errors
 from singer_arrow.storage.object_info import Fetched, Lifetime, ObjectInfo
 from singer_arrow.storage.retry import AdaptiveLimiter, always, with_retries
 from singer_arrow.storage.store_factory import BucketLocation, GoogleToken, S3Connections, open_store

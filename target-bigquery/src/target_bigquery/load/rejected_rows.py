@@ -30,13 +30,13 @@ from target_bigquery.tables import migrate
 def drop_rejected(
     context: BigQueryContext, parts: Sequence[PreparedItem], fields: Fields, error: RefusedDataError
 ) -> list[PreparedItem]:
-    """The parts without the rows for which BigQuery refuses them.
+    """Return the parts without the rows that BigQuery refuses.
 
     Args:
-        way: The stream's.
-        parts: They; those that were not read are read.
+        context: The load context of the stream.
+        parts: The prepared items; those that were not read are read.
         fields: The columns of the table that refused them.
-        error: Its words.
+        error: The error of the load job.
 
     Raises:
         LoadError: It is not for a row, or for more of them than are looked for.

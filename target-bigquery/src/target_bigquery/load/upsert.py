@@ -39,7 +39,7 @@ class Upsert(BigQueryLoadMethod):
     Staging runs in parallel. Merging the same group twice changes nothing, so a replay needs no ledger.
 
     Args:
-        way: The stream's; it has keys.
+        context: The load context of the stream, which has keys.
 
     Raises:
         SchemaError: A key column is of a type that has no equality.

@@ -21,10 +21,10 @@ from target_redshift.tables.types import Column
 class Group:
     """Items that are loaded together.
 
-    Args:
+    Attributes:
         parts: The items that have rows, also if none of them is loaded.
-        lots: Their files.
-        mark: An id of this group alone, for the ledger.
+        copy_batches: Their files.
+        mark: A unique id of this group, for the ledger.
         tables: The staging tables, as long as their session lasts.
         may_be_committed: The answer to a COMMIT was lost.
     """

@@ -22,7 +22,7 @@ class Upsert(RedshiftLoadMethod):
     """The load method `upsert`.
 
     Args:
-        way: The stream's; it has keys.
+        context: The load context of the stream, which has keys.
 
     Raises:
         SchemaError: A key column is of a type that has no equality.

@@ -21,10 +21,10 @@ def fit_texts(
     """Widen the table's columns for the texts that were staged; outside of any transaction.
 
     Args:
-        way: The stream's.
-        session: In which the staging tables are.
+        context: The load context of the stream.
+        session: The session that has the staging tables.
         staged: Quoted names of the staging tables, and the names of their columns.
-        lots: What was staged.
+        copy_batches: The files that were staged.
 
     Raises:
         DataError: A text is longer than its column may get; names file, row and column.

@@ -169,7 +169,7 @@ def test_any_bytes(junk: bytes, place: int, end: bytes) -> None:
 def test_a_long_value_is_not_told_whole() -> None:
     said = listen(encoded([MESSAGES[0], with_at(MESSAGES[1], ("record", "at"), "/" + "n" * 5000)]), {})
     assert said is not None
-    assert "(5003 characters) is no date-time. Mend it" in said
+    assert "(5003 characters) is no date-time. Correct it" in said
 
 
 def test_every_key_may_be_missing() -> None:

@@ -26,7 +26,7 @@ class Widening(Things):
 
     def widen(self) -> None:
         properties = {**SCHEMA["properties"], "more": {"type": ["string", "null"]}}
-        self.tell({**SCHEMA, "properties": properties})
+        self.send_schema({**SCHEMA, "properties": properties})
 
     def batches(self) -> Generator[Batch | Mapping[str, Any]]:
         items = super().batches()

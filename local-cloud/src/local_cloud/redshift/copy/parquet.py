@@ -16,7 +16,7 @@ from local_cloud.redshift.copy.errors import UNSUPPORTED, RedshiftError, spectru
 from local_cloud.redshift.copy.json import nested
 from local_cloud.redshift.copy.sources import File
 from local_cloud.redshift.copy.text.pieces import Load, Piece, piece
-from local_cloud.redshift.copy.text.utf8 import invalid_text, mended
+from local_cloud.redshift.copy.text.utf8 import invalid_text, replaced
 
 _BATCH_BYTES, _BATCH_ROWS = 16 << 20, 1 << 12
 _YEAR_1 = {"date": -719162, "timestamp": -62135596800000000}
@@ -160,7 +160,7 @@ def _characters(load: Load, file: File, column: Column, values: pa.Array) -> pa.
     text = values.cast(nested.TEXT, safe=False)
     bad = invalid_text(text)
     if bad is not None and load.command.invalid is not None:
-        text = mended(text, load.command.invalid)
+        text = replaced(text, load.command.invalid)
     elif bad is not None:
         raise spectrum(15001, f"Invalid UTF-8 in column {column.name}: {bad}. File name: {file.url}")
     if pc.any(pc.match_substring(text, "\0")).as_py():

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.formats.file_errors import too_large
+from singer_arrow.formats.varint import read_varint
 
 MAGIC = b"Obj\x01"
 MARKER = bytes.fromhex("5e1f8a0c77d24b3f9a6c21e0b4d8f356")
@@ -168,7 +169,7 @@ def _decompressed(data: bytes, codec: str, most: int) -> bytes | None:
         case "deflate":
             return _inflated(zlib.decompressobj(wbits=-15), data, most)
         case "snappy":
-            size, _ = _varint_at(memoryview(data), 0)
+            size, _ = read_varint(memoryview(data), 0)
             if size >= most:
                 return bytes(most)
             plain: bytes = pa.Codec("snappy").decompress(data[:-4], decompressed_size=size, asbytes=True)
@@ -230,19 +231,8 @@ def _read_long(source: Source, url: object, first: bytes = b"") -> int:
         byte = _take(source, 1, url)
 
 
-def _varint_at(data: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-
-
 def _long_at(data: memoryview, at: int) -> tuple[int, int]:
-    value, at = _varint_at(data, at)
+    value, at = read_varint(data, at)
     return (value >> 1) ^ -(value & 1), at
 
 

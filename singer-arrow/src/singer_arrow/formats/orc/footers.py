@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats.file_errors import too_large
+from singer_arrow.formats.varint import read_varint
 
 MOST_INFLATED = 100
 """Bytes in memory for each byte in the file; what takes less is never refused."""
@@ -180,7 +181,7 @@ def _decompressed(data: bytes, codec: int, most: int) -> bytes:
     if codec == _ZLIB:
         return zlib.decompressobj(wbits=-15).decompress(data, most)
     if codec == _SNAPPY:
-        size, _ = _varint(data, 0)
+        size, _ = read_varint(data, 0)
         plain: bytes = pa.Codec("snappy").decompress(data, decompressed_size=min(size, most), asbytes=True)
         return plain
     if codec == _LZ4:
@@ -226,7 +227,7 @@ def _numbers(fields: Fields, number: int) -> list[int]:
             continue
         at = 0
         while at < len(value):
-            one, at = _varint(value, at)
+            one, at = read_varint(value, at)
             found.append(one)
     return found
 
@@ -236,25 +237,14 @@ def _fields(data: bytes) -> Fields:
     found, at = Fields(), 0
     value: int | bytes
     while at < len(data):
-        key, at = _varint(data, at)
+        key, at = read_varint(data, at)
         if (kind := key & 7) == 0:
-            value, at = _varint(data, at)
+            value, at = read_varint(data, at)
         else:
-            size, at = _varint(data, at) if kind == 2 else ({1: 8, 5: 4}[kind], at)
+            size, at = read_varint(data, at) if kind == 2 else ({1: 8, 5: 4}[kind], at)
             value, at = data[at : at + size], at + size
         found.setdefault(key >> 3, []).append(value)
     return found
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
 
 
 _BROKEN = (pa.ArrowException, OSError, zlib.error, ValueError, TypeError, LookupError)

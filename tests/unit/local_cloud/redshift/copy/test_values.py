@@ -189,9 +189,9 @@ def test_what_is_said_of_bytes_that_are_no_utf8(bad: bytes, code: int) -> None:
 
 @given(st.binary(max_size=12))
 def test_each_bad_byte_is_replaced_by_one_character(data: bytes) -> None:
-    mended = data.decode("utf-8", utf8.replace_with("?"))
-    assert len(mended.encode()) == len(data)
-    assert (utf8.bad_bytes(data) is None) == (mended.encode() == data)
+    replaced = data.decode("utf-8", utf8.replace_with("?"))
+    assert len(replaced.encode()) == len(data)
+    assert (utf8.bad_bytes(data) is None) == (replaced.encode() == data)
 
 
 @pytest.mark.parametrize("text", ["{", "NaN", "[1,]", "'a'", '"\\ud800"', '"\\u0000"'])

@@ -58,8 +58,8 @@ def _paths(load: Load) -> list[jsonpaths.Path] | None:
 def _rows(load: Load, file: File, block: Block, paths: Sequence[jsonpaths.Path] | None) -> Piece | None:
     valid = utf8.bad_bytes(block.data) is None
     if not valid and load.command.invalid is not None:
-        mended = block.data.decode("utf-8", utf8.replace_with(load.command.invalid)).encode()
-        block, valid = Block(mended, block.line), True
+        replaced = block.data.decode("utf-8", utf8.replace_with(load.command.invalid)).encode()
+        block, valid = Block(replaced, block.line), True
     plain = valid and paths is None and len(block.data) <= LONGEST_OBJECT
     texts = json_blocks.at_once(load, block.data) if plain else None
     if texts is not None:
@@ -143,14 +143,14 @@ def _checked(load: Load, record: Record) -> Record:
         if bad is None:
             continue
         if load.command.invalid is not None and load.columns[place].type in TEXT:
-            return _checked(load, _mended(record, place, load.command.invalid))
+            return _checked(load, _replaced(record, place, load.command.invalid))
         wrong = BadValue(errors.UTF8, utf8.reason(bad))
         shown = [(text or "").encode(errors="replace").decode() for text in record.fields]
         return Record(record.line, record.raw, shown, (), wrong, place)
     return record
 
 
-def _mended(record: Record, place: int, character: str) -> Record:
+def _replaced(record: Record, place: int, character: str) -> Record:
     fields = list(record.fields)
     text = fields[place] or ""
     fields[place] = "".join(character if "\ud800" <= letter <= "\udfff" else letter for letter in text)

@@ -51,8 +51,8 @@ def _ending(load: Load) -> blocks.Ending:
 
 def _rows(load: Load, file: File, block: Block) -> Piece | None:
     if load.command.invalid is not None and utf8.bad_bytes(block.data):
-        mended = block.data.decode("utf-8", utf8.replace_with(load.command.invalid)).encode()
-        block = Block(mended, block.line)
+        replaced = block.data.decode("utf-8", utf8.replace_with(load.command.invalid)).encode()
+        block = Block(replaced, block.line)
     texts = _at_once(load, block.data)
     if texts is not None:
         found, right = quick(load, texts)

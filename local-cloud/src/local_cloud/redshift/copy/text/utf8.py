@@ -75,7 +75,7 @@ def invalid_text(values: pa.Array) -> str | None:
     return None
 
 
-def mended(values: pa.Array, character: str) -> pa.Array:
+def replaced(values: pa.Array, character: str) -> pa.Array:
     """Return the texts with each invalid byte replaced by a character."""
     handler = replace_with(character)
     found = [
