@@ -18,12 +18,12 @@ from singer_arrow.storage.urls import Url
 from tap_s3_files.catalog import METADATA
 from tap_s3_files.plan.model import Task
 from tap_s3_files.progress import Progress
-from tap_s3_files.read_task import Job, Worker, read
+from tap_s3_files.read_task import StreamJob, Worker, read
 from tap_s3_files.settings import BatchSettings
-from tap_s3_files.write_batches import convert
+from tap_s3_files.write_batches import convert_task
 
 SOURCE = pa.schema([("id", pa.int64()), ("name", pa.string())])
-JOB = Job("orders", pa.schema([*SOURCE, *METADATA]), True, "auto", ReadOptions())
+JOB = StreamJob("orders", pa.schema([*SOURCE, *METADATA]), True, "auto", ReadOptions())
 
 
 class Folder:
@@ -43,14 +43,16 @@ class Folder:
         path.write_bytes(text.encode() if isinstance(text, str) else text)
         return self.storage.head(Url.parse(str(path)))
 
-    def convert(self, *objects: ObjectInfo, job: Job = JOB, target_bytes: int = 1 << 20, **more: Any) -> list[Batch]:
+    def convert(
+        self, *objects: ObjectInfo, job: StreamJob = JOB, target_bytes: int = 1 << 20, **more: Any
+    ) -> list[Batch]:
         found = []
-        for step in convert(job, Task(objects), self.worker, replace(self.batch, **more), target_bytes):
+        for step in convert_task(job, Task(objects), self.worker, replace(self.batch, **more), target_bytes):
             self.worker.progress.add(step.counts)
             found += [step.batch] if step.batch else []
         return found
 
-    def rows(self, *objects: ObjectInfo, job: Job = JOB) -> list[dict[str, Any]]:
+    def rows(self, *objects: ObjectInfo, job: StreamJob = JOB) -> list[dict[str, Any]]:
         pieces = read(job, Task(objects), self.worker)
         return [row for piece in pieces if piece.batch for row in piece.batch.to_pylist()]
 

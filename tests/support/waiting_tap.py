@@ -38,7 +38,7 @@ class Things(ArrowStream):
         super().__init__(tap, schema=SCHEMA)
         self.forced_replication_method = "INCREMENTAL"
 
-    def wanted_encoding(self) -> tuple[str, str, str] | None:
+    def batch_encoding(self) -> tuple[str, str, str] | None:
         """Return the batch encoding, if the setting asks for batches."""
         return ("parquet", "zstd", "file:///tmp") if self.config.get("batches") else None
 

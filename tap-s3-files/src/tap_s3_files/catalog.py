@@ -82,7 +82,7 @@ def set_columns(schema: pa.Schema, types: Mapping[str, str]) -> frozenset[str]:
     return frozenset(f.name for f in declared if f.equals(schema.field(f.name), check_metadata=True))
 
 
-def sample(
+def sample_objects(
     objects: Collection[ObjectInfo] | Listing, count: int, start: datetime | None = None, end: datetime | None = None
 ) -> list[ObjectInfo]:
     """The objects that a schema is inferred from: the newest and the oldest that hold a byte, within the window.

@@ -87,7 +87,7 @@ _STREAM = th.ObjectType(
         description=(
             "Which objects: a URL with wildcards (`*`, `**`, `?`, `[abc]`, `{a,b}`), or a list of such URLs. "
             "`s3://`, `gs://`, `az://`, or a local path. A path that ends with `/` means all objects below it. "
-            "`{date:%Y/%m/%d}` stands for the dates from `start_date` to `end_date`. `{country:*}` is a wildcard "
+            "`{date:%Y/%m/%d}` matches the dates from `start_date` to `end_date`. `{country:*}` is a wildcard "
             "with a name: what it matches becomes a column `country`."
         ),
     ),
@@ -276,7 +276,7 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
             _text(
                 "unmatched_events",
                 "For sqs: what to do with messages that name no object of a stream: `keep` leaves them in the queue "
-                "for others; `delete` deletes them, for a queue that nobody else reads.",
+                "for others; `delete` deletes them, for a queue that has no other reader.",
                 allowed_values=["keep", "delete"],
                 default="keep",
             ),
@@ -298,7 +298,7 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
         description=(
             "Put objects that already are batch files into manifests as they are, without reading their rows: "
             "Parquet with the columns and types of SCHEMA, or gzip JSON Lines. The target must be able to read them "
-            "where they are. Other objects are converted, and the log says why; metadata_columns must be false."
+            "where they are. Other objects are converted, and the reason is logged; metadata_columns must be false."
         ),
     ),
     th.Property(

@@ -16,12 +16,12 @@ from singer_arrow.formats import FORMATS
 from singer_arrow.formats.parquet.parquet_format import read_footer
 from singer_arrow.read_options import RESCUED
 from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.text_blocks import sample
+from singer_arrow.reading.text_blocks import read_sample
 from singer_arrow.schema.arrow_schema import is_json
 from singer_arrow.storage.object_info import ObjectInfo
 from tap_s3_files.plan.model import Task
 from tap_s3_files.progress import CountedStorage, Counts
-from tap_s3_files.read_task import Job, Worker, format_of
+from tap_s3_files.read_task import StreamJob, Worker, format_of
 
 logger = logging.getLogger("tap-s3-files")
 SAMPLE_BYTES = 64 << 10
@@ -46,7 +46,7 @@ class _NeedsConversionError(Exception):
     """Reason why an object must be converted; empty if reading it reports the reason."""
 
 
-def passthrough_batch(job: Job, task: Task, worker: Worker) -> PassthroughBatch | None:
+def passthrough_batch(job: StreamJob, task: Task, worker: Worker) -> PassthroughBatch | None:
     """Return the objects of a task if all of them can go as they are; else None, and the reason is logged.
 
     All or none: the objects are one batch, whose id does not depend on the setting.
@@ -66,7 +66,7 @@ def passthrough_batch(job: Job, task: Task, worker: Worker) -> PassthroughBatch 
     return PassthroughBatch(task.objects, rows) if task.objects else None
 
 
-def _check_job(job: Job) -> None:
+def _check_job(job: StreamJob) -> None:
     """Raise if something keeps all objects of a stream from going as they are."""
     if job.metadata_columns:
         raise _NeedsConversionError("metadata_columns adds columns")
@@ -78,7 +78,7 @@ def _check_job(job: Job) -> None:
         raise _NeedsConversionError("on_bad_row and on_drift want each row looked at")
 
 
-def _check(job: Job, info: ObjectInfo, worker: Worker) -> int | None:
+def _check(job: StreamJob, info: ObjectInfo, worker: Worker) -> int | None:
     """The rows of an object that goes as it is, or None where they are not known; raises if it does not."""
     if info.size == 0:
         raise _NeedsConversionError
@@ -94,7 +94,7 @@ def _check(job: Job, info: ObjectInfo, worker: Worker) -> int | None:
     return None
 
 
-def _check_parquet(job: Job, reader: ObjectReader) -> int:
+def _check_parquet(job: StreamJob, reader: ObjectReader) -> int:
     if archive_of(reader.url.name):
         raise _NeedsConversionError("it is an archive")
     metadata = read_footer(reader, reader.url, fresh=True).metadata
@@ -111,16 +111,16 @@ def _check_parquet(job: Job, reader: ObjectReader) -> int:
     return int(metadata.num_rows)
 
 
-def _check_lines(job: Job, reader: ObjectReader) -> None:
+def _check_lines(job: StreamJob, reader: ObjectReader) -> None:
     head = bytes(reader.head_bytes(SAMPLE_BYTES)[:16])
     is_other = job.options.compression not in ("auto", "gzip") or archive_of(reader.url.name) is not None
     if is_other or detect(reader.url.name, head) != "gzip":
         raise _NeedsConversionError("it is not compressed by gzip")
-    if sample(reader, SAMPLE_BYTES, compression="gzip")[0].lstrip()[:1] == b"[":
+    if read_sample(reader, SAMPLE_BYTES, compression="gzip")[0].lstrip()[:1] == b"[":
         raise _NeedsConversionError("it is a list")
     found = FORMATS["jsonl"].infer(reader, job.options, sample_bytes=SAMPLE_BYTES)
     shared = set(found.names) & set(job.schema.names)
-    other = drift.new_columns(found.names, job.schema, job.options)
+    other = drift.unknown_columns(found.names, job.schema, job.options)
     other += [n for n in shared if drift.widened_field(job.schema.field(n), found.field(n)) is not None]
     if other:
         reason = f"its first lines do not fit SCHEMA ({', '.join(sorted(other)[:5])})"

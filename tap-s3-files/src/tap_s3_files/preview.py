@@ -39,7 +39,7 @@ class Row:
         return row
 
 
-def table(rows: Iterable[Row]) -> Iterator[str]:
+def format_table(rows: Iterable[Row]) -> Iterator[str]:
     """The lines of the table, with a sum where there are several streams."""
     listed = list(rows)
     if len(listed) > 1:

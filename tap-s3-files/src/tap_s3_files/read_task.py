@@ -33,7 +33,7 @@ NEW_VERSION = "if it is still there, its new version is read by this run or the 
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class StreamJob:
     """What all tasks of a stream have in common.
 
     `schema` is that of SCHEMA, in Arrow; `version` is that of ACTIVATE_VERSION, if there is one; `passthrough` is
@@ -99,7 +99,7 @@ class Piece:
 
 
 def read(
-    job: Job, task: Task, worker: Worker, start: Position | None = None, end: ResumePoint | None = None
+    job: StreamJob, task: Task, worker: Worker, start: Position | None = None, end: ResumePoint | None = None
 ) -> Generator[Piece]:
     """The rows of a task's objects, in order, in batches of exactly the job's schema.
 
@@ -153,7 +153,7 @@ def read(
 
 
 def _readers(
-    job: Job, task: Task, start: Position, storage: Storage, worker: Worker
+    job: StreamJob, task: Task, start: Position, storage: Storage, worker: Worker
 ) -> Iterator[tuple[ObjectReader, pa.RecordBatch | None]]:
     """A reader of each object of a task from a position on, with all its rows if they were read with its neighbours."""
     for group in prefetch_groups(storage, task.objects[start.object :], worker.budget):
@@ -162,7 +162,7 @@ def _readers(
         start = Position()
 
 
-def _rows_of(job: Job, group: list[ObjectReader]) -> list[pa.RecordBatch] | None:
+def _rows_of(job: StreamJob, group: list[ObjectReader]) -> list[pa.RecordBatch] | None:
     """Return the rows of small objects of one format and one schema; None if one of them needs a warning."""
     if len(group) == 1 or len({job.format if job.format != "auto" else detect_format(r.url.name) for r in group}) > 1:
         return None
@@ -176,7 +176,7 @@ def _rows_of(job: Job, group: list[ObjectReader]) -> list[pa.RecordBatch] | None
     return join_files(FORMATS[format_of(job.format, group[0].url)], group, source, options)
 
 
-def _source(job: Job, constants: Mapping[str, Any]) -> tuple[pa.Schema, ReadOptions]:
+def _source(job: StreamJob, constants: Mapping[str, Any]) -> tuple[pa.Schema, ReadOptions]:
     """Return the schema and options of a file without the columns that its key gives."""
     source, options = split(job.schema, metadata_columns=job.metadata_columns, constants=constants), job.options
     if options.known_columns is not None and constants:
@@ -185,7 +185,7 @@ def _source(job: Job, constants: Mapping[str, Any]) -> tuple[pa.Schema, ReadOpti
 
 
 def _read_object(
-    job: Job,
+    job: StreamJob,
     reader: ObjectReader,
     span: tuple[Position, ResumePoint | None],
     worker: Worker,
@@ -228,7 +228,7 @@ def _read_object(
     yield Piece(None, Position(start.object, rows, progress.resume_point), so_far() - before)
 
 
-def _check_partitions(job: Job, info: ObjectInfo) -> None:
+def _check_partitions(job: StreamJob, info: ObjectInfo) -> None:
     """Raise or warn about a new column in the key of an object, which is drift like one in a file.
 
     Raises:
@@ -236,7 +236,7 @@ def _check_partitions(job: Job, info: ObjectInfo) -> None:
     """
     from singer_arrow.enforcement import schema_drift as drift
 
-    if new := drift.new_columns(job.partitions.texts(info.url), job.schema, job.options):
+    if new := drift.unknown_columns(job.partitions.texts(info.url), job.schema, job.options):
         if job.options.on_drift == "raise":
             drift.raise_new_columns((f for f in job.partitions.infer([info.url]) if f.name in new), info.url)
         logger.warning("%s: the values of %s in its key are no columns, and are left out", info.url, ", ".join(new))
@@ -245,7 +245,7 @@ def _check_partitions(job: Job, info: ObjectInfo) -> None:
 class _Origin:
     """The metadata columns and partition columns of one object's rows."""
 
-    def __init__(self, job: Job, info: ObjectInfo, constants: Mapping[str, Any], rows: int) -> None:
+    def __init__(self, job: StreamJob, info: ObjectInfo, constants: Mapping[str, Any], rows: int) -> None:
         self._job = job
         self._rows = rows
         self._columns: dict[str, pa.Array] = {}

@@ -16,7 +16,7 @@ from singer_arrow.runtime.executors import default_workers
 from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.urls import Url
 from tap_s3_files.config_schema import BATCH_COMPRESSIONS
-from tap_s3_files.paths.date_paths import check_dates, check_moment, has_date, resolve_dates
+from tap_s3_files.paths.date_paths import check_date_pattern, check_moment, has_date, resolve_dates
 from tap_s3_files.paths.named_wildcards import check_groups, group_names, without_names
 from tap_s3_files.paths.partition_columns import NO_PARTITIONS, Partitions
 
@@ -229,7 +229,7 @@ def _stream(config: Mapping[str, Any], number: int) -> StreamSettings:
             msg = f"Setting '{where}path': either all paths of a stream have a date in them or none, {url} differs"
             raise ConfigError(msg)
         if has_date(url):
-            check_dates(url, f"{where}path")
+            check_date_pattern(url, f"{where}path")
     check_groups(urls, f"{where}path")
     columns = config.get("columns")
     if columns is not None and not columns:

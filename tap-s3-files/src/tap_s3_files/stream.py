@@ -25,7 +25,7 @@ from tap_s3_files.plan.log import PlanLog, task_name
 from tap_s3_files.plan.model import PendingTask, Position, Segment, after_rows, after_task, unsent
 from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.progress import Counts, Progress
-from tap_s3_files.read_task import NEW_VERSION, Job, Piece, Worker, read
+from tap_s3_files.read_task import NEW_VERSION, Piece, StreamJob, Worker, read
 from tap_s3_files.run import TapRun
 from tap_s3_files.schema_evolution import SchemaEvolution, excluded
 from tap_s3_files.settings import BatchSettings, StreamSettings, rows_identity
@@ -86,7 +86,7 @@ class FileStream(ArrowStream):
     def _has_metadata(self) -> bool:
         return self.run.settings.metadata_columns
 
-    def wanted_encoding(self) -> tuple[str, str, str] | None:
+    def batch_encoding(self) -> tuple[str, str, str] | None:
         batch = self.run.settings.batch
         return (batch.format, batch.compression, str(batch.root)) if batch else None
 
@@ -104,7 +104,7 @@ class FileStream(ArrowStream):
                 with closing(self._steps(plan, batch, unsent(plan.bookmark, segments, plan.selects))) as steps:
                     for pending, step in steps:
                         if step is None:
-                            if self._may_pass(pending):
+                            if self._allows_state(pending):
                                 at = after_task(at, pending, durable=plan.log is not None)
                                 if not self._waits_for_end:
                                     yield at.to_state()
@@ -113,7 +113,7 @@ class FileStream(ArrowStream):
                         self.progress.add(step.counts)
                         if step.batch is not None:
                             yield step.batch
-                        if step.after is not None and plan.log is not None and self._may_pass(pending):
+                        if step.after is not None and plan.log is not None and self._allows_state(pending):
                             at = after_rows(at, pending, step.after.rows)
                             yield at.to_state()
             yield at.to_state()
@@ -126,12 +126,14 @@ class FileStream(ArrowStream):
         begun: deque[PendingTask] = deque()
         cuts: dict[tuple[int, int], Cuts] = {}  # of the tasks that are begun: one that is begun again knows its own
 
-        def run(pending: PendingTask, job: Job, cuts: Cuts | None, stop: threading.Event) -> Iterator[Step]:
-            from tap_s3_files.write_batches import convert
+        def run(pending: PendingTask, job: StreamJob, cuts: Cuts | None, stop: threading.Event) -> Iterator[Step]:
+            from tap_s3_files.write_batches import convert_task
 
             size = pending.segment.target_bytes
             with cuts.lock if cuts is not None else nullcontext():
-                yield from convert(job, pending.task, self._worker(stop), batch, size, start=pending.start, cuts=cuts)
+                yield from convert_task(
+                    job, pending.task, self._worker(stop), batch, size, start=pending.start, cuts=cuts
+                )
 
         def tasks(pending_tasks: Iterator[PendingTask]) -> Iterator[Callable[[threading.Event], Iterable[Step]]]:
             for pending in pending_tasks:
@@ -166,14 +168,14 @@ class FileStream(ArrowStream):
         """Yield the encoded rows; STATE is written after the rows of each task."""
         if self.is_mapped_away:
             return
-        if self.wanted_encoding() and (setting := self.records_needed_by()) and self.is_whole_run:
+        if self.batch_encoding() and (setting := self.records_needed_by()) and self.is_whole_run:
             self.log(f"RECORD messages are sent although batch_config is set: {setting} changes single records")
         plan = self._start(TARGET_BYTES)
         at = plan.bookmark
         with self.progress.log_periodically(self.log):
             for pending in unsent(at, chain.from_iterable(self._portions(plan)), plan.selects):
                 yield from self._records(pending, encode)
-                if self._may_pass(pending):
+                if self._allows_state(pending):
                     at = after_task(at, pending, durable=plan.log is not None)
                     if not self._waits_for_end:
                         self.write_state(at.to_state())
@@ -206,7 +208,7 @@ class FileStream(ArrowStream):
             else:
                 return
 
-    def _may_pass(self, pending: PendingTask) -> bool:
+    def _allows_state(self, pending: PendingTask) -> bool:
         """Whether STATE may pass a task: its objects' new versions are planned, and no task before it is held back."""
         assert self._plan is not None
         if self.progress.has_changed and self._plan.log is not None:
@@ -218,7 +220,7 @@ class FileStream(ArrowStream):
     def totals(self) -> Mapping[str, Any]:
         return asdict(self.progress.counts)
 
-    def _job(self) -> Job:
+    def _job(self) -> StreamJob:
         settings, schema = self.settings, from_json_schema(self._evolution.schema)
         batch = self.run.settings.batch
         passes = batch and self.run.settings.passthrough and (batch.format, batch.compression) != ("jsonl", "none")
@@ -231,7 +233,7 @@ class FileStream(ArrowStream):
             declared_columns=set_columns(schema, settings.types),
             json_output=not self.sends_batches or (batch is not None and batch.format == "jsonl"),
         )
-        return Job(
+        return StreamJob(
             stream=self.name,
             schema=schema,
             metadata_columns=self._has_metadata and not set(METADATA.names).isdisjoint(schema.names),

@@ -17,14 +17,14 @@ from singer_arrow.runtime.executors import ordered_results
 from singer_arrow.sdk.tap import ArrowTap
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
-from tap_s3_files.catalog import catalog_schema, refuse_reserved, sample, source_schema
+from tap_s3_files.catalog import catalog_schema, refuse_reserved, sample_objects, source_schema
 from tap_s3_files.config_schema import CONFIG_JSONSCHEMA
 from tap_s3_files.listing.listing import Listing
 from tap_s3_files.listing.path_match import find
 from tap_s3_files.plan.build import TARGET_BYTES, listed_segments, no_match, plan_of
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.model import unsent
-from tap_s3_files.preview import Row, table
+from tap_s3_files.preview import Row, format_table
 from tap_s3_files.read_task import format_of
 from tap_s3_files.replication.sqs_events import SqsEvents
 from tap_s3_files.replication.sqs_queue import Queue
@@ -59,7 +59,7 @@ class TapS3Files(ArrowTap):
         if not plan or options.get("about"):
             super().invoke(**options)
             return
-        for line in table(cls.from_options(**options).preview()):
+        for line in format_table(cls.from_options(**options).preview()):
             click.echo(line)
 
     def preview(self) -> Iterator[Row]:
@@ -139,7 +139,7 @@ class TapS3Files(ArrowTap):
                 )
             else:
                 listed = self.shared.list_for_discovery(stream)
-            samples[stream.name] = sample(listed, settings.sample_files, *settings.window(stream))
+            samples[stream.name] = sample_objects(listed, settings.sample_files, *settings.window(stream))
             folders[stream.name] = stream.partitions.infer(o.url for o in listed)
             self._check_found(stream, listed, samples[stream.name])
         tasks = (partial(self._infer, s, info) for s in settings.streams for info in samples[s.name])

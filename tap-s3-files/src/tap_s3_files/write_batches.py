@@ -19,7 +19,7 @@ from tap_s3_files.plan.cuts import Cut, Cuts
 from tap_s3_files.plan.log import identity, safe_name, task_name
 from tap_s3_files.plan.model import Position, Task
 from tap_s3_files.progress import Counts
-from tap_s3_files.read_task import NEW_VERSION, Job, Piece, Worker, read
+from tap_s3_files.read_task import NEW_VERSION, Piece, StreamJob, Worker, read
 from tap_s3_files.settings import BatchSettings
 
 logger = logging.getLogger("tap-s3-files")
@@ -39,8 +39,8 @@ class Step:
     counts: Counts
 
 
-def convert(
-    job: Job,
+def convert_task(
+    job: StreamJob,
     task: Task,
     worker: Worker,
     batch: BatchSettings,
@@ -160,7 +160,7 @@ class _CountedPieces:
 class _BatchFiles:
     """Names and messages of a task's batch files."""
 
-    def __init__(self, job: Job, task: Task, batch: BatchSettings) -> None:
+    def __init__(self, job: StreamJob, task: Task, batch: BatchSettings) -> None:
         self.job, self.task, self._batch = job, task, batch
         columns = [[f.name, str(f.type), bool(f.metadata)] for f in job.schema]
         self._content = identity(task_name(job.stream, task), columns, job.settings, batch.compression)

@@ -11,7 +11,7 @@ from singer_arrow.schema.arrow_schema import is_json, json_field
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
-from tap_s3_files.catalog import METADATA, catalog_schema, parse_type, sample, set_columns, source_schema, split
+from tap_s3_files.catalog import METADATA, catalog_schema, parse_type, sample_objects, set_columns, source_schema, split
 from tap_s3_files.settings import StreamSettings
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -31,17 +31,17 @@ def days(objects: list[ObjectInfo]) -> list[int]:
 
 def test_samples_are_the_newest_and_the_oldest() -> None:
     objects = [info(d) for d in reversed(range(10))]
-    assert days(sample(objects, 5)) == [0, 1, 7, 8, 9]
-    assert days(sample(objects, 2)) == [0, 9]
-    assert days(sample(objects, 1)) == [9]
-    assert days(sample(objects[:3], 5)) == [7, 8, 9]
+    assert days(sample_objects(objects, 5)) == [0, 1, 7, 8, 9]
+    assert days(sample_objects(objects, 2)) == [0, 9]
+    assert days(sample_objects(objects, 1)) == [9]
+    assert days(sample_objects(objects[:3], 5)) == [7, 8, 9]
 
 
 def test_samples_hold_something_and_lie_within_the_window() -> None:
     objects = [info(d, size=d % 2) for d in range(10)]
-    assert days(sample(objects, 2)) == [1, 9]
-    assert days(sample(objects, 5, start=START + timedelta(days=4), end=START + timedelta(days=8))) == [5, 7]
-    assert days(sample(objects, 2, start=START + timedelta(days=99))) == [1, 9]
+    assert days(sample_objects(objects, 2)) == [1, 9]
+    assert days(sample_objects(objects, 5, start=START + timedelta(days=4), end=START + timedelta(days=8))) == [5, 7]
+    assert days(sample_objects(objects, 2, start=START + timedelta(days=99))) == [1, 9]
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ from singer_arrow.storage.urls import Url
 from tap_s3_files.plan.cuts import Cuts
 from tap_s3_files.plan.model import Position, Task
 from tap_s3_files.progress import Counts, Progress
-from tap_s3_files.read_task import Job, Worker
-from tap_s3_files.write_batches import Step, convert
+from tap_s3_files.read_task import StreamJob, Worker
+from tap_s3_files.write_batches import Step, convert_task
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ class Large:
 
     def run(self, stop_after: int | None = None, start: Position | None = None, **batch: Any) -> list[Step]:
         made, cuts = replace(self.folder.batch, **batch), cuts_in(self.folder)
-        steps = convert(JOB, Task((self.info,)), self.folder.worker, made, 400_000, start=start, cuts=cuts)
+        steps = convert_task(JOB, Task((self.info,)), self.folder.worker, made, 400_000, start=start, cuts=cuts)
         return list(islice(steps, stop_after))
 
     def read(self) -> int:
@@ -132,7 +132,7 @@ def test_a_file_that_was_not_the_last_one_stays_one_that_is_not(folder: Folder) 
 
     def run(on_bad_row: str) -> Iterator[Step]:
         job = replace(JOB, options=ReadOptions(on_bad_row=on_bad_row, block_bytes=20))
-        return convert(job, Task((info,)), folder.worker, folder.batch, 1, cuts=cuts_in(folder))
+        return convert_task(job, Task((info,)), folder.worker, folder.batch, 1, cuts=cuts_in(folder))
 
     failing = run("fail")
     first = next(failing).batch
@@ -152,16 +152,16 @@ def test_where_files_end_depends_neither_on_timing_nor_on_where_a_reading_begins
 ) -> None:
     info = folder.write(name, head + usual * 9_000 + odd + usual * 21_000)
     schema, options = pa.schema([("a", pa.int64()), ("b", pa.int64())]), ReadOptions(block_bytes=1 << 11)
-    job = Job("orders", schema, False, "auto", options)
+    job = StreamJob("orders", schema, False, "auto", options)
     for target_bytes in (20_600, 20_650):  # where bitmaps of ten batches would decide
         files = []
         for _ in range(4):
-            found = convert(job, Task((info,)), folder.worker, folder.batch, target_bytes)
+            found = convert_task(job, Task((info,)), folder.worker, folder.batch, target_bytes)
             files.append([(s.batch.batch_id, s.batch.row_count, s.after) for s in found if s.batch])
         assert len(files[0]) > 4
         assert all(other == files[0] for other in files)
         small = Worker(folder.storage, Budget(1 << 16, 1 << 16), Progress("orders"), threading.Event(), 1 << 14)
-        rest = list(convert(job, Task((info,)), small, folder.batch, target_bytes, start=files[0][2][2]))
+        rest = list(convert_task(job, Task((info,)), small, folder.batch, target_bytes, start=files[0][2][2]))
         assert [(s.batch.batch_id, s.batch.row_count, s.after) for s in rest if s.batch] == files[0][3:]
 
 
@@ -192,10 +192,10 @@ def test_a_reading_of_any_format_goes_on_with_the_same_files(folder: Folder, nam
     )
     form = "fixed_width" if name.endswith(".fixed_width") else "auto"
     options = ReadOptions(block_bytes=1 << 13, batch_rows=500, fixed_width=columns if form == "fixed_width" else ())
-    job = Job("orders", schema, False, form, options)
+    job = StreamJob("orders", schema, False, form, options)
 
     def run(start: Position | None = None) -> list[tuple[str, int | None, Position | None]]:
-        found = convert(job, Task((info,)), folder.worker, folder.batch, 5_000, start=start)
+        found = convert_task(job, Task((info,)), folder.worker, folder.batch, 5_000, start=start)
         return [(s.batch.batch_id, s.batch.row_count, s.after) for s in found if s.batch]
 
     whole = run()
@@ -211,8 +211,8 @@ def test_a_reading_of_any_format_goes_on_with_the_same_files(folder: Folder, nam
 def test_a_format_without_places_is_one_file(folder: Folder) -> None:
     """Without places no reading can start at a cut, so runs with other settings would cut elsewhere."""
     info = folder.write("a.xlsx", _file("a.xlsx", 3_000))
-    job = Job("orders", pa.schema([("a", pa.int64())]), False, "auto", ReadOptions(batch_rows=500))
-    steps = convert(job, Task((info,)), folder.worker, folder.batch, 500, cuts=cuts_in(folder))
+    job = StreamJob("orders", pa.schema([("a", pa.int64())]), False, "auto", ReadOptions(batch_rows=500))
+    steps = convert_task(job, Task((info,)), folder.worker, folder.batch, 500, cuts=cuts_in(folder))
     assert [(s.batch.row_count, s.after) for s in steps if s.batch] == [(3_000, None)]
 
 

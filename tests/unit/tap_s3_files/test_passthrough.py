@@ -25,12 +25,12 @@ from tap_s3_files.plan import model as plan
 from tap_s3_files.plan.cuts import Cuts
 from tap_s3_files.plan.model import Task
 from tap_s3_files.progress import Counts, Progress
-from tap_s3_files.read_task import Job, Worker
+from tap_s3_files.read_task import StreamJob, Worker
 from tap_s3_files.settings import BatchSettings
-from tap_s3_files.write_batches import Step, convert
+from tap_s3_files.write_batches import Step, convert_task
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))])
-JOB = Job(
+JOB = StreamJob(
     "orders", SCHEMA, False, "auto", ReadOptions(on_drift="raise", known_columns=frozenset()), passthrough="parquet"
 )
 
@@ -52,8 +52,8 @@ class Folder:
         (self.path / name).write_bytes(data)
         return self.storage.head(Url.parse(str(self.path / name)))
 
-    def steps(self, *objects: ObjectInfo, job: Job = JOB, **batch: Any) -> list[Step]:
-        return list(convert(job, Task(objects), self.worker, replace(self.batch, **batch), 1 << 20))
+    def steps(self, *objects: ObjectInfo, job: StreamJob = JOB, **batch: Any) -> list[Step]:
+        return list(convert_task(job, Task(objects), self.worker, replace(self.batch, **batch), 1 << 20))
 
 
 @pytest.fixture
@@ -102,9 +102,9 @@ def test_an_object_that_was_cut_is_cut_again(folder: Folder, monkeypatch: pytest
     pq.write_table(pa.table(values, SCHEMA), folder.path / "a.parquet", row_group_size=500)
     info = folder.storage.head(Url.parse(str(folder.path / "a.parquet")))
 
-    def run(job: Job) -> list[str]:
+    def run(job: StreamJob) -> list[str]:
         cuts = Cuts(folder.storage, Url.parse(str(folder.path / "cuts")), "x")
-        steps = convert(job, Task((info,)), folder.worker, folder.batch, 20_000, cuts=cuts)
+        steps = convert_task(job, Task((info,)), folder.worker, folder.batch, 20_000, cuts=cuts)
         return [s.batch.batch_id for s in steps if s.batch]
 
     ids = run(replace(JOB, passthrough=""))

@@ -21,9 +21,9 @@ from singer_arrow.enforcement.projection import has_new_members, included_field,
 from singer_arrow.enforcement.row_json import float_to_json, row_to_json
 from singer_arrow.enforcement.schema_drift import (
     Rescue,
-    new_columns,
     paths_with_exclusions,
     raise_if_incompatible,
+    unknown_columns,
     widened_field,
 )
 from singer_arrow.errors import DataError, DriftError
@@ -178,7 +178,7 @@ def _first_columns(rows: Mapping[str, pa.Array]) -> dict[int, str]:
 
 def _rescue_new(rescue: Rescue, fitting: EnforcementInput) -> None:
     batch, options = fitting.batch, fitting.options
-    for name in new_columns(batch.schema.names, fitting.schema, options):
+    for name in unknown_columns(batch.schema.names, fitting.schema, options):
         _rescue_values(rescue, fitting, name, pc.indices_nonzero(batch.column(name).is_valid()))
     known = set(fitting.schema.names)
     for field in batch.schema:

@@ -11,10 +11,10 @@ from pyarrow import types as pt
 from singer_arrow.casting.from_arrow import fit
 from singer_arrow.casting.to_json import is_list
 from singer_arrow.enforcement.schema_drift import (
-    new_columns,
     paths_with_exclusions,
     raise_new_columns,
     type_name,
+    unknown_columns,
     widened_field,
     without_excluded,
 )
@@ -40,7 +40,7 @@ def columns_to_read(file: pa.Schema, schema: pa.Schema, options: ReadOptions, ur
         DriftError: The file has new columns or object members, and `options.on_drift` is `raise`.
         DataError: The file has one of the columns twice.
     """
-    new = new_columns([f.name for f in file if not pt.is_null(f.type)], schema, options)
+    new = unknown_columns([f.name for f in file if not pt.is_null(f.type)], schema, options)
     if paths_with_exclusions(options.excluded_members):
         new = [name for name in new if not pt.is_null(included_field(file.field(name), schema, options).type)]
     names = {*schema_columns(schema, options), *new}

@@ -15,7 +15,7 @@ from singer_arrow.read_options import ReadOptions
 from singer_arrow.schema.arrow_schema import UTC_MICROSECONDS, is_json, merge_fields
 
 
-def new_columns(names: Iterable[str], schema: pa.Schema, options: ReadOptions) -> list[str]:
+def unknown_columns(names: Iterable[str], schema: pa.Schema, options: ReadOptions) -> list[str]:
     """Return the columns of a file that are neither in the schema nor in `known_columns`."""
     if options.known_columns is None or options.on_drift == "ignore":
         return []

@@ -88,6 +88,6 @@ def first_invalid(text: bytes) -> int | None:
     return None
 
 
-def printable(text: bytes) -> str:
+def escape_line(text: bytes) -> str:
     """Decode a line for messages, without its line break and with invalid bytes escaped."""
     return re.sub(r"\r?\n\Z|\r\Z", "", text.decode(errors="backslashreplace"))

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from singer_arrow.casting.to_json import json_text
 from singer_arrow.enforcement.schema_drift import Rescue
-from singer_arrow.enforcement.text_mismatches import printable
+from singer_arrow.enforcement.text_mismatches import escape_line
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.read_progress import MAX_LOGGED
 
@@ -111,7 +111,7 @@ def apply_row_policy(
     locate: Locate,
     *,
     most_skipped: int | None = MAX_LOGGED,
-    text_of: Callable[[bytes], str] = printable,
+    text_of: Callable[[bytes], str] = escape_line,
 ) -> BlockResult:
     """Return the rows that `options` let through, and the errors of the others.
 

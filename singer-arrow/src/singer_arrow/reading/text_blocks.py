@@ -116,7 +116,7 @@ def _after(chunks: Iterable[Any], n: int) -> Iterator[memoryview]:
         n = max(0, n - len(view))
 
 
-def sample(
+def read_sample(
     reader: ObjectReader, size: int, *, compression: str = "auto", encoding: str = "utf-8"
 ) -> tuple[bytes, bool]:
     """Return the first `size` bytes of the object's text as UTF-8, and whether they are the whole text.

@@ -27,7 +27,7 @@ _FIRST_ROWS = 256  # before it is known how long the lines are
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class EncodedRecords:
     """Whole lines, and how many."""
 
     lines: memoryview
@@ -36,10 +36,10 @@ class Block:
 
 def rows_in(item: object) -> int:
     """How many rows there are in what was made of a batch: a block's, or the one of a record."""
-    return item.count if isinstance(item, Block) else 1
+    return item.count if isinstance(item, EncodedRecords) else 1
 
 
-class RecordLines:
+class RecordEncoder:
     """Writes batches of one schema as lines of RECORD messages, without an object for each record.
 
     Values are as in `to_records`, and keys in the order in which the SDK writes them.
@@ -59,7 +59,7 @@ class RecordLines:
         self._after = "" if version is None else f',"version":{version}'
         self._rows = _FIRST_ROWS
 
-    def blocks(self, batch: pa.RecordBatch) -> Iterator[Block]:
+    def blocks(self, batch: pa.RecordBatch) -> Iterator[EncodedRecords]:
         """The lines of a batch, in blocks of some MB; one record is never in two.
 
         Raises:
@@ -74,7 +74,7 @@ class RecordLines:
             lines = self._encoder.lines(part, self._before, after)
             start += part.num_rows
             self._rows = max(1, min(4 * self._rows, _BLOCK_BYTES * part.num_rows // len(lines)))
-            yield Block(lines, part.num_rows)
+            yield EncodedRecords(lines, part.num_rows)
 
 
 def check_all_years(batch: pa.RecordBatch) -> None:

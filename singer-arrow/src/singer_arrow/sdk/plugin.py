@@ -37,7 +37,7 @@ class CheckedPlugin(PluginBase):
     def __init__(self, **kwargs: Any) -> None:
         for name in _CHATTY:
             logging.getLogger(name).setLevel(logging.WARNING)
-        self.logger.addFilter(_says_something)
+        self.logger.addFilter(_is_kept)
         for handler in logging.getLogger().handlers:
             handler.addFilter(_on_one_line)
         super().__init__(**kwargs)
@@ -71,7 +71,7 @@ class CheckedPlugin(PluginBase):
         return environment_settings(cls)  # type: ignore[arg-type]  # mypy takes cls for an instance
 
 
-def _says_something(line: logging.LogRecord) -> bool:
+def _is_kept(line: logging.LogRecord) -> bool:
     return not str(line.msg).startswith(_BEFORE_OURS)
 
 

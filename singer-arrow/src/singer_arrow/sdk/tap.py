@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from singer_arrow.records.encoder import Block, RecordLines
+    from singer_arrow.records.encoder import EncodedRecords, RecordEncoder
 
 Encoded = TypeVar("Encoded")
 Encode = Callable[["pa.RecordBatch"], Iterable[Encoded]]
@@ -220,8 +220,8 @@ class ArrowStream(MarkedStream):
         """
 
     @abc.abstractmethod
-    def wanted_encoding(self) -> tuple[str, str, str] | None:
-        """Format, compression and root of the batch files; None if the settings want records."""
+    def batch_encoding(self) -> tuple[str, str, str] | None:
+        """Return format, compression and root of the batch files; None if the settings ask for records."""
 
     def totals(self) -> Mapping[str, Any]:
         """Return the figures of the stream's closing metric besides the number of rows."""
@@ -250,7 +250,7 @@ class ArrowStream(MarkedStream):
     @property
     def sends_batches(self) -> bool:
         """Whether BATCH messages are sent, not RECORD messages. A test run of one record is no batch."""
-        return self.wanted_encoding() is not None and not self.records_needed_by() and self.is_whole_run
+        return self.batch_encoding() is not None and not self.records_needed_by() and self.is_whole_run
 
     @property
     def version(self) -> int | None:
@@ -309,7 +309,7 @@ class ArrowStream(MarkedStream):
 
     def get_batch_config(self, config: Mapping[str, Any]) -> BatchConfig | None:  # noqa: ARG002 - the SDK's signature
         """What makes the SDK ask for batches; None makes it ask for records."""
-        encoding = self.wanted_encoding()
+        encoding = self.batch_encoding()
         if encoding is None or not self.sends_batches:
             return None
         file_format, compression, root = encoding
@@ -337,7 +337,7 @@ class ArrowStream(MarkedStream):
             rows.tags.update(self.totals())
 
     def _sync_records(self, context: Any = None, *, write_messages: bool = True) -> Generator[dict[str, Any]]:
-        from singer_arrow.records.encoder import Block
+        from singer_arrow.records.encoder import EncodedRecords
 
         writer = self._tap.message_writer
         if not (write_messages and isinstance(writer, LineWriter) and self._has_plain_records(context)):
@@ -348,7 +348,7 @@ class ArrowStream(MarkedStream):
         timer.with_context({})
         with counter as count, timer, closing(self.rows(self._encoder())) as items:
             for item in items:
-                if isinstance(item, Block):
+                if isinstance(item, EncodedRecords):
                     writer.write_lines(item.lines)
                     self.state_manager.is_flushed = False
                     count.increment(item.count)
@@ -366,17 +366,17 @@ class ArrowStream(MarkedStream):
         changed = self.is_mapped_away or self.records_needed_by()
         return self.selected and self.is_whole_run and not (own or divided or changed)
 
-    def _encoder(self) -> Encode[Block | dict[str, Any]]:
-        from singer_arrow.records.encoder import RecordLines, to_records
+    def _encoder(self) -> Encode[EncodedRecords | dict[str, Any]]:
+        from singer_arrow.records.encoder import RecordEncoder, to_records
 
         schema: pa.Schema | None = None
-        lines: RecordLines | None = None
+        lines: RecordEncoder | None = None
 
-        def encode(batch: pa.RecordBatch) -> Iterable[Block | dict[str, Any]]:
+        def encode(batch: pa.RecordBatch) -> Iterable[EncodedRecords | dict[str, Any]]:
             nonlocal schema, lines
             if schema is None or not batch.schema.equals(schema, check_metadata=True):
                 schema = batch.schema
-                lines = None if self._changes_records(schema) else RecordLines(self.name, schema, self.version)
+                lines = None if self._changes_records(schema) else RecordEncoder(self.name, schema, self.version)
             return to_records(batch) if lines is None else lines.blocks(batch)
 
         return encode

@@ -102,7 +102,7 @@ LOADS: dict[str, dict[str, Any]] = {
         "row of a key that arrives with a value in _sdc_deleted_at instead of keeping it."
     ),
     "replay": choice(
-        "What to do with a batch that was loaded before: skip leaves it out and says so, load loads it again.",
+        "What to do with a batch that was loaded before: skip leaves it out and logs it, load loads it again.",
         "skip",
         "skip",
         "load",
@@ -122,7 +122,7 @@ LOADS: dict[str, dict[str, Any]] = {
     },
     "clean_up_batch_files": flag(
         "Remove the files of BATCH messages once their rows are loaded and the STATE behind them is out. Requires "
-        "manifest_roots, which says where they may be; objects that the tap passes through are kept."
+        "manifest_roots, which limits where they may be; objects that the tap passes through are kept."
     ),
     "on_drift": choice(
         "What to do if a property's values do not fit the table's column, and it cannot be widened: evolve puts them "
@@ -134,7 +134,7 @@ LOADS: dict[str, dict[str, Any]] = {
     "on_bad_row": choice(
         "What to do with a row that cannot be loaded because a value does not fit the SCHEMA, or because the "
         "warehouse refuses it: fail ends the run and names the row; dead_letter loads the other rows, puts this one "
-        "with the reason into the table `_sdc_rejected`, and says so.",
+        "with the reason into the table `_sdc_rejected`, and logs it.",
         "fail",
         "fail",
         DEAD_LETTER,
@@ -264,7 +264,7 @@ AWS: dict[str, Any] = {
 STORAGE_PARAMS: dict[str, Any] = {
     "type": ["object", "null"],
     "description": "How batch files on S3 are read, in the words of s3fs: key, secret, token, profile, anon, "
-    "endpoint_url, client_kwargs. Without any, the environment says.",
+    "endpoint_url, client_kwargs. By default, those of the environment.",
     "secret": True,
     "writeOnly": True,
 }

@@ -22,7 +22,7 @@ ColumnT = TypeVar("ColumnT", bound=Filled)
 
 
 def layout_column(
-    setting: str, given: object, stream: str, columns: Sequence[ColumnT], wanted: str, *, logger: logging.Logger
+    setting: str, given: object, stream: str, columns: Sequence[ColumnT], named: str, *, logger: logging.Logger
 ) -> ColumnT | None:
     """Return the column that a setting names; None, logged, where this stream lacks a column that it names for all.
 
@@ -31,39 +31,39 @@ def layout_column(
         given: Its value: for all streams, or an object from streams to such values.
         stream: Name of the stream.
         columns: Of its table.
-        wanted: The name in the setting: of a property, or of a column.
+        named: The name in the setting: of a property, or of a column.
         logger: Of the target.
 
     Raises:
         ConfigError: It names, for this stream, a column that there is not.
     """
-    column = _named(columns, wanted)
+    column = _find(columns, named)
     if column is None:
         if isinstance(given, Mapping):
-            msg = f"Setting {setting!r} names column {wanted!r}, which stream {stream!r} does not have"
+            msg = f"Setting {setting!r} names column {named!r}, which stream {stream!r} does not have"
             raise ConfigError(msg)
-        logger.warning("Stream %r has no column %r, so %s does not apply to its table", stream, wanted, setting)
+        logger.warning("Stream %r has no column %r, so %s does not apply to its table", stream, named, setting)
     return column
 
 
-def is_laid_out_by(wanted: Sequence[str], has: Sequence[str | None], columns: Sequence[Filled]) -> bool:
+def is_laid_out_by(named: Sequence[str], has: Sequence[str | None], columns: Sequence[Filled]) -> bool:
     """Whether a table is laid out by the columns that a setting names, or by those of which they are variants now.
 
     Args:
-        wanted: The names in the setting, in order.
+        named: The names in the setting, in order.
         has: The columns that the table is laid out by.
         columns: Those that the stream fills.
     """
-    return len(wanted) == len(has) and all(_is(*pair, columns) for pair in zip(wanted, has, strict=True))
+    return len(named) == len(has) and all(_is(*pair, columns) for pair in zip(named, has, strict=True))
 
 
-def _is(wanted: str, has: str | None, columns: Sequence[Filled]) -> bool:
-    column = _named(columns, wanted)
-    return is_or_was(column, has) if column else has is not None and wanted.lower() == has.lower()
+def _is(named: str, has: str | None, columns: Sequence[Filled]) -> bool:
+    column = _find(columns, named)
+    return is_or_was(column, has) if column else has is not None and named.lower() == has.lower()
 
 
-def _named(columns: Sequence[ColumnT], wanted: str) -> ColumnT | None:
-    """A column by the name of its property, or by its own."""
-    return next((c for c in columns if c.source == wanted), None) or next(
-        (c for c in columns if c.name.lower() == wanted.lower()), None
+def _find(columns: Sequence[ColumnT], name: str) -> ColumnT | None:
+    """Return the column of the property of that name, else the column of that name."""
+    return next((c for c in columns if c.source == name), None) or next(
+        (c for c in columns if c.name.lower() == name.lower()), None
     )

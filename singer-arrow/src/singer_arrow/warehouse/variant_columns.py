@@ -32,8 +32,8 @@ class Placed(Protocol):
         """The column of which it is a variant."""
 
 
-def misfit(name: str, existing: object, column: object) -> SchemaError:
-    """The error of a column whose values do not fit the table's own, by its name and both types."""
+def type_conflict(name: str, existing: object, column: object) -> SchemaError:
+    """Return the error for a column whose type does not fit the type of the table's column."""
     msg = (
         f"Column {name!r} is of type {existing} in the table, and {column} in the stream's SCHEMA; "
         "rename or drop the table or the column, or set the column's type in the tap"
@@ -53,7 +53,7 @@ def marked(text: str | None) -> str | None:
 
 
 def columns_named(properties: Sequence[str], existing: Iterable[Placed], rules: NamingRules) -> dict[str, str]:
-    """The column of each property, see `column_names`; variants, among those that a table has, are nobody's own."""
+    """The column of each property, see `column_names`; variant columns of the table belong to no property."""
     existing = tuple(existing)
     own = [e.name for e in existing if e.variant_of is None]
     return column_names(properties, rules, own, [e.name for e in existing if e.variant_of is not None])

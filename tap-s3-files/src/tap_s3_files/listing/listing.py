@@ -74,15 +74,15 @@ class Listing:
             keep: Selects objects.
             since: None that was changed before is. Those cost nothing.
         """
-        wanted = (since - _EPOCH) // _MICROSECOND if since is not None else None
+        earliest = (since - _EPOCH) // _MICROSECOND if since is not None else None
         if not self._chunks:
-            yield from filter(keep, self._few_in_order(wanted))
+            yield from filter(keep, self._few_in_order(earliest))
             return
         import pyarrow.compute as pc
 
         chunks, places = self._all(), self._urls()
-        if wanted is not None:
-            chunks = [c.filter(pc.greater_equal(c.column("modified"), wanted)) for c in chunks]
+        if earliest is not None:
+            chunks = [c.filter(pc.greater_equal(c.column("modified"), earliest)) for c in chunks]
         order = self._order(chunks)
         begins = [0, *accumulate(c.num_rows for c in chunks)]
         for first in range(0, len(order), BLOCK):
@@ -90,10 +90,10 @@ class Listing:
                 if keep(info):
                     yield info
 
-    def _few_in_order(self, wanted: int | None) -> Iterator[ObjectInfo]:
+    def _few_in_order(self, earliest: int | None) -> Iterator[ObjectInfo]:
         """As `in_order`, of objects that are not worth columns yet."""
         names, places = [f"{scheme}://{bucket}/" for scheme, bucket in self._places], self._urls()
-        rows = [row for row in self._rows if wanted is None or row[0] >= wanted]
+        rows = [row for row in self._rows if earliest is None or row[0] >= earliest]
         for at, place, key, etag, size in sorted(rows, key=lambda row: (row[0], names[row[1]], row[2])):
             yield ObjectInfo(places[place](key), size, etag or None, _EPOCH + at * _MICROSECOND)
 
@@ -155,12 +155,12 @@ def _gathered(
     chunks: list[pa.RecordBatch], begins: list[int], numbers: list[int], places: list[Callable[[str], Url]]
 ) -> list[ObjectInfo]:
     """The objects of some rows, in the order of their numbers; pyarrow would copy all chunks together first."""
-    wanted: dict[int, list[tuple[int, int]]] = {}
+    rows_by_chunk: dict[int, list[tuple[int, int]]] = {}
     for spot, number in enumerate(numbers):
         chunk = bisect_right(begins, number) - 1
-        wanted.setdefault(chunk, []).append((spot, number - begins[chunk]))
+        rows_by_chunk.setdefault(chunk, []).append((spot, number - begins[chunk]))
     found: dict[int, ObjectInfo] = {}
-    for chunk, rows in wanted.items():
+    for chunk, rows in rows_by_chunk.items():
         taken = chunks[chunk].take(pa.array([row for _, row in rows], pa.int64()))
         found.update(zip((spot for spot, _ in rows), _objects(taken, places), strict=True))
     return [found[spot] for spot in range(len(numbers))]

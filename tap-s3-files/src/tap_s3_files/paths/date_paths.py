@@ -39,7 +39,7 @@ def dates_as_wildcards(key: str, digit: str = "[0-9]") -> str:
     return _DATE.sub(lambda date: _DIRECTIVE.sub(lambda d: digit * _DIGITS[d[1]], date[1]), key)
 
 
-def check_dates(path: Url, setting: str) -> None:
+def check_date_pattern(path: Url, setting: str) -> None:
     """Find out whether the dates of a path can be counted through.
 
     Raises:

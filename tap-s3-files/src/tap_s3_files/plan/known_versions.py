@@ -13,7 +13,7 @@ from singer_arrow.storage.urls import Url
 from tap_s3_files.bookmark import Watermark
 from tap_s3_files.plan.legacy import version_hash
 from tap_s3_files.plan.log import PlanLog
-from tap_s3_files.plan.log_files import Group
+from tap_s3_files.plan.log_files import SegmentRange
 from tap_s3_files.plan.model import Version, position, version_of
 
 _MAX_GROUPS = 32
@@ -38,10 +38,10 @@ class KnownVersions:
         groups = log.groups(oldest)
         self._begins = not groups or groups[0].first == log.first_number
         self._groups = [_widened(group) for group in groups if group.newest + _PRECISION >= oldest]
-        self._near: list[Group] = []
+        self._near: list[SegmentRange] = []
         self._edges = sorted(t for g in self._groups for t in (g.oldest, g.newest + timedelta(microseconds=1)))
         self._from, self._to = _LAST, _FIRST
-        self._versions: OrderedDict[Group, frozenset[Version]] = OrderedDict()
+        self._versions: OrderedDict[SegmentRange, frozenset[Version]] = OrderedDict()
 
     def __contains__(self, info: ObjectInfo) -> bool:
         if not self._groups and self._legacy is None:
@@ -91,7 +91,7 @@ class KnownVersions:
         """The time of the newest object, about; None if there are none."""
         return max((g.newest for g in self._groups), default=None)
 
-    def _objects(self, group: Group) -> Iterator[ObjectInfo]:
+    def _objects(self, group: SegmentRange) -> Iterator[ObjectInfo]:
         return (o for s in self._log.segments(group.first, group.last + 1) for o in s.objects)
 
     def _seek(self, at: datetime) -> None:
@@ -100,7 +100,7 @@ class KnownVersions:
         self._from = self._edges[number - 1] if number else _FIRST
         self._to = self._edges[number] if number < len(self._edges) else _LAST
 
-    def _versions_of(self, group: Group) -> frozenset[Version]:
+    def _versions_of(self, group: SegmentRange) -> frozenset[Version]:
         found = self._versions.pop(group, None)
         if found is None:
             found = frozenset(map(version_of, self._objects(group)))
@@ -110,5 +110,5 @@ class KnownVersions:
         return found
 
 
-def _widened(group: Group) -> Group:
+def _widened(group: SegmentRange) -> SegmentRange:
     return replace(group, oldest=group.oldest - _PRECISION, newest=group.newest + _PRECISION)

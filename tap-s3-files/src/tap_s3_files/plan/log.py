@@ -31,8 +31,8 @@ from tap_s3_files.plan import legacy as legacy_plans
 from tap_s3_files.plan.cuts import Cut, Cuts
 from tap_s3_files.plan.log_files import (
     Checkpoint,
-    Group,
     LogFile,
+    SegmentRange,
     checkpoint_name,
     checkpoint_to_bytes,
     compactions,
@@ -117,7 +117,7 @@ class PlanLog:
         msg = f"{self._url(entry_name(number))} is missing"
         raise NotFoundError(msg)
 
-    def groups(self, oldest: datetime) -> list[Group]:
+    def groups(self, oldest: datetime) -> list[SegmentRange]:
         """Return what is in the log, in groups of segments that follow each other.
 
         Args:
@@ -186,11 +186,11 @@ class PlanLog:
             if group.last >= start and group.first < end:
                 yield from (s for s in checkpoint.segments(n) if start <= s.number < end)
 
-    def _groups_of(self, file: LogFile) -> list[Group]:
+    def _groups_of(self, file: LogFile) -> list[SegmentRange]:
         if file.is_checkpoint:
             return self._open(file).groups()
         times = [o.modified for o in self._recent[file.first].objects]
-        return [Group(file.first, file.first, min(times), max(times))]
+        return [SegmentRange(file.first, file.first, min(times), max(times))]
 
     def _fetch(self, numbers: Iterable[int]) -> None:
         """Read entries at once; they stay in memory until they are compacted."""

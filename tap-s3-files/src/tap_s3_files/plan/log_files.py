@@ -62,7 +62,7 @@ class LogFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SegmentRange:
     """Some segments that follow each other, and the times of their oldest and newest objects."""
 
     first: int
@@ -206,9 +206,9 @@ class Checkpoint:
     def __len__(self) -> int:
         return int(self._file.num_row_groups)
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[SegmentRange]:
         """Return the segments of each row group."""
-        return [Group(*self._range(n, "number"), *self._range(n, "modified")) for n in range(len(self))]
+        return [SegmentRange(*self._range(n, "number"), *self._range(n, "modified")) for n in range(len(self))]
 
     def _range(self, group: int, column: str) -> tuple[Any, Any]:
         found = self._file.metadata.row_group(group).column(_COLUMNS.get_field_index(column)).statistics

@@ -27,7 +27,7 @@ class Event:
     created: bool
 
 
-def parse(body: str) -> tuple[Event, ...] | None:
+def parse_events(body: str) -> tuple[Event, ...] | None:
     """The events of a message, in its order; none in a test event; None if this is no message of S3.
 
     Args:

@@ -20,7 +20,7 @@ from singer_arrow.storage.storage import Storage
 from tap_s3_files.listing.path_match import ObjectFilter
 from tap_s3_files.plan.model import Segment, Version, in_window, version_of
 from tap_s3_files.plan.stream_plan import StreamPlan
-from tap_s3_files.replication.s3_event import Event, parse
+from tap_s3_files.replication.s3_event import Event, parse_events
 from tap_s3_files.replication.sqs_queue import MAX_WAIT, Message, Queue
 from tap_s3_files.settings import SqsSettings
 
@@ -31,7 +31,7 @@ HEADS_AT_ONCE = 16
 
 
 @dataclass(slots=True)
-class Counts:
+class EventCounts:
     """What became of messages and of the objects that they named."""
 
     messages: int = 0
@@ -88,7 +88,7 @@ class SqsEvents:
         self.plans = plans
         self._queue, self._others, self._storage, self._settings = queue, others, storage, settings
         self._kept: dict[str, Message] = {}
-        self._counts = Counts()
+        self._counts = EventCounts()
         self._began = time.time()
         self._over = False
 
@@ -147,7 +147,7 @@ class SqsEvents:
     def _sort(self, messages: Sequence[Message]) -> _Sorted:
         """Return the objects that are new to a stream, the messages to delete and those to keep."""
         found = _Sorted()
-        parsed = [(m, parse(m.body)) for m in messages]
+        parsed = [(m, parse_events(m.body)) for m in messages]
         plans_of = {
             e: [r for r in self.plans.values() if _concerns(e, r.object_filter)]
             for _, events in parsed

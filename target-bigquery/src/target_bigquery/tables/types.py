@@ -26,7 +26,7 @@ from pyarrow import types as pt
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema.arrow_schema import JSON_METADATA, is_json, json_field
 from singer_arrow.warehouse.descriptions import Path
-from singer_arrow.warehouse.variant_columns import columns_named, misfit
+from singer_arrow.warehouse.variant_columns import columns_named, type_conflict
 from target_bigquery.tables.naming import RULES
 
 TIMESTAMP = pa.timestamp("us", "UTC")
@@ -132,7 +132,7 @@ def fitted(column: Column, existing: TableColumn, path: str = "") -> Column:
                 return replace(column, kind=existing.kind, arrow=_AS_UPLOADED[existing.kind])
     if existing.kind == "JSON" and existing.mode != "REPEATED" and (column.repeated or column.kind == "RECORD"):
         return replace(column, kind="JSON", arrow=pa.string(), repeated=False, fields=())
-    raise misfit(where, existing, column)
+    raise type_conflict(where, existing, column)
 
 
 def missing_required(columns: Sequence[Column], existing: Sequence[TableColumn], path: str = "") -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from singer_arrow.errors import SchemaError
-from singer_arrow.warehouse.variant_columns import columns_named, misfit, variant_names
+from singer_arrow.warehouse.variant_columns import columns_named, type_conflict, variant_names
 from target_redshift.long_texts import COLUMN as LONG_TEXTS
 from target_redshift.tables.naming import RULES
 from target_redshift.tables.types import (
@@ -105,7 +105,7 @@ def _with_long_texts(
         raise SchemaError(msg)
     holder = Column(LONG_TEXTS, LONG_TEXTS, "SUPER", pa.string(), holds_long_texts=True)
     if LONG_TEXTS in have and have[LONG_TEXTS].kind != "SUPER":
-        raise misfit(LONG_TEXTS, have[LONG_TEXTS], holder)
+        raise type_conflict(LONG_TEXTS, have[LONG_TEXTS], holder)
     may_be_null = {c.name for c in columns if c.name not in have or have[c.name].nullable}
     marked = (
         replace(c, is_rescued=c.kind == "VARCHAR" and c.source in rescued and c.name in may_be_null) for c in columns

@@ -29,7 +29,7 @@ from pyarrow import types as pt
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema.arrow_schema import JSON_METADATA, is_json, json_field
-from singer_arrow.warehouse.variant_columns import misfit
+from singer_arrow.warehouse.variant_columns import type_conflict
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 TIME = pa.time64("us")
@@ -342,7 +342,7 @@ def fitted(column: Column, field: pa.Field, have: TableColumn) -> Column:
         sized = replace(sized, arrow=_ARROW.get(have.kind, pa.string()))
     if pt.is_null(field.type) or _holds(column, have):
         return sized
-    raise misfit(have.name, have, column)
+    raise type_conflict(have.name, have, column)
 
 
 def _holds(column: Column, have: TableColumn) -> bool:

@@ -12,7 +12,7 @@ from file_bytes import WRITERS
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS
-from singer_arrow.formats.avro.container import compress, decompress
+from singer_arrow.formats.avro.container import compress_block, decompress_block
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading.memory_budget import Budget
 
@@ -66,12 +66,12 @@ def test_a_block_that_inflates(objects: Any, codec: str) -> None:
 @pytest.mark.parametrize("codec", ["deflate", "snappy", "zstandard"])
 def test_blocks_are_bounded_by_what_they_inflate_to(codec: str) -> None:
     plain = b"some rows" * 100_000
-    packed = compress(plain, codec)
-    assert decompress(packed, codec, most=len(plain)) == plain
+    packed = compress_block(plain, codec)
+    assert decompress_block(packed, codec, most=len(plain)) == plain
     with pytest.raises(DataError, match="a block of rows would take 0 MB"):
-        decompress(packed, codec, most=len(plain) - 1)
+        decompress_block(packed, codec, most=len(plain) - 1)
     with pytest.raises(DataError, match="damaged"):
-        decompress(packed[: len(packed) // 2], codec)
+        decompress_block(packed[: len(packed) // 2], codec)
 
 
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])

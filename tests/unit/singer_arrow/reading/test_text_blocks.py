@@ -18,7 +18,7 @@ from singer_arrow.errors import DataError
 from singer_arrow.reading import text_blocks as text_module
 from singer_arrow.reading.memory_budget import Allowance
 from singer_arrow.reading.ordered_map import map_ordered
-from singer_arrow.reading.text_blocks import LongRecordError, blocks, blocks_of_lines, decoded, sample
+from singer_arrow.reading.text_blocks import LongRecordError, blocks, blocks_of_lines, decoded, read_sample
 
 
 def _last_line_end(data: bytes) -> int:
@@ -96,7 +96,7 @@ def test_text_is_read_from_any_byte(objects: Any, text: str, told: str, marked: 
     if not data:
         return
     assert b"".join(bytes(c) for c in decoded(reader, encoding=encoding, start=start)) == text.encode()[start:]
-    assert sample(reader, 1 << 20, encoding=encoding)[0] == text.encode()
+    assert read_sample(reader, 1 << 20, encoding=encoding)[0] == text.encode()
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
@@ -112,20 +112,20 @@ def test_what_stands_before_the_start_is_not_fetched(objects: Any, mark: bytes) 
 
 def test_a_sample_asks_for_no_more_than_it_needs(objects: Any) -> None:
     data = bytes(range(256)) * (20 << 12)
-    found, whole = sample(objects.reader(data, listed=True), 1 << 20)
+    found, whole = read_sample(objects.reader(data, listed=True), 1 << 20)
     assert (found, whole) == (data[: 1 << 20], False)
     assert objects.storage.asked == [(0, 1 << 20, None)]
     packed = gzip.compress(data, 0)
-    found, whole = sample(objects.reader(packed, listed=True), 1 << 20)
+    found, whole = read_sample(objects.reader(packed, listed=True), 1 << 20)
     assert data.startswith(found)
     assert len(found) > 900_000
     assert not whole
-    assert sample(objects.reader(b"small"), 1 << 20) == (b"small", True)
+    assert read_sample(objects.reader(b"small"), 1 << 20) == (b"small", True)
 
 
 def test_a_sample_of_a_small_truncated_stream_is_an_error(objects: Any) -> None:
     with pytest.raises(DataError, match="truncated gzip"):
-        sample(objects.reader(gzip.compress(b"x" * 100)[:-4]), 1 << 20)
+        read_sample(objects.reader(gzip.compress(b"x" * 100)[:-4]), 1 << 20)
 
 
 def _views(n: int, seen: list[int] | None = None) -> Iterator[memoryview]:

@@ -15,7 +15,7 @@ from singer_sdk.singerlib.json import serialize_json
 
 from singer_arrow.errors import DataError
 from singer_arrow.records import encoder as module
-from singer_arrow.records.encoder import RecordLines, to_records
+from singer_arrow.records.encoder import RecordEncoder, to_records
 from singer_arrow.schema.arrow_schema import json_field
 
 
@@ -79,7 +79,7 @@ def test_a_key_that_stands_twice_in_a_map_is_refused() -> None:
 @pytest.mark.parametrize(("text", "reason"), [('{"x":', "is not JSON"), ('["\\ud800"]', "holds a lone surrogate")])
 def test_json_text_that_is_none_is_refused_as_lines_and_as_records(text: str, reason: str) -> None:
     batch = pa.record_batch([pa.array([text])], schema=pa.schema([json_field("j")]))
-    for rows in (to_records(batch), RecordLines("s", batch.schema).blocks(batch)):
+    for rows in (to_records(batch), RecordEncoder("s", batch.schema).blocks(batch)):
         with pytest.raises(DataError, match=f"column 'j': .* {reason}"):
             list(rows)
 
@@ -93,7 +93,7 @@ def test_records_are_json() -> None:
 
 
 def lines(table: pa.Table, stream: str = "s", version: int | None = None) -> list[str]:
-    writer, found = RecordLines(stream, table.schema, version), list[str]()
+    writer, found = RecordEncoder(stream, table.schema, version), list[str]()
     for batch in table.to_batches(max_chunksize=3):
         for block in writer.blocks(batch):
             text = str(block.lines, "utf-8")
@@ -135,7 +135,7 @@ def test_a_line_is_as_the_sdk_writes_it() -> None:
 
 def test_rows_without_any_column_are_records() -> None:
     batch = pa.RecordBatch.from_struct_array(pa.array([{}, {}], pa.struct([])))
-    (block,) = RecordLines("s", batch.schema).blocks(batch)
+    (block,) = RecordEncoder("s", batch.schema).blocks(batch)
     assert [json.loads(line)["record"] for line in bytes(block.lines).splitlines()] == [{}, {}]
     assert block.count == 2
 
@@ -148,7 +148,7 @@ def test_blocks_are_of_bounded_size(column: pa.Array, monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "_BLOCK_BYTES", 50_000)
     monkeypatch.setattr(module, "_FIRST_ROWS", 16)
     table = pa.table({f"c{n}": column for n in range(3)})
-    writer = RecordLines("s", table.schema)
+    writer = RecordEncoder("s", table.schema)
     blocks = [block for batch in table.to_batches() for block in writer.blocks(batch)]
     assert sum(block.count for block in blocks) == table.num_rows
     assert max(block.lines.nbytes for block in blocks) < 150_000
@@ -159,7 +159,7 @@ def test_nothing_is_written_of_a_batch_with_a_date_that_json_cannot_hold() -> No
     column = pa.array([0] * 1_000 + [-719_163], pa.date32())
     table = pa.table({"x": column})
     with pytest.raises(DataError, match="column 'x': a date lies outside the years 1 to 9999"):
-        next(RecordLines("s", table.schema).blocks(table.to_batches()[0]))
+        next(RecordEncoder("s", table.schema).blocks(table.to_batches()[0]))
 
 
 def test_a_key_that_stands_twice_in_a_map_is_refused_in_lines() -> None:
@@ -178,5 +178,5 @@ def test_a_column_with_values_whose_name_would_be_cut_is_refused(field: pa.Field
     columns = {"id": pa.array([1, 2]), field.name: pa.array([None, value], field.type)}
     (batch,) = pa.table(columns).to_batches()
     with pytest.raises(DataError, match="column '(c.*b|x)': it has values, and the character NUL"):
-        list(RecordLines("s", batch.schema).blocks(batch))
+        list(RecordEncoder("s", batch.schema).blocks(batch))
     assert [json.loads(line)["record"] for line in lines(pa.Table.from_batches([batch[:1]]))] == [{"id": 1}]

@@ -54,7 +54,7 @@ from singer_arrow.storage.urls import Url
 from tap_s3_files.listing.parallel import list_objects
 from tap_s3_files.listing.path_match import ObjectFilter
 from tap_s3_files.plan.stream_plan import StreamPlan
-from tap_s3_files.catalog import sample
+from tap_s3_files.catalog import sample_objects
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -89,7 +89,7 @@ def megabytes(of):  # where there is no such file: as the system counts it, in b
 def plan(count):
     listed = list_objects(Lister(count), [Url("s3", "bucket-of-events", "events/**/*.parquet")])
     assert len(listed) == count
-    assert len(sample(listed, 5)) == 5
+    assert len(sample_objects(listed, 5)) == 5
     plan = StreamPlan(None, None, ObjectFilter("s", ()), 1 << 27)
     planned = plan.plan(listed.in_order(lambda info: not plan.is_known(info)), listed=listed.began)
     assert sum(len(t.objects) for s in planned for t in s.tasks) == count

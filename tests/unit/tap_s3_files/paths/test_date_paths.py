@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import ConfigError
 from singer_arrow.storage.urls import Url, glob_match, has_glob
-from tap_s3_files.paths.date_paths import check_dates, check_moment, has_date, matches_key, resolve_dates
+from tap_s3_files.paths.date_paths import check_date_pattern, check_moment, has_date, matches_key, resolve_dates
 
 NOW = datetime(2024, 5, 3, 12, tzinfo=UTC)
 
@@ -81,7 +81,7 @@ def test_windows_that_follow_each_other_hold_each_place_once(days: list[int]) ->
 )
 def test_a_date_that_cannot_be_counted_through_is_told(path: str, words: str) -> None:
     with pytest.raises(ConfigError, match="'streams") as told:
-        check_dates(url(path), "streams[0].path")
+        check_date_pattern(url(path), "streams[0].path")
     assert words in str(told.value)
 
 

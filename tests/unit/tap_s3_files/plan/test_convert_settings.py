@@ -28,8 +28,8 @@ from tap_s3_files.catalog import METADATA
 from tap_s3_files.plan import model as plan
 from tap_s3_files.plan.cuts import Cuts
 from tap_s3_files.plan.model import Position, Task
-from tap_s3_files.read_task import Job
-from tap_s3_files.write_batches import Step, convert
+from tap_s3_files.read_task import StreamJob
+from tap_s3_files.write_batches import Step, convert_task
 
 ROWS = 600
 BAD = {n for n in range(ROWS) if n % 97 == 60 or 200 <= n < 210}
@@ -53,7 +53,7 @@ ENCODINGS = [("parquet", "zstd"), ("parquet", "none"), ("jsonl", "gzip"), ("json
 
 
 @st.composite
-def jobs(draw: st.DrawFn, *, on_bad_row: str | None = None) -> tuple[Job, dict[str, Any], int]:
+def jobs(draw: st.DrawFn, *, on_bad_row: str | None = None) -> tuple[StreamJob, dict[str, Any], int]:
     """Generate the settings of a run: the job, its batch files, and their target size."""
     kind = draw(st.sampled_from(ENCODINGS))
     on_bad_row = on_bad_row or draw(st.sampled_from(["fail", "skip", "rescue"]))
@@ -62,7 +62,7 @@ def jobs(draw: st.DrawFn, *, on_bad_row: str | None = None) -> tuple[Job, dict[s
     columns += [pa.field(name, pa.string()) for name in ("t", "u") if draw(st.booleans())]
     columns += [json_field(RESCUED)] if on_bad_row == "rescue" else []
     metadata = draw(st.booleans())
-    job = Job(
+    job = StreamJob(
         "orders",
         pa.schema([*columns, *(METADATA if metadata else ())]),
         metadata,
@@ -103,10 +103,12 @@ def test_whatever_the_settings_of_runs_are_each_row_is_sent_once(
         loaded: dict[str, list[int]] = {}
         after: Position | None = None
 
-        def run(found: tuple[Job, dict[str, Any], int], start: Position | None) -> Iterator[Step]:
+        def run(found: tuple[StreamJob, dict[str, Any], int], start: Position | None) -> Iterator[Step]:
             job, encoding, size = found
             cuts = Cuts(folder.storage, Url.parse(str(path / "cuts")), "x")
-            return convert(job, task, folder.worker, replace(folder.batch, **encoding), size, start=start, cuts=cuts)
+            return convert_task(
+                job, task, folder.worker, replace(folder.batch, **encoding), size, start=start, cuts=cuts
+            )
 
         for _ in range(data.draw(st.integers(1, 3), "runs")):
             start = data.draw(st.sampled_from([None, after]), "STATE")

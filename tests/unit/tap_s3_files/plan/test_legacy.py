@@ -24,12 +24,12 @@ from tap_s3_files.plan import log_files
 from tap_s3_files.plan.legacy import version_hash
 from tap_s3_files.plan.log import PlanLog, task_name
 from tap_s3_files.plan.model import Position, position, version_of
-from tap_s3_files.read_task import Job
-from tap_s3_files.write_batches import convert
+from tap_s3_files.read_task import StreamJob
+from tap_s3_files.write_batches import convert_task
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": ["integer", "null"]}, "name": {"type": ["string", "null"]}}}
 COLUMNS = [["id", "int64", False], ["name", "string", False]]
-JOB = Job("orders", pa.schema([("id", pa.int64()), ("name", pa.string())]), False, "auto", ReadOptions())
+JOB = StreamJob("orders", pa.schema([("id", pa.int64()), ("name", pa.string())]), False, "auto", ReadOptions())
 
 
 def old_id(objects: list[ObjectInfo], columns: Any, *name: int) -> str:
@@ -171,7 +171,7 @@ class Large:
         found = log.read(0)
         cuts = log.cuts(found, 0, task_name("orders", found.tasks[0]))
         task, size = found.tasks[0], found.target_bytes
-        steps = convert(JOB, task, self.folder.worker, self.folder.batch, size * 20, start=start, cuts=cuts)
+        steps = convert_task(JOB, task, self.folder.worker, self.folder.batch, size * 20, start=start, cuts=cuts)
         return [s.batch for s in steps if s.batch]
 
 
@@ -195,7 +195,9 @@ def test_an_object_that_was_sent_whole_has_its_id(tmp_path: Path) -> None:
     log = log_in(tmp_path)
     task = log.read(0).tasks[0]
     (batch,) = [
-        s.batch for s in convert(JOB, task, large.folder.worker, large.folder.batch, 1 << 30) if s.batch is not None
+        s.batch
+        for s in convert_task(JOB, task, large.folder.worker, large.folder.batch, 1 << 30)
+        if s.batch is not None
     ]
     assert batch.batch_id == old_id([large.info], COLUMNS, 0, -1)
     assert batch.batch_id != steps[0].batch_id

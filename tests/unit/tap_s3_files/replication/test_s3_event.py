@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.storage.urls import Url
-from tap_s3_files.replication.s3_event import Event, parse
+from tap_s3_files.replication.s3_event import Event, parse_events
 from tap_s3_files.replication.sqs_queue import region_of
 
 
@@ -41,8 +41,8 @@ def event(*keys: str, created: bool = True) -> Event:
     ],
 )
 def test_each_shape_is_read_plain_and_in_an_envelope_of_sns(message: dict[str, Any], events: list[Event]) -> None:
-    assert parse(json.dumps(message)) == tuple(events)
-    assert parse(json.dumps({"Type": "Notification", "Message": json.dumps(message)})) == tuple(events)
+    assert parse_events(json.dumps(message)) == tuple(events)
+    assert parse_events(json.dumps({"Type": "Notification", "Message": json.dumps(message)})) == tuple(events)
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ def test_each_shape_is_read_plain_and_in_an_envelope_of_sns(message: dict[str, A
     ],
 )
 def test_anything_else_is_no_event(message: Any) -> None:
-    assert parse(json.dumps(message)) is None
-    assert parse(json.dumps(message)[:-1] or "") is None
+    assert parse_events(json.dumps(message)) is None
+    assert parse_events(json.dumps(message)[:-1] or "") is None
 
 
 def test_depth_is_no_danger() -> None:
-    assert parse("[" * 100_000) is None
-    assert parse('{"Records":' * 100_000) is None
+    assert parse_events("[" * 100_000) is None
+    assert parse_events('{"Records":' * 100_000) is None
 
 
 json_values = st.recursive(
@@ -87,7 +87,7 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_no_message_raises(message: Any) -> None:
-    assert parse(json.dumps(message)) in (None, ())
+    assert parse_events(json.dumps(message)) in (None, ())
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def write_header(schema: dict[str, Any], codec: str) -> bytes:
 
 def write_block(rows: int, data: bytes | memoryview, codec: str) -> bytes:
     """Return a block of `rows` encoded rows."""
-    packed = compress(data, codec)
+    packed = compress_block(data, codec)
     return b"".join((_long(rows), _long(len(packed)), packed, MARKER))
 
 
@@ -98,7 +98,7 @@ def read_blocks(
         data = _take(source, size, url)
         if _take(source, 16, url) != header.marker:
             raise _damaged(url)
-        yield rows, decompress(data, header.codec, url, most=most)
+        yield rows, decompress_block(data, header.codec, url, most=most)
 
 
 def split_blocks(container: memoryview, start: int) -> Iterator[tuple[int, memoryview]]:
@@ -122,7 +122,7 @@ def header_size(container: memoryview) -> int:
             at += size
 
 
-def compress(data: bytes | memoryview, codec: str) -> bytes:
+def compress_block(data: bytes | memoryview, codec: str) -> bytes:
     """Compress a block.
 
     Raises:
@@ -143,7 +143,7 @@ def compress(data: bytes | memoryview, codec: str) -> bytes:
     raise ConfigError(msg)
 
 
-def decompress(data: bytes, codec: str, url: object = None, *, most: int = _LARGEST_BLOCK) -> bytes:
+def decompress_block(data: bytes, codec: str, url: object = None, *, most: int = _LARGEST_BLOCK) -> bytes:
     """Decompress a block, stopping soon after `most` bytes.
 
     Raises:

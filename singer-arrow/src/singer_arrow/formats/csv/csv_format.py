@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.casting.spelling_hints import hint
-from singer_arrow.enforcement.schema_drift import new_columns
+from singer_arrow.enforcement.schema_drift import unknown_columns
 from singer_arrow.errors import DataError, SingerArrowError
 from singer_arrow.formats.csv.dialect import Dialect
 from singer_arrow.formats.csv.header import (
@@ -43,7 +43,7 @@ from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.reading.ordered_map import map_ordered
-from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES, LongRecordError, blocks, decoded, sample, whole_text
+from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES, LongRecordError, blocks, decoded, read_sample, whole_text
 
 logger = logging.getLogger(__name__)
 _LONGEST_SAMPLE = 64 << 20
@@ -58,7 +58,7 @@ class CsvFormat:
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
         size = max(sample_bytes, HEAD_BYTES)
         while True:
-            text, whole = sample(reader, size, compression=options.compression, encoding=options.encoding)
+            text, whole = read_sample(reader, size, compression=options.compression, encoding=options.encoding)
             if whole and text and not text.endswith((b"\n", b"\r")):
                 text += b"\n"
             header = parse_header(text, reader, options, final=whole) if whole or len(text) >= HEAD_BYTES else None
@@ -91,7 +91,7 @@ class CsvFormat:
         if len(bodies) < len(readers):
             return None
         dialect, names = headers.pop()
-        if options.on_drift != "ignore" and new_columns(names, schema, options):
+        if options.on_drift != "ignore" and unknown_columns(names, schema, options):
             return None
         return CsvBlockParser(TextRows(names, schema, options, nulls_of(options)), dialect).together(bodies)
 

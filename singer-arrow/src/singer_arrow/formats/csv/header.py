@@ -19,7 +19,7 @@ from singer_arrow.formats.text.infer import infer_type
 from singer_arrow.formats.text.rows import nulls_of
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES, decoded, sample
+from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES, decoded, read_sample
 
 HEAD_BYTES = 64 << 10
 """Bytes at the beginning of a file in which the header is searched first."""
@@ -66,7 +66,7 @@ def peek_header(reader: ObjectReader, options: ReadOptions) -> CsvHeader | None:
     """Return the header as `take_header` does, fetching only the beginning of the file."""
     size = HEAD_BYTES
     while True:
-        text, whole = sample(reader, size, compression=options.compression, encoding=options.encoding)
+        text, whole = read_sample(reader, size, compression=options.compression, encoding=options.encoding)
         header = parse_header(text, reader, options, final=whole) if whole or len(text) >= HEAD_BYTES else None
         if header is not None or whole:
             return header

@@ -28,7 +28,7 @@ from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.reading.ordered_map import map_ordered
-from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES, LongRecordError, sample, whole_text
+from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES, LongRecordError, read_sample, whole_text
 
 _SAMPLE = 1 << 20  # bytes from which the types of a file are inferred, to detect drift
 
@@ -41,7 +41,7 @@ class JsonLinesFormat(JsonLinesWriting):
 
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
         while True:
-            text, whole = sample(reader, sample_bytes, compression=options.compression)
+            text, whole = read_sample(reader, sample_bytes, compression=options.compression)
             is_list, chunks = take_list(iter([text]))
             elements = ListElements(chunks, reader.url, size=len(text) + 1, whole=whole)
             lines = b"".join(elements) if is_list else text if whole else text[: last_line_end(text)]

@@ -103,7 +103,7 @@ class OrcFooter:
         return self.codec != _NONE
 
 
-def read_footer(source: OrcSource) -> OrcFooter | None:
+def read_orc_footer(source: OrcSource) -> OrcFooter | None:
     """Read the footer; None if it is broken, or of a codec that is not known.
 
     Raises:

@@ -15,8 +15,8 @@ import pyarrow as pa
 from singer_arrow.enforcement.projection import columns_to_read
 from singer_arrow.errors import DataError
 from singer_arrow.formats.columnar import FilePart, read_part
-from singer_arrow.formats.orc.footers import OrcFooter, OrcSource, read_footer
-from singer_arrow.formats.orc.sizes import check_sizes, rows_at_once
+from singer_arrow.formats.orc.footers import OrcFooter, OrcSource, read_orc_footer
+from singer_arrow.formats.orc.sizes import check_sizes, rows_per_batch
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress
 from singer_arrow.reading.object_reader import ObjectReader
@@ -68,7 +68,7 @@ def _source(file: pa.NativeFile, reader: ObjectReader) -> OrcSource:
 def _open(source: OrcSource) -> tuple[Any, OrcFooter | None]:
     from pyarrow import orc
 
-    footer = read_footer(source)
+    footer = read_orc_footer(source)
     try:
         return orc.ORCFile(source.file), footer
     except (pa.ArrowException, OSError) as error:
@@ -77,4 +77,4 @@ def _open(source: OrcSource) -> tuple[Any, OrcFooter | None]:
 
 
 def _rows_at_once(source: OrcSource, footer: OrcFooter, columns: dict[str, range]) -> int:
-    return rows_at_once(source, footer, columns, check_sizes(source, footer, columns))
+    return rows_per_batch(source, footer, columns, check_sizes(source, footer, columns))

@@ -43,7 +43,9 @@ def check_sizes(source: OrcSource, footer: OrcFooter, columns: Mapping[str, rang
     return total
 
 
-def rows_at_once(source: OrcSource, footer: OrcFooter, columns: Mapping[str, range], stored: Mapping[str, int]) -> int:
+def rows_per_batch(
+    source: OrcSource, footer: OrcFooter, columns: Mapping[str, range], stored: Mapping[str, int]
+) -> int:
     """Return how many rows of mean size make a batch of at most 16 MiB, at least one.
 
     Their size comes from the statistics of the file: dictionaries hold a text once for many rows, and runs a number.

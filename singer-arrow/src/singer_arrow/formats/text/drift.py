@@ -9,7 +9,7 @@ from functools import cached_property
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.enforcement.schema_drift import new_columns, raise_new_columns, type_name, widened_field
+from singer_arrow.enforcement.schema_drift import raise_new_columns, type_name, unknown_columns, widened_field
 from singer_arrow.errors import DriftError
 from singer_arrow.formats.delivery import FilePosition
 from singer_arrow.formats.row_policy import BlockResult
@@ -56,7 +56,7 @@ class TextDrift:
 
     @cached_property
     def _new(self) -> list[str]:
-        return new_columns(self.rows.names, self.rows.schema, self.rows.options)
+        return unknown_columns(self.rows.names, self.rows.schema, self.rows.options)
 
     @cached_property
     def _types(self) -> pa.Schema:

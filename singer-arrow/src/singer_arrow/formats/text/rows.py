@@ -19,7 +19,7 @@ from singer_arrow.casting.cut_digits import collect_truncated, set_column
 from singer_arrow.casting.from_text import BadValueError, describe, from_text, shorten
 from singer_arrow.casting.spelling import Spelling
 from singer_arrow.casting.to_json import text_as_json
-from singer_arrow.enforcement.schema_drift import new_columns
+from singer_arrow.enforcement.schema_drift import unknown_columns
 from singer_arrow.enforcement.text_mismatches import fit_text
 from singer_arrow.formats.row_policy import (
     BlockResult,
@@ -78,7 +78,7 @@ class TextRows:
     @cached_property
     def rescued_columns(self) -> list[str]:
         """Columns of the file that are rescued whole, as the schema lacks them."""
-        new = new_columns(self.names, self.schema, self.options) if self.options.on_drift == "rescue" else []
+        new = unknown_columns(self.names, self.schema, self.options) if self.options.on_drift == "rescue" else []
         return [*new, *([RESCUED] if self.options.rescues and RESCUED in self.names else [])]
 
     @cached_property

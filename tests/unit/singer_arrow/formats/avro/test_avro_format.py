@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, SchemaError
 from singer_arrow.formats.avro.avro_format import Avro
-from singer_arrow.formats.avro.container import Header, compress, decompress, read_blocks, read_header, repack
+from singer_arrow.formats.avro.container import (
+    Header,
+    compress_block,
+    decompress_block,
+    read_blocks,
+    read_header,
+    repack,
+)
 from singer_arrow.formats.avro.schema import without_logical_types
 from singer_arrow.formats.avro.writer import can_write_fast
 from singer_arrow.read_options import ReadOptions
@@ -242,9 +249,9 @@ def test_another_file_and_an_empty_one(tmp_path: Path) -> None:
 
 def test_an_unknown_codec() -> None:
     with pytest.raises(ConfigError, match="'lzo'"):
-        compress(b"x", "lzo")
+        compress_block(b"x", "lzo")
     with pytest.raises(DataError, match="'lzo'"):
-        decompress(b"x", "lzo")
+        decompress_block(b"x", "lzo")
 
 
 @given(
