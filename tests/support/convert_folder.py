@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from singer_arrow.batch.message import Batch
+from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.storage.object_info import ObjectInfo
@@ -19,7 +20,6 @@ from tap_s3_files.catalog import METADATA
 from tap_s3_files.plan.model import Task
 from tap_s3_files.progress import Progress
 from tap_s3_files.read_task import StreamJob, Worker, read
-from tap_s3_files.settings import BatchSettings
 from tap_s3_files.write_batches import convert_task
 
 SOURCE = pa.schema([("id", pa.int64()), ("name", pa.string())])

@@ -1,4 +1,4 @@
-"""Valid and unique names of tables and columns in a warehouse. Pure.
+"""Valid and unique names of tables and columns in a warehouse, and of streams in keys. Pure.
 
 Names of ASCII letters, digits and underscores are unchanged; accents are dropped, and other characters become
 underscores. If two names collide, one of them gets a hash of its text as suffix, so names are the same on every run.
@@ -45,6 +45,12 @@ class NamingRules:
 def digest(text: str, length: int = 8) -> str:
     """Return the first hexadecimal digits of the SHA-256 of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+
+
+def folder_name(stream: str) -> str:
+    """Return the name of a stream in keys of objects: its own if it is plain, else a similar one with a hash."""
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", stream)[:100]
+    return plain if plain == stream else f"{plain}-{digest(stream)}"
 
 
 def table_name(stream: str, rules: NamingRules, *, prefix: str = "", alias: str | None = None) -> str:

@@ -6,12 +6,10 @@ from typing import Any
 
 from singer_sdk import typing as th
 
+from singer_arrow.batch.settings import BATCH_CONFIG
 from singer_arrow.compression.codecs import CODECS
 from singer_arrow.formats import FORMATS
 from singer_arrow.warehouse.settings import AWS
-
-BATCH_COMPRESSIONS = {"parquet": ("zstd", "snappy", "gzip", "none"), "jsonl": ("gzip", "none")}
-"""What batch files may be compressed with; the first is the default."""
 
 
 def _text(name: str, description: str, **more: Any) -> th.Property[str]:
@@ -184,40 +182,6 @@ _STREAM = th.ObjectType(
     ),
 )
 
-_BATCH = th.ObjectType(
-    th.Property(
-        "encoding",
-        th.ObjectType(
-            _text("format", "Format of batch files.", allowed_values=[*BATCH_COMPRESSIONS], required=True),
-            _text(
-                "compression",
-                "Compression of batch files: `zstd` (default), `snappy`, `gzip` or `none` for parquet, `gzip` "
-                "(default) or `none` for jsonl.",
-                allowed_values=["zstd", "snappy", "gzip", "none"],
-            ),
-        ),
-        required=True,
-        description="Format of batch files.",
-    ),
-    th.Property(
-        "storage",
-        th.ObjectType(
-            _text(
-                "root", "URL below which batch files are written: `s3://`, `gs://`, `az://`, `file://`.", required=True
-            ),
-            _text("prefix", "Prefix of the names of batch files."),
-        ),
-        required=True,
-        description="Where batch files are written.",
-    ),
-    th.Property(
-        "target_file_mb",
-        th.NumberType(exclusive_minimum=0),
-        description="Roughly how many megabytes a batch file holds; see the operations guide for how they are counted.",
-        default=128,
-    ),
-)
-
 CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
     th.Property("streams", th.ArrayType(_STREAM), required=True, description="The streams, each with its own objects."),
     th.Property(
@@ -283,11 +247,7 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
         ),
         description="How the tap finds new objects.",
     ),
-    th.Property(
-        "batch_config",
-        _BATCH,
-        description="Send BATCH messages: format and place of the batch files. Without it, RECORD messages are sent.",
-    ),
+    th.Property("batch_config", th.CustomType(BATCH_CONFIG), description=BATCH_CONFIG["description"]),
     _text(
         "plan_root", "URL below which the plans of unfinished runs are kept; by default the root of the batch storage."
     ),

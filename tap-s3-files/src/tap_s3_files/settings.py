@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.errors import ConfigError
 from singer_arrow.formats.base import HELD_BYTES
 from singer_arrow.read_options import FixedColumn, ReadOptions
 from singer_arrow.runtime.executors import default_workers
 from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.urls import Url
-from tap_s3_files.config_schema import BATCH_COMPRESSIONS
 from tap_s3_files.paths.date_paths import check_date_pattern, check_moment, has_date, resolve_dates
 from tap_s3_files.paths.named_wildcards import check_groups, group_names, without_names
 from tap_s3_files.paths.partition_columns import NO_PARTITIONS, Partitions
@@ -66,17 +66,6 @@ class StreamSettings:
     def is_dated(self) -> bool:
         """Whether its paths have dates in them, which `start_date` and `end_date` then bound."""
         return has_date(self.paths[0])
-
-
-@dataclass(frozen=True, slots=True)
-class BatchSettings:
-    """The setting `batch_config`."""
-
-    root: Url
-    prefix: str
-    format: str
-    compression: str
-    target_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +149,7 @@ class Settings:
             for path in stream.paths:
                 check_moment(path, start, "start_date")
                 check_moment(path, end, "end_date")
-        batch = _batch(_given(config["batch_config"])) if "batch_config" in config else None
+        batch = BatchSettings.from_config(config.get("batch_config"))
         root = Url.parse(config["plan_root"]) if "plan_root" in config else batch.root if batch else None
         replication = _given(config.get("replication", {}))
         method = replication.get("method", "polling")
@@ -266,25 +255,6 @@ def _options(config: Mapping[str, Any]) -> dict[str, Any]:
 
         Spelling.of(ReadOptions(**options))
     return options
-
-
-def _batch(config: Mapping[str, Any]) -> BatchSettings:
-    encoding, storage = _given(config["encoding"]), _given(config["storage"])
-    allowed = BATCH_COMPRESSIONS[encoding["format"]]
-    compression = encoding.get("compression", allowed[0])
-    if compression not in allowed:
-        msg = (
-            f"Setting 'batch_config.encoding.compression' is {compression!r}, "
-            f"{encoding['format']} batch files have {' or '.join(allowed)}"
-        )
-        raise ConfigError(msg)
-    return BatchSettings(
-        root=Url.parse(storage["root"]),
-        prefix=storage.get("prefix", ""),
-        format=encoding["format"],
-        compression=compression,
-        target_bytes=max(1, int(config.get("target_file_mb", 128) * MIB)),
-    )
 
 
 def _manifest(config: Mapping[str, Any], streams: Sequence[StreamSettings]) -> Url | None:

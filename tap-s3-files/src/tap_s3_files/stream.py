@@ -13,6 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from singer_arrow.batch.message import Batch
+from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.errors import ConfigError, DataError, ObjectChangedError
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.runtime.executors import ordered_streams
@@ -28,7 +29,7 @@ from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.read_task import NEW_VERSION, Piece, StreamJob, Worker, read
 from tap_s3_files.run import TapRun
 from tap_s3_files.schema_evolution import SchemaEvolution, excluded
-from tap_s3_files.settings import BatchSettings, StreamSettings, rows_identity
+from tap_s3_files.settings import StreamSettings, rows_identity
 
 if TYPE_CHECKING:
     import pyarrow as pa

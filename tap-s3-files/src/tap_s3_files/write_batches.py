@@ -11,16 +11,17 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from singer_arrow.batch.message import Batch
+from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.batch.writer import BatchFile, write_batch_files
 from singer_arrow.errors import DataError, NotFoundError, ObjectChangedError
+from singer_arrow.naming import folder_name
 from singer_arrow.storage.urls import Url
 from tap_s3_files.passthrough import PassthroughBatch, passthrough_batch
 from tap_s3_files.plan.cuts import Cut, Cuts
-from tap_s3_files.plan.log import identity, safe_name, task_name
+from tap_s3_files.plan.log import identity, task_name
 from tap_s3_files.plan.model import Position, Task
 from tap_s3_files.progress import Counts
 from tap_s3_files.read_task import NEW_VERSION, Piece, StreamJob, Worker, read
-from tap_s3_files.settings import BatchSettings
 
 logger = logging.getLogger("tap-s3-files")
 FINAL = -1
@@ -164,12 +165,10 @@ class _BatchFiles:
         self.job, self.task, self._batch = job, task, batch
         columns = [[f.name, str(f.type), bool(f.metadata)] for f in job.schema]
         self._content = identity(task_name(job.stream, task), columns, job.settings, batch.compression)
-        is_gzip = (batch.format, batch.compression) == ("jsonl", "gzip")
-        self._suffix = "jsonl.gz" if is_gzip else batch.format
 
     def url(self, first_row: int, rows: int) -> Url:
         """Return the URL of a batch file; it depends on all that decides what is in the file."""
-        name = f"{safe_name(self.job.stream)}--{self._content}-{first_row}-{rows}.{self._suffix}"
+        name = f"{folder_name(self.job.stream)}--{self._content}-{first_row}-{rows}.{self._batch.suffix}"
         return self._batch.root.join(f"{self._batch.prefix}{name}")
 
     def write(self, pieces: _CountedPieces, worker: Worker, start: Position, target_bytes: int) -> Iterator[BatchFile]:
@@ -212,9 +211,13 @@ class _BatchFiles:
             rows: Its rows at that time. The id of the last file does not depend on them: if an object of a bundle has
                 gone since an earlier run sent the file, the rest must still be recognized, or it would be loaded twice.
         """
-        compression = self._batch.compression if self._batch.compression != "none" else None
         return self._message(
-            (self._batch.format, compression), (str(part.url),), part.rows, part.bytes, first_row, rows
+            (self._batch.format, self._batch.message_compression),
+            (str(part.url),),
+            part.rows,
+            part.bytes,
+            first_row,
+            rows,
         )
 
     def _message(

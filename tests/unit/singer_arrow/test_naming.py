@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.naming import LEDGER, STAGING, NamingRules, column_names, distinct_table_name, table_name
+from singer_arrow.naming import LEDGER, STAGING, NamingRules, column_names, distinct_table_name, folder_name, table_name
 
 RULES = NamingRules(table_length=100, column_length=20, reserved_columns=re.compile(r"(oid|ctid)$"), lower=True)
 
@@ -54,3 +54,9 @@ def test_columns_are_short_lower_case_and_different(properties: list[str]) -> No
     for name in names.values():
         assert re.fullmatch(r"[a-z_][a-z0-9_]{0,19}", name)
         assert name not in ("oid", "ctid")
+
+
+def test_streams_do_not_share_a_folder() -> None:
+    assert folder_name("orders_2024-05") == "orders_2024-05"
+    assert len({folder_name(n) for n in ("a/b", "a.b", "a b", "a_b")}) == 4
+    assert "/" not in folder_name("../../x")

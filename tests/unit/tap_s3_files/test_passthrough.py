@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.schema.arrow_schema import json_field
@@ -26,7 +27,6 @@ from tap_s3_files.plan.cuts import Cuts
 from tap_s3_files.plan.model import Task
 from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.read_task import StreamJob, Worker
-from tap_s3_files.settings import BatchSettings
 from tap_s3_files.write_batches import Step, convert_task
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))])

@@ -4,5 +4,6 @@ message   `Batch`: the content of a BATCH message, checked
 writer    Arrow batches -> batch files of a given size
 reader    Batch files -> Arrow batches
 row_size  Bytes of rows in memory, computed from types and values alone
+settings  The setting `batch_config` of taps
 spool     Arrow files of rows that wait on local disk
 """

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -25,6 +24,7 @@ from typing import Any
 import pyarrow as pa
 
 from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError, SupersededError
+from singer_arrow.naming import folder_name
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.plan import legacy as legacy_plans
@@ -52,12 +52,6 @@ GAP_LISTINGS = 3
 """How often a log with a gap is listed again: a listing while another run compacts may show one."""
 
 
-def safe_name(stream: str) -> str:
-    """Return the stream's name for use in a key: its own if that is plain, else made so and kept apart by a hash."""
-    plain = re.sub(r"[^A-Za-z0-9_-]", "_", stream)[:100]
-    return plain if plain == stream else f"{plain}-{hashlib.sha256(stream.encode()).hexdigest()[:8]}"
-
-
 class PlanLog:
     """The log of one stream below a plan root.
 
@@ -73,8 +67,8 @@ class PlanLog:
 
     def __init__(self, storage: Storage, root: Url, stream: str, *, read_only: bool = False) -> None:
         self._storage, self._read_only = storage, read_only
-        self._folder = root.join("_plans", safe_name(stream))
-        self._cuts = root.join("_plans", f"{safe_name(stream)}.cuts")
+        self._folder = root.join("_plans", folder_name(stream))
+        self._cuts = root.join("_plans", f"{folder_name(stream)}.cuts")
         self._checkpoints: OrderedDict[str, Checkpoint] = OrderedDict()
         self.legacy: legacy_plans.History | None = None
         """What remained of segments that an earlier version of the tap removed."""
