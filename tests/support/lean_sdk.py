@@ -8,9 +8,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
-from singer_arrow.sdk.lazy_import import PUT_OFF, import_sdk
+from singer_arrow.sdk.lazy_import import DEFERRED, import_sdk
 
-HEAVY = [*PUT_OFF, "fsspec", "psutil", "jsonpath_ng", "asyncio", "multiprocessing", "http.client", "ssl"]
+HEAVY = [*DEFERRED, "fsspec", "psutil", "jsonpath_ng", "asyncio", "multiprocessing", "http.client", "ssl"]
 
 before = [name for name in HEAVY if name in sys.modules]
 import_sdk()

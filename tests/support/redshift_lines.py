@@ -19,7 +19,7 @@ from singer_arrow.naming import STAGING
 from singer_arrow.schema.json_schema import from_json_schema
 from target_redshift.connection.client import Redshift
 from target_redshift.ledger import MARK
-from target_redshift.tables.types import existing
+from target_redshift.tables.types import table_column
 from target_redshift.target import TargetRedshift
 
 ORDERS = pa.schema([("id", pa.int64()), ("note", pa.string()), ("at", pa.timestamp("us", "UTC"))])
@@ -110,7 +110,7 @@ class Loads:
             self.schema,
             name,
         )
-        return {name: str(existing(name, *facts)) for name, *facts in rows}
+        return {name: str(table_column(name, *facts)) for name, *facts in rows}
 
     def ledger(self) -> dict[str, int]:
         """Return the number of rows of each batch in the ledger."""

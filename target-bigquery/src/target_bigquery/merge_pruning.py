@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 
 from singer_arrow.load.key_ranges import Extent, Grid, Span
-from target_bigquery.connection.resources import Partitions, Table
-from target_bigquery.sql import Bound
+from target_bigquery.connection.resources import Partitioning, Table
+from target_bigquery.sql import ColumnRanges
 from target_bigquery.tables.types import Column
 
 MOST_SPANS = 12
@@ -49,7 +49,7 @@ def watched(
     return found
 
 
-def grid(partitions: Partitions, kind: str) -> Grid | None:
+def grid(partitions: Partitioning, kind: str) -> Grid | None:
     """Return the cells of partitions; a day is a cell for partitions of months and years too."""
     if kind == "DATE":
         return Grid(_FIRST_DAY, 1, _AFTER_LAST_DAY)
@@ -61,7 +61,7 @@ def grid(partitions: Partitions, kind: str) -> Grid | None:
     return None
 
 
-def bounds(extents: Mapping[str, Extent], columns: Sequence[Column], keys: Sequence[str]) -> tuple[Bound, ...]:
+def bounds(extents: Mapping[str, Extent], columns: Sequence[Column], keys: Sequence[str]) -> tuple[ColumnRanges, ...]:
     """The bounds of a MERGE.
 
     There is none of a column whose values cannot be written as literals, and none of one that is no key where a value
@@ -75,7 +75,7 @@ def bounds(extents: Mapping[str, Extent], columns: Sequence[Column], keys: Seque
         spans = [_literals(span, kinds[name]) for span in extent.spans(MOST_SPANS)]
         written = tuple(span for span in spans if span)
         if written and len(written) == len(spans):
-            found.append(Bound(name, written))
+            found.append(ColumnRanges(name, written))
     return tuple(found)
 
 
@@ -85,11 +85,11 @@ def _is_collated(table: Table, name: str) -> bool:
 
 
 def _literals(span: Span, kind: str) -> tuple[str, str] | None:
-    low, high = (literal(value, kind) for value in span)
+    low, high = (value_literal(value, kind) for value in span)
     return (low, high) if low and high else None
 
 
-def literal(value: object, kind: str) -> str | None:
+def value_literal(value: object, kind: str) -> str | None:
     """A value as SQL has it; None if it is better not written."""
     if isinstance(value, str):
         is_plain = len(value) <= LONGEST_TEXT and value.isprintable()

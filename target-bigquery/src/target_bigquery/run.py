@@ -10,7 +10,7 @@ from pathlib import Path
 
 from singer_arrow.errors import SingerArrowError
 from singer_arrow.load.daemon_pool import LAST_SECONDS, DaemonPool
-from singer_arrow.load.staging import Stage
+from singer_arrow.load.staging import StagingFolder
 from singer_arrow.naming import REJECTED
 from singer_arrow.sdk.target import GRACE_SECONDS
 from singer_arrow.storage.storage import Storage
@@ -19,8 +19,8 @@ from target_bigquery.connection.client import BigQuery
 from target_bigquery.connection.resources import Table
 from target_bigquery.ledger import StreamLedger, remove_old
 from target_bigquery.load.avro_processes import Processes
-from target_bigquery.load.dead_letter_table import Rejections
-from target_bigquery.load.overwrite_staging import Replacement
+from target_bigquery.load.dead_letter_table import DeadLetterTable
+from target_bigquery.load.overwrite_staging import OverwriteStaging
 from target_bigquery.load.uploads import Files
 from target_bigquery.settings import Settings
 from target_bigquery.tables import migrate
@@ -42,8 +42,8 @@ class BigQueryRun:
         self.settings, self.temporary, self.cores, self.logger = settings, temporary, cores, logger
         self._clients: dict[str, BigQuery] = {}
         self._ledgers: dict[str, StreamLedger] = {}
-        self._replacements: dict[str, Replacement] = {}
-        self._rejections: dict[str, Rejections] = {}
+        self._overwrite_stagings: dict[str, OverwriteStaging] = {}
+        self._dead_letter_tables: dict[str, DeadLetterTable] = {}
         self._warnings: set[str] = set()
 
     @cached_property
@@ -63,7 +63,7 @@ class BigQueryRun:
             return Files(self.storage, self.temporary, self.processes)
         from target_bigquery.load.gcs_uploads import StagedFiles
 
-        stage = Stage(self.storage, self.settings.stage, self.logger)
+        stage = StagingFolder(self.storage, self.settings.stage, self.logger)
         self.sweeper.submit(stage.remove_leftovers)
         return StagedFiles(self.storage, self.temporary, self.processes, stage, self.cores)
 
@@ -87,13 +87,13 @@ class BigQueryRun:
             self._ledgers[path] = StreamLedger(client, stream, table)
         return self._ledgers[path]
 
-    def rejections(self, client: BigQuery) -> Rejections:
+    def dead_letter_table(self, client: BigQuery) -> DeadLetterTable:
         """Return the table of rejected rows in the dataset of a client."""
-        return self._rejections.setdefault(client.path(REJECTED), Rejections(client, self.temporary))
+        return self._dead_letter_tables.setdefault(client.path(REJECTED), DeadLetterTable(client, self.temporary))
 
-    def replacement(self, client: BigQuery, table: str) -> Replacement:
+    def overwrite_staging(self, client: BigQuery, table: str) -> OverwriteStaging:
         """Return what replaces a table at the end of the run."""
-        return self._replacements.setdefault(client.path(table), Replacement(client))
+        return self._overwrite_stagings.setdefault(client.path(table), OverwriteStaging(client))
 
     def warn_once(self, what: str) -> None:
         """Log a warning, once in a run."""

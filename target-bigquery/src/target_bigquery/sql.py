@@ -13,7 +13,7 @@ from target_bigquery.tables.types import Column
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class ColumnRanges:
     """The ranges of a column that hold all values which a MERGE looks for.
 
     Args:
@@ -122,7 +122,7 @@ def merge(
     keys: Sequence[str],
     *,
     emptied: Sequence[str] = (),
-    bounds: Sequence[Bound] = (),
+    bounds: Sequence[ColumnRanges] = (),
     deleted: str | None = None,
     filtered_by: str | None = None,
 ) -> str:
@@ -158,7 +158,7 @@ def merge(
     )
 
 
-def _within(bound: Bound) -> str:
+def _within(bound: ColumnRanges) -> str:
     """A condition of constants alone, by which BigQuery leaves partitions and blocks out."""
     column = f"t.{quoted(bound.column)}"
     terms = [f"{column} = {low}" if low == high else f"{column} BETWEEN {low} AND {high}" for low, high in bound.spans]

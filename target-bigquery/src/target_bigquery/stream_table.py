@@ -78,8 +78,8 @@ class BigQueryStreamTable(WarehouseTable):
             destination=destination,
             upload_format=upload_format(settings.load_format, destination.columns),
             ledger=run.ledger(self.client, self.stream_name, destination.table),
-            replacement=run.replacement(self.client, destination.name),
-            rejections=run.rejections(self.client),
+            overwrite_staging=run.overwrite_staging(self.client, destination.name),
+            dead_letter_table=run.dead_letter_table(self.client),
         )
         if settings.load_via == STORAGE_WRITE:
             if (reason := why_not(load_method, destination.columns)) is None:

@@ -47,12 +47,12 @@ class StreamLedger:
 
     Attributes:
         client: The schema.
-        stream: What its entries, and those of its rows that are not loaded, call it; see `entry_name`.
+        stream: What its entries, and those of its rows that are not loaded, call it; see `ledger_stream`.
     """
 
     def __init__(self, client: Redshift, stream: str, table: Table) -> None:
         self.client = client
-        self.stream = entry_name(stream, table.name)
+        self.stream = ledger_stream(stream, table.name)
         self._table = table
         self._quoted = client.quoted(LEDGER)
         self._lock = threading.Lock()
@@ -189,7 +189,7 @@ def _chunks(batches: Collection[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-def entry_name(stream: str, table: str) -> str:
+def ledger_stream(stream: str, table: str) -> str:
     """What entries call a stream: by its own name; where settings gave it another table, by that one's too.
 
     A source may go to several tables of a schema, and what one of them has the others need not have.
@@ -205,7 +205,7 @@ def remove_old(client: Redshift, streams: Collection[str], days: int) -> None:
 
     Args:
         client: The schema of the ledger.
-        streams: What the entries call them; see `entry_name`.
+        streams: What the entries call them; see `ledger_stream`.
         days: How long entries are kept.
     """
     what, ledger = f"Removing old entries from {client.path(LEDGER)}", client.quoted(LEDGER)

@@ -15,9 +15,9 @@ from singer_arrow.storage.storage import Storage
 from target_redshift.connection.client import Redshift
 from target_redshift.connection.resources import Table
 from target_redshift.ledger import StreamLedger, remove_old
-from target_redshift.load.dead_letter_table import Rejections
-from target_redshift.load.overwrite_staging import Replacement
-from target_redshift.load.s3_staging import Stage
+from target_redshift.load.dead_letter_table import DeadLetterTable
+from target_redshift.load.overwrite_staging import OverwriteStaging
+from target_redshift.load.s3_staging import S3StagingFolder
 from target_redshift.load.uploads import Files
 from target_redshift.settings import Settings
 from target_redshift.tables import migrate
@@ -52,8 +52,8 @@ class RedshiftRun:
         )
         self._clients: dict[str, Redshift] = {}
         self._ledgers: dict[str, StreamLedger] = {}
-        self._replacements: dict[str, Replacement] = {}
-        self._rejections: dict[str, Rejections] = {}
+        self._overwrite_stagings: dict[str, OverwriteStaging] = {}
+        self._dead_letter_tables: dict[str, DeadLetterTable] = {}
 
     @cached_property
     def files(self) -> Files:
@@ -69,9 +69,9 @@ class RedshiftRun:
         )
 
     @cached_property
-    def place(self) -> Stage:
+    def staging_folder(self) -> S3StagingFolder:
         """The folder of this run in `s3_stage`."""
-        stage = Stage(
+        stage = S3StagingFolder(
             self.storage,
             self.settings.stage,
             temporary=self.temporary,
@@ -107,13 +107,13 @@ class RedshiftRun:
             self._ledgers[path] = StreamLedger(client, stream, table)
         return self._ledgers[path]
 
-    def rejections(self, client: Redshift) -> Rejections:
+    def dead_letter_table(self, client: Redshift) -> DeadLetterTable:
         """Return the table of rejected rows in the schema of a client."""
-        return self._rejections.setdefault(client.path(REJECTED), Rejections(client))
+        return self._dead_letter_tables.setdefault(client.path(REJECTED), DeadLetterTable(client))
 
-    def replacement(self, client: Redshift, table: str) -> Replacement:
+    def overwrite_staging(self, client: Redshift, table: str) -> OverwriteStaging:
         """Return what replaces the rows of a table at the end of the run."""
-        return self._replacements.setdefault(client.path(table), Replacement(client))
+        return self._overwrite_stagings.setdefault(client.path(table), OverwriteStaging(client))
 
     def remove_old_entries(self, days: int) -> None:
         """Remove entries of this run's streams that are older than some days, in one transaction per schema."""
@@ -132,7 +132,7 @@ class RedshiftRun:
             self.workers.stop(LAST_SECONDS)
         for client in self._clients.values():
             client.close()  # a load that is still running would keep staging tables from being dropped
-        for replacement in self._replacements.values():
-            replacement.close()
+        for overwrite_staging in self._overwrite_stagings.values():
+            overwrite_staging.close()
         for client in self._clients.values():
             client.close()

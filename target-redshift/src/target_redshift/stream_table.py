@@ -61,12 +61,12 @@ class RedshiftStreamTable(WarehouseTable):
             deleted_column=self.deleted_column,
             client=self.client,
             files=run.files,
-            place=run.place,
+            staging_folder=run.staging_folder,
             upload_format=run.settings.upload_format,
             destination=destination,
             ledger=run.ledger(self.client, self.stream_name, destination.table),
-            replacement=run.replacement(self.client, destination.name),
-            rejections=run.rejections(self.client),
+            overwrite_staging=run.overwrite_staging(self.client, destination.name),
+            dead_letter_table=run.dead_letter_table(self.client),
         )
         return METHODS[load_method](context)
 

@@ -14,24 +14,24 @@ from singer_arrow.errors import CredentialsError, ServiceError
 from target_redshift import sql
 from target_redshift.connection.connection import Connection, Session
 from target_redshift.connection.resources import SessionLostError
-from target_redshift.load.s3_staging import Stage
+from target_redshift.load.s3_staging import S3StagingFolder
 
 
 @pytest.fixture
 def failing_once(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Makes the nth call of a method of `Stage` fail with a 503; returns a list with the number of calls."""
+    """Makes the nth call of a method of `S3StagingFolder` fail with a 503; returns a list with the number of calls."""
 
     def fail(method: str, nth: int) -> list[int]:
-        real, calls = getattr(Stage, method), [0]
+        real, calls = getattr(S3StagingFolder, method), [0]
 
-        def called(self: Stage, *args: Any) -> Any:
+        def called(self: S3StagingFolder, *args: Any) -> Any:
             calls[0] += 1
             if calls[0] == nth:
                 msg = "s3://stage: the storage is busy (503); run again"
                 raise ServiceError(msg)
             return real(self, *args)
 
-        monkeypatch.setattr(Stage, method, called)
+        monkeypatch.setattr(S3StagingFolder, method, called)
         return calls
 
     return fail

@@ -16,7 +16,7 @@ from warehouses import Warehouse
 from local_cloud.programs import Programs
 from singer_arrow.load.checkpoint import Checkpoints
 from target_bigquery.load import load_job
-from target_bigquery.load.dead_letter_table import Rejections
+from target_bigquery.load.dead_letter_table import DeadLetterTable
 from target_redshift import sql
 from target_redshift.connection.connection import Session
 
@@ -63,8 +63,8 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, is_it: Calla
 
 STEPS: dict[str, dict[str, tuple[Any, str, Callable[..., bool], bool]]] = {
     "bigquery": {
-        "before the bad rows": (Rejections, "write", lambda *_: True, False),
-        "after the bad rows": (Rejections, "write", lambda *_: True, True),
+        "before the bad rows": (DeadLetterTable, "write", lambda *_: True, False),
+        "after the bad rows": (DeadLetterTable, "write", lambda *_: True, True),
         "before the load job": (load_job, "run", lambda *given: given[2] == "rows", False),
         "after the load job": (load_job, "run", lambda *given: given[2] == "rows", True),
         "before the state": (Checkpoints, "close", lambda *_: True, False),

@@ -99,10 +99,10 @@ _LOAD, _QUERY, _COPY = (
     "target_bigquery.connection.jobs:Jobs.copy",
 )
 _WRITES, _CLAIM = "target_bigquery.storage_write.client:WriteApi", "target_bigquery.connection.jobs:Jobs.claim"
-_STAGING = "target_bigquery.tables.migrate:create_staging"
-_STAGE = "target_redshift.load.s3_staging:Stage"
+_STAGING = "target_bigquery.tables.migrate:create_staging_table"
+_STAGE = "target_redshift.load.s3_staging:S3StagingFolder"
 _EXECUTE = "target_redshift.connection.connection:Session.execute"
-_SWAP = "target_redshift.load.overwrite_staging:Replacement._swap"
+_SWAP = "target_redshift.load.overwrite_staging:OverwriteStaging._swap"
 _DELETED = "^DELETE FROM (?!.*_sdc_batches)"
 STEPS = (
     Step("rows ready", "singer_arrow.load.load_method:LoadMethod.prepare", "after"),
@@ -118,7 +118,7 @@ STEPS = (
     Step("before write stream ends", f"{_WRITES}.finalize", "before", target=BIGQUERY, via=STREAMED),
     Step("after write stream is claimed", _CLAIM, "after", target=BIGQUERY, methods=(APPEND,), via=STREAMED),
     Step("after write stream is committed", f"{_WRITES}.commit", "after", target=BIGQUERY, via=STREAMED),
-    Step("file staged", "singer_arrow.load.staging:Stage.put", "after", target=BIGQUERY, via=GCS_STAGE),
+    Step("file staged", "singer_arrow.load.staging:StagingFolder.put", "after", target=BIGQUERY, via=GCS_STAGE),
     Step("before insert", _LOAD, "before", target=BIGQUERY, via=GCS_STAGE),
     Step("after insert", "google.cloud.bigquery:Client.load_table_from_uri", "after", target=BIGQUERY, via=GCS_STAGE),
     Step("after load", _LOAD, "after", target=BIGQUERY, via=GCS_STAGE),

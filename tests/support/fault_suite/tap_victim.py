@@ -38,10 +38,10 @@ _ANSWER_SECONDS, _PAUSE_SECONDS = 0.6, 0.1
 
 def main() -> None:
     """Answer requests until standard input ends."""
-    from singer_arrow.runtime.malloc import keep_small
+    from singer_arrow.runtime.malloc import limit_arenas
     from singer_arrow.sdk.lazy_import import import_sdk
 
-    keep_small()
+    limit_arenas()
     import_sdk()
     CLIENTS.share()
     importlib.import_module("tap_s3_files.tap")

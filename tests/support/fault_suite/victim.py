@@ -35,10 +35,10 @@ _TIME_TO_HEAR = 0.1
 
 def main() -> None:
     """Fork runs until standard input ends."""
-    from singer_arrow.runtime.malloc import keep_small
+    from singer_arrow.runtime.malloc import limit_arenas
     from singer_arrow.sdk.lazy_import import import_sdk
 
-    keep_small()
+    limit_arenas()
     import_sdk()
     for name in IMPORTED:
         importlib.import_module(name)

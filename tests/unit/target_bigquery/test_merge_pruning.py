@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from singer_arrow.load.key_ranges import Extent, Grid, integers
 from target_bigquery import sql
 from target_bigquery.connection import resources
-from target_bigquery.connection.resources import Partitions, Table
-from target_bigquery.merge_pruning import bounds, literal, watched
-from target_bigquery.sql import Bound
+from target_bigquery.connection.resources import Partitioning, Table
+from target_bigquery.merge_pruning import bounds, value_literal, watched
+from target_bigquery.sql import ColumnRanges
 from target_bigquery.tables.column_evolution import columns_of
 from target_bigquery.tables.types import Column, TableColumn
 
@@ -37,13 +37,13 @@ COLUMNS = columns_of(SCHEMA)
 FIELDS = tuple({"name": c.name, "type": c.kind} for c in COLUMNS)
 
 
-def table(partitions: Partitions | None = None, cluster: tuple[str, ...] = (), **field: Any) -> Table:
+def table(partitions: Partitioning | None = None, cluster: tuple[str, ...] = (), **field: Any) -> Table:
     fields = tuple({**f, **field} if f["name"] == "name" else f for f in FIELDS)
     return Table("t", (), fields, datetime.now(UTC), {}, partitions, cluster, None)
 
 
 def test_a_key_is_bounded_where_the_table_goes_by_it() -> None:
-    both = table(Partitions("day", "DAY"), ("id", "name", "big", "at"))
+    both = table(Partitioning("day", "DAY"), ("id", "name", "big", "at"))
     assert watched(both, COLUMNS, ("id", "day", "name", "big")) == {
         "id": None,
         "name": None,
@@ -53,7 +53,7 @@ def test_a_key_is_bounded_where_the_table_goes_by_it() -> None:
 
 
 def test_another_column_is_bounded_only_where_it_never_changes() -> None:
-    by_day = table(Partitions("day", "MONTH"), ("at",))
+    by_day = table(Partitioning("day", "MONTH"), ("at",))
     assert watched(by_day, COLUMNS, ("id",)) == {}
     assert list(watched(by_day, COLUMNS, ("id",), keys_stay=True)) == ["day"]
     without = tuple(c for c in COLUMNS if c.name != "day")
@@ -73,13 +73,13 @@ def test_texts_that_are_compared_by_other_rules_have_no_bound() -> None:
 @pytest.mark.parametrize(
     ("partitions", "width"),
     [
-        (Partitions("at", "HOUR"), 3_600_000_000),
-        (Partitions("at", "YEAR"), 86_400_000_000),
-        (Partitions("id", cells=(0, 100, 10)), 10),
-        (Partitions("id"), None),
+        (Partitioning("at", "HOUR"), 3_600_000_000),
+        (Partitioning("at", "YEAR"), 86_400_000_000),
+        (Partitioning("id", cells=(0, 100, 10)), 10),
+        (Partitioning("id"), None),
     ],
 )
-def test_cells_are_those_of_the_partitions(partitions: Partitions, width: int | None) -> None:
+def test_cells_are_those_of_the_partitions(partitions: Partitioning, width: int | None) -> None:
     found = watched(table(partitions), COLUMNS, (partitions.column,))[partitions.column]
     assert (found.width if found else None) == width
 
@@ -89,7 +89,7 @@ def test_how_a_table_is_partitioned() -> None:
     made._properties["creationTime"] = "0"
     assert resources.table("t", made).partitions is None
     made.time_partitioning = bigquery.TimePartitioning(type_="HOUR", field="at")
-    assert resources.table("t", made).partitions == Partitions("at", "HOUR")
+    assert resources.table("t", made).partitions == Partitioning("at", "HOUR")
     made.time_partitioning = bigquery.TimePartitioning(type_="DAY")
     assert resources.table("t", made).partitions is None
     assert resources.table("t", made).filtered_by is None
@@ -98,7 +98,7 @@ def test_how_a_table_is_partitioned() -> None:
     made.time_partitioning = None
     made.range_partitioning = bigquery.RangePartitioning(bigquery.PartitionRange(0, 100, 10), "id")
     found = resources.table("t", made)
-    assert (found.partitions, found.partitioned_by) == (Partitions("id", cells=(0, 100, 10)), "id")
+    assert (found.partitions, found.partitioned_by) == (Partitioning("id", cells=(0, 100, 10)), "id")
     assert found.filtered_by == "id"
 
 
@@ -126,7 +126,7 @@ VALUES = {
 def test_literals_hold_every_value_or_there_is_no_bound(kind: str, data: st.DataObject) -> None:
     name, values = VALUES[kind]
     drawn = pa.array(data.draw(st.lists(st.none() | values, min_size=1)), SCHEMA.field(name).type)
-    grid = watched(table(Partitions(name, "HOUR")), COLUMNS, (name,)).get(name)
+    grid = watched(table(Partitioning(name, "HOUR")), COLUMNS, (name,)).get(name)
     extent = Extent(grid)
     extent.add(drawn)
     for bound in bounds({name: extent}, COLUMNS, (name,)):
@@ -136,10 +136,10 @@ def test_literals_hold_every_value_or_there_is_no_bound(kind: str, data: st.Data
 
 
 def test_what_is_not_written() -> None:
-    assert literal("a\nb", "STRING") is None
-    assert literal("x" * 257, "STRING") is None
-    assert literal(3_000_000, "DATE") is None
-    assert literal(2**62, "TIMESTAMP") is None
+    assert value_literal("a\nb", "STRING") is None
+    assert value_literal("x" * 257, "STRING") is None
+    assert value_literal(3_000_000, "DATE") is None
+    assert value_literal(2**62, "TIMESTAMP") is None
     far = Extent()
     far.add(pa.array([2**62], pa.int64()))
     assert bounds({"at": far}, COLUMNS, ("at",)) == ()
@@ -148,7 +148,7 @@ def test_what_is_not_written() -> None:
 def test_a_null_in_a_column_that_is_no_key_tells_nothing() -> None:
     extent = Extent()
     extent.add(pa.array([1, 5], pa.int64()))
-    assert bounds({"id": extent}, COLUMNS, ("name",)) == (Bound("id", (("1", "5"),)),)
+    assert bounds({"id": extent}, COLUMNS, ("name",)) == (ColumnRanges("id", (("1", "5"),)),)
     extent.add(pa.array([None], pa.int64()))
     assert bounds({"id": extent}, COLUMNS, ("name",)) == ()
     assert bounds({"id": Extent()}, COLUMNS, ("id",)) == ()
@@ -157,8 +157,8 @@ def test_a_null_in_a_column_that_is_no_key_tells_nothing() -> None:
 def test_bounds_are_part_of_the_condition() -> None:
     (id_, day), keys = (c for c in COLUMNS if c.name in ("id", "day")), ("id", "day")
     found = (
-        Bound("id", (("1", "5"),)),
-        Bound("day", (("DATE '2024-01-01'", "DATE '2024-01-03'"), ("DATE '2024-02-01'",) * 2)),
+        ColumnRanges("id", (("1", "5"),)),
+        ColumnRanges("day", (("DATE '2024-01-01'", "DATE '2024-01-03'"), ("DATE '2024-02-01'",) * 2)),
     )
     text = sql.merge("`t`", "`s`", [id_, day], keys, bounds=found)
     assert (

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from target_bigquery import sql
-from target_bigquery.sql import Bound
+from target_bigquery.sql import ColumnRanges
 from target_bigquery.tables.column_evolution import columns_of
 
 
@@ -93,7 +93,7 @@ def test_a_table_may_require_a_condition_on_its_partitions() -> None:
     columns = columns_of(pa.schema([("id", pa.int64())]))
     merge = sql.merge("`t`", "`s`", columns, ["id"], filtered_by="d")
     assert "ON t.`id` = s.`id` AND (t.`d` IS NULL OR t.`d` IS NOT NULL) WHEN" in merge
-    bounded = sql.merge("`t`", "`s`", columns, ["id"], filtered_by="d", bounds=[Bound("d", (("1", "2"),))])
+    bounded = sql.merge("`t`", "`s`", columns, ["id"], filtered_by="d", bounds=[ColumnRanges("d", (("1", "2"),))])
     assert "ON t.`id` = s.`id` AND t.`d` BETWEEN 1 AND 2 WHEN" in bounded
 
 

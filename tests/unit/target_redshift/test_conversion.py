@@ -15,7 +15,7 @@ from singer_arrow.errors import DataError
 from singer_arrow.schema.arrow_schema import is_json, json_field
 from target_redshift.conversion import Conversion, ValueReport, limit
 from target_redshift.tables.column_evolution import columns_of
-from target_redshift.tables.types import Column, existing
+from target_redshift.tables.types import Column, table_column
 
 TEXT = pa.schema([("id", pa.int64()), ("s", pa.string())])
 
@@ -96,7 +96,7 @@ def test_limits(kind: str, length: int | None, varchar_max: int, most: int | Non
     ],
 )
 def test_text_that_does_not_fit_is_named_by_file_row_and_column(value: str, most: int, reason: str | None) -> None:
-    columns = columns_of(TEXT, [existing("id", "bigint"), existing("s", "character varying", most)])
+    columns = columns_of(TEXT, [table_column("id", "bigint"), table_column("s", "character varying", most)])
     batches = [
         batch(TEXT, {"id": 1, "s": "fits"}, {"id": 2, "s": None}),
         batch(TEXT, {"id": 3, "s": None}, {"id": 4, "s": value}, {"id": 5, "s": value}),
@@ -130,7 +130,7 @@ def test_text_that_is_no_utf8() -> None:
 
 @pytest.mark.parametrize(("choice", "symbol"), [("replace", "␀"), ("remove", "")])
 def test_nuls_are_replaced_or_removed_and_noted(choice: str, symbol: str) -> None:
-    columns = columns_of(TEXT, [existing("id", "bigint"), existing("s", "character varying", 5)])
+    columns = columns_of(TEXT, [table_column("id", "bigint"), table_column("s", "character varying", 5)])
     batches = [
         batch(TEXT, {"id": 1, "s": "fits"}, {"id": 2, "s": None}),
         batch(TEXT, {"id": 3, "s": None}, {"id": 4, "s": "a\0\0"}, {"id": 5, "s": "\0"}),
@@ -143,7 +143,7 @@ def test_nuls_are_replaced_or_removed_and_noted(choice: str, symbol: str) -> Non
 
 
 def test_text_that_is_too_long_once_its_nuls_are_replaced() -> None:
-    columns = columns_of(TEXT, [existing("id", "bigint"), existing("s", "character varying", 5)])
+    columns = columns_of(TEXT, [table_column("id", "bigint"), table_column("s", "character varying", 5)])
     looked = checked([batch(TEXT, {"id": 1, "s": "\0\0"})], columns, "s3://b/x", varchar_max=5, nul_text="replace")
     with pytest.raises(DataError, match="row 1, column 's': the text has 6 bytes"):
         list(looked)

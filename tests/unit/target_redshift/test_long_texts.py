@@ -13,7 +13,7 @@ from target_redshift.conversion import Conversion, LongTextError, ValueReport
 from target_redshift.long_texts import COLUMN, json_bytes, objects, parted
 from target_redshift.tables.column_evolution import columns_of
 from target_redshift.tables.staging_columns import upload_columns
-from target_redshift.tables.types import existing, new_columns
+from target_redshift.tables.types import new_columns, table_column
 
 SCHEMA = pa.schema([("id", pa.string()), ("s", pa.string()), ("T", pa.string()), ("n", pa.int64())])
 
@@ -47,7 +47,7 @@ def test_the_column_is_one_of_the_table() -> None:
         ("n", "BIGINT", False, False),
         (COLUMN, "SUPER", False, True),
     ]
-    have = [existing("id", "character varying", 9), existing("s", "character varying", 9, nullable=False)]
+    have = [table_column("id", "character varying", 9), table_column("s", "character varying", 9, nullable=False)]
     fitted = columns_of(SCHEMA, have, rescued_texts={"s"})
     assert [c.name for c in fitted if c.is_rescued] == []  # a column that must not be null cannot be left out
     assert [c.name for c in new_columns(fitted, have)] == ["t", "n", COLUMN]
@@ -56,8 +56,8 @@ def test_the_column_is_one_of_the_table() -> None:
 
 def test_a_column_of_that_name_must_be_super() -> None:
     with pytest.raises(SchemaError, match=r"'_sdc_long_text' is of type VARCHAR\(9\) in the table, and SUPER"):
-        columns_of(SCHEMA, [existing(COLUMN, "character varying", 9)], rescued_texts=())
-    assert columns_of(SCHEMA, [existing(COLUMN, "super")], rescued_texts=())[-1].kind == "SUPER"
+        columns_of(SCHEMA, [table_column(COLUMN, "character varying", 9)], rescued_texts=())
+    assert columns_of(SCHEMA, [table_column(COLUMN, "super")], rescued_texts=())[-1].kind == "SUPER"
 
 
 @pytest.mark.parametrize("name", [COLUMN, "_SDC_Long_Text"])

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from singer_arrow.errors import ConfigError
-from target_redshift.connection.connection import login, place
+from target_redshift.connection.connection import address, login
 from target_redshift.settings import REQUIRED, SETTINGS, Settings
 
 LEAST: dict[str, Any] = {
@@ -140,11 +140,11 @@ class TestLogin:
         assert (arguments["cluster_identifier"], arguments["db_user"], arguments["region"]) == ("c", "etl", "eu-west-1")
         assert arguments["session_token"] == "t"
         assert "password" not in arguments
-        assert place(settings) == "c/d"
+        assert address(settings) == "c/d"
 
     def test_to_a_workgroup_with_iam(self) -> None:
         settings = Settings.from_config({**WITHOUT_LOGIN, "host": "h", "iam": {"workgroup": "w"}})
         arguments = login(settings, {"access_key_id": "a", "secret_access_key": "s"})
         assert (arguments["is_serverless"], arguments["serverless_work_group"]) == (True, "w")
         assert arguments["host"] == "h"
-        assert place(settings) == "h:5439/d"
+        assert address(settings) == "h:5439/d"

@@ -17,10 +17,10 @@ from pyarrow import types as pt
 
 from singer_arrow.casting.decimals import cast_decimals, decimals_to_text
 from singer_arrow.casting.extension_types import is_variant, is_wkb
-from singer_arrow.casting.from_text import BadValueError, describe, display_value, from_text
+from singer_arrow.casting.from_text import BadValueError, display_value, from_text, type_in_words
 from singer_arrow.casting.temporal_text import beyond_years, check_printable
 from singer_arrow.casting.to_json import is_list, json_texts, text_as_json
-from singer_arrow.casting.utf8 import is_valid
+from singer_arrow.casting.utf8 import is_valid_utf8
 from singer_arrow.casting.wkb import to_wkt
 from singer_arrow.schema.arrow_schema import is_json
 
@@ -44,7 +44,7 @@ def fit(column: pa.Array, field: pa.Field) -> pa.Array:
     except CAST_ERRORS:
         row, t = _first_bad(column, field), field.type
         is_other = pt.is_floating(t) and not _is_text(column.type)
-        kind = f"a number that the type {t} holds" if is_other else describe(t)
+        kind = f"a number that the type {t} holds" if is_other else type_in_words(t)
         raise BadValueError(row, display_value(column, row), kind) from None
 
 
@@ -60,15 +60,15 @@ def fit_read(column: pa.Array, field: pa.Field, *, json_output: bool = False) ->
         BadValueError: A value does not fit, or is invalid: text that is not UTF-8, a decimal with too many digits, or a
             time outside the day.
     """
-    if is_valid(column):
+    if is_valid_utf8(column):
         fitted = fit(column, field)
         if not (json_output and beyond_years(fitted)):
             return fitted
         row = _first(lambda low, high: beyond_years(_copied(fitted.slice(low, high - low))), len(fitted))
         raise BadValueError(row, display_value(column, row), JSON_DATE)
     column = unwrap(column)
-    low = _first(lambda low, high: not is_valid(_copied(column.slice(low, high - low))), len(column))
-    kind = "UTF-8" if _is_text(column.type) else describe(column.type)
+    low = _first(lambda low, high: not is_valid_utf8(_copied(column.slice(low, high - low))), len(column))
+    kind = "UTF-8" if _is_text(column.type) else type_in_words(column.type)
     raise BadValueError(low, display_value(column, low), kind)
 
 

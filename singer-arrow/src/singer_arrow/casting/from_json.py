@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.casting.cut_digits import set_column
-from singer_arrow.casting.from_text import BadValueError, describe, from_text, shorten
+from singer_arrow.casting.from_text import BadValueError, from_text, shorten, type_in_words
 from singer_arrow.casting.json_depth import MAX_DEPTH, nests_too_deeply
 from singer_arrow.casting.to_json import LONE_SURROGATE, exact_number, json_text
 from singer_arrow.schema.arrow_schema import is_json
@@ -139,7 +139,7 @@ def parse_row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tu
             raise BadRowError(reason, field.name)
         set_column(field.name)
         try:
-            values.append(convert(record.get(field.name), field, loose_text=loose_text))
+            values.append(convert_value(record.get(field.name), field, loose_text=loose_text))
         except BadRowError as error:
             values.append(None)
             errors.append(BadRowError(str(error), field.name))
@@ -176,7 +176,7 @@ def to_json_bytes(value: Any) -> bytes:
         return json.dumps(value, default=str).encode()
 
 
-def convert(value: Any, field: pa.Field, *, loose_text: bool = False) -> Any:
+def convert_value(value: Any, field: pa.Field, *, loose_text: bool = False) -> Any:
     """Convert a parsed JSON value for `pa.array` of the field's type.
 
     Raises:
@@ -188,11 +188,11 @@ def convert(value: Any, field: pa.Field, *, loose_text: bool = False) -> Any:
     if is_json(field):
         return _json(value)
     if pt.is_struct(t) and isinstance(value, dict):
-        return {f.name: convert(value.get(f.name), f, loose_text=loose_text) for f in t}
+        return {f.name: convert_value(value.get(f.name), f, loose_text=loose_text) for f in t}
     if pt.is_list(t) and isinstance(value, list):
-        return [convert(v, t.value_field, loose_text=loose_text) for v in value]
+        return [convert_value(v, t.value_field, loose_text=loose_text) for v in value]
     if pt.is_map(t) and isinstance(value, dict):
-        return [(_text(k), convert(v, t.item_field, loose_text=loose_text)) for k, v in value.items()]
+        return [(_text(k), convert_value(v, t.item_field, loose_text=loose_text)) for k, v in value.items()]
     good = _scalar(value, t, loose_text=loose_text)
     if good is None:
         raise BadRowError(describe_mismatch(value, t))
@@ -257,11 +257,9 @@ def describe_mismatch(value: Any, t: pa.DataType) -> str:
     if (whole and pt.is_integer(t)) or (pt.is_floating(t) and (whole or isinstance(value, Decimal))):
         return f"the number {json_text(value)[:60]} is too large for the type {t}"
     if isinstance(value, dict | list):
-        return f"expected {describe(t)}, found {json_kind(value)}"
-    shown = value if isinstance(value, str) else json_text(value)
-    return (
-        f"expected {describe(t)}, found {json_kind(value)} {shorten(shown) if isinstance(value, str) else shown[:60]}"
-    )
+        return f"expected {type_in_words(t)}, found {json_kind(value)}"
+    shown = shorten(value) if isinstance(value, str) else json_text(value)[:60]
+    return f"expected {type_in_words(t)}, found {json_kind(value)} {shown}"
 
 
 def json_kind(value: Any) -> str:

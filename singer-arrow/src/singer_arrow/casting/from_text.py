@@ -20,7 +20,7 @@ from pyarrow import types as pt
 from singer_arrow.casting.cut_digits import record_truncated
 from singer_arrow.casting.decimals import text_to_decimals
 from singer_arrow.casting.temporal_text import temporal_to_text
-from singer_arrow.casting.utf8 import decode_bytes, is_valid, storage_type
+from singer_arrow.casting.utf8 import decode_bytes, is_valid_utf8, storage_type
 
 TIMESTAMP = (
     r"^(?P<date>\d{4}-\d\d-\d\d)"
@@ -56,7 +56,7 @@ def display_value(column: pa.Array, row: int) -> object:
     t, value = column.type, column.take(pa.array([row], pa.int64()))
     if pt.is_temporal(t):
         return temporal_to_text(value[0])
-    readings = ([t] if is_valid(value) else []) + [storage_type(t), storage_type(t, moments=True)]
+    readings = ([t] if is_valid_utf8(value) else []) + [storage_type(t), storage_type(t, moments=True)]
     for stored in readings:
         try:
             return decode_bytes(value.cast(stored)[0].as_py()) if stored is not t else value[0].as_py()
@@ -65,7 +65,7 @@ def display_value(column: pa.Array, row: int) -> object:
     return str(value[0])
 
 
-def describe(t: pa.DataType) -> str:
+def type_in_words(t: pa.DataType) -> str:
     """Return a type in words, with its article."""
     if pt.is_integer(t):
         return "an integer" if t.bit_width == 64 and pt.is_signed_integer(t) else f"an integer of the type {t}"
@@ -109,7 +109,9 @@ def from_text(column: pa.Array, t: pa.DataType) -> pa.Array:
         row = _first_bad(column, t, convert)
         value = column[row].as_py()
         too_large = pt.is_floating(t) and _is_number(value)
-        raise BadValueError(row, value, f"within the range of the type {t}" if too_large else describe(t)) from None
+        raise BadValueError(
+            row, value, f"within the range of the type {t}" if too_large else type_in_words(t)
+        ) from None
 
 
 def parse_text(column: pa.Array, t: pa.DataType) -> pa.Array:

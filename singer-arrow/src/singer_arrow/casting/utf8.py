@@ -16,7 +16,7 @@ _BYTES = {
 }
 
 
-def is_valid(column: pa.Array) -> bool:
+def is_valid_utf8(column: pa.Array) -> bool:
     """Return whether all values of a column are valid for its type, at any depth."""
     if not _needs_check(column.type) or _is_ascii(column):
         return True

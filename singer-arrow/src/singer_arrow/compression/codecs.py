@@ -222,7 +222,7 @@ def _by_arrow(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]
 
 def _snappy(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]:
     try:
-        yield from snappy.decompress(chunks, codec)
+        yield from snappy.decompress_snappy(chunks, codec)
     except EOFError:
         raise _truncated(codec, url) from None
     except ValueError as error:

@@ -20,7 +20,7 @@ _LONGEST_BLOCK = 64 << 20
 _PIECE = 4 << 20
 
 
-def decompress(chunks: Iterable[Any], codec: str) -> Iterator[bytes]:
+def decompress_snappy(chunks: Iterable[Any], codec: str) -> Iterator[bytes]:
     """Decompress a stream.
 
     Raises:

@@ -11,10 +11,10 @@ from pyarrow import types as pt
 
 from singer_arrow.casting.from_arrow import JSON_DATE, fit
 from singer_arrow.casting.from_json import BadRowError
-from singer_arrow.casting.from_text import BadValueError, describe, display_value
+from singer_arrow.casting.from_text import BadValueError, display_value, type_in_words
 from singer_arrow.casting.temporal_text import PRINTABLE_YEARS, beyond_years
 from singer_arrow.casting.to_json import json_text, json_texts
-from singer_arrow.casting.utf8 import is_valid
+from singer_arrow.casting.utf8 import is_valid_utf8
 from singer_arrow.enforcement.excluded_members import exclude_from_column
 from singer_arrow.enforcement.mismatches import mismatched_rows
 from singer_arrow.enforcement.projection import has_new_members, included_field, rows_with_new_members
@@ -61,7 +61,7 @@ class EnforcementInput:
 
     def mismatch_error(self, column: str, row: int) -> DataError:
         """Return the error for a value that does not fit."""
-        values, kind = self.batch.column(column).slice(row, 1), describe(self.schema.field(column).type)
+        values, kind = self.batch.column(column).slice(row, 1), type_in_words(self.schema.field(column).type)
         kind = JSON_DATE if self.options.json_output and beyond_years(values) else kind
         if column in paths_with_exclusions(self.options.excluded_members):
             values = _included_values(self, column, pa.array([row], pa.int64()))
@@ -207,7 +207,7 @@ def _texts(values: pa.Array, field: pa.Field) -> list[str]:
     """Return values as JSON, with non-finite numbers as text (`"NaN"`) and invalid UTF-8 escaped."""
     if pt.is_floating(field.type):
         return [float_to_json(v) for v in values.to_pylist()]
-    if not is_valid(values) or beyond_years(values, PRINTABLE_YEARS):
+    if not is_valid_utf8(values) or beyond_years(values, PRINTABLE_YEARS):
         return [json_text(display_value(values, row)) for row in range(len(values))]
     texts: list[str] = json_texts(values, field).to_pylist()
     return texts

@@ -12,7 +12,7 @@ from pyarrow import types as pt
 from singer_arrow.casting.from_arrow import CAST_ERRORS, convert, unwrap
 from singer_arrow.casting.from_text import is_supported, parse_text
 from singer_arrow.casting.temporal_text import beyond_years
-from singer_arrow.casting.utf8 import is_valid
+from singer_arrow.casting.utf8 import is_valid_utf8
 from singer_arrow.schema.arrow_schema import is_json
 
 _FEW = 8
@@ -25,13 +25,13 @@ def mismatched_rows(column: pa.Array, field: pa.Field, *, json_output: bool = Fa
     column = unwrap(column)
     valid = pc.indices_nonzero(column.is_valid()).cast(pa.int64())
     present = column.take(valid)
-    if _is_plain_text(column.type) and is_valid(present):
+    if _is_plain_text(column.type) and is_valid_utf8(present):
         distinct = present.unique()
         if 2 * len(distinct) < len(present):  # each text is tried once
             return valid.filter(
                 pc.is_in(present, value_set=distinct.take(mismatched_rows(distinct, field, json_output=json_output)))
             )
-    certain = _certain_mismatches(present, field) if is_valid(present) else _all_false(present)
+    certain = _certain_mismatches(present, field) if is_valid_utf8(present) else _all_false(present)
     open_rows = pc.indices_nonzero(pc.invert(certain)).cast(pa.int64())
     found = open_rows.take(_bisect(present.take(open_rows), field, json_output=json_output))
     rows = pa.concat_arrays([pc.indices_nonzero(certain).cast(pa.int64()), found])
@@ -102,7 +102,7 @@ def _bisect(column: pa.Array, field: pa.Field, *, json_output: bool) -> pa.Array
 def _cast_error(piece: pa.Array, field: pa.Field, *, json_output: bool) -> Exception | None:
     if pt.is_nested(piece.type):  # slices do not slice children
         piece = piece.take(pa.array(range(len(piece)), pa.int64()))
-    if not is_valid(piece):
+    if not is_valid_utf8(piece):
         return ValueError("a value is invalid for its type")
     try:
         if _is_plain_text(piece.type) and not _is_plain_text(field.type) and is_supported(field.type):

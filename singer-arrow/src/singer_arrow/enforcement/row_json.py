@@ -12,7 +12,7 @@ from singer_arrow.casting.from_arrow import unwrap
 from singer_arrow.casting.from_json import BadRowError, parse
 from singer_arrow.casting.from_text import display_value
 from singer_arrow.casting.to_json import json_text, json_texts
-from singer_arrow.casting.utf8 import is_valid
+from singer_arrow.casting.utf8 import is_valid_utf8
 from singer_arrow.errors import DataError
 
 NON_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
@@ -49,7 +49,7 @@ def _value(one: pa.Array, field: pa.Field) -> str:
     try:
         if pt.is_floating(one.type):
             return float_to_json(float(one[0].as_py()))
-        if not is_valid(one):
+        if not is_valid_utf8(one):
             return json_text(display_value(one, 0))
         return str(json_texts(one, field.with_type(one.type))[0].as_py())
     except (pa.ArrowException, DataError, ArithmeticError, ValueError, TypeError):

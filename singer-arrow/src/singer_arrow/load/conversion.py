@@ -40,7 +40,7 @@ class UploadColumn(Protocol):
         """What it is uploaded as."""
 
 
-class Ready(Protocol):
+class BatchPreparation(Protocol):
     """What is done with the batches of a file before they are converted."""
 
     def __call__(self, batch: pa.RecordBatch, url: str, before: int, /) -> pa.RecordBatch:
@@ -151,7 +151,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         self,
         sources: Iterable[tuple[str, Iterable[pa.RecordBatch]]],
         *,
-        ready: Ready | None = None,
+        ready: BatchPreparation | None = None,
         rejects: Rejects | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Convert the batches of all files of the item, in order.
@@ -173,12 +173,12 @@ class Conversion(abc.ABC, Generic[ColumnT]):
             for batch in batches:
                 at = _At(url, before, rows)
                 try:
-                    made = self._made(batch, at, ready, schema)
+                    made = self._convert(batch, at, ready, schema)
                 except DataError as error:
                     if rejects is None:
-                        raise self._placed(error, batch, at, ready, schema) from None
-                    good = self._sifted(batch, at, ready, schema, rejects)
-                    made = self._made(good, at, ready, schema)
+                        raise self._located(error, batch, at, ready, schema) from None
+                    good = self._without_rejected(batch, at, ready, schema, rejects)
+                    made = self._convert(good, at, ready, schema)
                 if self.extents:
                     self.extents.add(made)
                 if made.num_rows or not batch.num_rows:
@@ -187,9 +187,9 @@ class Conversion(abc.ABC, Generic[ColumnT]):
                 left += made.num_rows
                 rows += made.num_rows
             if rejects is not None:
-                rejects.given(url, left)
+                rejects.count_kept(url, left)
 
-    def _made(
+    def _convert(
         self,
         batch: pa.RecordBatch,
         at: _At,
@@ -200,8 +200,8 @@ class Conversion(abc.ABC, Generic[ColumnT]):
             batch = ready(batch, at.url, at.before)
         return pa.RecordBatch.from_arrays(list(self._arrays(batch, at)), schema=schema)
 
-    def _sifted(
-        self, batch: pa.RecordBatch, at: _At, ready: Ready | None, schema: pa.Schema, rejects: Rejects
+    def _without_rejected(
+        self, batch: pa.RecordBatch, at: _At, ready: BatchPreparation | None, schema: pa.Schema, rejects: Rejects
     ) -> pa.RecordBatch:
         """Return the rows of a batch that can be loaded; `rejects` gets the others."""
         bad = self._bad(batch, at, ready, schema, rejects.most)
@@ -210,8 +210,8 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         every = _numbers(0, batch.num_rows)
         return batch.take(every.filter(pc.invert(pc.is_in(every, value_set=pa.array(list(bad), pa.int64())))))
 
-    def _placed(
-        self, error: DataError, batch: pa.RecordBatch, at: _At, ready: Ready | None, schema: pa.Schema
+    def _located(
+        self, error: DataError, batch: pa.RecordBatch, at: _At, ready: BatchPreparation | None, schema: pa.Schema
     ) -> DataError:
         """The error of the first row of a batch that cannot be loaded, with its number."""
         if error.row is not None or error.line is not None:
@@ -222,14 +222,14 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         return error
 
     def _bad(
-        self, batch: pa.RecordBatch, at: _At, ready: Ready | None, schema: pa.Schema, most: int
+        self, batch: pa.RecordBatch, at: _At, ready: BatchPreparation | None, schema: pa.Schema, most: int
     ) -> dict[int, DataError]:
         """The rows of a batch that cannot be loaded, in order, or one more than so many of them."""
         errors, silent = dict[int, DataError](), ready.silent if ready else None
 
         def probe(low: int, high: int) -> Refusal | None:
             try:
-                self._made(batch.take(_numbers(low, high)), at, silent, schema)
+                self._convert(batch.take(_numbers(low, high)), at, silent, schema)
             except DataError as error:
                 errors[low] = error
                 return Refusal(error.reason)

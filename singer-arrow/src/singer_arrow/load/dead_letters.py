@@ -141,7 +141,7 @@ class Rejects:
         for rejected in self._origins.refused if self._origins else ():
             self._add(rejected)
 
-    def hearing(self, url: str) -> Callable[[Skipped], None]:
+    def skip_callback(self, url: str) -> Callable[[Skipped], None]:
         """Return a callback for rows that are skipped while a file is read."""
         places = self._skipped[url] = []
 
@@ -157,7 +157,7 @@ class Rejects:
         self._left_out.setdefault(url, []).append(position)
         self._add(self._placed(url, position, error.column, error.reason, record))
 
-    def given(self, url: str, rows: int) -> None:
+    def count_kept(self, url: str, rows: int) -> None:
         """So many rows of a file were left."""
         self._given.append((url, rows))
 
@@ -185,7 +185,7 @@ class Rejects:
         """Those that were not written yet."""
         return [row for row in self.rows if row not in self._written]
 
-    def written(self, rows: Iterable[Rejected]) -> None:
+    def mark_written(self, rows: Iterable[Rejected]) -> None:
         """They are."""
         self._written.update(rows)
 

@@ -44,7 +44,7 @@ class LoadContext:
     deleted_column: str | None = None
 
 
-class Ready(Protocol):
+class Prepared(Protocol):
     """An item that is ready to be loaded."""
 
     @property
@@ -57,7 +57,7 @@ class Ready(Protocol):
 
 
 ContextT = TypeVar("ContextT", bound=LoadContext)
-PreparedT = TypeVar("PreparedT", bound=Ready)
+PreparedT = TypeVar("PreparedT", bound=Prepared)
 
 
 class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):

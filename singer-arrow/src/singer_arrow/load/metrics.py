@@ -19,7 +19,7 @@ _RARE = ("nul_characters", "long_texts", "write_streams", "rejected")
 
 
 @dataclass(slots=True)
-class Counts:
+class LoadCounts:
     """Of one stream: BATCH messages and files read, load jobs run, rows and bytes loaded, and what was left out.
 
     `write_streams` are those of BigQuery's Storage Write API, where they take the place of load jobs.
@@ -45,7 +45,7 @@ class Tally:
 
     def __init__(self, stream: str) -> None:
         self.stream = stream
-        self._counts = Counts()
+        self._counts = LoadCounts()
         self._lock = threading.Lock()
         self._started: float | None = None
         self._ended = 0.0

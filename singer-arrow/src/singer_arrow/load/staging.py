@@ -38,7 +38,7 @@ _TIME = "%Y%m%dT%H%M%SZ"
 _OTHER = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-class Stage:
+class StagingFolder:
     """This run's folder in a bucket; safe to use from any thread.
 
     Args:

@@ -32,7 +32,7 @@ def ended_stream(state_message: Mapping[str, Any]) -> str | None:
 
 
 @dataclass(slots=True)
-class Span:
+class StreamSpan:
     """The part of the input that a stream takes, as tokens of `Checkpoints`.
 
     Args:
@@ -48,11 +48,11 @@ class StreamEnds:
     """The spans of all announced streams of a run."""
 
     def __init__(self) -> None:
-        self._spans: dict[str, Span] = {}
+        self._spans: dict[str, StreamSpan] = {}
 
     def begin(self, stream: str, token: int) -> None:
         """Note an announcing SCHEMA; after an end mark, it begins the stream again, and another mark must follow."""
-        self._spans.setdefault(stream, Span(token)).end = None
+        self._spans.setdefault(stream, StreamSpan(token)).end = None
 
     def end(self, stream: str, token: int) -> None:
         """Note an end mark; without an announcement it means nothing.
@@ -68,7 +68,7 @@ class StreamEnds:
         """The announced streams without an end mark, in the order of the input."""
         return [stream for stream, span in self._spans.items() if span.end is None]
 
-    def span(self, streams: Collection[str], last: int) -> Span | None:
+    def span(self, streams: Collection[str], last: int) -> StreamSpan | None:
         """The span of a table that these streams go to; None if no stream of them is announced.
 
         Args:
@@ -80,10 +80,10 @@ class StreamEnds:
             return None
         ends = [span.end for span in spans if span.end is not None]
         is_complete = len(ends) == len(spans) and last <= max(ends)
-        return Span(min(span.first for span in spans), max(ends) if is_complete else None)
+        return StreamSpan(min(span.first for span in spans), max(ends) if is_complete else None)
 
 
-def kept_tables(spans: Mapping[str, Span]) -> set[str]:
+def kept_tables(spans: Mapping[str, StreamSpan]) -> set[str]:
     """The tables that must not be replaced: those of unfinished streams, and those that share their STATE.
 
     The rows of an unfinished stream never become durable, so the last STATE that leaves precedes the first of them. A

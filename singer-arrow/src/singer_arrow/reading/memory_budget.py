@@ -8,10 +8,10 @@ import threading
 class Allowance:
     """Limit for bytes of one kind, shared by all readers of a process.
 
-    A reader blocks in `take` only while it holds nothing, and reads ahead only if `try_take` succeeds, so holders can
-    always continue. If they are blocked by something else, such as a consumer that takes results in order, nothing is
-    released for `patience` seconds; then waiting readers proceed until half of the limit is free again. So there is no
-    deadlock, and the bytes held stay below the limit plus one request per reader.
+    A reader blocks in `acquire` only while it holds nothing, and reads ahead only if `try_acquire` succeeds, so
+    holders can always continue. If they are blocked by something else, such as a consumer that takes results in order,
+    nothing is released for `patience` seconds; then waiting readers proceed until half of the limit is free again. So
+    there is no deadlock, and the bytes held stay below the limit plus one request per reader.
     """
 
     def __init__(self, limit: int, *, patience: float = 1.0) -> None:
@@ -28,7 +28,7 @@ class Allowance:
         """Bytes currently held."""
         return self._used
 
-    def take(self, n: int) -> None:
+    def acquire(self, n: int) -> None:
         """Acquire `n` bytes, waiting if necessary; the caller must hold none.
 
         More than the limit is granted once nothing else is held.
@@ -40,7 +40,7 @@ class Allowance:
                 self._stuck = seen == self._returned
             self._add(n)
 
-    def try_take(self, n: int) -> bool:
+    def try_acquire(self, n: int) -> bool:
         """Acquire `n` bytes without waiting; return whether it succeeded."""
         with self._changed:
             if not self._fits(n):
@@ -48,12 +48,12 @@ class Allowance:
             self._add(n)
             return True
 
-    def force(self, n: int) -> None:
+    def acquire_regardless(self, n: int) -> None:
         """Acquire `n` bytes regardless of the limit, for bytes that already exist."""
         with self._changed:
             self._add(n)
 
-    def give(self, n: int) -> None:
+    def release(self, n: int) -> None:
         """Release `n` bytes."""
         with self._changed:
             self._used -= n

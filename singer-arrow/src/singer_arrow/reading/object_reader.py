@@ -135,13 +135,13 @@ class ObjectReader:
             position = max(start, len(head))
         elif self.size is None or self.size <= SMALL_OBJECT:
             cost = self.size or MIN_PART  # unknown: a short first answer, which returns the size
-            self._budget.fetched.take(cost)
+            self._budget.fetched.acquire(cost)
             try:
                 first = memoryview(self._first(cost))
                 yield from _cut(first, start, end)
                 position = max(start, len(first))
             finally:
-                self._budget.fetched.give(cost)
+                self._budget.fetched.release(cost)
         size = self.size or 0
         last = size if end is None else min(size, end)
         if position < last:
@@ -177,21 +177,21 @@ class ObjectReader:
                 while todo and (len(live) < 2 or sum(cost for cost, _ in live) < window):
                     cost = sum(end - start for start, end in todo[0])
                     if not live:
-                        self._budget.fetched.take(cost)
-                    elif not self._budget.fetched.try_take(cost):
+                        self._budget.fetched.acquire(cost)
+                    elif not self._budget.fetched.try_acquire(cost):
                         break
                     live.append((cost, []))
                     live[-1][1].extend(self._start(todo.popleft(), over))
                 if not all(f.done() for f in live[0][1]):
                     window *= 2
                 yield [f.result() for f in live[0][1]]
-                self._budget.fetched.give(live.popleft()[0])
+                self._budget.fetched.release(live.popleft()[0])
         finally:
             over.set()
             for cost, futures in live:
                 for future in futures:
                     future.cancel()
-                self._budget.fetched.give(cost)
+                self._budget.fetched.release(cost)
 
     def download(self, path: Path) -> int:
         """Copy the object to a local file, for schemes without ranges.

@@ -122,8 +122,8 @@ class _Pump:
         with self._changed:
             while not self._stopped:
                 if self._under_way == 0:
-                    self._allowance.force(cost)
-                elif self._under_way >= self._window or not self._allowance.try_take(cost):
+                    self._allowance.acquire_regardless(cost)
+                elif self._under_way >= self._window or not self._allowance.try_acquire(cost):
                     self._changed.wait()
                     continue
                 self._under_way += 1
@@ -137,7 +137,7 @@ class _Pump:
             return not self._stopped
 
     def _release(self, cost: int) -> None:
-        self._allowance.give(cost)
+        self._allowance.release(cost)
         with self._changed:
             self._under_way -= 1
             self._changed.notify_all()
@@ -146,7 +146,7 @@ class _Pump:
         while not self._done.empty():
             if isinstance(item := self._done.get(), tuple):
                 item[0].cancel()
-                self._allowance.give(item[1])
+                self._allowance.release(item[1])
 
 
 def _drain(items: list[T]) -> Iterator[T]:

@@ -37,8 +37,8 @@ def prefetch_groups(
             while todo and (not live or (live[-1][0] and todo[0][0].is_small and ahead < _AHEAD)):
                 cost = sum(r.size or 0 for r in todo[0]) if todo[0][0].is_small else 0
                 if not live:
-                    budget.fetched.take(cost)
-                elif not budget.fetched.try_take(cost):
+                    budget.fetched.acquire(cost)
+                elif not budget.fetched.try_acquire(cost):
                     break
                 group = todo.popleft()
                 live.append((cost, group))
@@ -48,12 +48,12 @@ def prefetch_groups(
             yield live[0][1]
             cost, group = live.popleft()
             ahead -= len(group)
-            budget.fetched.give(cost)
+            budget.fetched.release(cost)
     finally:
         for cost, group in live:
             for reader in group:
                 reader.cancel()
-            budget.fetched.give(cost)
+            budget.fetched.release(cost)
 
 
 def _grouped(readers: Iterable[ObjectReader], size: int) -> Iterator[list[ObjectReader]]:

@@ -99,7 +99,7 @@ def _inflated(reader: ObjectReader, chunks: Iterator[Any]) -> Iterator[Any]:
 def _offset(reader: ObjectReader, compression: str, encoding: str) -> int | None:
     """Return the offset of the text in the object; None if the object is compressed or recoded."""
     head = bytes(reader.head_bytes(_MAGIC))
-    plain = _codec(reader, compression, head) == "none" and _name_of(encoding) in _PLAIN and _marked(head) is None
+    plain = _codec(reader, compression, head) == "none" and _name_of(encoding) in _PLAIN and _detect_wide(head) is None
     return len(head) - len(head.removeprefix(codecs.BOM_UTF8)) if plain else None
 
 
@@ -170,7 +170,7 @@ def _name_of(encoding: str) -> str:
         raise ConfigError(msg) from None
 
 
-def _marked(head: bytes) -> str | None:
+def _detect_wide(head: bytes) -> str | None:
     """Detect UTF-16 and UTF-32 by the first bytes of a text; None for other encodings.
 
     Detects byte order marks, and UTF-16 without one by a zero byte in each of the first two characters.
@@ -184,18 +184,18 @@ def _marked(head: bytes) -> str | None:
 def _transcode(chunks: Iterator[Any], encoding: str, url: object, *, final: bool = True) -> Iterator[Any]:
     name = _name_of(encoding)
     if name in _PLAIN or name.startswith(("utf-16", "utf-32")):
-        return _by_its_head(chunks, name, url, final=final)
+        return _transcode_by_head(chunks, name, url, final=final)
     return _without_mark(_recoded(chunks, name, url, final=final))
 
 
-def _by_its_head(chunks: Iterator[Any], name: str, url: object, *, final: bool) -> Iterator[Any]:
+def _transcode_by_head(chunks: Iterator[Any], name: str, url: object, *, final: bool) -> Iterator[Any]:
     """Recode text from the encoding detected by its first bytes, or else from the given one."""
     rest, head = iter(chunks), b""
     for chunk in rest:
         head += bytes(chunk)
         if len(head) >= _LONGEST_MARK:
             break
-    encoding = _marked(head) or (None if name in _PLAIN else name)
+    encoding = _detect_wide(head) or (None if name in _PLAIN else name)
     if encoding is not None:
         yield from _without_mark(_recoded(_chain(head, rest), encoding, url, final=final))
         return

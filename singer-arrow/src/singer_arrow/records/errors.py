@@ -19,7 +19,7 @@ class NoSchemaError(DataError, RecordsWithoutSchemaException):
     """A message came before the SCHEMA of its stream."""
 
 
-def place(number: int, kind: object, stream: object) -> str:
+def input_place(number: int, kind: object, stream: object) -> str:
     """Where a message is; `number` is that of its line, from 1."""
     of = f", a {kind} of stream {stream!r}" if isinstance(stream, str) else ""
     return f"Line {number} of the input{of}"
@@ -28,4 +28,4 @@ def place(number: int, kind: object, stream: object) -> str:
 def bad_record(number: int, stream: str, reason: str, column: str | None = None) -> DataError:
     """The error that a RECORD line of the input is."""
     kind = MissingKeyError if reason == LACKS_KEY else DataError
-    return kind(reason, url=place(number, "RECORD", stream), column=column, hint=_HINT)
+    return kind(reason, url=input_place(number, "RECORD", stream), column=column, hint=_HINT)

@@ -22,7 +22,7 @@ _CHUNK = 1 << 20
 _PIPE_BYTES = 1 << 20
 
 
-class Lines:
+class InputLines:
     """Reads lines until the end of the input, or until it is interrupted."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from singer_arrow.records.parser import Parsed
+    from singer_arrow.records.parser import ParsedLines
 
 VERSION_COLUMN = "_sdc_table_version"
 DELETED_COLUMN = "_sdc_deleted_at"
@@ -80,7 +80,7 @@ class MetadataColumns:
         return {name: values.get(name) for name in self.constants}
 
     def completed(
-        self, parsed: Parsed, start: int, count: int, schema: pa.Schema, batched_at: datetime
+        self, parsed: ParsedLines, start: int, count: int, schema: pa.Schema, batched_at: datetime
     ) -> pa.RecordBatch:
         """Return rows of parsed RECORD messages with the columns of `of_records`."""
         import pyarrow as pa

@@ -47,7 +47,7 @@ _PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class BadLine:
     """What is wrong with a line, given its index in the block; `line` is its text, if it is a RECORD message at all."""
 
     index: int
@@ -57,7 +57,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedLines:
     """The rows of a block: of all its lines, or of those before the first that is bad.
 
     `refused` are records before that which are bad too, in order, where the parser goes on after them. `around` is what
@@ -66,9 +66,9 @@ class Parsed:
 
     rows: pa.RecordBatch
     around: Mapping[str, pa.Array]
-    fault: Fault | None = None
+    fault: BadLine | None = None
     is_slow: bool = False
-    refused: tuple[Fault, ...] = ()
+    refused: tuple[BadLine, ...] = ()
 
     def rows_of(self, lines: int) -> int:
         """How many rows the first so many lines of the block make."""
@@ -115,22 +115,22 @@ class RecordParser:
         self._is_wary, self._goes_on = rules is None, goes_on
         self._stream, self._cut = stream, set[str]()
 
-    def __call__(self, data: bytes, lines: int) -> Parsed:
+    def __call__(self, data: bytes, lines: int) -> ParsedLines:
         """The rows of so many whole lines, all with their ends."""
         with collect_truncated() as cuts:
             parsed = self._parsed(data, lines)
         warn_truncated(logger, f"stream {self._stream!r}", cuts, self._cut)
         return parsed
 
-    def _parsed(self, data: bytes, lines: int) -> Parsed:
+    def _parsed(self, data: bytes, lines: int) -> ParsedLines:
         if not self._is_wary:
             try:
                 return self._fast(data, lines)
             except FAST_PATH_ERRORS:
                 pass  # it is read again by the exact parser, which finds the error
-        return self._with_care(data.split(b"\n")[:-1])
+        return self._read_carefully(data.split(b"\n")[:-1])
 
-    def _fast(self, data: bytes, lines: int) -> Parsed:
+    def _fast(self, data: bytes, lines: int) -> ParsedLines:
         self._refuse_surrogates(data)
         rows, around = self._strict.rows(data, self._strict_strategies[0])
         if rows.num_rows != lines or self._rules is None or not self._rules.hold(rows, data):
@@ -138,15 +138,15 @@ class RecordParser:
         self._check_years(rows)
         if "time_extracted" in self._around and not all_dates(around["time_extracted"].to_pylist(), "date-time"):
             raise FastPathError
-        return Parsed(rows, {name: around[name] for name in self._around})
+        return ParsedLines(rows, {name: around[name] for name in self._around})
 
-    def _unchecked(self, data: bytes, lines: int) -> Parsed:
+    def _unchecked(self, data: bytes, lines: int) -> ParsedLines:
         self._refuse_surrogates(data)
         rows, around = self._loose.rows(data, self._loose_strategies[0])
         if rows.num_rows != lines:
             raise FastPathError
         self._check_years(rows)
-        return Parsed(rows, {name: around[name] for name in self._around})
+        return ParsedLines(rows, {name: around[name] for name in self._around})
 
     def _refuse_surrogates(self, data: bytes) -> None:
         """JSON text may hold lone surrogates, escaped, of which only Arrow's reader tells by itself."""
@@ -157,12 +157,12 @@ class RecordParser:
         for i, field in self._temporal:
             _check_dates(rows.column(i), field)
 
-    def _with_care(self, lines: list[bytes]) -> Parsed:
-        fault, refused, is_checked = None, list[Fault](), self._is_wary
+    def _read_carefully(self, lines: list[bytes]) -> ParsedLines:
+        fault, refused, is_checked = None, list[BadLine](), self._is_wary
         numbers: Sequence[int] = range(len(lines))
         if is_checked:
             for found in self._faults(lines):
-                if not self._may_pass(found):
+                if not self._can_skip(found):
                     fault = found
                     break
                 refused.append(found)
@@ -179,18 +179,18 @@ class RecordParser:
         around = {name: pa.concat_arrays([part.around[name] for part in parts]) for name in self._around}
         refused += [found for part in parts for found in part.refused]
         refused.sort(key=lambda found: found.index)
-        return Parsed(rows, around, parts[-1].fault or fault, refused=tuple(refused))
+        return ParsedLines(rows, around, parts[-1].fault or fault, refused=tuple(refused))
 
-    def _may_pass(self, fault: Fault) -> bool:
+    def _can_skip(self, fault: BadLine) -> bool:
         """Whether the reading continues after a bad line."""
         return self._goes_on and fault.line is not None
 
-    def _faults(self, lines: Sequence[bytes]) -> Iterator[Fault]:
+    def _faults(self, lines: Sequence[bytes]) -> Iterator[BadLine]:
         for index, line in enumerate(lines):
             try:
                 self._checked(line)
             except (BadRowError, RecursionError) as error:
-                yield _fault(index, error, line)
+                yield _bad_line(index, error, line)
 
     def _checked(self, line: bytes) -> Message:
         message = message_of(line)
@@ -202,7 +202,7 @@ class RecordParser:
         self._check(message)
         return message
 
-    def _parts(self, lines: Sequence[bytes], numbers: Sequence[int], *, is_checked: bool) -> Iterator[Parsed]:
+    def _parts(self, lines: Sequence[bytes], numbers: Sequence[int], *, is_checked: bool) -> Iterator[ParsedLines]:
         """The rows of some lines, given their places in the block, up to the first that ends the reading."""
         if not lines:
             return
@@ -222,17 +222,17 @@ class RecordParser:
                 if part.fault is not None:
                     return
 
-    def _one_by_one(self, lines: Sequence[bytes], numbers: Sequence[int], *, is_checked: bool) -> Parsed:
+    def _one_by_one(self, lines: Sequence[bytes], numbers: Sequence[int], *, is_checked: bool) -> ParsedLines:
         rows, around = list[list[Any]](), list[list[Any]]()
-        fault, refused = None, list[Fault]()
+        fault, refused = None, list[BadLine]()
         for index, line in zip(numbers, lines, strict=True):
             try:
                 message = message_of(line) if is_checked else self._checked(line)
                 values = self._row(line, message)
                 members = [AROUND_VALUES[name](message.get(name)) for name in self._around]
             except (BadRowError, RecursionError) as error:
-                found = _fault(index, error, line)
-                if not self._may_pass(found):
+                found = _bad_line(index, error, line)
+                if not self._can_skip(found):
                     fault = found
                     break
                 refused.append(found)
@@ -244,7 +244,7 @@ class RecordParser:
         columns = [pa.array([r[i] for r in rows], f.type) for i, f in enumerate(self._schema)]
         made = {n: pa.array([a[i] for a in around], _AROUND[n]) for i, n in enumerate(self._around)}
         batch = batch_of(columns, self._schema, len(rows))
-        return Parsed(batch, made, fault, is_slow=True, refused=tuple(refused))
+        return ParsedLines(batch, made, fault, is_slow=True, refused=tuple(refused))
 
     def _rotate_strategies(self, *, is_checked: bool) -> None:
         """Lines that are not bad could not be read fast: the next ones are tried another way."""
@@ -268,11 +268,11 @@ class RecordParser:
         return values
 
 
-def _fault(index: int, error: BadRowError | RecursionError, line: bytes) -> Fault:
+def _bad_line(index: int, error: BadRowError | RecursionError, line: bytes) -> BadLine:
     text = None if isinstance(error, NoMessageError) else line
     if isinstance(error, RecursionError):
-        return Fault(index, _TOO_DEEP, line=text)
-    return Fault(index, str(error), error.column, text)
+        return BadLine(index, _TOO_DEEP, line=text)
+    return BadLine(index, str(error), error.column, text)
 
 
 def _holds_dates(t: pa.DataType) -> bool:

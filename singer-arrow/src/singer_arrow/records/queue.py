@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from singer_arrow.errors import DataError
 from singer_arrow.records.block import Block
 from singer_arrow.records.errors import bad_record
-from singer_arrow.records.parser import Parsed, RecordParser
+from singer_arrow.records.parser import ParsedLines, RecordParser
 from singer_arrow.runtime.threads import ThreadPool
 
 BLOCK_BYTES = 4 << 20
@@ -36,7 +36,7 @@ class RecordSink(Protocol):
     def parser(self) -> RecordParser:
         """What parses its lines."""
 
-    def take_parsed(self, parsed: Parsed, lines: int, block: Block) -> None:
+    def take_parsed(self, parsed: ParsedLines, lines: int, block: Block) -> None:
         """Take what the first so many lines of a block hold: its rows, and the records that were refused."""
 
 
@@ -44,7 +44,7 @@ class RecordSink(Protocol):
 class _Job:
     sink: RecordSink
     block: Block
-    parsed: Future[Parsed]
+    parsed: Future[ParsedLines]
 
 
 @dataclass(slots=True)
@@ -204,7 +204,7 @@ class RecordQueue:
         return bad_record(number, stream, fault.reason, fault.column)
 
 
-def _parse(parser: RecordParser, block: Block) -> Parsed:
+def _parse(parser: RecordParser, block: Block) -> ParsedLines:
     data = block.data
     block.parts.clear()  # the place of each line is all that is needed from here on
     return parser(data, block.count)

@@ -7,7 +7,7 @@ from typing import Any
 
 from singer_arrow.load.dead_letters import MessageLines, RecordOrigins, Rejected
 from singer_arrow.records.message import record_text, shown_record
-from singer_arrow.records.parser import Fault
+from singer_arrow.records.parser import BadLine
 
 
 class RefusedRecords:
@@ -26,7 +26,7 @@ class RefusedRecords:
         for first, count in runs:
             self._lines.add(first, count)
 
-    def refuse_line(self, line: int, fault: Fault) -> None:
+    def refuse_line(self, line: int, fault: BadLine) -> None:
         """The record of a RECORD line is refused."""
         assert fault.line is not None
         self.add(Rejected(None, line, fault.column, fault.reason, record_text(fault.line)))

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.casting.to_json import exact_number
-from singer_arrow.records.validation import KEYWORDS, all_dates, date_format, is_valid, validator
+from singer_arrow.records.validation import KEYWORDS, all_dates, date_format, fits_schema, validator
 from singer_arrow.schema.arrow_schema import is_json
 
 Rule = Callable[[pa.Array], bool]
@@ -125,7 +125,7 @@ def _rules(prop: Any, field: pa.Field) -> tuple[Rule, ...] | None:
     if not isinstance(prop, Mapping):
         return None
     against = validator(prop)
-    null = () if is_valid(None, against) else (_no_nulls,)
+    null = () if fits_schema(None, against) else (_no_nulls,)
     prop = _single(prop)
     asked = {k for k in prop if k in KEYWORDS}
     asked.discard("format")
@@ -221,7 +221,7 @@ def _json_rules(prop: Mapping[str, Any], asked: set[str], against: Any) -> tuple
 
     def holds(column: pa.Array) -> bool:
         texts = column.drop_null().unique().to_pylist()
-        return all(is_valid(json.loads(text, parse_float=exact_number), against) for text in texts)
+        return all(fits_schema(json.loads(text, parse_float=exact_number), against) for text in texts)
 
     return (holds,)
 
@@ -241,15 +241,15 @@ def _scalar_rules(prop: Mapping[str, Any], asked: set[str], field: pa.Field, aga
         if pt.is_floating(t):
             return (*rules, lambda column: _within(column, prop))
         if pt.is_integer(t) or pt.is_decimal(t):
-            return (*rules, lambda column: all(is_valid(v, against) for v in _extremes(column)))
+            return (*rules, lambda column: all(fits_schema(v, against) for v in _extremes(column)))
     if asked <= {"type"} | _LENGTHS and pt.is_string(t) and _is_of(prop, t):
         return (
             *rules,
-            lambda column: all(is_valid("x" * n, against) for n in _extremes(pc.utf8_length(column))),
+            lambda column: all(fits_schema("x" * n, against) for n in _extremes(pc.utf8_length(column))),
         )
     if pt.is_floating(t) or not (pt.is_string(t) or pt.is_integer(t) or pt.is_boolean(t) or pt.is_decimal(t)):
         return None
-    return (*rules, lambda column: all(is_valid(v, against) for v in column.drop_null().unique().to_pylist()))
+    return (*rules, lambda column: all(fits_schema(v, against) for v in column.drop_null().unique().to_pylist()))
 
 
 def _is_step(step: Any, t: pa.DataType) -> bool:

@@ -38,7 +38,7 @@ def check_schema(stream: str, schema: Any, keys: Any) -> None:
     _check(schema, what, "")
 
 
-def is_text(value: Any) -> bool:
+def is_unicode_text(value: Any) -> bool:
     """Whether it is text that UTF-8 can hold; JSON can write surrogates that it cannot."""
     return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
 
@@ -71,7 +71,7 @@ def _check(node: Mapping[str, Any], what: str, path: str) -> None:
         raise refuse("format", "text")
     for name, inner in properties.items():
         inside = f"{path}.{name}" if path else name
-        if not is_text(name):
+        if not is_unicode_text(name):
             msg = f"{what}: the name {name!r} of a property is no Unicode; correct it in the tap"
             raise SchemaError(msg)
         if isinstance(inner, Mapping):

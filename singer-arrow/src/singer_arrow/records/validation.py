@@ -89,7 +89,7 @@ def check_record(record: Mapping[str, Any], against: Validator) -> None:
         raise BadRowError(message, str(error.path[0]) if error.path else None)
 
 
-def is_valid(value: Any, against: Validator) -> bool:
+def fits_schema(value: Any, against: Validator) -> bool:
     """Whether a value fits a schema."""
     try:
         return next(iter(against.iter_errors(value)), None) is None

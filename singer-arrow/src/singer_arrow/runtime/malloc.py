@@ -16,7 +16,7 @@ _ARENAS = 2
 _OWN = ("MALLOC_ARENA_MAX", "GLIBC_TUNABLES")
 
 
-def keep_small() -> None:
+def limit_arenas() -> None:
     """Limit glibc to two arenas; call it before threads start.
 
     Does nothing with another C library, or if `MALLOC_ARENA_MAX` or `GLIBC_TUNABLES` is set.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
 from singer_arrow.errors import SingerArrowError, is_of_disk, is_of_memory
-from singer_arrow.runtime.malloc import keep_small
+from singer_arrow.runtime.malloc import limit_arenas
 from singer_arrow.sdk.lazy_import import import_sdk
 from singer_arrow.sdk.termination import Terminated, begin, received
 
@@ -34,7 +34,7 @@ def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
     if "--version" in sys.argv[1:]:
         print(f"{name} v{_version(name)}, Meltano SDK v{_version(SDK)}")  # noqa: T201 - what the option is for
         return
-    keep_small()
+    limit_arenas()
     begin()
     try:
         import_sdk()

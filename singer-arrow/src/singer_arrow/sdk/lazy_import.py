@@ -1,13 +1,12 @@
-"""Imports the Singer SDK without the libraries that it imports and our connectors hardly use: half of its time.
+"""Import the Singer SDK without the libraries that connectors here rarely use; this halves the time of its import.
 
-The SDK imports all it has at once: its REST and GraphQL streams with requests, urllib3, backoff and jsonpath_ng, fsspec
-for its own batch files, joblib for its draining. While it is imported, `Later`s stand in `sys.modules` for these; the
-SDK's modules keep them, and each becomes the real module as soon as anything of it is used. Once the SDK is imported
-they are out of `sys.modules` again, so that whoever imports these libraries gets the real ones.
+The SDK imports all it has at once: REST and GraphQL streams with requests, urllib3, backoff and jsonpath_ng, fsspec for
+its own batch files, joblib to drain sinks. During its import `sys.modules` has a `LazyModule` for each of these. The
+SDK's modules keep the lazy module, which imports the real one when an attribute of it is first used. After the import
+`sys.modules` has no lazy module, so other imports of these libraries get the real ones.
 
-`tests/unit/singer_arrow/sdk/test_lazy_import.py` lists what is relied on. Where an SDK breaks it, a library is imported
-too early: all stand-ins that are left are removed then, so that the library and what is imported after it find the real
-modules.
+`tests/unit/singer_arrow/sdk/test_lazy_import.py` lists what this relies on. If a new SDK breaks it, a library is
+imported early: then all lazy modules are removed, and that library and all later imports get the real modules.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from importlib.util import spec_from_loader
 from types import ModuleType
 from typing import Any
 
-PUT_OFF: dict[str, tuple[str, ...]] = {
+DEFERRED: dict[str, tuple[str, ...]] = {
     "backoff": (),
     "joblib": ("Parallel", "delayed", "parallel_config"),
     "requests": (),
@@ -32,23 +31,24 @@ PUT_OFF: dict[str, tuple[str, ...]] = {
     "upath": ("UPath",),
     "urllib3": (),
 }
-"""Modules, and what the SDK imports from each and only calls."""
-_LOOKED_FOR = {"__cached__", "__file__"}  # by those who look at every module that there is
+"""Modules, each with the names that the SDK imports from it and only calls."""
+_LOOKED_FOR = {"__cached__", "__file__"}  # by code that inspects every module
 
 
-class Later(ModuleType):
-    """Stands for a module that is imported when something of it is used.
+class LazyModule(ModuleType):
+    """Import a module when an attribute of it is first used.
 
     Args:
-        name: Of the module.
-        calls: Its functions and classes that may be imported from it before that, and do no more than be called.
+        name: Name of the module.
+        calls: Names of functions and classes that may be imported from it without importing the module itself; they can
+            only be called.
     """
 
     def __init__(self, name: str, *calls: str) -> None:
         super().__init__(name)
-        self.__path__: list[str] = []  # a package, so that `_Within` is asked for what is in it
+        self.__path__: list[str] = []  # a package, so that `_SubmoduleFinder` is asked for its modules
         for call in calls:
-            setattr(self, call, self._put_off(call))
+            setattr(self, call, self._deferred(call))
 
     def __getattr__(self, name: str) -> Any:
         if name in _LOOKED_FOR:
@@ -56,28 +56,28 @@ class Later(ModuleType):
         return getattr(self._real(), name)
 
     def _real(self) -> ModuleType:
-        _take_away()
+        _remove_lazy_modules()
         return import_module(self.__name__)
 
-    def _put_off(self, name: str) -> Callable[..., Any]:
+    def _deferred(self, name: str) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             return getattr(self._real(), name)(*args, **kwargs)
 
         return call
 
 
-class _Within(MetaPathFinder, Loader):
-    """Finds the modules within packages that stand-ins stand for: as the real packages have them."""
+class _SubmoduleFinder(MetaPathFinder, Loader):
+    """Find the submodules of a lazy module in the real package."""
 
     def __init__(self) -> None:
         self._specs: dict[str, ModuleSpec | None] = {}
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
-        if not isinstance(sys.modules.get(fullname.rpartition(".")[0]), Later):
+        if not isinstance(sys.modules.get(fullname.rpartition(".")[0]), LazyModule):
             return None
-        _take_away()
+        _remove_lazy_modules()
         module = import_module(fullname)
-        # Of a module that came while it was looked for, the machinery takes its own spec, and would run it once more.
+        # The import system would run a module again whose spec is the one returned here, so it gets another one.
         self._specs[fullname], module.__spec__ = module.__spec__, spec_from_loader(fullname, self)
         return module.__spec__
 
@@ -88,27 +88,27 @@ class _Within(MetaPathFinder, Loader):
         module.__spec__ = self._specs.pop(module.__name__)
 
 
-def _take_away() -> None:
+def _remove_lazy_modules() -> None:
     for name, module in list(sys.modules.items()):
-        if isinstance(module, Later):
+        if isinstance(module, LazyModule):
             del sys.modules[name]
 
 
 @contextmanager
-def putting_off() -> Iterator[None]:
-    """Let `Later`s stand for those modules of `PUT_OFF` that are not imported yet. While no other thread imports."""
-    stand_ins = [Later(name, *calls) for name, calls in PUT_OFF.items() if name not in sys.modules]
-    sys.modules.update({stand_in.__name__: stand_in for stand_in in stand_ins})
-    within = _Within()
-    sys.meta_path.insert(0, within)
+def lazy_modules() -> Iterator[None]:
+    """Put lazy modules into `sys.modules` for those of `DEFERRED` that are not imported; no other thread may import."""
+    lazy = [LazyModule(name, *calls) for name, calls in DEFERRED.items() if name not in sys.modules]
+    sys.modules.update({module.__name__: module for module in lazy})
+    finder = _SubmoduleFinder()
+    sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
-        sys.meta_path.remove(within)
-        _take_away()
+        sys.meta_path.remove(finder)
+        _remove_lazy_modules()
 
 
 def import_sdk() -> None:
-    """Import the SDK; for programs of our own, at their start."""
-    with putting_off():
+    """Import the SDK with lazy modules; called at the start of each program."""
+    with lazy_modules():
         import_module("singer_sdk")

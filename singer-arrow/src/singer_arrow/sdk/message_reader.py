@@ -24,9 +24,9 @@ from singer_arrow.casting.from_json import json_kind
 from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.reading import text_blocks as limits
 from singer_arrow.reading.text_blocks import LongRecordError
-from singer_arrow.records.errors import NoSchemaError, bad_record, place
-from singer_arrow.records.input_lines import Lines
-from singer_arrow.records.schema_shape import is_text
+from singer_arrow.records.errors import NoSchemaError, bad_record, input_place
+from singer_arrow.records.input_lines import InputLines
+from singer_arrow.records.schema_shape import is_unicode_text
 
 _VERSION = rb'(?:"version"\s*:\s*\d+\s*,\s*)?'
 _TYPE, _STREAM = rb'"type"\s*:\s*"RECORD"', rb'"stream"\s*:\s*"[^"\\]*"'
@@ -73,7 +73,7 @@ class LineReader(SingerReader):
         super().__init__()
         self.number = 0
         """Of the line that is being read, from 1."""
-        self._lines = Lines()
+        self._lines = InputLines()
         self._callbacks: dict[str, Callable[[dict[str, Any]], None]] = {}
         self._stats: Counter[str] = Counter()
         self._prefix, self._stream = b"", ""
@@ -199,7 +199,7 @@ class LineReader(SingerReader):
         if error is self._lines.error:
             return error
         kind, stream = message.get("type"), message.get("stream")
-        where = place(self.number, kind, stream)
+        where = input_place(self.number, kind, stream)
         if isinstance(error, SchemaError):
             return type(error)(f"{where}: {error}") if kind == "SCHEMA" else error
         if isinstance(error, RecordsWithoutSchemaException) and not isinstance(error, DataError):
@@ -270,7 +270,7 @@ def _check_stream(message: dict[str, Any]) -> None:
     kind, stream = message["type"], message.get("stream", "x")
     if not isinstance(kind, str) or kind not in _OF_STREAMS:
         return
-    if isinstance(stream, str) and not (stream and is_text(stream)):
+    if isinstance(stream, str) and not (stream and is_unicode_text(stream)):
         msg = f"The 'stream' of a {kind} message is {'no Unicode' if stream else 'empty'}; this is an error of the tap"
         raise DataError(msg)
     if not isinstance(stream, str):

@@ -24,7 +24,7 @@ from singer_arrow.read_progress import Skipped
 from singer_arrow.records.buffer import RecordBuffer
 from singer_arrow.records.errors import LACKS_KEY, MissingKeyError
 from singer_arrow.records.metadata_columns import DELETED_COLUMN, METADATA_COLUMNS, VERSION_COLUMN, MetadataColumns
-from singer_arrow.records.parser import Parsed, RecordParser
+from singer_arrow.records.parser import ParsedLines, RecordParser
 from singer_arrow.records.rejected import first_runs
 from singer_arrow.records.schema_checks import rules_for, rules_unchecked
 from singer_arrow.records.validation import check_dates, check_record, date_format, validator
@@ -176,7 +176,7 @@ class LoadSink(BatchSink):
             stream=self.stream_name,
         )
 
-    def take_parsed(self, parsed: Parsed, lines: int, block: Block) -> None:
+    def take_parsed(self, parsed: ParsedLines, lines: int, block: Block) -> None:
         """Add the rows, and the refused records, of the first so many lines of a block."""
         start, rows = 0, parsed.rows_of(lines)
         refused = [fault for fault in parsed.refused if fault.index < lines]

@@ -40,7 +40,7 @@ def ca_bundle() -> str | None:
     return None
 
 
-class Session:
+class AwsSession:
     """A botocore session, as boto3 would create it; importing boto3 takes longer."""
 
     def __init__(self, profile: str | None, region: str | None) -> None:
@@ -66,7 +66,7 @@ class Session:
         return self.core.create_client(service, **options)
 
 
-def session(options: AwsOptions) -> Session:
+def session(options: AwsOptions) -> AwsSession:
     """Return a session for the options; with `role_arn`, with the role's credentials, renewed before they expire.
 
     Raises:
@@ -78,7 +78,7 @@ def session(options: AwsOptions) -> Session:
 
     # botocore logs where it found credentials each time, and a traceback if it cannot renew them.
     logging.getLogger("botocore.credentials").setLevel(logging.ERROR)
-    own = Session(options.profile, options.region)
+    own = AwsSession(options.profile, options.region)
     if options.access_key_id:
         own.core.set_credentials(options.access_key_id, options.secret_access_key, options.session_token)
     try:
@@ -89,7 +89,7 @@ def session(options: AwsOptions) -> Session:
         raise ConfigError(msg) from None
     if not options.role_arn:
         return own
-    assumed = Session(options.profile, own.region_name)
+    assumed = AwsSession(options.profile, own.region_name)
     assumed.core.register_component("credential_provider", CredentialResolver([_role(options, own)]))
     _trust(assumed.core)
     return assumed
@@ -101,7 +101,7 @@ def _trust(core: Any) -> None:
         core.set_config_variable("ca_bundle", bundle)
 
 
-def _role(options: AwsOptions, own: Session) -> Any:
+def _role(options: AwsOptions, own: AwsSession) -> Any:
     """Return a botocore credential provider that assumes the role."""
     from botocore.credentials import AssumeRoleCredentialFetcher, CredentialProvider, DeferredRefreshableCredentials
 
@@ -132,7 +132,7 @@ def credentials(options: AwsOptions) -> Callable[[], dict[str, Any]]:
     return known.credentials if known and known.credentials else credential_provider(session(options))
 
 
-def credential_provider(boto: Session) -> Callable[[], dict[str, Any]]:
+def credential_provider(boto: AwsSession) -> Callable[[], dict[str, Any]]:
     """Return a function that returns current credentials in obstore's form.
 
     Their `expires_at` is in ten minutes, or earlier: after half of their remaining time.
@@ -165,7 +165,7 @@ def credential_provider(boto: Session) -> Callable[[], dict[str, Any]]:
     return provide
 
 
-def s3_endpoint(boto: Session) -> str | None:
+def s3_endpoint(boto: AwsSession) -> str | None:
     """Return the S3 endpoint of the environment or `~/.aws/config`; None for Amazon's own."""
     from botocore.config import Config
 
@@ -175,7 +175,7 @@ def s3_endpoint(boto: Session) -> str | None:
     return None if named == own else str(named)
 
 
-def bucket_region(boto: Session, bucket: str, *, anonymous: bool) -> str:
+def bucket_region(boto: AwsSession, bucket: str, *, anonymous: bool) -> str:
     """Return the region of a bucket; if S3 does not report it, the session's or `us-east-1`.
 
     S3 reports it even if it refuses access.

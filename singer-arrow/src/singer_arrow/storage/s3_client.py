@@ -18,7 +18,7 @@ from urllib.parse import unquote_plus
 from singer_arrow.errors import ServiceError
 
 if TYPE_CHECKING:
-    from singer_arrow.storage.aws import Session
+    from singer_arrow.storage.aws import AwsSession
     from singer_arrow.storage.aws_options import AwsOptions
 
 MAX_TRIES = 5
@@ -129,7 +129,7 @@ class Bucket:
         return {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": b64decode(key)} if keyed and key else {}
 
 
-def client(boto: Session, options: AwsOptions, *, region: str, endpoint: str | None) -> Any:
+def client(boto: AwsSession, options: AwsOptions, *, region: str, endpoint: str | None) -> Any:
     """Return a botocore client for the buckets of a region."""
     from botocore import UNSIGNED
     from botocore.config import Config

@@ -71,7 +71,7 @@ class S3Connections:
         return static_access(self._options)
 
     @cached_property
-    def _boto(self) -> aws.Session:
+    def _boto(self) -> aws.AwsSession:
         return aws.session(self._options)
 
     @cached_property

@@ -25,7 +25,7 @@ from singer_arrow.load.item import Item
 from singer_arrow.load.load_method import LoadMethod
 from singer_arrow.naming import digest
 from singer_arrow.records.metadata_columns import DELETED_COLUMN, VERSION_COLUMN
-from singer_arrow.records.validation import is_valid, validator
+from singer_arrow.records.validation import fits_schema, validator
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.sink import LoadSink, SinkTarget
 from singer_arrow.storage.urls import Url
@@ -43,7 +43,7 @@ def _of_stream(batch_id: str, stream: str) -> str:
 
 def is_nullable(prop: Any) -> bool:
     """Return whether a property of a SCHEMA may be null: also by `anyOf`, or without a type."""
-    return prop is True or (isinstance(prop, Mapping) and is_valid(None, validator(prop)))
+    return prop is True or (isinstance(prop, Mapping) and fits_schema(None, validator(prop)))
 
 
 def _nullable(properties: Mapping[str, Any], path: PropertyPath) -> Iterator[PropertyPath]:

@@ -33,7 +33,7 @@ def without_names(path: Url) -> Url:
 @lru_cache(maxsize=1024)
 def pattern(path: Url) -> re.Pattern[str]:
     """Matches the keys of a path, whatever dates they name; its groups are those of the path."""
-    marked = _marked(path)
+    marked = _bracket_groups(path)
     text = glob_regex(dates_as_wildcards(marked)).pattern
     if not has_glob(dates_as_wildcards(marked, "0")):  # a folder, or an object
         text += ".*" if marked.endswith("/") else "(?:/.*)?"
@@ -51,7 +51,7 @@ def check_groups(paths: Iterable[Url], setting: str) -> None:
     known: set[str] | None = None
     for path in paths:
         found_names = group_names(path)
-        if reason := _wrong(path):
+        if reason := _group_error(path):
             msg = f"Setting {setting!r}: {path} {reason}"
             raise ConfigError(msg)
         if known is not None and known != set(found_names):
@@ -64,7 +64,7 @@ def check_groups(paths: Iterable[Url], setting: str) -> None:
         known = set(found_names)
 
 
-def _wrong(path: Url) -> str | None:
+def _group_error(path: Url) -> str | None:
     found_names = group_names(path)
     if len(_BEGUN.findall(path.key)) != len(found_names):
         return "has a named group that is none; write it like {country:*}, with no slash and no braces in it"
@@ -77,15 +77,15 @@ def _wrong(path: Url) -> str | None:
             return (
                 f"has a group {name!r} that is no pattern within one folder; use *, ?, [abc], a,b and plain characters"
             )
-    if _TOUCHING.search(_marked(path)):
+    if _TOUCHING.search(_bracket_groups(path)):
         return "has a * right beside another one, so their values are ambiguous; put a character between them"
-    if any(_OPEN in m[0] or _CLOSE in m[0] for m in _SET.finditer(_marked(path))):
+    if any(_OPEN in m[0] or _CLOSE in m[0] for m in _SET.finditer(_bracket_groups(path))):
         return "has a named group between brackets; close them before it"
     glob_regex(dates_as_wildcards(without_names(path).key))  # raises ConfigError with the key as the user wrote it
     return None
 
 
-def _marked(path: Url) -> str:
+def _bracket_groups(path: Url) -> str:
     return _GROUP.sub(lambda m: f"{_OPEN}{_glob(m[2])}{_CLOSE}", path.key)
 
 

@@ -66,7 +66,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Partitions:
+class Partitioning:
     """The column that a table is partitioned by, and how.
 
     Args:
@@ -92,7 +92,7 @@ class Table:
     fields: tuple[Mapping[str, Any], ...]
     created: datetime
     labels: Mapping[str, str]
-    partitions: Partitions | None
+    partitions: Partitioning | None
     clustered_by: tuple[str, ...]
     resource: Any
     filtered_by: str | None = None
@@ -135,14 +135,14 @@ def _filtered_by(found: Any) -> str | None:
     return (by.field or "_PARTITIONTIME") if by else None
 
 
-def _partitions(found: Any) -> Partitions | None:
+def _partitions(found: Any) -> Partitioning | None:
     by_time, by_range = found.time_partitioning, found.range_partitioning
     if by_time:
-        return Partitions(by_time.field, unit=by_time.type_ or "DAY") if by_time.field else None
+        return Partitioning(by_time.field, unit=by_time.type_ or "DAY") if by_time.field else None
     if by_range:
         cells = (by_range.range_.start, by_range.range_.end, by_range.range_.interval)
         is_known = all(n is not None for n in cells) and int(cells[2]) > 0
-        return Partitions(by_range.field, cells=tuple(int(n) for n in cells) if is_known else None)  # type: ignore[arg-type]
+        return Partitioning(by_range.field, cells=tuple(int(n) for n in cells) if is_known else None)  # type: ignore[arg-type]
     return None
 
 

@@ -50,11 +50,13 @@ class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
         """Load a group into a table with the columns of the destination, by as many jobs as needed."""
         try:
             for some in self.context.files.per_job(self.fresh([p for p in parts if p.rows or p.rejects])):
-                self.sifted(some, load, self.context.destination.load_fields)
+                self.load_without_refused(some, load, self.context.destination.load_fields)
         finally:
             self.context.files.discard(*parts)
 
-    def sifted(self, parts: Sequence[PreparedItem], load: Callable[[Sequence[PreparedItem]], T], fields: Fields) -> T:
+    def load_without_refused(
+        self, parts: Sequence[PreparedItem], load: Callable[[Sequence[PreparedItem]], T], fields: Fields
+    ) -> T:
         """Load a group, without the rows for which BigQuery refuses it, where there may be such rows.
 
         Args:
@@ -78,14 +80,14 @@ class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
     def write_dead_letters(self, parts: Sequence[Rejecting]) -> None:
         """Write the rejected rows to `_sdc_rejected`."""
         if pending := pending_of(parts):
-            self.context.rejections.write(self.context.stream, pending)
+            self.context.dead_letter_table.write(self.context.stream, pending)
             self.dead_letters_written(parts, pending)
 
     def dead_letters_written(self, parts: Sequence[Rejecting], pending: Sequence[BatchRejects]) -> None:
         """Mark the rejected rows as written."""
         for part in parts:
             if part.rejects is not None:
-                part.rejects.written(part.rejects.pending())
+                part.rejects.mark_written(part.rejects.pending())
         self.log_rejected([row for batch in pending for row in batch.rows])
 
     def join(self, parts: Sequence[PreparedItem]) -> Upload:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from singer_arrow.load.load_method import LoadContext
 from target_bigquery.connection.client import BigQuery
 from target_bigquery.ledger import StreamLedger
-from target_bigquery.load.dead_letter_table import Rejections
-from target_bigquery.load.overwrite_staging import Replacement
+from target_bigquery.load.dead_letter_table import DeadLetterTable
+from target_bigquery.load.overwrite_staging import OverwriteStaging
 from target_bigquery.load.uploads import Files
 from target_bigquery.tables.migrate import Destination
 
@@ -23,8 +23,8 @@ class BigQueryContext(LoadContext):
         destination: The stream's table.
         upload_format: `parquet`, `avro` or `jsonl`.
         ledger: The batches that the table holds.
-        replacement: The staging table of `overwrite`.
-        rejections: The table of rejected rows.
+        overwrite_staging: The staging table of `overwrite`.
+        dead_letter_table: The table of rejected rows.
     """
 
     client: BigQuery
@@ -32,5 +32,5 @@ class BigQueryContext(LoadContext):
     destination: Destination
     upload_format: str
     ledger: StreamLedger
-    replacement: Replacement
-    rejections: Rejections
+    overwrite_staging: OverwriteStaging
+    dead_letter_table: DeadLetterTable

@@ -31,7 +31,7 @@ _SCHEMA = pa.schema(
 )
 
 
-class Rejections:
+class DeadLetterTable:
     """The table of rows that are not loaded; safe to use from any thread, and created when there is the first.
 
     Args:
@@ -54,7 +54,7 @@ class Rejections:
                 self._exists = True
             upload = self._upload(stream, batches)
             try:
-                migrate.create_staging(client, name, migrate.REJECTED_FIELDS)
+                migrate.create_staging_table(client, name, migrate.REJECTED_FIELDS)
                 load_job.run_until_done(client, upload, name, migrate.REJECTED_FIELDS)
             except RefusedDataError as error:  # it is not for a row of the stream
                 raise LoadError(str(error)) from None

@@ -17,7 +17,7 @@ from singer_arrow.errors import EmptyObjectError, LoadError, NotFoundError
 from singer_arrow.formats.parquet.parquet_format import codecs_of, read_footer
 from singer_arrow.load.daemon_pool import DaemonPool
 from singer_arrow.load.dead_letters import Rejects
-from singer_arrow.load.staging import Stage
+from singer_arrow.load.staging import StagingFolder
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
@@ -48,7 +48,12 @@ class StagedFiles(Files):
     """
 
     def __init__(
-        self, storage: Storage, temporary: Callable[[str], Path], processes: Processes, stage: Stage, parallel: int
+        self,
+        storage: Storage,
+        temporary: Callable[[str], Path],
+        processes: Processes,
+        stage: StagingFolder,
+        parallel: int,
     ) -> None:
         super().__init__(storage, temporary, processes)
         self._stage = stage

@@ -20,21 +20,21 @@ class Overwrite(BigQueryLoadMethod):
         upload = self.join(parts)
         try:
             if upload.rows:
-                name = self.context.replacement.staging(self.context.destination)
+                name = self.context.overwrite_staging.staging(self.context.destination)
                 fields = self.context.destination.load_fields
                 load_job.run_until_done(self.context.client, upload, name, fields)
                 self.count(upload)
-            self.context.replacement.rejected.add(pending_of(parts), self.context.most_rejected)
+            self.context.overwrite_staging.rejected.add(pending_of(parts), self.context.most_rejected)
         finally:
             self.context.files.discard(upload)
 
     def replace_table(self) -> None:
-        self.context.replacement.staging(self.context.destination)
+        self.context.overwrite_staging.staging(self.context.destination)
 
     def finish(self) -> None:
         """Replace the table; batches that were appended to its former rows count no more."""
-        if when := self.context.replacement.replace(self.context.destination):
+        if when := self.context.overwrite_staging.replace(self.context.destination):
             self.context.ledger.void(when)
-        if rejected := self.context.replacement.rejected.take():
-            self.context.rejections.write(self.context.stream, rejected)
+        if rejected := self.context.overwrite_staging.rejected.take():
+            self.context.dead_letter_table.write(self.context.stream, rejected)
             self.dead_letters_written((), rejected)

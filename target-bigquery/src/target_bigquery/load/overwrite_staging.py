@@ -19,7 +19,7 @@ KEPT = ("description", "friendly_name", "labels", "expires", "require_partition_
 """Properties that are restored after a copy: BigQuery does not document whether a copy keeps them."""
 
 
-class Replacement:
+class OverwriteStaging:
     """The staging table that replaces a stream's table; it lasts for the run, across changes of SCHEMA.
 
     It is created by the first load, or by an ACTIVATE_VERSION; a stream that brings neither leaves its table alone.
@@ -38,7 +38,7 @@ class Replacement:
             if self._name is None:
                 migrate.remove_leftovers(self._client, destination.name)
                 self._name = staging_name(destination.name, uuid.uuid4().hex)
-                migrate.create_staging(self._client, self._name, destination.table.fields, like=destination.table)
+                migrate.create_staging_table(self._client, self._name, destination.table.fields, like=destination.table)
             elif (table := self._client.table(self._name)) and table.columns != destination.table.columns:
                 migrate.follow(self._client, table, destination.table)
             return self._name

@@ -12,7 +12,7 @@ from singer_arrow.casting.temporal_text import beyond_years
 from target_bigquery.tables.types import Column
 
 
-def columns_to_read(footer: Any, columns: Sequence[Column]) -> list[Column]:
+def columns_to_check(footer: Any, columns: Sequence[Column]) -> list[Column]:
     """The columns but those of dates that are, by their statistics, all of the years 1 to 9999.
 
     Args:

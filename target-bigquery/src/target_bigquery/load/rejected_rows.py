@@ -63,7 +63,7 @@ def _found(
 ) -> list[tuple[int, Refusal]]:
     """The rows that are refused, by their numbers among all."""
     name, schema = staging_name(context.destination.name, uuid.uuid4().hex), parts[0].item.conversion.upload_schema
-    migrate.create_staging(context.client, name, fields)
+    migrate.create_staging_table(context.client, name, fields)
 
     def probe(low: int, high: int) -> Refusal | None:
         upload = context.files.write(_rows(parts, low, high), schema, context.upload_format)

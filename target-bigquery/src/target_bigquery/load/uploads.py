@@ -38,7 +38,7 @@ from target_bigquery.conversion import (
 )
 from target_bigquery.load.avro_processes import Processes
 from target_bigquery.load.concat import join_avro, join_jsonl
-from target_bigquery.load.parquet_dates import columns_to_read
+from target_bigquery.load.parquet_dates import columns_to_check
 
 AVRO_CODEC = "snappy"
 PARQUET_CODEC = "zstd"
@@ -234,7 +234,7 @@ class Files:
 
         conversion = item.conversion
         columns = [c for c in conversion.columns if needs_check([c])]
-        columns = columns_to_read(pq.read_metadata(file.path), columns)
+        columns = columns_to_check(pq.read_metadata(file.path), columns)
         if not columns:
             return
         checked = pa.schema([conversion.read_schema.field(c.source) for c in columns])
@@ -322,7 +322,7 @@ def _skip_callbacks(rejects: Rejects | None) -> Callable[[str], Callable[[Skippe
     if rejects is None:
         return lambda _: None
     rejects.reset()
-    return rejects.hearing
+    return rejects.skip_callback
 
 
 def _footer(file: LocalFile) -> tuple[pa.Schema, int, set[str]]:

@@ -18,7 +18,7 @@ from target_bigquery.load.base import BigQueryLoadMethod
 from target_bigquery.load.context import BigQueryContext
 from target_bigquery.load.uploads import Item, PreparedItem, Upload
 from target_bigquery.merge_pruning import bounds
-from target_bigquery.sql import Bound
+from target_bigquery.sql import ColumnRanges
 from target_bigquery.tables import migrate
 
 _UNFIT = ("RECORD", "JSON")
@@ -30,7 +30,7 @@ class Staged:
 
     table: str
     upload: Upload
-    bounds: tuple[Bound, ...] = ()
+    bounds: tuple[ColumnRanges, ...] = ()
 
 
 class Upsert(BigQueryLoadMethod):
@@ -62,7 +62,7 @@ class Upsert(BigQueryLoadMethod):
     def stage(self, parts: Sequence[PreparedItem]) -> Staged | None:
         """Load a group into a staging table."""
         fields = [*migrate.nullable(self.context.destination.load_fields), {"name": ORDER, "type": "INTEGER"}]
-        return self.sifted(parts, lambda some: self._stage(some, fields), fields)
+        return self.load_without_refused(parts, lambda some: self._stage(some, fields), fields)
 
     def _stage(self, parts: Sequence[PreparedItem], fields: Fields) -> Staged | None:
         live = [p for p in parts if p.rows or p.rejects]
@@ -75,7 +75,7 @@ class Upsert(BigQueryLoadMethod):
             if not upload.rows:
                 return None
             name = staging_name(table.name, uuid.uuid4().hex)
-            migrate.create_staging(bigquery, name, fields)
+            migrate.create_staging_table(bigquery, name, fields)
             load_job.run_until_done(bigquery, upload, name, fields)
         except RefusedDataError:
             bigquery.delete_table(name)
@@ -84,7 +84,7 @@ class Upsert(BigQueryLoadMethod):
             self.context.files.discard(upload)
         return Staged(name, upload, self.bounds([p.item for p in live], upload.rows))
 
-    def bounds(self, items: Sequence[Item], rows: int) -> tuple[Bound, ...]:
+    def bounds(self, items: Sequence[Item], rows: int) -> tuple[ColumnRanges, ...]:
         """Where the rows of the table are that so many staged ones of some items have the keys of."""
         extents = together([item.conversion.extents for item in items], rows)
         return bounds(extents, self.context.destination.columns, self.context.keys)
@@ -110,7 +110,7 @@ class Upsert(BigQueryLoadMethod):
         bigquery.delete_table(staged.table)
         self.count(staged.upload)
 
-    def _log_estimate(self, text: str, what: str, bounds: Sequence[Bound]) -> None:
+    def _log_estimate(self, text: str, what: str, bounds: Sequence[ColumnRanges]) -> None:
         """Log the estimated bytes of the first MERGE of a run, if BigQuery provides them."""
         try:
             size = self.context.client.estimate(text, what=what)

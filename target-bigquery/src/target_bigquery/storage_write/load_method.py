@@ -121,7 +121,7 @@ class StreamedUpsert(Upsert):
                 return None
             name = staging_name(table.name, uuid.uuid4().hex)
             fields = [*migrate.nullable(table.load_fields), {"name": ORDER, "type": "INTEGER"}]
-            migrate.create_staging(bigquery, name, fields)
+            migrate.create_staging_table(bigquery, name, fields)
             self.write_dead_letters(ready)
             if large:
                 upload = self.join(large)

@@ -29,7 +29,7 @@ class TooLargeError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class RowSpan:
     """A request's rows: where they are in the file, and how many they are."""
 
     start: int
@@ -46,7 +46,7 @@ class PreparedRows:
 
     item: Item
     path: Path
-    spans: tuple[Span, ...]
+    spans: tuple[RowSpan, ...]
     schema: bytes
     staged: tuple[Url, ...] = ()
     rejects: Rejects | None = None
@@ -67,7 +67,7 @@ class Sent:
     """A request: rows of a file, and their place in the write stream."""
 
     offset: int
-    span: Span
+    span: RowSpan
     view: mmap.mmap
 
     def data(self) -> bytes:
@@ -127,13 +127,13 @@ def write(item: Item, batches: Iterable[pa.RecordBatch], path: Path, rejects: Re
     """
     conversion = item.conversion
     schema = row_schema(conversion.upload_schema, conversion.columns)
-    spans, start = list[Span](), 0
+    spans, start = list[RowSpan](), 0
     with path.open("wb") as file:
         for batch in _gathered(batches):
             for part in split_requests(converted(batch, schema)):
                 data = part.serialize()
                 file.write(data)
-                spans.append(Span(start, data.size, part.num_rows))
+                spans.append(RowSpan(start, data.size, part.num_rows))
                 start += data.size
     return PreparedRows(item, path, tuple(spans), schema.serialize().to_pybytes(), rejects=rejects)
 

@@ -204,7 +204,7 @@ def prepare_rejected(client: BigQuery) -> None:
             )
 
 
-def create_staging(client: BigQuery, name: str, fields: Sequence[Mapping[str, Any]], **options: Any) -> None:
+def create_staging_table(client: BigQuery, name: str, fields: Sequence[Mapping[str, Any]], **options: Any) -> None:
     """Create a staging table, which BigQuery deletes after `STAGING_DAYS` days."""
     client.create_table(name, fields, expires=datetime.now(UTC) + timedelta(days=STAGING_DAYS), **options)
 

@@ -50,7 +50,7 @@ class Redshift(Connection):
             hint = "rename it, or give the stream another table by the setting tables"
             msg = f"{self.path(name)} is a view, and rows go into tables; {hint}"
             raise SchemaError(msg)
-        columns = tuple(resources.existing(row) for row in self.query(sql.COLUMNS, key, what=what).rows)
+        columns = tuple(resources.column_from_catalog(row) for row in self.query(sql.COLUMNS, key, what=what).rows)
         if any(may_be_variant(c.name, RULES) for c in columns):
             columns = resources.with_variants(columns, self.query(sql.COLUMN_COMMENTS, key, what=what).rows)
         return Table(name, columns, created, comment)

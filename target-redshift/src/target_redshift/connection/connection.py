@@ -246,7 +246,7 @@ class Connection:
         import redshift_connector
 
         logging.getLogger("redshift_connector").setLevel(logging.WARNING)  # it logs every message of the protocol
-        what = f"Connecting to {place(self.settings)}"
+        what = f"Connecting to {address(self.settings)}"
         if not self._was_reached and self.settings.host:
             _check_reachable(self.settings.host, self.settings.port, what)
         arguments = login(self.settings, self._iam_credentials() if self.settings.iam else {})
@@ -272,7 +272,7 @@ class Connection:
         return session
 
 
-def place(settings: Settings) -> str:
+def address(settings: Settings) -> str:
     """Where the database is, for messages: on one line, whatever the settings hold."""
     iam = settings.iam or Iam()
     host = f"{settings.host}:{settings.port}" if settings.host else iam.cluster_identifier or iam.workgroup

@@ -93,10 +93,10 @@ class BadValue:
         return " ".join(f"{where}: {self.reason}{value}".split()) if where else self.reason
 
 
-def existing(row: Row) -> TableColumn:
+def column_from_catalog(row: Row) -> TableColumn:
     """A column, of a row of `sql.COLUMNS`."""
     name, data_type, length, precision, scale, nullable, default = row
-    return types.existing(
+    return types.table_column(
         name,
         data_type,
         length,

@@ -88,7 +88,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             if not group.parts:
                 return None
             self.upload(group)
-            self._until_done(group, lambda: self._sifted(group, lambda: self.staged(group)))
+            self._until_done(group, lambda: self._load_without_refused(group, lambda: self.staged(group)))
         except BaseException:
             self._discard(group)
             raise
@@ -99,7 +99,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         if group is None:
             return
         try:
-            self._until_done(group, lambda: self._sifted(group, lambda: self._publish(group)))
+            self._until_done(group, lambda: self._load_without_refused(group, lambda: self._publish(group)))
         finally:
             self._discard(group)
 
@@ -132,7 +132,9 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         context, made = self.context, list[CopyBatch]()
         columns, upload_format = context.destination.columns, context.upload_format
         try:
-            for copy_batch in copy_batches(group.parts, context.place, columns, upload_format, ordered=self.merges):
+            for copy_batch in copy_batches(
+                group.parts, context.staging_folder, columns, upload_format, ordered=self.merges
+            ):
                 made.append(copy_batch)  # one at a time: after an error those that were made are removed
         except BaseException:
             self._remove(made)
@@ -193,7 +195,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             self.convert(group, _LONG)
             return self.make_fit(group)
 
-    def _sifted(self, group: Group, step: Callable[[], object]) -> None:
+    def _load_without_refused(self, group: Group, step: Callable[[], object]) -> None:
         """Take a step of a group, without the rows for which Redshift refuses it, where there may be such rows."""
         while True:
             try:
@@ -211,7 +213,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
     def write_dead_letters(self, session: Session, group: Group) -> None:
         """Write the rejected rows, within the transaction."""
         if group.rejected:
-            self.context.rejections.write(session, self.context.ledger.stream, group.rejected)
+            self.context.dead_letter_table.write(session, self.context.ledger.stream, group.rejected)
 
     def dead_letters_written(self, group: Group) -> None:
         """Mark the rejected rows as written and committed."""
@@ -220,7 +222,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
     def _publish(self, group: Group) -> None:
         while group.parts:
             if group.rejected:
-                self.context.rejections.prepare()
+                self.context.dead_letter_table.prepare()
             theirs = self._bring(group, self._fit(group) if group.rows else self.staged(group))
             if not theirs:
                 self.dead_letters_written(group)
@@ -289,7 +291,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             tables.close()
 
     def _remove(self, copy_batches: Sequence[CopyBatch]) -> None:
-        self.context.place.remove(ours(copy_batches))
+        self.context.staging_folder.remove(ours(copy_batches))
 
     def _discard(self, group: Group) -> None:
         """Remove staging tables and what is on local disk; staged files stay, see `left`."""

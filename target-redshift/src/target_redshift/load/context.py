@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from singer_arrow.load.load_method import LoadContext
 from target_redshift.connection.client import Redshift
 from target_redshift.ledger import StreamLedger
-from target_redshift.load.dead_letter_table import Rejections
-from target_redshift.load.overwrite_staging import Replacement
-from target_redshift.load.s3_staging import Stage
+from target_redshift.load.dead_letter_table import DeadLetterTable
+from target_redshift.load.overwrite_staging import OverwriteStaging
+from target_redshift.load.s3_staging import S3StagingFolder
 from target_redshift.load.uploads import Files
 from target_redshift.tables.migrate import Destination
 
@@ -21,19 +21,19 @@ class RedshiftContext(LoadContext):
     Args:
         client: Client of the schema.
         files: Prepares batch files for COPY.
-        place: This run's folder in `s3_stage`.
+        staging_folder: This run's folder in `s3_stage`.
         upload_format: `parquet`, `jsonl` or `csv`.
         destination: The stream's table.
         ledger: The batches that the table holds.
-        replacement: The staging table of `overwrite`.
-        rejections: The table of rejected rows.
+        overwrite_staging: The staging table of `overwrite`.
+        dead_letter_table: The table of rejected rows.
     """
 
     client: Redshift
     files: Files
-    place: Stage
+    staging_folder: S3StagingFolder
     upload_format: str
     destination: Destination
     ledger: StreamLedger
-    replacement: Replacement
-    rejections: Rejections
+    overwrite_staging: OverwriteStaging
+    dead_letter_table: DeadLetterTable

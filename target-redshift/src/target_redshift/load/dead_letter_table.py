@@ -23,7 +23,7 @@ _AT_ONCE_ROWS, _AT_ONCE_BYTES = 1_000, 4 << 20
 """In one statement, which takes 32,767 values and 16 MB."""
 
 
-class Rejections:
+class DeadLetterTable:
     """The table of rows that are not loaded; safe to use from any thread, and created when there is the first."""
 
     def __init__(self, client: Redshift) -> None:

@@ -10,10 +10,10 @@ from singer_arrow.load.dead_letters import BatchRejects
 from singer_arrow.storage.urls import Url
 from target_redshift.ledger import MARK
 from target_redshift.load.copy_batch import CopyBatch, StagingTables
-from target_redshift.load.s3_staging import CopyFile, Stage
+from target_redshift.load.s3_staging import CopyFile, S3StagingFolder
 from target_redshift.load.upload_formats import ENCODINGS
 from target_redshift.load.uploads import Layout, PreparedItem
-from target_redshift.tables.staging_columns import upload_columns, upload_schema
+from target_redshift.tables.staging_columns import file_schema, upload_columns
 from target_redshift.tables.types import Column
 
 
@@ -47,13 +47,18 @@ class Group:
 
 
 def copy_batches(
-    parts: Sequence[PreparedItem], place: Stage, columns: Sequence[Column], upload_format: str, *, ordered: bool
+    parts: Sequence[PreparedItem],
+    staging_folder: S3StagingFolder,
+    columns: Sequence[Column],
+    upload_format: str,
+    *,
+    ordered: bool,
 ) -> Iterator[CopyBatch]:
     """Put the rows of a group's parts where COPY finds them, and write the manifests.
 
     Args:
         parts: They; one at least.
-        place: Where rows and manifests go.
+        staging_folder: Where rows and manifests go.
         columns: The table's, which rows are uploaded for.
         upload_format: What they are uploaded as.
         ordered: Whether rows have the column of their order in the stream.
@@ -64,23 +69,23 @@ def copy_batches(
         for layout, file in part.files:
             by_layout.setdefault(layout.key, (layout, []))[1].append(file)
     for layout, files in by_layout.values():
-        yield CopyBatch(layout, tuple(files), place.put_manifest(files, *names), is_staged_here=False)
+        yield CopyBatch(layout, tuple(files), staging_folder.put_manifest(files, *names), is_staged_here=False)
     spools = [part.spool for part in parts if part.spool and part.rows]
     if not spools:
         return
     if any(part.has_long_json for part in parts):
         upload_format = "jsonl"  # COPY parses its objects itself, and takes some megabytes of them
-    encoding = ENCODINGS[upload_format](upload_schema(columns, upload_format, ordered=ordered))
+    encoding = ENCODINGS[upload_format](file_schema(columns, upload_format, ordered=ordered))
     layout = Layout(
         upload_format,
         tuple(upload_columns(columns, upload_format, ordered=ordered)),
         None if upload_format == "parquet" else "gzip",
     )
-    uploaded = place.upload(spools, encoding, *names)
+    uploaded = staging_folder.upload(spools, encoding, *names)
     try:
-        manifest = place.put_manifest(uploaded, *names)
+        manifest = staging_folder.put_manifest(uploaded, *names)
     except BaseException:
-        place.remove([Url.parse(file.url) for file in uploaded])
+        staging_folder.remove([Url.parse(file.url) for file in uploaded])
         raise
     yield CopyBatch(layout, uploaded, manifest, is_staged_here=True)
 

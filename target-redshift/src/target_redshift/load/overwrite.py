@@ -15,11 +15,11 @@ class Overwrite(RedshiftLoadMethod):
 
     @property
     def table(self) -> str:
-        return self.context.client.quoted(self.context.replacement.staging(self.context.destination))
+        return self.context.client.quoted(self.context.overwrite_staging.staging(self.context.destination))
 
     def make_fit(self, group: Group) -> StagingTables:
         """Return the staging tables, after a check that no text exceeds `varchar_max`."""
-        self.context.replacement.staging(self.context.destination)
+        self.context.overwrite_staging.staging(self.context.destination)
         tables = self.staged(group)
         if self.context.client.settings.varchar_max < MAX_VARCHAR:
             needed_bytes(self.context, tables.session, tables.staged, group.copy_batches)
@@ -29,11 +29,11 @@ class Overwrite(RedshiftLoadMethod):
         """Do nothing: rejected rows are written when the table is replaced."""
 
     def dead_letters_written(self, group: Group) -> None:
-        self.context.replacement.rejected.add(group.rejected, self.context.most_rejected)
+        self.context.overwrite_staging.rejected.add(group.rejected, self.context.most_rejected)
 
     def replace_table(self) -> None:
-        self.context.replacement.staging(self.context.destination)
+        self.context.overwrite_staging.staging(self.context.destination)
 
     def finish(self) -> None:
         """Replace the table's rows. Entries of batches that were appended to its former rows are void."""
-        self.log_rejected(self.context.replacement.replace(self.context.ledger, self.context.rejections))
+        self.log_rejected(self.context.overwrite_staging.replace(self.context.ledger, self.context.dead_letter_table))

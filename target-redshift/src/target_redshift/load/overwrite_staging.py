@@ -18,7 +18,7 @@ from target_redshift.connection.client import Redshift
 from target_redshift.connection.connection import Session
 from target_redshift.connection.resources import AlreadyExistsError
 from target_redshift.ledger import MARK, StreamLedger
-from target_redshift.load.dead_letter_table import Rejections
+from target_redshift.load.dead_letter_table import DeadLetterTable
 from target_redshift.tables import migrate
 from target_redshift.tables.migrate import Destination
 from target_redshift.tables.types import MAX_VARCHAR, Column
@@ -26,7 +26,7 @@ from target_redshift.tables.types import MAX_VARCHAR, Column
 logger = logging.getLogger("target-redshift")
 
 
-class Replacement:
+class OverwriteStaging:
     """The staging table whose rows replace those of a stream's table; it lasts for the run.
 
     It is created by the first load, or by an ACTIVATE_VERSION; a stream that brings neither leaves its table alone. The
@@ -57,7 +57,7 @@ class Replacement:
             assert self._name
             return self._name
 
-    def replace(self, ledger: StreamLedger, rejections: Rejections) -> list[Rejected]:
+    def replace(self, ledger: StreamLedger, rejections: DeadLetterTable) -> list[Rejected]:
         """Put the rows of the staging table in the place of the table's, if there is a staging table.
 
         Returns:
@@ -85,7 +85,7 @@ class Replacement:
             self._name, self._columns, self._newest = None, {}, None
             return [row for batch in rejected for row in batch.rows]
 
-    def _write(self, rejections: Rejections, stream: str, rejected: Sequence[BatchRejects]) -> None:
+    def _write(self, rejections: DeadLetterTable, stream: str, rejected: Sequence[BatchRejects]) -> None:
         with self._client.session() as session, session.transaction("Writing down rows that are not loaded"):
             rejections.write(session, stream, rejected)
 

@@ -46,7 +46,7 @@ class Encoding(Protocol):
         ...
 
 
-class Stage(stage.Stage):
+class S3StagingFolder(stage.StagingFolder):
     """This run's folder in `s3_stage`; safe to use from any thread.
 
     Args:

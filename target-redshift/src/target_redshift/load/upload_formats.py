@@ -22,18 +22,18 @@ _GZIP_LEVEL = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Parquet:
+class ParquetUpload:
     """zstd at level 1, as batch files have it."""
 
     schema: pa.Schema
     suffix = ".parquet"
 
     def write(self, batches: Iterable[pa.RecordBatch], path: Path) -> int:
-        return WRITABLE["parquet"].write(fitted(batches, self.schema), self.schema, path, compression="zstd")
+        return WRITABLE["parquet"].write(fit_batches(batches, self.schema), self.schema, path, compression="zstd")
 
 
 @dataclass(frozen=True, slots=True)
-class JsonLines:
+class JsonLinesUpload:
     """One object a line, in gzip."""
 
     schema: pa.Schema
@@ -41,11 +41,11 @@ class JsonLines:
 
     def write(self, batches: Iterable[pa.RecordBatch], path: Path) -> int:
         spelled = (_spelled(batch) for batch in batches)
-        return WRITABLE["jsonl"].write(fitted(spelled, self.schema), self.schema, path, compression="gzip")
+        return WRITABLE["jsonl"].write(fit_batches(spelled, self.schema), self.schema, path, compression="gzip")
 
 
 @dataclass(frozen=True, slots=True)
-class Csv:
+class CsvUpload:
     """Commas and double quotes, no header, in gzip; binary is in base64."""
 
     schema: pa.Schema
@@ -57,21 +57,21 @@ class Csv:
         opened: Any = igzip.open  # it has no types
         rows = 0
         with opened(path, "wb", compresslevel=_GZIP_LEVEL) as out:
-            for batch in fitted(batches, self.schema):
+            for batch in fit_batches(batches, self.schema):
                 for part in _slices(batch):
                     out.write(_csv(part))
                 rows += batch.num_rows
         return rows
 
 
-ENCODINGS: dict[str, type[Parquet] | type[JsonLines] | type[Csv]] = {
-    "parquet": Parquet,
-    "jsonl": JsonLines,
-    "csv": Csv,
+ENCODINGS: dict[str, type[ParquetUpload] | type[JsonLinesUpload] | type[CsvUpload]] = {
+    "parquet": ParquetUpload,
+    "jsonl": JsonLinesUpload,
+    "csv": CsvUpload,
 }
 
 
-def fitted(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def fit_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The batches in exactly that schema, column by column."""
     for batch in batches:
         pairs = zip(batch.columns, schema, strict=True)

@@ -240,7 +240,7 @@ class Files:
         read = conversion.read_schema
 
         def rows(url: str) -> Iterator[pa.RecordBatch]:
-            on_skip = rejects.hearing(url) if rejects is not None else None
+            on_skip = rejects.skip_callback(url) if rejects is not None else None
             return read_file(self.storage, url, format=item.file_format, schema=read, on_skip=on_skip)
 
         return conversion.all_batches(((url, rows(url)) for url in item.urls), ready=check, rejects=rejects)

@@ -37,7 +37,7 @@ def may_be_of(comment: str | None, stream: str) -> bool:
     return not owner.startswith(OWNER) or owner == OWNER + stream_label(stream)
 
 
-def describe(
+def write_comments(
     client: Redshift, stream: str, table: Table, columns: Sequence[Column], descriptions: Descriptions
 ) -> None:
     """Set the comments of a table and of its columns that have none, from the descriptions of SCHEMA.

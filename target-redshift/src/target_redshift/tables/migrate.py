@@ -109,7 +109,7 @@ def prepare_table(
                 continue
             destination = _fit(client, stream, table, schema, choices, descriptions=descriptions)
             if destination is not None:
-                comments.describe(client, stream, destination.table, destination.columns, descriptions)
+                comments.write_comments(client, stream, destination.table, destination.columns, descriptions)
                 return destination
         except AlreadyExistsError:
             logger.debug("Somebody else changed table %s; looking again", name)

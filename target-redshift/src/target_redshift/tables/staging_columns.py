@@ -162,7 +162,7 @@ def upload_columns(columns: Sequence[Column], file_format: str, *, ordered: bool
     return [*map(make, columns), *([ORDER_COLUMN] if ordered else [])]
 
 
-def upload_schema(columns: Sequence[Column], file_format: str, *, ordered: bool = False) -> pa.Schema:
+def file_schema(columns: Sequence[Column], file_format: str, *, ordered: bool = False) -> pa.Schema:
     """The Arrow schema of what we upload ourselves, whose columns are those of `upload_columns`.
 
     Parquet cannot be COPYed into TIME, so its TIME columns are text. In JSON Lines decimals are text too, because COPY

@@ -178,7 +178,7 @@ def ddl_type(column: Column | TableColumn) -> str:
     return column.kind
 
 
-def existing(
+def table_column(
     name: str,
     data_type: str,
     length: int | None = None,

@@ -13,7 +13,7 @@ import pytest
 from local_cloud.gcs import server
 from local_cloud.gcs.objects import Objects
 from singer_arrow.errors import NotFoundError, ObjectChangedError
-from singer_arrow.load.staging import PARTS, Stage
+from singer_arrow.load.staging import PARTS, StagingFolder
 from singer_arrow.storage import storage as storages
 from singer_arrow.storage.object_info import Lifetime
 from singer_arrow.storage.storage import Storage
@@ -99,7 +99,7 @@ def test_a_stage_holds_few_parts_in_memory(
     monkeypatch.setattr(Objects, "put_part", slow)
     monkeypatch.setattr(storages, "_PART", 5 << 20)
     (tmp_path / "large").write_bytes(bytes(40 << 20))
-    stage = Stage(storage, url("stage"), logging.getLogger("x"))
+    stage = StagingFolder(storage, url("stage"), logging.getLogger("x"))
     assert stage.put(stage.name("large"), tmp_path / "large") == 40 << 20
     assert len(most) == 8
     assert max(most) <= PARTS

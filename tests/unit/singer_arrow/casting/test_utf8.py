@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.casting.utf8 import decode_bytes, is_valid
+from singer_arrow.casting.utf8 import decode_bytes, is_valid_utf8
 
 
 def _valid(data: bytes) -> bool:
@@ -26,7 +26,7 @@ def test_each_value_is_looked_at_alone(values: list[bytes | None], start: int, l
     null, *rest = column.buffers()
     kind = pa.large_string() if large else pa.string()
     text = pa.Array.from_buffers(kind, len(values), [null, *rest]).slice(start)
-    assert is_valid(text) == all(v is None or _valid(v) for v in values[start:])
+    assert is_valid_utf8(text) == all(v is None or _valid(v) for v in values[start:])
 
 
 def test_bytes_that_are_no_text_are_told_by_their_numbers() -> None:

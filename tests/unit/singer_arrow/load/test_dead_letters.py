@@ -31,7 +31,7 @@ def told(files: list[list[str]], origins: RecordOrigins | None = None) -> Reject
     """Return the dead letters of files whose rows have these results in reading and loading."""
     rejects = Rejects(1000, origins)
     for number, fates in enumerate(files):
-        hear, given = rejects.hearing(f"f{number}"), 0
+        hear, given = rejects.skip_callback(f"f{number}"), 0
         for position, fate in enumerate(fates, 1):
             if fate == "unread":
                 hear(Skipped(position, None, fate, "{}"))
@@ -39,7 +39,7 @@ def told(files: list[list[str]], origins: RecordOrigins | None = None) -> Reject
             if fate == "unfit":
                 rejects.leave_out(f"f{number}", given, DataError(fate, column="c"), "{}")
             given += fate != "unread"
-        rejects.given(f"f{number}", sum(fate in ("good", "refused") for fate in fates))
+        rejects.count_kept(f"f{number}", sum(fate in ("good", "refused") for fate in fates))
     kept = [fate for fates in files for fate in fates if fate in ("good", "refused")]
     refused = [(row, "c", fate, "{}") for row, fate in enumerate(kept) if fate == "refused"]
     first, later = refused[::2], refused[1::2]
@@ -102,7 +102,7 @@ def test_runs_of_a_block_without_some_lines(runs: list[int], data: st.DataObject
 
 def test_one_row_more_than_may_be_is_an_error_that_names_the_first() -> None:
     rejects = Rejects(2)
-    hear = rejects.hearing("s3://b/f")
+    hear = rejects.skip_callback("s3://b/f")
     hear(Skipped(3, "c", "no number", "{}"))
     hear(Skipped(4, None, "no object", "{}"))
     with pytest.raises(TooManyRejectedError, match=r"more than 2 rows.*row 3 of s3://b/f, column 'c': no number") as e:
@@ -126,10 +126,10 @@ def test_rows_are_held_back_until_they_are_taken() -> None:
 def test_what_was_written_is_not_written_again_when_the_item_is_read_again() -> None:
     rejects = told([["unread", "good", "unfit"]])
     assert [r.position for r in rejects.pending()] == [1, 3]
-    rejects.written(rejects.pending())
+    rejects.mark_written(rejects.pending())
     rejects.reset()
     assert not rejects
-    hear = rejects.hearing("f0")
+    hear = rejects.skip_callback("f0")
     hear(Skipped(1, None, "unread", "{}"))
     hear(Skipped(2, None, "new", "{}"))
     assert [r.position for r in rejects.pending()] == [2]

@@ -67,7 +67,7 @@ def jsonl(fates: Sequence[str], folder: Path) -> Path:
 
 def read(path: Path, file_format: str, rejects: Rejects | None, **options: Any) -> list[dict[str, Any]]:
     url = path.as_uri()
-    hear = None if rejects is None else rejects.hearing(url)
+    hear = None if rejects is None else rejects.skip_callback(url)
     batches = read_file(Storage(), url, format=file_format, schema=SCHEMA, on_skip=hear)
     made = Refusing(COLUMNS, SCHEMA, keys=("id",), **options)
     return [row for batch in made.all_batches([(url, batches)], rejects=rejects) for row in batch.to_pylist()]

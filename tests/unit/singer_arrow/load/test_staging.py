@@ -14,7 +14,7 @@ import pytest
 
 from singer_arrow.errors import CredentialsError, ServiceError
 from singer_arrow.load import staging as stages
-from singer_arrow.load.staging import FOLDER, LEFTOVER, LIFETIME, Remover, Stage
+from singer_arrow.load.staging import FOLDER, LEFTOVER, LIFETIME, Remover, StagingFolder
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 
@@ -27,26 +27,26 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def stage(folder: Path) -> Stage:
-    return Stage(Storage(), Url.parse(folder.as_uri()), logger)
+def stage(folder: Path) -> StagingFolder:
+    return StagingFolder(Storage(), Url.parse(folder.as_uri()), logger)
 
 
 def objects(folder: Path) -> list[Path]:
     return sorted(p for p in folder.rglob("*") if p.is_file())
 
 
-def test_names_tell_what_they_are_for_and_are_used_once(stage: Stage, folder: Path) -> None:
+def test_names_tell_what_they_are_for_and_are_used_once(stage: StagingFolder, folder: Path) -> None:
     urls = [stage.name("a b/../c", "batch-1", suffix=".parquet") for _ in range(3)]
     assert len(set(urls)) == 3
     root = Url.parse(folder.as_uri()).join(FOLDER)
     for number, url in enumerate(urls):
         assert url.key.startswith(f"{root.key}/20")
         assert url.name == f"a_b_.._c-batch-1-{number:05d}.parquet"
-    others = Stage(Storage(), Url.parse(folder.as_uri()), logger)
+    others = StagingFolder(Storage(), Url.parse(folder.as_uri()), logger)
     assert others.name("a b/../c", "batch-1", suffix=".parquet") not in urls
 
 
-def test_bytes_and_files_are_put_and_files_stay(stage: Stage, tmp_path: Path) -> None:
+def test_bytes_and_files_are_put_and_files_stay(stage: StagingFolder, tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"content")
     for data in (path, b"content"):
@@ -58,7 +58,7 @@ def test_bytes_and_files_are_put_and_files_stay(stage: Stage, tmp_path: Path) ->
     assert not url.local_path().exists()
 
 
-def test_leftovers_of_other_runs_go_but_nothing_else(stage: Stage, folder: Path) -> None:
+def test_leftovers_of_other_runs_go_but_nothing_else(stage: StagingFolder, folder: Path) -> None:
     fresh = stage.name("fresh")
     stage.put(fresh, b"x")
     limit = LEFTOVER.total_seconds()
@@ -93,13 +93,15 @@ class Refusing(Storage):
 
 def test_without_the_right_to_tag_files_are_staged_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
     storage = Refusing()
-    stage = Stage(storage, Url.parse("s3://b/p"), logger)
+    stage = StagingFolder(storage, Url.parse("s3://b/p"), logger)
     for _ in range(3):
         stage.put(stage.name("x"), b"x")
     assert storage.asked == [LIFETIME, None, None, None]
     assert [m for m in caplog.messages if "s3:PutObjectTagging; leftovers are for a rule by prefix" in m] != []
     assert len(caplog.messages) == 1
-    elsewhere = Stage(Refusing(), Url.parse("gs://b/p"), logger)  # which has no tags: the denial has another cause
+    elsewhere = StagingFolder(
+        Refusing(), Url.parse("gs://b/p"), logger
+    )  # which has no tags: the denial has another cause
     with pytest.raises(CredentialsError):
         elsewhere.put(elsewhere.name("x"), b"x")
 
@@ -107,12 +109,12 @@ def test_without_the_right_to_tag_files_are_staged_all_the_same(caplog: pytest.L
 def test_a_busy_storage_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages.Waiting, "before_again", lambda *_: None)
     storage = Refusing(tags=True, busy=3)
-    stage = Stage(storage, Url.parse("s3://b/p"), logger)
+    stage = StagingFolder(storage, Url.parse("s3://b/p"), logger)
     assert stage.put(stage.name("x"), b"abc") == 3
     assert len(storage.asked) == 4
     monkeypatch.setattr(stages, "DEADLINE_SECONDS", 0)
     with pytest.raises(ServiceError, match="busy"):
-        Stage(Refusing(busy=9), Url.parse("s3://b/p"), logger).put(Url.parse("s3://b/x"), b"")
+        StagingFolder(Refusing(busy=9), Url.parse("s3://b/p"), logger).put(Url.parse("s3://b/x"), b"")
 
 
 class Noting(Storage):

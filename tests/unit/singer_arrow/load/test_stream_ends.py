@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.load.stream_ends import Span, StreamEnds, ended_stream, is_announced, kept_tables
+from singer_arrow.load.stream_ends import StreamEnds, StreamSpan, ended_stream, is_announced, kept_tables
 
 
 def test_only_the_exact_keys_count() -> None:
@@ -23,19 +23,19 @@ def test_a_stream_that_begins_again_needs_another_mark() -> None:
     assert ends.unfinished() == ["s"]
     ends.end("s", 4)
     assert ends.unfinished() == []
-    assert ends.span(["s"], 4) == Span(1, 4)
+    assert ends.span(["s"], 4) == StreamSpan(1, 4)
     ends.begin("s", 5)
     assert ends.unfinished() == ["s"]
-    assert ends.span(["s"], 4) == Span(1, None)
+    assert ends.span(["s"], 4) == StreamSpan(1, None)
     ends.end("s", 7)
-    assert ends.span(["s"], 7) == Span(1, 7)
+    assert ends.span(["s"], 7) == StreamSpan(1, 7)
 
 
 def test_rows_after_the_mark_need_another_one() -> None:
     ends = StreamEnds()
     ends.begin("s", 1)
     ends.end("s", 4)
-    assert ends.span(["s"], 5) == Span(1, None)
+    assert ends.span(["s"], 5) == StreamSpan(1, None)
 
 
 def test_a_mark_without_an_announcement_means_nothing() -> None:
@@ -50,31 +50,36 @@ def test_a_table_of_two_streams_ends_with_the_later_one() -> None:
     ends.begin("a", 1)
     ends.end("a", 4)
     ends.begin("b", 5)
-    assert ends.span(["a", "b"], 6) == Span(1, None)
+    assert ends.span(["a", "b"], 6) == StreamSpan(1, None)
     ends.end("b", 8)
-    assert ends.span(["a", "b"], 8) == Span(1, 8)
+    assert ends.span(["a", "b"], 8) == StreamSpan(1, 8)
 
 
 def test_what_ends_before_an_unfinished_stream_or_begins_after_it_is_replaced() -> None:
-    spans = {"before": Span(1, 4), "unfinished": Span(5), "after": Span(8, 9)}
+    spans = {"before": StreamSpan(1, 4), "unfinished": StreamSpan(5), "after": StreamSpan(8, 9)}
     assert kept_tables(spans) == {"unfinished"}
 
 
 def test_what_an_unfinished_stream_interrupts_is_kept() -> None:
-    spans = {"first": Span(1, 6), "second": Span(4, 9), "unfinished": Span(8), "third": Span(10, 11)}
+    spans = {
+        "first": StreamSpan(1, 6),
+        "second": StreamSpan(4, 9),
+        "unfinished": StreamSpan(8),
+        "third": StreamSpan(10, 11),
+    }
     assert kept_tables(spans) == {"first", "second", "unfinished"}
 
 
 spans = st.dictionaries(
     st.text("abcdef", min_size=1, max_size=1),
     st.tuples(st.integers(1, 30), st.none() | st.integers(0, 10)).map(
-        lambda s: Span(s[0], None if s[1] is None else s[0] + s[1])
+        lambda s: StreamSpan(s[0], None if s[1] is None else s[0] + s[1])
     ),
 )
 
 
 @given(spans)
-def test_the_newest_state_that_leaves_cuts_no_stream_that_is_replaced(found: dict[str, Span]) -> None:
+def test_the_newest_state_that_leaves_cuts_no_stream_that_is_replaced(found: dict[str, StreamSpan]) -> None:
     kept = kept_tables(found)
     assert kept >= {name for name, span in found.items() if span.end is None}
     newest = min((found[name].first - 1 for name in kept), default=99)

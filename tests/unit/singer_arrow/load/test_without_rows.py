@@ -20,7 +20,7 @@ def test_rows_are_taken_or_told(parts: list[list[bool]]) -> None:
     before = 0
     for part, refused in zip(parts, refused_of_each(found, [len(part) for part in parts]), strict=True):
         rejects = Rejects(1000)
-        rejects.given("f", len(part))
+        rejects.count_kept("f", len(part))
         numbers = range(before, before + len(part))
         table = pa.table({"n": pa.array(numbers, pa.int64()), ORDER: pa.array(numbers, pa.int64())})
         taken = list(taken_rows(table.to_batches(max_chunksize=3), refused, rejects))

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from memory_target import SCHEMA, batch, command, lines
 
 from singer_arrow.reading import text_blocks as text
-from singer_arrow.records.input_lines import Lines
+from singer_arrow.records.input_lines import InputLines
 
 STATE = {"type": "STATE", "value": {"n": 1}}
 
@@ -57,7 +57,7 @@ def pieces(data: bytes, sizes: list[int]) -> Callable[[int], None]:
 def test_lines_are_whole_however_they_come(texts: list[str], sizes: list[int]) -> None:
     data = "\n".join(texts).encode()
     with pipe(pieces(data, sizes)) as source:
-        got = list(Lines().of(source))
+        got = list(InputLines().of(source))
     assert b"".join(got) == data
     assert all(chunk.endswith(b"\n") for chunk in got[:-1])
 
@@ -70,14 +70,14 @@ def test_a_line_longer_than_a_pipe() -> None:
             out.write(f"{long}\nshort\n{long}")
 
     with pipe(write) as source:
-        got = list(Lines().of(source))
+        got = list(InputLines().of(source))
     assert b"".join(got) == f"{long}\nshort\n{long}".encode()
     assert all(chunk.endswith(b"\n") for chunk in got[:-1])
 
 
 def test_a_line_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "MAX_RECORD_BYTES", 1 << 20)
-    with pipe(pieces(b"ok\n" + b"x" * (4 << 20) + b"\n", [])) as source, closing(Lines().of(source)) as read:
+    with pipe(pieces(b"ok\n" + b"x" * (4 << 20) + b"\n", [])) as source, closing(InputLines().of(source)) as read:
         assert next(read) == b"ok\n"
         with pytest.raises(text.LongRecordError):
             next(read)
@@ -87,12 +87,12 @@ def test_a_line_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None
 def test_files_and_what_has_no_descriptor(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a\nb")
     with (tmp_path / "f").open() as source:
-        assert list(Lines().of(source)) == [b"a\n", b"b"]
-    assert list(Lines().of(io.StringIO("a\nb"))) == [b"a\n", b"b"]
+        assert list(InputLines().of(source)) == [b"a\n", b"b"]
+    assert list(InputLines().of(io.StringIO("a\nb"))) == [b"a\n", b"b"]
 
 
 def test_who_waits_is_interrupted() -> None:
-    some, ended = Lines(), threading.Event()
+    some, ended = InputLines(), threading.Event()
 
     def write(handle: int) -> None:
         os.write(handle, b"one\n")
@@ -112,7 +112,7 @@ def test_who_waits_is_interrupted() -> None:
 
 
 def test_an_error_that_came_before_is_raised_at_the_next_line() -> None:
-    some = Lines()
+    some = InputLines()
     some.interrupt(ValueError("before"))
     with pytest.raises(ValueError, match="before"):
         next(some.of(io.StringIO("a\nb\n")))

@@ -19,7 +19,7 @@ from recording_target import RecordingTable, RecordingTarget
 from singer_arrow.casting.from_json import BadRowError
 from singer_arrow.errors import DataError
 from singer_arrow.records.schema_dialects import in_newest_draft
-from singer_arrow.records.validation import check_record, is_valid, validator
+from singer_arrow.records.validation import check_record, fits_schema, validator
 from singer_arrow.schema.plain_numbers import plain_numbers, whole_numbers
 
 DRAFT = {
@@ -68,7 +68,7 @@ def test_lists_by_place_are_read_by_their_form(draft: int | None) -> None:
     found = newest(prop, draft=draft)
     assert found == {"prefixItems": [{"type": "string"}, {"exclusiveMaximum": 1}], "items": False}
     against = validator(found)
-    assert [is_valid(v, against) for v in (["x", 0], ["x", 1], ["x", 0, 0])] == [True, False, False]
+    assert [fits_schema(v, against) for v in (["x", 0], ["x", 1], ["x", 0, 0])] == [True, False, False]
 
 
 def test_dependencies_are_of_two_kinds() -> None:
@@ -153,7 +153,7 @@ def test_whatever_is_given_becomes_a_schema(prop: dict[str, Any], draft: int | N
     validators.Draft202012Validator.check_schema(whole_numbers(found))
     assert in_newest_draft(found) == (found, [])
     for value in (1, "x", None, {"a": [1]}):
-        is_valid({"a": value}, validator(found))
+        fits_schema({"a": value}, validator(found))
 
 
 def test_null_is_the_same_as_no_keyword() -> None:

@@ -17,7 +17,7 @@ from singer_arrow.errors import DataError
 from singer_arrow.load.scheduler import Limits
 from singer_arrow.records.block import Block
 from singer_arrow.records.buffer import ArrowFile
-from singer_arrow.records.parser import Parsed, RecordParser
+from singer_arrow.records.parser import ParsedLines, RecordParser
 from singer_arrow.records.queue import RecordQueue
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.record_lines import RecordLineRouter
@@ -186,7 +186,7 @@ class Failing:
         fields = from_json_schema(SCHEMA)
         self.parser = RecordParser(fields, around=(), rules=None, check=lambda _: None, checks_types=False)
 
-    def take_parsed(self, parsed: Parsed, lines: int, block: Block) -> None:
+    def take_parsed(self, parsed: ParsedLines, lines: int, block: Block) -> None:
         self.rows += parsed.rows_of(lines)
         raise self.error
 

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from singer_arrow.sdk.lazy_import import PUT_OFF, Later, putting_off
+from singer_arrow.sdk.lazy_import import DEFERRED, LazyModule, lazy_modules
 
 PROGRAM = Path(__file__).parents[3] / "support" / "lean_sdk.py"
 
@@ -36,7 +36,7 @@ def test_what_the_sdk_imports_by_name_it_only_calls() -> None:
         named = {
             (alias.asname or alias.name): (node.module, alias.name)
             for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and node.module in PUT_OFF
+            if isinstance(node, ast.ImportFrom) and node.module in DEFERRED
             for alias in node.names
         }
         notes = [n.annotation for n in ast.walk(tree) if isinstance(n, ast.arg | ast.AnnAssign) and n.annotation]
@@ -46,17 +46,17 @@ def test_what_the_sdk_imports_by_name_it_only_calls() -> None:
         uses = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in named]
         assert [f"{path}:{node.lineno}" for node in uses if id(node) not in fine] == []
         found |= set(named.values())
-    assert {(module, name) for module, names in PUT_OFF.items() for name in names} <= found
+    assert {(module, name) for module, names in DEFERRED.items() for name in names} <= found
 
 
 def test_modules_that_are_there_are_left_alone_and_stand_ins_are_taken_away() -> None:
-    known = {name: sys.modules[name] for name in PUT_OFF if name in sys.modules}
+    known = {name: sys.modules[name] for name in DEFERRED if name in sys.modules}
     gone = "joblib"
     kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == gone}
 
     def fails() -> None:
-        with putting_off():
-            assert isinstance(sys.modules[gone], Later)
+        with lazy_modules():
+            assert isinstance(sys.modules[gone], LazyModule)
             assert all(sys.modules[name] is module for name, module in known.items() if name != gone)
             raise KeyError("broken")
 
@@ -72,7 +72,7 @@ def test_a_stand_in_becomes_the_module_when_it_is_used(monkeypatch: pytest.Monke
     (tmp_path / "only_here.py").write_text("def double(x): return 2 * x\nANSWER = 42\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "only_here", raising=False)
-    stand_in = Later("only_here", "double")
+    stand_in = LazyModule("only_here", "double")
     monkeypatch.setitem(sys.modules, "only_here", stand_in)
     assert stand_in.double(21) == 42
     assert type(sys.modules["only_here"]) is ModuleType
@@ -94,16 +94,16 @@ EARLY = {
 def test_what_is_used_too_early_is_the_real_thing(early: str) -> None:
     program = f"""
 import sys
-from singer_arrow.sdk.lazy_import import Later, putting_off
+from singer_arrow.sdk.lazy_import import LazyModule, lazy_modules
 before = list(sys.meta_path)
-with putting_off():
+with lazy_modules():
     import requests.adapters, upath
     try:
         exec({EARLY[early]!r})
         assert {early != "none"}
     except ModuleNotFoundError as error:
         assert error.name == "requests.none", error
-    assert not [m for m in sys.modules.values() if isinstance(m, Later)]
+    assert not [m for m in sys.modules.values() if isinstance(m, LazyModule)]
     import urllib3.util
 import requests, requests.auth, urllib3.exceptions
 assert sys.meta_path == before

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from singer_arrow.errors import LoadError
-from singer_arrow.load.staging import FOLDER, Stage
+from singer_arrow.load.staging import FOLDER, StagingFolder
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from target_bigquery.connection.connection import logger
@@ -34,7 +34,7 @@ def files(tmp_path: Path) -> Iterator[StagedFiles]:
     numbers = iter(range(1000))
     (tmp_path / "temporary").mkdir()
     processes, storage = Processes(1), Storage()
-    stage = Stage(storage, Url.parse((tmp_path / "stage").as_uri()), logger)
+    stage = StagingFolder(storage, Url.parse((tmp_path / "stage").as_uri()), logger)
     yield StagedFiles(storage, lambda s: tmp_path / "temporary" / f"{next(numbers)}{s}", processes, stage, 2)
     assert list((tmp_path / "temporary").iterdir()) == []
     processes.close()

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from target_bigquery.load.parquet_dates import columns_to_read, has_bad_dates
+from target_bigquery.load.parquet_dates import columns_to_check, has_bad_dates
 from target_bigquery.tables.column_evolution import columns_of
 
 MOMENT = pa.timestamp("us", "UTC")
@@ -20,7 +20,7 @@ SCHEMA = pa.schema([("at", MOMENT), ("day", pa.date32()), ("tags", pa.list_(pa.s
 def to_read(path: Path, rows: dict[str, list[object]], *, statistics: bool = True) -> list[str]:
     pq.write_table(pa.table(rows, SCHEMA), path, write_statistics=statistics, row_group_size=1)
     footer = pq.read_metadata(path)
-    found = [c.name for c in columns_to_read(footer, columns_of(SCHEMA))]
+    found = [c.name for c in columns_to_check(footer, columns_of(SCHEMA))]
     assert has_bad_dates(footer) == (statistics and bool({"at", "day"} & {*found}))
     return found
 

@@ -27,7 +27,7 @@ from target_redshift.connection.resources import (
     RefusedDataError,
     SessionLostError,
     bad_value,
-    existing,
+    column_from_catalog,
     translate_error,
     with_load_errors,
 )
@@ -181,6 +181,6 @@ class TestLoadErrors:
 
 
 def test_columns_of_the_catalog() -> None:
-    column = existing(("id", "bigint", None, 64, 0, "NO", "\"identity\"(1, 0, '1,1'::text)"))
+    column = column_from_catalog(("id", "bigint", None, 64, 0, "NO", "\"identity\"(1, 0, '1,1'::text)"))
     assert (column.nullable, column.is_filled, ddl_type(column)) == (False, True, "BIGINT")
-    assert existing(("c", "character varying", 300, None, None, "YES", None)).nullable
+    assert column_from_catalog(("c", "character varying", 300, None, None, "YES", None)).nullable

@@ -20,7 +20,7 @@ from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from target_redshift.load import row_spool as spool
 from target_redshift.load.file_count import LEAST_BYTES
-from target_redshift.load.s3_staging import CopyFile, Stage, manifest
+from target_redshift.load.s3_staging import CopyFile, S3StagingFolder, manifest
 
 SCHEMA = pa.schema([("id", pa.int64()), ("noise", pa.binary())])
 
@@ -49,10 +49,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def stage(tmp_path: Path, folder: Path) -> Stage:
+def stage(tmp_path: Path, folder: Path) -> S3StagingFolder:
     names = itertools.count()
     root = Url.parse(folder.as_uri())
-    return Stage(
+    return S3StagingFolder(
         Storage(),
         root,
         temporary=lambda suffix: tmp_path / f"{next(names)}{suffix}",
@@ -76,7 +76,7 @@ def objects(folder: Path) -> list[Path]:
     return [p for p in folder.rglob("*") if p.is_file()]
 
 
-def test_small_groups_are_one_file(stage: Stage, tmp_path: Path) -> None:
+def test_small_groups_are_one_file(stage: S3StagingFolder, tmp_path: Path) -> None:
     spools = [noise(tmp_path, 10, 100, name="a"), noise(tmp_path, 20, 100, name="b")]
     (file,) = stage.upload(spools, AsParquet())
     path = Url.parse(file.url).local_path()
@@ -84,7 +84,9 @@ def test_small_groups_are_one_file(stage: Stage, tmp_path: Path) -> None:
     assert pq.read_table(path).column("id").to_pylist() == [*range(10), *range(20)]
 
 
-def test_large_groups_are_a_multiple_of_the_slices_written_at_once(stage: Stage, tmp_path: Path, folder: Path) -> None:
+def test_large_groups_are_a_multiple_of_the_slices_written_at_once(
+    stage: S3StagingFolder, tmp_path: Path, folder: Path
+) -> None:
     files = stage.upload([noise(tmp_path, 3000, 4000)], AsParquet(at_once=2))
     assert len(files) == 4
     assert all(LEAST_BYTES <= f.bytes <= 1 << 30 for f in files)
@@ -96,7 +98,7 @@ def test_large_groups_are_a_multiple_of_the_slices_written_at_once(stage: Stage,
     assert {p.suffix for p in tmp_path.iterdir() if p.is_file()} == {".arrow"}  # nothing else stays on local disk
 
 
-def test_the_count_follows_what_compression_leaves(stage: Stage, tmp_path: Path) -> None:
+def test_the_count_follows_what_compression_leaves(stage: S3StagingFolder, tmp_path: Path) -> None:
     rows = 1_000_000
     same = pa.RecordBatch.from_arrays(
         [pa.array([7] * rows, pa.int64()), pa.array([b"the same"] * rows, pa.binary())], schema=SCHEMA
@@ -105,14 +107,14 @@ def test_the_count_follows_what_compression_leaves(stage: Stage, tmp_path: Path)
     assert len(files) == 1  # 30 MB in memory, some KB as a file
 
 
-def test_if_one_fails_nothing_stays(stage: Stage, tmp_path: Path, folder: Path) -> None:
+def test_if_one_fails_nothing_stays(stage: S3StagingFolder, tmp_path: Path, folder: Path) -> None:
     with pytest.raises(DataError, match="a bad row"):
         stage.upload([noise(tmp_path, 3000, 4000)], AsParquet(fails_at=2999))
     assert objects(folder) == []
     assert {p.suffix for p in tmp_path.iterdir() if p.is_file()} == {".arrow"}
 
 
-def test_manifests_name_size_and_say_mandatory(stage: Stage) -> None:
+def test_manifests_name_size_and_say_mandatory(stage: S3StagingFolder) -> None:
     files = [CopyFile("s3://b/ä 'quote' \"x\".parquet", 10, 1), CopyFile("s3://b/c", 20, 2)]
     url = stage.put_manifest(files, "rows", "b1")
     assert url.name == "rows-b1-00000.manifest"

@@ -13,13 +13,13 @@ from target_redshift.connection.resources import with_variants
 from target_redshift.conversion import Conversion
 from target_redshift.tables.column_evolution import ColumnEvolution, columns_of
 from target_redshift.tables.staging_columns import NotCopyable, jsonl_columns, upload_columns
-from target_redshift.tables.types import TableColumn, existing, read_schema
+from target_redshift.tables.types import TableColumn, read_schema, table_column
 
 EVOLVES = ColumnEvolution(evolves=True, keys=("id",))
 
 
 def variant(name: str, data_type: str, of: str = "a") -> TableColumn:
-    return replace(existing(name, data_type), variant_of=of)
+    return replace(table_column(name, data_type), variant_of=of)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def variant(name: str, data_type: str, of: str = "a") -> TableColumn:
 def test_values_that_do_not_fit_get_the_roomiest_variant(
     data_type: str, arrow: pa.DataType, wanted: tuple[str, str]
 ) -> None:
-    have = [existing("a", data_type)]
+    have = [table_column("a", data_type)]
     (column,) = columns_of(pa.schema([("a", arrow)]), have, drift=EVOLVES)
     assert (column.name, str(column), column.source) == (*wanted, "a")
     assert column.variant_of == ("a" if "__" in column.name else None)
@@ -56,7 +56,7 @@ def test_values_that_do_not_fit_get_the_roomiest_variant(
 @pytest.mark.parametrize("drift", [None, ColumnEvolution(), EVOLVES])
 def test_keys_and_targets_that_do_not_evolve(drift: ColumnEvolution | None) -> None:
     with pytest.raises(SchemaError, match="'id' is of type BIGINT in the table, and VARCHAR"):
-        columns_of(pa.schema([("id", pa.string())]), [existing("id", "bigint")], drift=drift)
+        columns_of(pa.schema([("id", pa.string())]), [table_column("id", "bigint")], drift=drift)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_keys_and_targets_that_do_not_evolve(drift: ColumnEvolution | None) -> N
 def test_a_variant_that_does_not_fit_either_leaves_the_values_to_another(
     base: str, have: str, arrow: pa.DataType, wanted: str
 ) -> None:
-    table = [existing("a", base), variant("a__decimal", have)]
+    table = [table_column("a", base), variant("a__decimal", have)]
     (column,) = columns_of(pa.schema([("a", arrow)]), table, drift=EVOLVES)
     assert column.name.startswith("a__decimal_")
     assert (str(column), column.variant_of) == (wanted, "a")
@@ -79,16 +79,16 @@ def test_a_variant_that_does_not_fit_either_leaves_the_values_to_another(
     assert again.name == column.name
 
 
-@pytest.mark.parametrize("taken", [existing("a__string", "bigint"), variant("a__string", "bigint", "b")])
+@pytest.mark.parametrize("taken", [table_column("a__string", "bigint"), variant("a__string", "bigint", "b")])
 def test_a_column_without_the_mark_is_no_variant(taken: TableColumn) -> None:
-    table = [existing("a", "bigint"), taken]
+    table = [table_column("a", "bigint"), taken]
     (column,) = columns_of(pa.schema([("a", pa.string())]), table, drift=EVOLVES)
     assert column.name.startswith("a__string_")
     assert column.variant_of == "a"
 
 
 def test_a_property_of_a_variants_name_gets_another_column() -> None:
-    table = [existing("a", "bigint"), variant("a__string", "varchar(256)")]
+    table = [table_column("a", "bigint"), variant("a__string", "varchar(256)")]
     schema = pa.schema([("a", pa.string()), ("a__string", pa.string())])
     one, two = columns_of(schema, table, drift=EVOLVES)
     assert (one.name, one.variant_of) == ("a__string", "a")
@@ -97,14 +97,14 @@ def test_a_property_of_a_variants_name_gets_another_column() -> None:
 
 
 def test_marks_are_read_from_comments() -> None:
-    table = [existing("a", "bigint"), existing("a__string", "varchar(256)"), existing("a__float", "real")]
+    table = [table_column("a", "bigint"), table_column("a__string", "varchar(256)"), table_column("a__float", "real")]
     comments = [("a__string", "singer_variant: a"), ("a__float", "as it was measured")]
     assert [c.variant_of for c in with_variants(table, comments)] == [None, "a", None]
 
 
 def test_what_is_always_null_is_not_staged_in_a_type_that_nothing_becomes() -> None:
     schema = pa.schema([("id", pa.int64()), ("a", pa.null())])
-    table = [existing("id", "bigint"), existing("a", "time with time zone")]
+    table = [table_column("id", "bigint"), table_column("a", "time with time zone")]
     columns = columns_of(schema, table, drift=EVOLVES)
     assert read_schema(columns, schema).field("a").type == pa.null()
     staged = upload_columns(columns, "parquet")

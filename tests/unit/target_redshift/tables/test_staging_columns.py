@@ -15,21 +15,21 @@ from target_redshift.tables.staging_columns import (
     NotCopyable,
     StagingColumn,
     constant_columns,
+    file_schema,
     has_nested,
     ignores_case,
     jsonl_columns,
     staging_columns,
     upload_columns,
-    upload_schema,
 )
-from target_redshift.tables.types import existing
+from target_redshift.tables.types import table_column
 
 UTC = pa.timestamp("us", "UTC")
 ITEMS = pa.list_(pa.struct([("sku", pa.string()), ("n", pa.int64())]))
 
 
 def staged(file: pa.Schema, given: pa.Schema, have: list[str] | None = None, keys: tuple[str, ...] = ()) -> object:
-    table = [existing(n, t) for n, t in zip(given.names, have, strict=True)] if have else []
+    table = [table_column(n, t) for n, t in zip(given.names, have, strict=True)] if have else []
     return staging_columns(file, columns_of(given, table), keys)
 
 
@@ -124,7 +124,7 @@ def test_values_are_cast_into_wider_columns(arrow: pa.DataType, have: str) -> No
 )
 def test_values_that_a_cast_would_bend_are_converted(file: pa.DataType, have: str) -> None:
     """The table has other types than SCHEMA declares, and so may the file."""
-    columns = columns_of(pa.schema([("c", pa.null())]), [existing("c", have)])
+    columns = columns_of(pa.schema([("c", pa.null())]), [table_column("c", have)])
     assert isinstance(staging_columns(pa.schema([("c", file)]), columns), NotCopyable)
 
 
@@ -195,7 +195,7 @@ class TestJsonLines:
 
     @pytest.mark.parametrize("arrow", [pa.decimal256(50, 2), ITEMS])
     def test_what_becomes_text_is_none_yet(self, arrow: pa.DataType) -> None:
-        columns = columns_of(pa.schema([("c", arrow)]), [existing("c", "character varying(100)")])
+        columns = columns_of(pa.schema([("c", arrow)]), [table_column("c", "character varying(100)")])
         found = jsonl_columns(columns)
         assert isinstance(found, NotCopyable)
         assert "not text" in found.reason
@@ -214,7 +214,7 @@ class TestJsonLines:
 
 
 def test_columns_of_timestamps_without_a_zone_hold_utc() -> None:
-    table = [existing("at", "timestamp without time zone")]
+    table = [table_column("at", "timestamp without time zone")]
     columns = columns_of(pa.schema([("at", UTC)]), table)
     as_it_is, text = staging_columns(pa.schema([("at", UTC)]), columns), jsonl_columns(columns)
     constant = constant_columns(columns, {"at": "2024-05-01 10:00:00+00:00"})
@@ -247,13 +247,13 @@ class TestUploads:
         found = upload_columns(columns, file_format, ordered=True)
         assert [c.type for c in found] == types
         assert found[-1].name == ORDER
-        schema = upload_schema(columns, file_format, ordered=True)
+        schema = file_schema(columns, file_format, ordered=True)
         assert schema.names == [c.name for c in found]
         assert schema.field("t").type == pa.string()
         assert schema.field("p").type == (pa.string() if file_format == "jsonl" else pa.decimal128(12, 2))
 
     def test_parquet_uploads_are_files_that_copy_takes(self) -> None:
-        schema = upload_schema(columns_of(self.GIVEN), "parquet")
+        schema = file_schema(columns_of(self.GIVEN), "parquet")
         found = staging_columns(schema, columns_of(schema))
         assert isinstance(found, list)
         assert [c.type for c in found][:4] == ["DECIMAL(12, 2)", "TIMESTAMP", TEXT, "VARBYTE(1024000)"]

@@ -11,10 +11,10 @@ from target_redshift.tables.column_evolution import columns_of
 from target_redshift.tables.types import (
     TableColumn,
     ddl_type,
-    existing,
     missing_required,
     new_columns,
     read_schema,
+    table_column,
     upload_schema,
     wider_length,
 )
@@ -83,7 +83,7 @@ def test_too_many_columns() -> None:
     schema = pa.schema([(f"c{i}", pa.int64()) for i in range(1_600)])
     assert len(columns_of(schema)) == 1_600
     with pytest.raises(SchemaError, match="1601 columns"):
-        columns_of(schema, [existing("more", "bigint")])
+        columns_of(schema, [table_column("more", "bigint")])
 
 
 def test_columns_are_named_in_lower_case_and_differ() -> None:
@@ -117,7 +117,7 @@ def test_columns_are_named_in_lower_case_and_differ() -> None:
 def test_what_the_catalog_says(
     data_type: str, length: int | None, precision: int | None, scale: int | None, ddl: str
 ) -> None:
-    assert ddl_type(existing("c", data_type, length, precision, scale)) == ddl
+    assert ddl_type(table_column("c", data_type, length, precision, scale)) == ddl
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_what_the_catalog_says(
     ],
 )
 def test_values_that_fit_a_tables_own_column(arrow: pa.DataType, data_type: str, uploaded: pa.DataType) -> None:
-    have = existing("c", data_type)
+    have = table_column("c", data_type)
     [column] = columns_of(pa.schema([("c", arrow)]), [have])
     assert ddl_type(column) == ddl_type(have)
     assert column.arrow == uploaded
@@ -167,7 +167,7 @@ def test_values_that_fit_a_tables_own_column(arrow: pa.DataType, data_type: str,
     ],
 )
 def test_values_that_do_not_fit(arrow: pa.DataType, data_type: str) -> None:
-    have = existing("c", data_type)
+    have = table_column("c", data_type)
     with pytest.raises(SchemaError) as caught:
         columns_of(pa.schema([("c", arrow)]), [have])
     assert "'c'" in str(caught.value)
@@ -185,17 +185,17 @@ def test_text_goes_into_super_where_that_is_wanted_or_there_already() -> None:
         ("VARCHAR", False),
     ]
     assert read_schema(columns, schema).field("t") == pa.field("t", pa.string())
-    [there] = columns_of(pa.schema([("t", pa.string())]), [existing("t", "super")])
+    [there] = columns_of(pa.schema([("t", pa.string())]), [table_column("t", "super")])
     assert (there.kind, there.is_quoted) == ("SUPER", True)
-    [kept] = columns_of(pa.schema([("t", pa.string())]), [existing("t", "character varying", 9)], super_texts={"t"})
+    [kept] = columns_of(pa.schema([("t", pa.string())]), [table_column("t", "character varying", 9)], super_texts={"t"})
     assert (kept.kind, kept.length, kept.is_quoted) == ("VARCHAR", 9, False)
 
 
 def test_what_a_table_lacks_and_requires() -> None:
     have = [
-        existing("a", "bigint", nullable=False),
-        existing("b", "bigint", nullable=False),
-        existing("id", "bigint", nullable=False, is_filled=True),
+        table_column("a", "bigint", nullable=False),
+        table_column("b", "bigint", nullable=False),
+        table_column("id", "bigint", nullable=False, is_filled=True),
     ]
     columns = columns_of(pa.schema([("a", pa.int64()), ("c", pa.int64())]), have)
     assert [c.name for c in new_columns(columns, have)] == ["c"]

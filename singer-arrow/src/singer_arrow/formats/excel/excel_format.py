@@ -166,11 +166,11 @@ def _sheet(reader: ObjectReader, options: ReadOptions) -> Iterator[_Sheet]:
     with temporary_folder("workbook-") as folder:
         source, target = _copy(reader, options, folder), folder / "cells.arrow"
         allowance, cost = reader.budget.decoded, min(MEMORY, _GROWTH * source.stat().st_size)
-        allowance.take(cost)
+        allowance.acquire(cost)
         try:
             sheet = _run(source, target, options, reader.url)
         finally:
-            allowance.give(cost)
+            allowance.release(cost)
         with pa.memory_map(str(target)) as cells, pa.ipc.open_file(cells) as file:
             header = sheet["header"] or [None] * len(sheet["kinds"])
             yield _Sheet(reader.url, distinct(numbered(header)), sheet["kinds"], sheet["first"], file, options)

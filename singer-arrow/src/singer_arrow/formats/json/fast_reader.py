@@ -22,7 +22,7 @@ import pyarrow.json as pj
 from pyarrow import types as pt
 
 from singer_arrow.casting.cut_digits import set_column
-from singer_arrow.casting.from_json import RECORD_DECODER, BadRowError, convert, parse
+from singer_arrow.casting.from_json import RECORD_DECODER, BadRowError, convert_value, parse
 from singer_arrow.casting.json_depth import nests_too_deeply
 from singer_arrow.enforcement.enforce import fit
 from singer_arrow.enforcement.excluded_members import exclude_from_json
@@ -185,7 +185,7 @@ def from_raw(raw: bytes, field: pa.Field, *, loose_text: bool) -> Any:
     if pt.is_string(field.type) and raw[:1] == b'"':
         with suppress(msgspec.MsgspecError):  # `parse` raises the error with its reason
             return msgspec.json.decode(raw)
-    return convert(parse(raw), field, loose_text=loose_text)
+    return convert_value(parse(raw), field, loose_text=loose_text)
 
 
 class FastPathError(ValueError):

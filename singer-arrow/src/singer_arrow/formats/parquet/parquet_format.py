@@ -201,12 +201,12 @@ def _files(reader: ObjectReader, footer: Footer, groups: list[list[Span]]) -> Ge
     for spans in groups:  # too large for memory: windows slide along the columns
         size = max(_LEAST_WINDOW, min(_MOST_WINDOW, allowance.limit // (4 * max(1, len(spans)))))
         cost = 2 * size * len(spans)
-        allowance.take(cost)
+        allowance.acquire(cost)
         try:
             windows = Windows(spans, size, reader.start)
             yield partial(_open, reader, footer, [], windows.read, buffer_size=min(size, _READ_BUFFER))
         finally:
-            allowance.give(cost)
+            allowance.release(cost)
 
 
 def _chunks(footer: Footer, group: int, names: Sequence[str]) -> list[int]:

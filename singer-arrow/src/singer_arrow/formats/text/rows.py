@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.casting.cut_digits import collect_truncated, set_column
-from singer_arrow.casting.from_text import BadValueError, describe, from_text, shorten
+from singer_arrow.casting.from_text import BadValueError, from_text, shorten, type_in_words
 from singer_arrow.casting.spelling import Spelling
 from singer_arrow.casting.to_json import text_as_json
 from singer_arrow.enforcement.schema_drift import unknown_columns
@@ -39,7 +39,7 @@ class MismatchError(BadValueError):
     """A value does not fit its column."""
 
     def __init__(self, error: BadValueError, column: pa.Field) -> None:
-        super().__init__(error.row, error.value, describe(column.type))
+        super().__init__(error.row, error.value, type_in_words(column.type))
         self.column = column.name
 
 
@@ -172,7 +172,7 @@ class TextRows:
             from_text(pa.array([value], pa.string()), t)
         except BadValueError as exact:
             return str(exact)
-        return f"{shorten(value)} is not {describe(t)}"
+        return f"{shorten(value)} is not {type_in_words(t)}"
 
     def _typed(self, column: pa.Array, f: pa.Field) -> pa.Array:
         set_column(f.name)
