@@ -51,7 +51,7 @@ def _integer(digits: str) -> int | Decimal:
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(dict(pairs)) < len(pairs):
-        raise RefusalError("a key stands twice")
+        raise RefusalError("a key occurs twice")
     return dict(pairs)
 
 

@@ -87,7 +87,7 @@ def test_good_rows_are_loaded_and_bad_ones_put_aside_once(
     assert (counts["rows"], counts["rejected"]) == (len(good), 6)
     assert states(capsys.readouterr().out)[-1] == 3
     assert f"Stream 'rows': row {position} of {run[1]['manifest'][0]}, column 'id'" in caplog.text
-    assert "Stream 'rows': 6 rows are not loaded; they stand in table _sdc_rejected" in caplog.text
+    assert "Stream 'rows': rejected 6 rows; see table _sdc_rejected" in caplog.text
     warehouse.load(run, load_method=method, **DEAD)
     assert [row["id"] for row in warehouse.table()] == good
     assert places(warehouse) == expected

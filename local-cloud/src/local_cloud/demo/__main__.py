@@ -70,10 +70,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="demo-") as folder:  # so that no state of an earlier demo is found
         shutil.copy("meltano.yml", folder)
         for title, options in RUNS:
-            _say(f"\n== {title}")
+            _print(f"\n== {title}")
             for pipe in pipes:
                 if code := _run(pipe, options, Path(folder), stage.name):
-                    _say(f"FAILED: meltano ended with {code}")
+                    _print(f"FAILED: meltano ended with {code}")
                     return 1
             sources = sources or {name: _source(source, name, pipes[0].warehouse.columns(name)) for name in STREAMS}
             good &= _report(sources, pipes, stage)
@@ -81,7 +81,7 @@ def main() -> int:
         pipe.warehouse.close()
     *names, last = ["the source", *(pipe.warehouse.name for pipe in pipes)]
     verdict = "agree, after each of the three runs" if good else "differ: FAILED"
-    _say(f"\nRows and checksums of {', '.join(names)} and {last} {verdict}.")
+    _print(f"\nRows and checksums of {', '.join(names)} and {last} {verdict}.")
     return 0 if good else 1
 
 
@@ -96,15 +96,15 @@ def _pipes(stage: str) -> Iterator[Pipe]:
 
 def _run(pipe: Pipe, options: tuple[str, ...], project: Path, stage: str) -> int:
     target = pipe.warehouse.target
-    _say(f"   $ meltano run {' '.join((*options, meltano.TAP, target))}")
+    _print(f"   $ meltano run {' '.join((*options, meltano.TAP, target))}")
     started = time.monotonic()
-    ran = meltano.run(target, options, project=project, batches=f"s3://{stage}/{pipe.batches}", say=_say)
+    ran = meltano.run(target, options, project=project, batches=f"s3://{stage}/{pipe.batches}", print_line=_print)
     pipe.busy, pipe.seconds = ran.busy, time.monotonic() - started
     return ran.code
 
 
 def _source(bucket: Any, name: str, columns: list[Column]) -> Source:
-    _say(f"   (reading {name} from S3 once more, by Python's own csv and json, to compare)")
+    _print(f"   (reading {name} from S3 once more, by Python's own csv and json, to compare)")
     objects = list(bucket.objects.filter(Prefix=f"{name}/"))
     checksum = of_source(((o.key, o.get()["Body"].read()) for o in objects), columns)
     return Source(len(objects), sum(o.size for o in objects), columns, checksum)
@@ -132,7 +132,7 @@ def _report(sources: Mapping[str, Source], pipes: Sequence[Pipe], stage: Any) ->
     _table(rows)
     total = sum(source.checksum.rows for source in sources.values())
     taken = ", ".join(f"{pipe.seconds:.1f} s to {pipe.warehouse.name}" for pipe in pipes)
-    _say(f"   {total:,} rows; {taken}, of which Meltano's own start takes several")
+    _print(f"   {total:,} rows; {taken}, of which Meltano's own start takes several")
     return good
 
 
@@ -141,7 +141,7 @@ def _checksum(warehouse: Warehouse, table: str, source: Source) -> Checksum:
     columns = warehouse.columns(table)
     if sorted(columns) != sorted(source.columns):
         differing = sorted(set(columns) ^ set(source.columns))
-        _say(f"   {warehouse.name} has other columns in {table}: {', '.join(map(str, differing))}")
+        _print(f"   {warehouse.name} has other columns in {table}: {', '.join(map(str, differing))}")
         return Checksum(-1, 0)
     return warehouse.checksum(table, columns)
 
@@ -150,10 +150,10 @@ def _table(rows: Sequence[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for first, *rest in rows:
         cells = (f"{cell:>{width}}" for cell, width in zip(rest, widths[1:], strict=True))
-        _say(f"   {first:<{widths[0]}}  {'  '.join(cells)}")
+        _print(f"   {first:<{widths[0]}}  {'  '.join(cells)}")
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 

@@ -12,11 +12,10 @@ from pathlib import Path
 TAP = "tap-s3-files"
 
 # Lines of Meltano and the SDK at each start, and metrics, which repeat the connectors' own lines.
-_CHATTER = re.compile(r"METRIC|Parsing|Skipping parse|Meltano SDK|Beginning sync|completed processing|state backend")
-_SECONDS = re.compile(
-    r" (?:Loaded: )?(?P<stream>\w+): .*?(?:seconds=|batch files, )(?P<seconds>[\d.]+)"
-)  # of the connectors' last lines
-_LINE = re.compile(r"\S+Z \[(?P<level>\w+) *\] (?P<who>[\w-]+) +(?P<said>.*)")
+_HIDDEN = re.compile(r"METRIC|Parsing|Skipping parse|Meltano SDK|Beginning sync|completed processing|state backend")
+# The closing lines: of the target, `Loaded flights: 16 rows ... in 1 load, 2.1 s`; of the tap, `flights: ... 2.1 s`.
+_SECONDS = re.compile(r"(?<! of) (?:Loaded )?(?P<stream>\w+): .*, (?P<seconds>[\d.,]+) s\b")
+_LINE = re.compile(r"\S+Z \[(?P<level>\w+) *\] (?P<who>[\w-]+) +(?P<text>.*)")
 
 
 @dataclass(frozen=True)
@@ -32,22 +31,28 @@ class Ran:
     busy: dict[str, float]
 
 
-def run(target: str, options: tuple[str, ...], *, project: Path, batches: str, say: Callable[[str], None]) -> Ran:
+def run(
+    target: str, options: tuple[str, ...], *, project: Path, batches: str, print_line: Callable[[str], None]
+) -> Ran:
     """Run the tap into a target and print its log lines as they arrive.
 
     Args:
+        target: name of the target in meltano.yml.
+        options: options of `meltano run`.
         project: the folder of meltano.yml, where Meltano keeps its STATE.
         batches: folder of this pipe's batch files. Each pipe needs its own, because its plans are kept there too.
+        print_line: prints a line.
     """
-    busy: dict[str, float] = {}
+    busy: dict[tuple[str, str], float] = {}
     command = ["meltano", "--environment=local", "run", *options, TAP, target]
     own = {"MELTANO_PROJECT_ROOT": str(project), "NO_COLOR": "1", "TAP_S3_FILES_BATCH_CONFIG_STORAGE_ROOT": batches}
     with subprocess.Popen(command, env={**os.environ, **own}, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:
             found, seconds = _LINE.match(line), _SECONDS.search(line)
-            if seconds:
-                busy[seconds["stream"]] = busy.get(seconds["stream"], 0) + float(seconds["seconds"])
-            if not _CHATTER.search(line):
-                say(f"   {found['who']:>15} | {found['said']}" if found else f"   {line.rstrip()}")
-    return Ran(process.returncode, busy)
+            if found and seconds:  # each connector counts from its start, so its last line has them all
+                busy[seconds["stream"], found["who"]] = float(seconds["seconds"].replace(",", ""))
+            if not _HIDDEN.search(line):
+                print_line(f"   {found['who']:>15} | {found['text']}" if found else f"   {line.rstrip()}")
+    streams = {stream for stream, _ in busy}
+    return Ran(process.returncode, {s: sum(n for (stream, _), n in busy.items() if stream == s) for s in streams})

@@ -135,7 +135,7 @@ def parse_row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tu
     for field in schema:
         # Duplicate keys are errors only in columns that Arrow's reader supports; elsewhere the last value counts.
         if field.name in record.twice and _is_plain(field):  # type: ignore[attr-defined]
-            reason = "the key stands twice in its record"
+            reason = "the key occurs twice in its record"
             raise BadRowError(reason, field.name)
         set_column(field.name)
         try:

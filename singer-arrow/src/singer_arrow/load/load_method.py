@@ -193,7 +193,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         """Count rows that were put into the table of rejected rows, and log the first of the stream."""
         if rows and not self.context.tally.counts().get("rejected"):
             self.context.logger.warning(
-                "Stream %r: %s. It is not loaded, and stands in table %s; further rows of the stream are counted only",
+                "Stream %r: %s. It is not loaded, but written to table %s; further rows of the stream are only counted",
                 self.context.stream,
                 rows[0],
                 REJECTED,

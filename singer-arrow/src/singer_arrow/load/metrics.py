@@ -1,4 +1,4 @@
-"""What a target did, stream by stream: the counts behind its progress and its closing lines."""
+"""Count the rows, files and loads of each stream, and log them: progress lines, closing lines and metrics."""
 
 from __future__ import annotations
 
@@ -14,17 +14,26 @@ from singer_sdk import metrics
 from singer_arrow.naming import REJECTED
 
 _MOST_LINES = 10
-"""Streams that have a line of progress of their own; of more there is one for all."""
+"""Maximum number of streams with a progress line each; more of them get one line together."""
 _RARE = ("nul_characters", "long_texts", "write_streams", "rejected")
 
 
 @dataclass(slots=True)
 class LoadCounts:
-    """Of one stream: BATCH messages and files read, load jobs run, rows and bytes loaded, and what was left out.
+    """Counts of one stream.
 
-    `write_streams` are those of BigQuery's Storage Write API, where they take the place of load jobs.
-    `nul_characters` counts those that were replaced or removed, `long_texts` those that were put elsewhere, `rejected`
-    the rows that went into the table of rows that are not loaded; most runs have none and do not log it.
+    Attributes:
+        batches: BATCH messages.
+        records: RECORD messages.
+        files: Files of the BATCH messages.
+        load_jobs: Load jobs of BigQuery, or COPY statements of Redshift.
+        rows: Rows loaded.
+        bytes: Bytes of the loaded files.
+        skipped: Batches that earlier runs had loaded.
+        nul_characters: NUL characters that were replaced or removed.
+        long_texts: Texts that were moved to another column because they are too long for their own.
+        write_streams: Streams of BigQuery's Storage Write API, which are used instead of load jobs.
+        rejected: Rows written to the table `_sdc_rejected` instead of the stream's table.
     """
 
     batches: int = 0
@@ -51,7 +60,7 @@ class Tally:
         self._ended = 0.0
 
     def add(self, **counts: int) -> None:
-        """Add to the counts; the stream's time runs from the first call to the last."""
+        """Add to the counts by name; the stream's time is from the first call to the last."""
         with self._lock:
             self._ended = time.monotonic()
             if self._started is None:
@@ -66,13 +75,13 @@ class Tally:
             return 0.0 if self._started is None else self._ended - self._started
 
     def counts(self) -> dict[str, int]:
-        """All counts by name, at this moment."""
+        """Return all counts by name; those that are rare only if they are not zero."""
         with self._lock:
             counts = asdict(self._counts)
         return {name: count for name, count in counts.items() if count or name not in _RARE}
 
     def line(self) -> str:
-        """The closing line: `flights: batches=12 records=0 files=12 load_jobs=1 rows=... seconds=4.2`."""
+        """Return the counts in words: `flights: 1,000 rows (12.3 MB) from 2 batches (2 files) in 1 load, 2.1 s`."""
         return _line(self.stream, self.counts(), self.seconds)
 
 
@@ -81,50 +90,51 @@ class Tallies:
 
     def __init__(self) -> None:
         self._of: dict[str, Tally] = {}
-        self._said: dict[str, Mapping[str, int]] = {}
+        self._logged: dict[str, Mapping[str, int]] = {}
 
     def __len__(self) -> int:
         return len(self._of)
 
     def of(self, stream: str) -> Tally:
-        """The counts of a stream; only where messages are read."""
+        """Return the counts of a stream; only the thread that reads messages may call this."""
         return self._of.setdefault(stream, Tally(stream))
 
     def log_progress(self, logger: logging.Logger) -> bool:
-        """A line for each stream whose counts have changed since; of many streams one for all. From one thread.
+        """Log a line for each stream whose counts have changed since the last call; one line for many streams.
+
+        Must be called from one thread only.
 
         Returns:
-            Whether there was any.
+            Whether a line was logged.
         """
-        changed = [t for t in list(self._of.values()) if t.counts() != self._said.get(t.stream)]
-        self._said.update((t.stream, t.counts()) for t in changed)
+        changed = [t for t in list(self._of.values()) if t.counts() != self._logged.get(t.stream)]
+        self._logged.update((t.stream, t.counts()) for t in changed)
         lines = [total(changed)] if len(changed) > _MOST_LINES else [t.line() for t in changed]
         for line in lines:
-            logger.info("Progress: %s", line)
+            logger.info("Progress of %s", line)
         return bool(lines)
 
     def report(self, logger: logging.Logger, metrics_logger: logging.Logger) -> None:
-        """The closing line of each stream, and its counts as a metric of the SDK."""
+        """Log the closing line of each stream, and its counts as a metric of the SDK."""
         for tally in self._of.values():
-            logger.info("Loaded: %s", tally.line())
+            logger.info("Loaded %s", tally.line())
             counts = tally.counts()
             if rejected := counts.get("rejected"):
-                logger.warning(
-                    "Stream %r: %d rows are not loaded; they stand in table %s", tally.stream, rejected, REJECTED
-                )
+                rows = _counted(rejected, "row")
+                logger.warning("Stream %r: rejected %s; see table %s", tally.stream, rows, REJECTED)
             if counts["skipped"] and not counts["rows"]:
                 logger.warning(
-                    "Stream %r: nothing was loaded, as all that came (%d batches) was loaded by earlier runs; to load "
-                    "it again, also after a full refresh, empty the table or set replay: load",
+                    "Stream %r: nothing was loaded, because earlier runs loaded all of its batches (%s); to load them "
+                    "again, also after a full refresh, empty the table or set replay: load",
                     tally.stream,
-                    counts["skipped"],
+                    f"{counts['skipped']:,}",
                 )
             tags = {"stream": tally.stream, **counts, "seconds": round(tally.seconds, 3)}
             metrics.log(metrics_logger, metrics.Point("counter", metrics.Metric.BATCH_COUNT, counts["batches"], tags))
 
 
 def total(tallies: Sequence[Tally]) -> str:
-    """The counts of several streams together, as `Tally.line` writes them."""
+    """Return the counts of several streams together, as the sentence of `Tally.line`."""
     counts = Counter[str]()
     for tally in tallies:
         counts.update(tally.counts())
@@ -132,4 +142,33 @@ def total(tallies: Sequence[Tally]) -> str:
 
 
 def _line(what: str, counts: Mapping[str, int], seconds: float) -> str:
-    return " ".join([f"{what}:", *(f"{k}={v}" for k, v in counts.items()), f"seconds={seconds:.1f}"])
+    """Return a sentence with all counts that are not zero; the number of rows is always there."""
+    n = Counter(counts)
+    files = f" ({_counted(n['files'], 'file')})" if n["files"] else ""
+    sources = [_counted(n["batches"], "batch", "batches") + files] if n["batches"] else []
+    sources += [_counted(n["records"], "record")] if n["records"] else []
+    loads = [_counted(n["load_jobs"], "load")] if n["load_jobs"] else []
+    loads += [_counted(n["write_streams"], "write stream")] if n["write_streams"] else []
+    size = f" ({_size(n['bytes'])})" if n["bytes"] else ""
+    origin = f" from {' and '.join(sources)}" if sources else ""
+    ways = f" in {' and '.join(loads)}" if loads else ""
+    notes = [
+        (n["skipped"], f"{_counted(n['skipped'], 'batch', 'batches')} skipped because earlier runs loaded them"),
+        (n["nul_characters"], f"{_counted(n['nul_characters'], 'NUL character')} replaced or removed"),
+        (n["long_texts"], f"{_counted(n['long_texts'], 'long text')} moved to another column"),
+        (n["rejected"], f"{_counted(n['rejected'], 'row')} rejected"),
+    ]
+    rows = f"{what}: {_counted(n['rows'], 'row')}{size}{origin}{ways}, {seconds:,.1f} s"
+    return "; ".join([rows, *(note for count, note in notes if count)])
+
+
+def _counted(count: int, one: str, several: str | None = None) -> str:
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
+def _size(count: int) -> str:
+    """Return a number of bytes with its unit: `532 bytes`, `12.3 kB`, `1.2 GB`."""
+    for unit, power in (("GB", 9), ("MB", 6), ("kB", 3)):
+        if count >= 10**power:
+            return f"{count / 10**power:,.1f} {unit}"
+    return _counted(count, "byte")

@@ -82,7 +82,7 @@ def _message_of(line: bytes) -> Message:
         raise BadRowError(reason)
     twice: frozenset[str] = message.twice & {"type", "stream", "record"}  # type: ignore[attr-defined]  # of no other dict
     if twice:
-        reason = f"the key {min(twice)!r} stands twice in its message"
+        reason = f"the key {min(twice)!r} occurs twice in its message"
         raise BadRowError(reason)
     if not isinstance(message.get("record"), dict):
         found = json_kind(message["record"]) if "record" in message else "nothing"

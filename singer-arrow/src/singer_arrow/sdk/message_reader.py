@@ -203,7 +203,7 @@ class LineReader(SingerReader):
         if isinstance(error, SchemaError):
             return type(error)(f"{where}: {error}") if kind == "SCHEMA" else error
         if isinstance(error, RecordsWithoutSchemaException) and not isinstance(error, DataError):
-            return NoSchemaError("it stands before the SCHEMA of its stream; the tap must send that first", url=where)
+            return NoSchemaError("it comes before the SCHEMA of its stream; the tap must send that first", url=where)
         if not isinstance(error, DataError):
             return DataError(" ".join(str(error).split()), url=where)
         if error.url is not None or error.reason.startswith("Line "):

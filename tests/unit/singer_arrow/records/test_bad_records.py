@@ -97,7 +97,7 @@ BAD = {
     "two records": (raw(b'"id": 8')[:-1] + raw(b'"id": 9'), "Line 5", "Extra data|something follows"),
     "NaN": (raw(b'"id": 9, "f": NaN'), "Line 5", "NaN is not JSON"),
     "Infinity": (raw(b'"id": 9, "f": -Infinity'), "Line 5", "-Infinity is not JSON"),
-    "duplicate key": (raw(b'"id": 9, "n": 1, "n": 2'), "Line 5.*'n'", "stands twice"),
+    "duplicate key": (raw(b'"id": 9, "n": 1, "n": 2'), "Line 5.*'n'", "occurs twice"),
     "duplicate member": (b'{"type":"RECORD","stream":"s","record":{"id":8},"record":{"id":9}}\n', "Line 5", "twice"),
     "lone surrogate": (raw(rb'"id": 9, "t": "\ud800"'), "Line 5.*'t'", "surrogate"),
     "2^63": (raw(b'"id": 9, "n": 9223372036854775808'), "Line 5.*'n'", "too large"),

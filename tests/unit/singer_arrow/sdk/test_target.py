@@ -291,14 +291,14 @@ def test_stream_maps_apply_to_batches_row_by_row(tmp_path: Path) -> None:
         ),
         ('{"type": "RECORD", "stream": "s"}\n', DataError, "lacks 'record'"),
         ('{"type": "RECORD", "stream": "s", "record": [1]}\n', DataError, "holds no object"),
-        ('{"type": "RECORD", "stream": "s", "record": {}}\n', DataError, "Line 1 .*'s': it stands before the SCHEMA"),
+        ('{"type": "RECORD", "stream": "s", "record": {}}\n', DataError, "Line 1 .*'s': it comes before the SCHEMA"),
         ('{"type": "BATCH", "stream": "s"}\n', DataError, "no 'encoding'"),
-        (json.dumps(batch("a")) + "\n", DataError, "Line 1 .*'s': it stands before the SCHEMA"),
+        (json.dumps(batch("a")) + "\n", DataError, "Line 1 .*'s': it comes before the SCHEMA"),
         ('{"type": "ACTIVATE_VERSION", "stream": "s"}\n', DataError, "lacks 'version'"),
         (
             '{"type": "ACTIVATE_VERSION", "stream": "s", "version": 1}\n',
             DataError,
-            "Line 1 .*'s': it stands before the SCHEMA",
+            "Line 1 .*'s': it comes before the SCHEMA",
         ),
         (
             json.dumps(schema()) + "\n" + json.dumps(record("x")) + "\n",

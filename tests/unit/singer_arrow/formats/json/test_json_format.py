@@ -215,7 +215,7 @@ BAD: list[tuple[bytes, pa.Schema, str]] = [
     (b'{"a":"1"}', A, "column 'a': expected an integer, found text '1'"),
     (b'{"a":true}', A, "column 'a': expected an integer, found true or false true"),
     (b'{"a":[1]}', A, "column 'a': expected an integer, found an array"),
-    (b'{"a":1,"a":2}', A, "column 'a': the key stands twice"),
+    (b'{"a":1,"a":2}', A, "column 'a': the key occurs twice"),
     (b'{"a":"\xff"}', A, "invalid UTF-8 (byte 0xff)"),
     (b'{"a":NaN}', _one("a", pa.float64()), "NaN is not JSON; write null"),
     (b'{"a":[-Infinity]}', _one("a", pa.list_(pa.float64())), "-Infinity is not JSON; write null"),
