@@ -37,7 +37,7 @@ soak: setup  ## Faults by chance for MINUTES, kills of whole pipelines, large lo
 	@HYPOTHESIS_PROFILE=deep $(RUN) pytest -m '' --numprocesses=2 --dist=worksteal -rP tests/faults/test_kill.py tests/faults/test_kill_sqs.py tests/faults/test_size.py tests/faults/test_stopped.py tests/integration/targets/test_model.py tests/hostile
 
 floors: setup  ## Unit tests with the oldest versions of the dependencies
-	@UV="$(UV)" bash .ci/try-floors --numprocesses=$(WORKERS) --dist=worksteal tests/unit/singer_arrow tests/unit/tap_s3_files $(ARGS)
+	@UV="$(UV)" bash .ci/try-floors --numprocesses=$(WORKERS) --dist=worksteal tests/unit/singer_arrow tests/unit/tap_s3_files tests/unit/tap_flight_sql $(ARGS)
 
 lint: setup  ## Format, lint, types, import rules, limits of tools/house
 	@$(RUN) ruff format --check .
@@ -62,7 +62,7 @@ docs: setup  ## Write what is written from the code: settings, plugins, SQL, typ
 	@$(RUN) python docs/settings_tables.py && $(RUN) python docs/meltano_plugins.py && $(RUN) python docs/redshift_sql.py && $(RUN) python docs/type_tables.py && $(RUN) python docs/api_page.py && $(RUN) python -m benchmarks.page
 
 build: setup  ## Wheels into dist/, tried in an empty environment
-	@rm -rf dist && for p in singer-arrow tap-s3-files target-bigquery target-redshift; do $(UV) build --quiet --wheel --out-dir dist $$p || exit 1; done
+	@rm -rf dist && for p in singer-arrow tap-s3-files tap-flight-sql target-bigquery target-redshift; do $(UV) build --quiet --wheel --out-dir dist $$p || exit 1; done
 	@UV="$(UV)" bash .ci/try-wheels
 
 clean:  ## Remove what was made

@@ -14,7 +14,7 @@ from typing import Any
 
 FILE = Path(__file__).parent.parent / "meltano.yml"
 BEGIN, END = "# <plugins written by docs/meltano_plugins.py>\n", "# </plugins>\n"
-PLUGINS = {"extractors": ["tap-s3-files"], "loaders": ["target-bigquery", "target-redshift"]}
+PLUGINS = {"extractors": ["tap-s3-files", "tap-flight-sql"], "loaders": ["target-bigquery", "target-redshift"]}
 KINDS = {"number": "decimal"}
 BUILT_IN = {"stream_maps", "stream_map_config", "faker_config"}  # Meltano passes these on as whole objects
 

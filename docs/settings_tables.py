@@ -14,7 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 BEGIN, END = "<!-- settings: written by docs/settings_tables.py -->\n", "<!-- end of settings -->\n"
-CONNECTORS = ("tap-s3-files", "target-bigquery", "target-redshift")
+CONNECTORS = ("tap-s3-files", "tap-flight-sql", "target-bigquery", "target-redshift")
 OF_THE_SDK = ("stream_maps", "stream_map_config", "faker_config")
 """Documented by the SDK; their parts are not listed here."""
 

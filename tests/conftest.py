@@ -18,6 +18,7 @@ from warehouses import WAREHOUSES, Warehouse
 
 from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
+from local_cloud.flightsql.client import FlightSql
 from local_cloud.programs import Programs
 from local_cloud.s3 import setup
 
@@ -65,6 +66,24 @@ def cloud() -> Iterator[Cloud]:
     """Start S3, SQS, BigQuery and Redshift on loopback, until the last test of this process."""
     with Cloud() as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def flight_cloud() -> Iterator[Cloud]:
+    """Start Flight SQL on loopback, until the last test of this process; tests use `flight`."""
+    with Cloud(["flightsql"]) as started:
+        yield started
+
+
+@pytest.fixture
+def flight(flight_cloud: Cloud) -> Iterator[FlightSql]:
+    """Return the local Flight SQL server, without tables."""
+    server = flight_cloud.flightsql
+    server.statements()
+    yield server
+    server.fail()
+    for name in server.execute("SELECT table_name FROM information_schema.tables").column(0).to_pylist():
+        server.execute(f'DROP TABLE "{name}"')
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from functools import cache
 from house.source import Module, modules, product
 
 _PRIVATE = re.compile(r"_[a-z][a-z0-9_]*$|_[A-Z]\w*$")
-_DOTTED = re.compile(r"^(?:singer_arrow|tap_s3_files|target_bigquery|target_redshift|local_cloud)\.[\w.]*\b(_[a-z]\w*)")
+_DOTTED = re.compile(r"^(?:singer_arrow|tap_\w+|target_\w+|local_cloud)\.[\w.]*\b(_[a-z]\w*)")
 NOT_PRIVATE = frozenset({"_replace", "_asdict", "_fields", "_make", "_value_"})
 """Public members of named tuples and enums, whose names begin with an underscore."""
 SDK_CONTRACT = "tests/unit/singer_arrow/sdk/"

@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {
     "singer_arrow": "singer-arrow/src",
     "tap_s3_files": "tap-s3-files/src",
+    "tap_flight_sql": "tap-flight-sql/src",
     "target_bigquery": "target-bigquery/src",
     "target_redshift": "target-redshift/src",
     "local_cloud": "local-cloud/src",

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-PACKAGES = ("singer_arrow", "tap_s3_files", "target_bigquery", "target_redshift")
+PACKAGES = ("singer_arrow", "tap_s3_files", "tap_flight_sql", "target_bigquery", "target_redshift")
 _NO_FUNCTIONS = frozenset({"<module>", "<genexpr>", "<lambda>", "<listcomp>", "<dictcomp>", "<setcomp>"})
 
 

@@ -1,4 +1,4 @@
-"""S3 with SQS, Google Cloud Storage, BigQuery and Redshift on loopback, for development and tests.
+"""S3 with SQS, Google Cloud Storage, BigQuery, Redshift and Flight SQL on loopback, for development and tests.
 
 bigquery     the local BigQuery, in an environment of its own
 cli          the commands `run`, `up` and `seed`
@@ -8,6 +8,7 @@ demo         the demonstration of both pipes
 environment  the environment variables of clients
 errors       the error for services that cannot start
 faults       a proxy that delays requests and makes them fail
+flightsql    the local Flight SQL server
 gcs          the local Google Cloud Storage
 guard        ends the process group of the command
 lifeline     ends a child process when its parent ends

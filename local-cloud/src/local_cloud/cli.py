@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from local_cloud import command, environment
-from local_cloud.cloud import SERVICES, Cloud
+from local_cloud.cloud import MORE_SERVICES, SERVICES, Cloud
 from local_cloud.errors import LocalCloudError
 from local_cloud.faults.client import load_rules
 from local_cloud.s3 import setup
@@ -40,11 +40,17 @@ def _services(text: str) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("local-cloud", description="S3, SQS, BigQuery and Redshift on 127.0.0.1.")
+    parser = argparse.ArgumentParser(
+        "local-cloud", description="S3, SQS, BigQuery, Redshift and Flight SQL on 127.0.0.1."
+    )
     subparsers = parser.add_subparsers(dest="action", required=True, metavar="run|up|seed")
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
-        "--service", type=_services, default=list(SERVICES), metavar=",".join(SERVICES), help="which to start"
+        "--service",
+        type=_services,
+        action="extend",
+        metavar=",".join((*SERVICES, *MORE_SERVICES)),
+        help=f"which to start; by default {','.join(SERVICES)}",
     )
     common.add_argument("--data-dir", type=Path, help="keep the data here; by default it is gone at the end")
     common.add_argument("--latency-ms", type=float, default=0.0, metavar="N", help="delay each answer of S3")
@@ -86,7 +92,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _with_cloud(arguments: argparse.Namespace) -> int:
     rules = load_rules(arguments.faults) if arguments.faults else []
-    with Cloud(arguments.service, data_dir=arguments.data_dir, latency_ms=arguments.latency_ms, faults=rules) as cloud:
+    services = arguments.service or SERVICES
+    with Cloud(services, data_dir=arguments.data_dir, latency_ms=arguments.latency_ms, faults=rules) as cloud:
         if arguments.seed:
             seed(setup.client("s3", cloud.s3_url), environment.SOURCE_BUCKET, say_on_stderr)
         if arguments.action == "up":

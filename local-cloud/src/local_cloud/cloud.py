@@ -17,17 +17,21 @@ from local_cloud.bigquery import installation
 from local_cloud.errors import LocalCloudError
 from local_cloud.faults.client import FaultProxy, RuleDict, open_directly
 from local_cloud.faults.proxy import CONTROL
+from local_cloud.flightsql.client import FlightSql
 from local_cloud.lifeline import remove_tree
 from local_cloud.process import Service
 from local_cloud.s3 import setup
 
 SERVICES = ("s3", "bigquery", "redshift")
+"""The services that are started by default."""
+MORE_SERVICES = ("flightsql",)
+"""The services that are started only if they are named."""
 JOB_FAULTS = "/local-cloud/job-faults"
 WRITE_FAULTS = "/local-cloud/write-faults"
 
 
 class Cloud:
-    """S3, SQS, BigQuery with Google Cloud Storage, and Redshift on 127.0.0.1, for the time of a `with` block.
+    """S3, SQS, BigQuery, Cloud Storage, Redshift and Flight SQL on 127.0.0.1, for the time of a `with` block.
 
     Attributes:
         env: environment variables of clients, see the README.
@@ -35,12 +39,15 @@ class Cloud:
         faults: the proxy in front of S3, if one was requested by `latency_ms` or `faults`.
 
     Args:
-        services: names of the services to start, from `SERVICES`; redshift includes s3, from which it copies.
+        services: names of the services to start, from `SERVICES` and `MORE_SERVICES`; redshift includes s3, from
+            which it copies.
         data_dir: directory that keeps the data between runs; by default the data is temporary.
         latency_ms: put a fault proxy in front of S3 that delays each answer by this many milliseconds.
         faults: rules of a fault proxy in front of S3, see `local_cloud.faults.rules.Rule`.
         redshift_slices: number of slices of the Redshift cluster.
         redshift_tls: offer TLS in Redshift, with a self-signed certificate.
+        flightsql_endpoints: number of endpoints of the Flight SQL server, a process each.
+        flightsql_tls: `off`, `server`, or `mutual`: clients need a certificate too.
 
     Raises:
         LocalCloudError: a service is unknown, cannot be installed or does not start.
@@ -55,12 +62,16 @@ class Cloud:
         faults: Sequence[RuleDict] = (),
         redshift_slices: int = 2,
         redshift_tls: bool = False,
+        flightsql_endpoints: int = 4,
+        flightsql_tls: str = "off",
     ) -> None:
-        if unknown := set(services) - set(SERVICES):
-            raise LocalCloudError(f"unknown service {', '.join(sorted(unknown))}; there are {', '.join(SERVICES)}")
+        if unknown := set(services) - {*SERVICES, *MORE_SERVICES}:
+            known = ", ".join((*SERVICES, *MORE_SERVICES))
+            raise LocalCloudError(f"unknown service {', '.join(sorted(unknown))}; there are {known}")
         self._wanted = frozenset(services) | ({"s3"} if "redshift" in services else set())
         self._redshift_slices = redshift_slices
         self._redshift_tls = redshift_tls
+        self._flightsql_endpoints, self._flightsql_tls = flightsql_endpoints, flightsql_tls
         self._data_dir = data_dir
         self._rules: list[RuleDict] = [*faults, *([{"delay_ms": latency_ms}] if latency_ms else [])]
         self._run_dir: Path | None = None
@@ -160,6 +171,11 @@ class Cloud:
         with self.redshift_connection() as connection:
             return [text for (text,) in connection.execute("LOCAL CLOUD STATEMENTS")]
 
+    @property
+    def flightsql(self) -> FlightSql:
+        """The Flight SQL server: its address, its data, its faults."""
+        return FlightSql(**self.services["flightsql"].facts, mutual=self._flightsql_tls == "mutual")
+
     def fail_jobs(self, *faults: RuleDict) -> list[dict[str, Any]]:
         """Make BigQuery jobs slow or fail, and replace all earlier faults. Without arguments no job fails.
 
@@ -242,6 +258,9 @@ class Cloud:
         if "redshift" in self._wanted:
             self._keep(self._start_redshift(run_dir))
             self.env.update(environment.redshift(**self.services["redshift"].facts, tls=self._redshift_tls))
+        if "flightsql" in self._wanted:
+            self._keep(self._start_flightsql(run_dir))
+            self.env.update(environment.flightsql(self.flightsql.uri, self.flightsql.username))
         if python is not None:
             self._keep(self._start_bigquery(run_dir, python))
             self.env.update(environment.bigquery(self.bigquery_url, self.bigquery_grpc, self.gcs_url))
@@ -265,6 +284,16 @@ class Cloud:
             "LOCAL_CLOUD_REDSHIFT_TLS": str(int(self._redshift_tls)),
         }
         return Service("redshift", command, log=run_dir / "redshift.log", env=self.environ(**settings))
+
+    def _start_flightsql(self, run_dir: Path) -> Service:
+        kept = [self._data_dir.resolve() / "flightsql"] if self._data_dir else []
+        command: list[str | Path] = [sys.executable, "-m", "local_cloud.flightsql.server", run_dir, *kept]
+        settings = {
+            "LOCAL_CLOUD_FLIGHTSQL_PASSWORD": environment.FLIGHTSQL_PASSWORD,
+            "LOCAL_CLOUD_FLIGHTSQL_ENDPOINTS": str(self._flightsql_endpoints),
+            "LOCAL_CLOUD_FLIGHTSQL_TLS": self._flightsql_tls,
+        }
+        return Service("flightsql", command, log=run_dir / "flightsql.log", env=self.environ(**settings))
 
     def _start_bigquery(self, run_dir: Path, python: Path) -> Service:
         home = run_dir / "home"

@@ -12,6 +12,7 @@ SOURCE_BUCKET = "source"
 STAGE_BUCKET = "stage"
 QUEUE = "source-events"
 REDSHIFT_PASSWORD = "Demo-1234"  # noqa: S105 - no secret: the local Redshift is on loopback only
+FLIGHTSQL_PASSWORD = "Demo-1234"  # noqa: S105 - no secret: the local server is on loopback only
 REDSHIFT_STAGE = f"s3://{STAGE_BUCKET}/redshift"
 
 # Variables that lead a client to a real account although an endpoint is given.
@@ -73,6 +74,17 @@ def redshift(host: str, port: int, user: str, dbname: str, *, tls: bool) -> dict
         "TARGET_REDSHIFT_DBNAME": dbname,
         "TARGET_REDSHIFT_S3_STAGE": REDSHIFT_STAGE,
         "TARGET_REDSHIFT_SSL": "true" if tls else "false",
+    }
+
+
+def flightsql(uri: str, username: str) -> dict[str, str]:
+    """Return the variables for Flight SQL."""
+    tls = {} if uri.startswith("grpc+tls") else {"TAP_FLIGHT_SQL_TLS": "false"}
+    return {
+        "TAP_FLIGHT_SQL_URI": uri,
+        "TAP_FLIGHT_SQL_USERNAME": username,
+        "TAP_FLIGHT_SQL_PASSWORD": FLIGHTSQL_PASSWORD,
+        **tls,
     }
 
 

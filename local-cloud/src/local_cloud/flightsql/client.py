@@ -1,0 +1,57 @@
+"""What `Cloud` asks of the local Flight SQL server, besides queries."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+class FlightSql:
+    """A running local Flight SQL server.
+
+    Attributes:
+        uri: Its address.
+        username: Its user.
+        token: A token, which clients may use in place of the password.
+        certificates: Folder of `ca.pem`, `client.pem` and `client.key`.
+        endpoints: Process ids of the endpoints, as they were at the start.
+    """
+
+    def __init__(
+        self, uri: str, username: str, token: str, certificates: str, endpoints: Sequence[int], *, mutual: bool
+    ) -> None:
+        self.uri, self.username, self.token = uri, username, token
+        self.certificates, self.endpoints = Path(certificates), list(endpoints)
+        self._mutual = mutual
+
+    def execute(self, statement: str) -> Any:
+        """Run a statement in DuckDB, and return its rows as a table."""
+        import pyarrow as pa
+
+        return pa.ipc.open_stream(self._act("execute", statement)).read_all()
+
+    def fail(self, *rules: dict[str, Any]) -> list[dict[str, Any]]:
+        """Replace the faults; return the former ones with their counts (`fired`). See `faults.Rule` for the keys."""
+        before: list[dict[str, Any]] = json.loads(self._act("faults", json.dumps(rules)))
+        return before
+
+    def statements(self) -> list[str]:
+        """Return the queries that clients sent since the last call."""
+        found: list[str] = json.loads(self._act("statements", ""))
+        return found
+
+    def _act(self, what: str, body: str) -> bytes:
+        import pyarrow.flight as fl
+
+        options: dict[str, Any] = {}
+        if self.uri.startswith("grpc+tls"):
+            options["tls_root_certs"] = (self.certificates / "ca.pem").read_bytes()
+        if self._mutual:
+            options["cert_chain"] = (self.certificates / "client.pem").read_bytes()
+            options["private_key"] = (self.certificates / "client.key").read_bytes()
+        with fl.connect(self.uri, **options) as client:
+            call = fl.FlightCallOptions(timeout=60, headers=[(b"authorization", f"Bearer {self.token}".encode())])
+            action = fl.Action(f"local-cloud-{what}", body.encode())
+            (answer,) = client.do_action(action, call)
+            data: bytes = answer.body.to_pybytes()
+        return data

@@ -1,0 +1,218 @@
+"""Connections to a Flight SQL server, queries and their results, and the server's errors.
+
+Each method opens a connection of its own and closes it, because servers keep sessions that are not closed for long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from singer_arrow.errors import ConfigError, CredentialsError, ServiceError, SingerArrowError
+from tap_flight_sql.settings import ServerSettings
+from tap_flight_sql.sql import PROBE
+
+if TYPE_CHECKING:
+    from adbc_driver_manager.dbapi import Connection, Cursor
+
+_PREFIX = "adbc.flight.sql."
+_OPTIONS = {
+    "username": "username",
+    "password": "password",
+    "ca": f"{_PREFIX}client_option.tls_root_certs",
+    "cert": f"{_PREFIX}client_option.mtls_cert_chain",
+    "key": f"{_PREFIX}client_option.mtls_private_key",
+    "message_bytes": f"{_PREFIX}client_option.with_max_msg_size",
+    "fetch_seconds": f"{_PREFIX}rpc.timeout_seconds.fetch",
+}
+"""The driver's names of our settings."""
+_QUERY_TIMEOUTS = (f"{_PREFIX}rpc.timeout_seconds.query", f"{_PREFIX}rpc.timeout_seconds.update")
+_LONGEST = 500
+"""Characters of a server's text that are shown."""
+
+
+class Result:
+    """The result of a query: its endpoints, which are read by `Server.read`.
+
+    Attributes:
+        schema: Columns of its rows, if the server has named them.
+        partitions: Its endpoints, each once.
+        rows: Number of its rows; None: the server does not know.
+    """
+
+    def __init__(self, schema: pa.Schema | None, partitions: list[bytes], rows: int) -> None:
+        self.schema = schema
+        self.partitions = list(dict.fromkeys(partitions))  # the driver lists an endpoint as often as the server does
+        is_counted = rows >= 0 and len(self.partitions) == len(partitions)
+        self.rows = rows if is_counted else None
+
+
+class Server:
+    """A Flight SQL server. Thread-safe.
+
+    Args:
+        settings: How it is reached.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+
+    @property
+    def uri(self) -> str:
+        """Its address."""
+        return self._settings.uri
+
+    @contextmanager
+    def query(self, query: str) -> Iterator[Result]:
+        """Run a query, and yield its result, which may be read until the end of the block.
+
+        Raises:
+            ConfigError: The server refuses the query.
+            CredentialsError: It refuses the user.
+            ServiceError: It cannot be reached, or does not answer in time.
+        """
+        with self._connected("the query") as connection, connection.cursor() as cursor:
+            self._begin_session(cursor)
+            with translated(self.uri, "the query"):
+                partitions, schema = cursor.adbc_execute_partitions(query)
+                result = Result(schema, partitions, cursor.rowcount)
+            yield result
+
+    @contextmanager
+    def read(self, partition: bytes) -> Iterator[Iterator[pa.RecordBatch]]:
+        """Yield the rows of an endpoint of a result, by a connection of its own.
+
+        Raises:
+            ServiceError: The connection was lost, or the ticket has expired.
+        """
+        with self._connected("an endpoint") as connection, connection.cursor() as cursor:
+            with translated(self.uri, "an endpoint", is_retriable=True):
+                cursor.adbc_read_partition(partition)
+                reader = cursor.fetch_record_batch()
+            yield self._batches(reader)
+
+    def schema(self, query: str) -> pa.Schema:
+        """Return the columns of a query.
+
+        Raises:
+            ConfigError, CredentialsError, ServiceError: As `query`.
+        """
+        from adbc_driver_manager import NotSupportedError
+
+        with self._connected("the query") as connection, connection.cursor() as cursor:
+            self._begin_session(cursor)
+            with translated(self.uri, "the query"):
+                try:
+                    found = cursor.adbc_execute_schema(query)
+                except NotSupportedError:
+                    _, found = cursor.adbc_execute_partitions(query)
+        assert found is not None, "the server named no columns"
+        return found
+
+    def value(self, query: str) -> pa.Scalar:
+        """Return the one value of a query of one row and one column.
+
+        Raises:
+            ConfigError, CredentialsError, ServiceError: As `query`.
+        """
+        with self._connected("the query") as connection, connection.cursor() as cursor:
+            self._begin_session(cursor)
+            with translated(self.uri, "the query"):
+                cursor.execute(query)
+                table = cursor.fetch_arrow_table()
+        return table.column(0)[0]
+
+    def tables(self) -> list[tuple[str, str, str]]:
+        """Return the tables of the server: catalog, schema and name of each. Names that it does not use are empty.
+
+        Raises:
+            ConfigError, CredentialsError, ServiceError: As `query`.
+        """
+        with self._connected("the list of tables") as connection, translated(self.uri, "the list of tables"):
+            found = connection.adbc_get_objects(depth="tables").read_all().to_pylist()
+        return [
+            (catalog["catalog_name"] or "", schema["db_schema_name"] or "", table["table_name"])
+            for catalog in found
+            for schema in catalog["catalog_db_schemas"] or ()
+            for table in schema["db_schema_tables"] or ()
+        ]
+
+    @cached_property
+    def quote(self) -> str:
+        """The character that encloses names: a double quote, or a backtick, as in Doris and StarRocks."""
+        try:
+            return '"' if pa.types.is_integer(self.value(PROBE).type) else "`"
+        except ConfigError:  # the statement is refused
+            return "`"
+
+    @contextmanager
+    def _connected(self, doing: str) -> Iterator[Connection]:
+        import adbc_driver_flightsql.dbapi as flight_sql
+
+        s = self._settings
+        options = {name: getattr(s, ours) for ours, name in _OPTIONS.items()}
+        options |= dict.fromkeys(_QUERY_TIMEOUTS, s.query_seconds)
+        options[f"{_PREFIX}authorization_header"] = f"Bearer {s.token}" if s.token else None
+        options[f"{_PREFIX}client_option.tls_skip_verify"] = "true" if s.skip_verify else None
+        options[f"{_PREFIX}rpc.with_cookie_middleware"] = "true"  # some servers know a session by its cookie
+        options |= {f"{_PREFIX}rpc.call_header.{name}": value for name, value in s.headers.items()}
+        given = {name: str(value) for name, value in options.items() if value is not None}
+        with translated(self.uri, doing):
+            connection = flight_sql.connect(s.uri, db_kwargs=given, autocommit=True)
+        with connection:
+            yield connection
+
+    def _begin_session(self, cursor: Cursor) -> None:
+        for statement in self._settings.session:
+            with translated(self.uri, f"the statement {statement!r} of the setting 'session'"):
+                cursor.execute(statement)
+                cursor.fetch_arrow_table()
+
+    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        while True:
+            with translated(self.uri, "an endpoint", is_retriable=True):
+                try:
+                    batch = reader.read_next_batch()
+                except StopIteration:
+                    return
+            yield batch
+
+
+@contextmanager
+def translated(uri: str, doing: str, *, is_retriable: bool = False) -> Iterator[None]:
+    """Raise errors of the driver as ours.
+
+    Args:
+        uri: The server.
+        doing: What is being done, for the message.
+        is_retriable: Whether errors without a known cause are retriable, as in the middle of a result.
+    """
+    from adbc_driver_manager import Error
+
+    try:
+        yield
+    except SingerArrowError:
+        raise
+    except (Error, OSError, pa.ArrowException) as error:
+        raise _translation(error, uri, doing, is_retriable=is_retriable) from None
+
+
+def _translation(error: Exception, uri: str, doing: str, *, is_retriable: bool) -> SingerArrowError:
+    code = getattr(getattr(error, "status_code", None), "name", "IO")
+    # Servers in Python append a traceback to their message.
+    text = " ".join(str(error).split(". Detail:")[0].split()).replace("[FlightSQL] ", "")[:_LONGEST]
+    if "larger than max" in text:
+        msg = f"{uri}: {doing}: {text}; raise max_message_mb, or let the server send smaller batches"
+        return ConfigError(msg)
+    if "x509:" in text or "tls:" in text or "certificate" in text:
+        msg = f"{uri}: {text}; set tls.ca_file to the authority of the server, and tls.cert_file if it asks for one"
+        return ConfigError(msg)
+    if code in ("UNAUTHENTICATED", "UNAUTHORIZED"):
+        return CredentialsError(f"{uri}: {doing}: {text}; correct username and password, or token, or grant access")
+    if code in ("IO", "TIMEOUT", "CANCELLED") or is_retriable:
+        return ServiceError(f"{uri}: {doing}: {text}")
+    return ConfigError(f"{uri}: {doing} was refused: {text}")

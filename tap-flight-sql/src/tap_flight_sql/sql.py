@@ -1,0 +1,96 @@
+"""The text of queries. Pure.
+
+Of the SQL of servers only what all of them know is used: a subquery, comparisons, max, and literals that are numbers or
+text. Names are quoted, with the quotes that `Server.quote` finds out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from singer_arrow.errors import ConfigError
+
+PROBE = 'SELECT "a" AS b FROM (SELECT 1 AS a) AS q'
+"""A query whose row is 1 where double quotes enclose names, and `a` where they enclose text."""
+Bound = int | float | str
+"""The value of a replication key as STATE has it: dates and times in ISO 8601, decimals as text."""
+
+
+def quoted_name(name: str, quote: str) -> str:
+    """Return a name in quotes."""
+    return f"{quote}{name.replace(quote, quote * 2)}{quote}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Bounds of the rows of a query.
+
+    Attributes:
+        key: Name of the replication key, quoted.
+        key_type: Its type.
+        lower: Rows above it; None: all rows, also those without a key.
+        upper: Rows up to it.
+    """
+
+    key: str
+    key_type: pa.DataType
+    lower: Bound | None
+    upper: Bound
+
+    @property
+    def condition(self) -> str:
+        """The bounds as a condition."""
+        below = f"{self.key} <= {bound_literal(self.upper, self.key_type)}"
+        if self.lower is None:
+            return f"{below} OR {self.key} IS NULL"
+        return f"{self.key} > {bound_literal(self.lower, self.key_type)} AND {below}"
+
+
+def select(query: str, *, columns: Sequence[str] | None = None, bounds: Bounds | None = None) -> str:
+    """Return the query for some columns (quoted; None: all) and rows of a query."""
+    if columns is None and bounds is None:
+        return query
+    text = f"SELECT {', '.join(columns) if columns is not None else '*'} FROM ({query}) AS q"  # noqa: S608 - the user's
+    return f"{text} WHERE {bounds.condition}" if bounds is not None else text
+
+
+def largest(query: str, key: str, lower: Bound | None, key_type: pa.DataType) -> str:
+    """Return the query for the largest value of the replication key (quoted) above `lower`."""
+    where = f" WHERE {key} > {bound_literal(lower, key_type)}" if lower is not None else ""
+    return f"SELECT max({key}) AS upper_bound FROM ({query}) AS q{where}"  # noqa: S608 - the user's own query
+
+
+def check_key_type(stream: str, key: str, t: pa.DataType) -> None:
+    """Check that values of a type can be compared by literals.
+
+    Raises:
+        ConfigError: They cannot.
+    """
+    if not (pt.is_integer(t) or pt.is_floating(t) or pt.is_decimal(t) or pt.is_temporal(t) or pt.is_string(t)):
+        kinds = "it must be a number, a date, a time or text"
+        msg = f"Stream {stream!r}: the replication key {key!r} is of type {t}; {kinds}"
+        raise ConfigError(msg)
+
+
+def bound_of(value: pa.Scalar) -> Bound:
+    """Return a value that is not null as a bound."""
+    t = value.type
+    if pt.is_timestamp(t):
+        text = value.cast(pa.timestamp(t.unit)).cast(pa.string()).as_py()
+        return f"{text.replace(' ', 'T')}{'+00:00' if t.tz else ''}"
+    if pt.is_integer(t) or pt.is_floating(t):
+        number: int | float = value.as_py()
+        return number
+    return str(value.cast(pa.string()).as_py())
+
+
+def bound_literal(value: Bound, key_type: pa.DataType) -> str:
+    """Return a bound as a literal of SQL."""
+    if isinstance(value, int | float) or pt.is_decimal(key_type):
+        return str(value)
+    text = value.replace("T", " ") if pt.is_timestamp(key_type) else value
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,179 @@
+"""A stream: the rows of its query since its STATE become a window, and the window becomes batches or records."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from singer_arrow.batch.message import Batch
+from singer_arrow.batch.reader import read_file
+from singer_arrow.batch.settings import BatchSettings
+from singer_arrow.enforcement.enforce import fit_batch
+from singer_arrow.errors import ConfigError
+from singer_arrow.runtime.temporary import temporary_folder
+from singer_arrow.schema.json_schema import from_json_schema
+from singer_arrow.sdk.tap import ArrowStream, ArrowTap, Encode, Encoded
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
+from tap_flight_sql.bookmark import Bookmark
+from tap_flight_sql.read_window import WindowReader
+from tap_flight_sql.server import Server
+from tap_flight_sql.settings import Settings, StreamSettings
+from tap_flight_sql.sql import Bound, Bounds, bound_of, check_key_type, largest, quoted_name, select
+from tap_flight_sql.window_log import Window, WindowLog
+
+
+class QueryStream(ArrowStream):
+    """A query of the settings, or a table of the server.
+
+    Args:
+        tap: The tap, for the SDK.
+        run: The settings of the tap.
+        server: Where the query runs.
+        storage: Where batch files and the window log are.
+        settings: The settings of the stream.
+        schema: Its JSON Schema.
+    """
+
+    def __init__(
+        self,
+        tap: ArrowTap,
+        *,
+        run: Settings,
+        server: Server,
+        storage: Storage,
+        settings: StreamSettings,
+        schema: Mapping[str, Any],
+    ) -> None:
+        self.settings, self._run, self._server, self._storage = settings, run, server, storage
+        super().__init__(tap, schema=dict(schema), name=settings.name)
+        self.primary_keys = list(settings.key_properties)
+        self.replication_key = settings.replication_key
+
+    def batch_encoding(self) -> tuple[str, str, str] | None:
+        batch = self._run.batch
+        return (batch.format, batch.compression, str(batch.root)) if batch else None
+
+    def batches(self) -> Generator[Batch | Mapping[str, Any]]:
+        """Yield the batches of each window, then the STATE after it: windows of the log first, then a new one."""
+        if self.is_mapped_away:
+            return
+        assert self._run.batch is not None
+        root = self._run.plan_root if self._key else None
+        at = self._bookmark()
+        log = WindowLog(self._storage, root, self.name, at.window) if root else None
+        for window in log.windows() if log else ():
+            self.log(f"Window {window.number} was read by an earlier run; it is sent from its batch files")
+            at = Bookmark(window.upper, window.number + 1)
+            yield from self._sent(window)
+        new = self._read(at, self._run.batch, log.next_number if log else at.window)
+        if new is not None:
+            if log is not None:
+                log.append(new)
+            yield from self._sent(new)
+
+    def _sent(self, window: Window) -> Iterator[Batch | Mapping[str, Any]]:
+        if window.files:
+            self.send_schema(window.schema)
+        yield from window.batches()
+        if self._key:
+            yield Bookmark(window.upper, window.number + 1).to_state(self._key)
+
+    def rows(self, encode: Encode[Encoded]) -> Generator[Encoded]:
+        """Yield the encoded rows of a new window, then write STATE.
+
+        The window is read into temporary files first, so that a window that is lost halfway can be read again.
+        """
+        if self.is_mapped_away:
+            return
+        if not self.is_whole_run:
+            yield from self._first_rows(encode)
+            return
+        if self.batch_encoding() and (setting := self.records_needed_by()):
+            self.log(f"RECORD messages are sent although batch_config is set: {setting} changes single records")
+        at = self._bookmark()
+        with temporary_folder("tap-flight-sql-") as folder:
+            batch = BatchSettings(Url.parse(str(folder)), "", "parquet", "zstd", 128 << 20)
+            window = self._read(at, batch, at.window)
+            if window is None:
+                return
+            schema = from_json_schema(self.selected_schema)
+            for file in window.files:
+                for rows in read_file(self._storage, file.url, format=batch.format, schema=schema):
+                    yield from encode(rows)
+                Url.parse(file.url).local_path().unlink()
+        if self._key:
+            self.write_state(Bookmark(window.upper, window.number + 1).to_state(self._key))
+
+    def _first_rows(self, encode: Encode[Encoded]) -> Iterator[Encoded]:
+        schema = from_json_schema(self.selected_schema)
+        with self._server.query(self._query(schema, None, None)) as result:
+            for partition in result.partitions:
+                with self._server.read(partition) as batches:
+                    for batch in batches:
+                        yield from encode(fit_batch(batch, schema, self._server.uri))
+
+    def _read(self, at: Bookmark, batch: BatchSettings, number: int) -> Window | None:
+        """Return a new window, whose files are durable; None if there are no new rows."""
+        schema = from_json_schema(self.selected_schema)
+        upper = self._upper(at.value) if self._key else None
+        if self._key and upper is None:
+            return None
+        query = self._query(schema, at.value, upper)
+        run = self._run
+        reader = WindowReader(
+            self.name, self._server, self._storage, batch, workers=run.max_workers, held_bytes=run.held_bytes
+        )
+        token, files = reader.read(query, schema, lambda: secrets.token_hex(16))
+        return Window(
+            stream=self.name,
+            number=number,
+            token=token,
+            lower=at.value,
+            upper=upper,
+            format=batch.format,
+            compression=batch.message_compression,
+            schema=self.selected_schema,
+            files=tuple(files),
+            version=self.version,
+        )
+
+    def _upper(self, lower: Bound | None) -> Bound | None:
+        """Return the upper bound of a new window, which is fixed before its rows are read; None: no new rows."""
+        assert self._key is not None
+        check_key_type(self.name, self._key, self._key_type)
+        key = quoted_name(self._key, self._server.quote)
+        value = self._server.value(largest(self.settings.query, key, lower, self._key_type))
+        return bound_of(value) if value.is_valid else None
+
+    def _query(self, schema: pa.Schema, lower: Bound | None, upper: Bound | None) -> str:
+        """Return the query for the selected columns, between the bounds."""
+        columns = None
+        if len(schema) < len(self.schema["properties"]):
+            columns = [quoted_name(name, self._server.quote) for name in schema.names]
+        if self._key is None or upper is None:
+            return select(self.settings.query, columns=columns)
+        bounds = Bounds(quoted_name(self._key, self._server.quote), self._key_type, lower, upper)
+        return select(self.settings.query, columns=columns, bounds=bounds)
+
+    @property
+    def _key(self) -> str | None:
+        """The replication key, if the stream is read by it."""
+        return self.replication_key if self.replication_method == "INCREMENTAL" else None
+
+    @property
+    def _key_type(self) -> pa.DataType:
+        assert self._key is not None
+        if self._key not in self.schema["properties"]:
+            msg = f"Stream {self.name!r}: the replication key {self._key!r} is no column of its schema"
+            raise ConfigError(msg)
+        return from_json_schema(self.schema).field(self._key).type
+
+    def _bookmark(self) -> Bookmark:
+        if self._key is None:
+            return Bookmark()
+        state = self._tap.given_state(self.name)  # type: ignore[attr-defined]  # an ArrowTap
+        return Bookmark.from_state(state, self.name, self._key)

@@ -1,0 +1,33 @@
+"""The STATE of a stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from singer_arrow.errors import ConfigError
+from tap_flight_sql.bookmark import Bookmark
+
+
+@pytest.mark.parametrize("mark", [Bookmark(), Bookmark(5, 1), Bookmark("2024-05-01", 12), Bookmark(None, 3)], ids=str)
+def test_what_is_written_is_read(mark: Bookmark) -> None:
+    assert Bookmark.from_state(mark.to_state("id"), "rows", "id") == mark
+
+
+def test_no_state_is_the_beginning() -> None:
+    assert Bookmark.from_state({}, "rows", "id") == Bookmark()
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        ({"replication_key": "at", "replication_key_value": 1}, "of the replication key 'at', and the setting is 'id'"),
+        ({"replication_key": "id", "window": -1}, "not one that this tap wrote"),
+        ({"replication_key": "id", "window": "1"}, "not one that this tap wrote"),
+        ({"replication_key": "id", "replication_key_value": []}, "not one that this tap wrote"),
+    ],
+)
+def test_other_states(state: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        Bookmark.from_state(state, "rows", "id")
