@@ -17,9 +17,8 @@ import pyarrow as pa
 from singer_arrow.compression.codecs import decompress, detect
 from singer_arrow.errors import DataError
 from singer_arrow.formats.delivery import FilePosition, deliver
-from singer_arrow.formats.text.drift import TextDrift
 from singer_arrow.formats.text.infer import infer_type
-from singer_arrow.formats.text.rows import TextRows, nulls_of
+from singer_arrow.formats.text.rows import TextDrift, TextRows, nulls_of
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.object_reader import ObjectReader
@@ -29,7 +28,7 @@ from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES
 Row = dict[str, str]
 
 
-class Xml:
+class XmlFormat:
     """The format `xml`."""
 
     name = "xml"

@@ -13,7 +13,6 @@ from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.bookmark import Bookmark, Watermark
 from tap_s3_files.listing.listing import Listing
-from tap_s3_files.plan.build import listed_segments, plan_of
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.model import Segment, Task, after_task, make_tasks, position, unsent
 from tap_s3_files.plan.stream_plan import StreamPlan
@@ -69,7 +68,7 @@ def run_of(objects: Iterable[ObjectInfo], state: Bookmark | None, began: datetim
 
 def plan_for(tap_run: TapRun, log: PlanLog | None, identity: str = "") -> StreamPlan:
     """Return the stream's plan in a run."""
-    return plan_of(tap_run, stream(), log, TARGET_BYTES, settings=identity)
+    return tap_run.plan(stream(), log, TARGET_BYTES, rows_identity=identity)
 
 
 def stream() -> Any:
@@ -90,7 +89,7 @@ def run(
     tap_run = run_of(objects, state, began, **settings)
     plan = plan_for(tap_run, log, identity)
     at = plan.bookmark
-    for pending in unsent(at, listed_segments(tap_run, stream(), plan), plan.selects):
+    for pending in unsent(at, tap_run.listed_segments(stream(), plan), plan.selects):
         at = after_task(at, pending, durable=log is not None)
         if pending.task.objects:
             yield pending.task, at

@@ -11,7 +11,6 @@ read_task         Read the objects of a task into Arrow batches
 write_batches     Write Arrow batches into batch files and make BATCH messages
 passthrough       Put objects that are batch files already into manifests
 catalog           The schema of a stream: inferred from samples, or set
-schema_evolution  Change the schema of a stream during a run
 bookmark          The STATE of a stream
 progress          Counts of a stream, and its log lines
 preview           The table of `--plan`

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
+from singer_arrow.errors import NotFoundError
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.runtime.threads import ThreadPool
 from singer_arrow.storage.storage import Storage
@@ -16,7 +18,14 @@ from tap_s3_files.listing.inventory import read_inventory
 from tap_s3_files.listing.listing import Listing
 from tap_s3_files.listing.parallel import list_objects
 from tap_s3_files.listing.path_match import ObjectFilter
+from tap_s3_files.plan.log import PlanLog
+from tap_s3_files.plan.model import Segment
+from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.settings import Settings, StreamSettings
+
+logger = logging.getLogger("tap-s3-files")
+TARGET_BYTES = 128 << 20
+"""For segments that are planned without batch files."""
 
 
 class TapRun:
@@ -98,3 +107,51 @@ class TapRun:
         claims = [self.object_filter(s) for s in self.settings.streams]
         objects = read_inventory(self.storage, self.settings.manifest, self.budget)
         return Listing(o for o in objects if any(claim.matches(o.url) for claim in claims))
+
+    def plan(
+        self,
+        stream: StreamSettings,
+        log: PlanLog | None,
+        target_bytes: int,
+        *,
+        rows_identity: str = "",
+        full_table: bool = False,
+    ) -> StreamPlan:
+        """Return the plan of a stream, from its STATE on.
+
+        Args:
+            stream: The stream.
+            log: Where its plan is kept, if it is.
+            target_bytes: Size of the batch files of new segments.
+            rows_identity: Identifies the settings of rows.
+            full_table: Send all objects that there are, under ids of their own.
+        """
+        if full_table:
+            return StreamPlan(None, None, self.object_filter(stream), target_bytes)
+        return StreamPlan(
+            log,
+            self.bookmark(stream.name),
+            self.object_filter(stream),
+            target_bytes,
+            settings=rows_identity,
+            overlap=self.settings.overlap,
+            from_queue=self.settings.sqs is not None,
+        )
+
+    def listed_segments(self, stream: StreamSettings, plan: StreamPlan) -> Iterator[Segment]:
+        """Yield the segments of a stream whose objects are listed: those of earlier runs, then new ones.
+
+        Raises:
+            NotFoundError: It has no object at all.
+        """
+        yield from plan.unfinished_segments()
+        found = self.listing(stream, begin=plan.last_key if self.settings.keys_ascend else None)
+        if not found and plan.since is None and not plan.is_begun and not self.settings.is_backfill(stream):
+            raise no_match(stream)
+        yield from plan.plan_listed(found)
+
+
+def no_match(stream: StreamSettings) -> NotFoundError:
+    """Return the error for a stream that has no object at all."""
+    paths = ", ".join(str(p) for p in stream.paths)
+    return NotFoundError(f"Stream {stream.name!r}: no object matches {paths}; check the path and its wildcards")

@@ -13,12 +13,11 @@ from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.errors import ConfigError
 from singer_arrow.formats.base import HELD_BYTES
 from singer_arrow.read_options import FixedColumn, ReadOptions
-from singer_arrow.runtime.executors import default_workers
+from singer_arrow.runtime.threads import default_workers
 from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.urls import Url
 from tap_s3_files.paths.date_paths import check_date_pattern, check_moment, has_date, resolve_dates
-from tap_s3_files.paths.named_wildcards import check_groups, group_names, without_names
-from tap_s3_files.paths.partition_columns import NO_PARTITIONS, Partitions
+from tap_s3_files.paths.partition_columns import NO_PARTITIONS, Partitions, check_groups, group_names, without_names
 
 MIB = 1 << 20
 _LEAST_HELD = 8 * MIB

@@ -16,19 +16,17 @@ from singer_arrow.batch.message import Batch
 from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.errors import ConfigError, DataError, ObjectChangedError
 from singer_arrow.read_options import RESCUED, ReadOptions
-from singer_arrow.runtime.executors import ordered_streams
+from singer_arrow.runtime.threads import ordered_streams
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.tap import ArrowStream, ArrowTap, Encode, Encoded
-from tap_s3_files.catalog import METADATA, parse_type, set_columns
-from tap_s3_files.plan.build import TARGET_BYTES, listed_segments, plan_of
+from tap_s3_files.catalog import METADATA, SchemaEvolution, excluded, parse_type, set_columns
 from tap_s3_files.plan.cuts import Cuts
 from tap_s3_files.plan.log import PlanLog, task_name
 from tap_s3_files.plan.model import PendingTask, Position, Segment, after_rows, after_task, unsent
 from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.read_task import NEW_VERSION, Piece, StreamJob, Worker, read
-from tap_s3_files.run import TapRun
-from tap_s3_files.schema_evolution import SchemaEvolution, excluded
+from tap_s3_files.run import TARGET_BYTES, TapRun
 from tap_s3_files.settings import StreamSettings, rows_identity
 
 if TYPE_CHECKING:
@@ -298,7 +296,7 @@ class FileStream(ArrowStream):
     def plan(self, log: PlanLog | None, target_bytes: int) -> StreamPlan:
         """Return the stream's plan in this run."""
         full = self.replication_method == "FULL_TABLE"
-        return plan_of(self.run, self.settings, log, target_bytes, settings=self._rows_identity, full_table=full)
+        return self.run.plan(self.settings, log, target_bytes, rows_identity=self._rows_identity, full_table=full)
 
     def _start(self, target_bytes: int) -> StreamPlan:
         self.check_rescued()
@@ -316,7 +314,7 @@ class FileStream(ArrowStream):
         if self.reads_queue:
             yield from self._events().waves(self.name)
         else:
-            yield listed_segments(self.run, self.settings, plan)
+            yield self.run.listed_segments(self.settings, plan)
         while self.progress.has_changed or plan.has_queued:
             if self.progress.has_changed:
                 plan.replan(self.run.storage, self.progress.take_changed())

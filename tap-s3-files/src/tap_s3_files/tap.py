@@ -13,7 +13,7 @@ import pyarrow as pa
 from singer_arrow.errors import ArchivedError, EmptyObjectError, ObjectChangedError
 from singer_arrow.formats import FORMATS
 from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.runtime.executors import ordered_results
+from singer_arrow.runtime.threads import ordered_results
 from singer_arrow.sdk.tap import ArrowTap
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
@@ -21,14 +21,13 @@ from tap_s3_files.catalog import catalog_schema, refuse_reserved, sample_objects
 from tap_s3_files.config_schema import CONFIG_JSONSCHEMA
 from tap_s3_files.listing.listing import Listing
 from tap_s3_files.listing.path_match import find
-from tap_s3_files.plan.build import TARGET_BYTES, listed_segments, no_match, plan_of
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.model import unsent
 from tap_s3_files.preview import Row, format_table
 from tap_s3_files.read_task import format_of
 from tap_s3_files.replication.sqs_events import SqsEvents
 from tap_s3_files.replication.sqs_queue import Queue
-from tap_s3_files.run import TapRun
+from tap_s3_files.run import TARGET_BYTES, TapRun, no_match
 from tap_s3_files.settings import Settings, StreamSettings
 from tap_s3_files.stream import FileStream, read_options
 
@@ -67,8 +66,8 @@ class TapS3Files(ArrowTap):
         batch, root = self.settings.batch, self.settings.plan_root
         for stream in self.settings.streams:
             log = PlanLog(self.shared.storage, root, stream.name, read_only=True) if root else None
-            plan = plan_of(self.shared, stream, log, batch.target_bytes if batch else TARGET_BYTES)
-            segments = plan.unfinished_segments() if self.settings.sqs else listed_segments(self.shared, stream, plan)
+            plan = self.shared.plan(stream, log, batch.target_bytes if batch else TARGET_BYTES)
+            segments = plan.unfinished_segments() if self.settings.sqs else self.shared.listed_segments(stream, plan)
             yield Row.of(stream.name, unsent(plan.bookmark, segments, plan.selects), batches=batch is not None)
         if self.settings.sqs:
             waiting = self.queue.approximate_size()

@@ -12,10 +12,9 @@ import pytest
 
 from singer_arrow import ObjectReader, ReadOptions, Storage, Url
 from singer_arrow.errors import DataError, DriftError, EmptyObjectError
-from singer_arrow.formats.base import Format
-from singer_arrow.formats.registry import with_archives
+from singer_arrow.formats import Format, with_archives
 from singer_arrow.read_progress import ReadProgress
-from xml_format import Xml
+from xml_format import XmlFormat
 
 ORDERS = b"""<?xml version="1.0" encoding="latin-1"?>
 <orders>
@@ -25,7 +24,7 @@ ORDERS = b"""<?xml version="1.0" encoding="latin-1"?>
 </orders>"""
 COLUMNS = ["id", "item", "price", "day", "note"]
 TYPES = [pa.int64(), pa.string(), pa.float64(), pa.date32(), pa.string()]
-xml: Format = Xml()
+xml: Format = XmlFormat()
 
 
 class Folder:

@@ -14,7 +14,7 @@ from convert_folder import JOB, SOURCE, Folder, file_of
 
 from singer_arrow.errors import DataError, ObjectChangedError
 from singer_arrow.reading.memory_budget import Budget
-from singer_arrow.runtime.executors import Stopped
+from singer_arrow.runtime.threads import Stopped
 from singer_arrow.storage.urls import Url
 from tap_s3_files.catalog import METADATA
 from tap_s3_files.plan.model import Task

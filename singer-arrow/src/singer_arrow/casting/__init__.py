@@ -8,11 +8,8 @@ decimals         Casts from, to and between decimals. Pure
 temporal_text    Dates, times and timestamps as text. Pure
 utf8             Validation of text, decimals and times that file readers do not check. Pure
 spelling         Custom formats of dates, numbers and booleans in text files
-spelling_hints   Suggest settings for a text column
 cut_digits       Warn once per file and column about truncated digits of seconds
-json_depth       Limit the nesting depth of JSON. Pure
 extension_types  Extension types of VARIANT and geometries
 variant          VARIANT values -> JSON. Pure
-variant_columns  VARIANT columns, also shredded ones -> JSON. Pure
 wkb              Well-known binary -> well-known text. Pure
 """

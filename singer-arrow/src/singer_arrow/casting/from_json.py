@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from decimal import Decimal
 from typing import Any, NoReturn
 
@@ -16,7 +17,6 @@ from pyarrow import types as pt
 
 from singer_arrow.casting.cut_digits import set_column
 from singer_arrow.casting.from_text import BadValueError, from_text, shorten, type_in_words
-from singer_arrow.casting.json_depth import MAX_DEPTH, nests_too_deeply
 from singer_arrow.casting.to_json import LONE_SURROGATE, exact_number, json_text
 from singer_arrow.schema.arrow_schema import is_json
 
@@ -265,3 +265,40 @@ def describe_mismatch(value: Any, t: pa.DataType) -> str:
 def json_kind(value: Any) -> str:
     """Return the kind of a JSON value in words."""
     return next(words for kind, words in _KINDS.items() if isinstance(value, kind))
+
+
+MAX_DEPTH = 800
+"""Maximum nesting depth of a record; all parsers in use support it on every Python version."""
+_SHORTEST = 2 * MAX_DEPTH  # minimum bytes of a line beyond the limit
+_TOKEN = re.compile(rb'"(?>(?:[^"\\]|\\.)*)"|[\[\]{}"]', re.DOTALL)  # a lone quote: an unterminated string
+
+
+def nests_too_deeply(data: bytes) -> bool:
+    """Return whether a line is nested deeper than `MAX_DEPTH`; fast for short lines."""
+    begin, size = 0, len(data)
+    while begin + _SHORTEST < size:
+        end = data.rfind(b"\n", begin, begin + _SHORTEST)
+        if end < 0:
+            end = data.find(b"\n", begin + _SHORTEST)
+            end = size if end < 0 else end
+            if _is_too_deep(data, begin, end):
+                return True
+        begin = end + 1
+    return False
+
+
+def _is_too_deep(data: bytes, begin: int, end: int) -> bool:
+    if data.count(b"[", begin, end) + data.count(b"{", begin, end) <= MAX_DEPTH:
+        return False
+    depth = 0
+    for token in _TOKEN.finditer(data, begin, end):
+        match token[0]:
+            case b"{" | b"[":
+                depth += 1
+                if depth > MAX_DEPTH:
+                    return True
+            case b"}" | b"]":
+                depth -= 1
+            case b'"':
+                break
+    return False

@@ -3,9 +3,7 @@
 enforce           Cast batches of a file to exactly a schema
 bad_rows          Apply `on_bad_row` and `on_drift` to values that do not fit
 mismatches        Find all values of a column that do not fit a type. Pure
-text_mismatches   The same for text columns: cast, with mismatches as null. Pure
-schema_drift      New columns, changed types, and the column of rescued values. Pure
-projection        Columns of a columnar file to read, and new ones. Pure
+schema_drift      Columns to read, new columns, changed types, and the column of rescued values. Pure
 excluded_members  Remove excluded object members from JSON values. Pure
 row_json          A row as JSON text for error reports. Pure
 """

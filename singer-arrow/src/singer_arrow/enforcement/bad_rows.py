@@ -17,12 +17,14 @@ from singer_arrow.casting.to_json import json_text, json_texts
 from singer_arrow.casting.utf8 import is_valid_utf8
 from singer_arrow.enforcement.excluded_members import exclude_from_column
 from singer_arrow.enforcement.mismatches import mismatched_rows
-from singer_arrow.enforcement.projection import has_new_members, included_field, rows_with_new_members
 from singer_arrow.enforcement.row_json import float_to_json, row_to_json
 from singer_arrow.enforcement.schema_drift import (
     Rescue,
+    has_new_members,
+    included_field,
     paths_with_exclusions,
     raise_if_incompatible,
+    rows_with_new_members,
     unknown_columns,
     widened_field,
 )

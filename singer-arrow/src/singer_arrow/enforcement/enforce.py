@@ -8,8 +8,7 @@ from pyarrow import types as pt
 from singer_arrow.casting.from_arrow import fit, fit_read
 from singer_arrow.casting.from_text import BadValueError
 from singer_arrow.enforcement.bad_rows import EnforcementInput, apply_policy
-from singer_arrow.enforcement.projection import schema_columns
-from singer_arrow.enforcement.schema_drift import paths_with_exclusions
+from singer_arrow.enforcement.schema_drift import paths_with_exclusions, schema_columns
 from singer_arrow.errors import DataError
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress

@@ -1,7 +1,6 @@
 """File formats by name; a format is imported when it is first used.
 
 base           Protocols: Format, JoiningFormat, WritableFormat
-registry       Mapping from names to lazily imported formats
 zip_archive    Any format inside zip archives
 tar_archive    Any format inside tar archives
 small_files    Parse many small files at once
@@ -22,22 +21,25 @@ text           Plain lines, fixed width, and what formats of lines share
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import Generic, TypeVar
+
 from singer_arrow.compression.codecs import strip_suffix
 from singer_arrow.formats.base import Format, WritableFormat
-from singer_arrow.formats.registry import Formats, with_archives
 
-__all__ = ["FORMATS", "WRITABLE", "Format", "WritableFormat", "detect_format"]
+__all__ = ["FORMATS", "WRITABLE", "Format", "Formats", "WritableFormat", "detect_format", "with_archives"]
 
 _WRITABLE = {
     "jsonl": "singer_arrow.formats.json.json_format.JsonLinesFormat",
-    "parquet": "singer_arrow.formats.parquet.parquet_format.Parquet",
-    "avro": "singer_arrow.formats.avro.avro_format.Avro",
+    "parquet": "singer_arrow.formats.parquet.parquet_format.ParquetFormat",
+    "avro": "singer_arrow.formats.avro.avro_format.AvroFormat",
 }
 _ALL = {
     "csv": "singer_arrow.formats.csv.csv_format.CsvFormat",
     **_WRITABLE,
-    "orc": "singer_arrow.formats.orc.orc_format.Orc",
-    "arrow": "singer_arrow.formats.arrow.arrow_format.Arrow",
+    "orc": "singer_arrow.formats.orc.orc_format.OrcFormat",
+    "arrow": "singer_arrow.formats.arrow.arrow_format.ArrowFormat",
     "lines": "singer_arrow.formats.text.lines_format.LinesFormat",
     "fixed_width": "singer_arrow.formats.text.fixed_width.FixedWidthFormat",
     "excel": "singer_arrow.formats.excel.excel_format.ExcelFormat",
@@ -53,6 +55,44 @@ _SUFFIXES = {
     "fixed_width": (".fwf",),
     "excel": (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),
 }
+
+F = TypeVar("F", bound=Format)
+
+
+class Formats(Mapping[str, F], Generic[F]):
+    """Formats by name; a format is imported on first access.
+
+    Args:
+        paths: Import path of each class: `package.module.Class`.
+        wrap: Wraps each instance.
+    """
+
+    def __init__(self, paths: Mapping[str, str], wrap: Callable[[F], F] = lambda kind: kind) -> None:
+        self._paths, self._wrap = dict(paths), wrap
+        self._loaded: dict[str, F] = {}
+
+    def __getitem__(self, name: str) -> F:
+        if name not in self._loaded:  # two threads may both create it: formats are stateless
+            module, _, kind = self._paths[name].rpartition(".")
+            self._loaded[name] = self._wrap(getattr(import_module(module), kind)())
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._paths
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+
+def with_archives(kind: Format) -> Format:
+    """Return a format that also reads zip and tar archives."""
+    from singer_arrow.formats.zip_archive import ArchiveFormat
+
+    return ArchiveFormat(kind)
+
 
 FORMATS: Formats[Format] = Formats(_ALL, with_archives)
 WRITABLE: Formats[WritableFormat] = Formats(_WRITABLE)

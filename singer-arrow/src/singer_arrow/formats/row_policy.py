@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from singer_arrow.casting.to_json import json_text
+from singer_arrow.enforcement.mismatches import escape_line
 from singer_arrow.enforcement.schema_drift import Rescue
-from singer_arrow.enforcement.text_mismatches import escape_line
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.read_progress import MAX_LOGGED
 

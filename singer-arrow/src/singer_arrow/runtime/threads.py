@@ -1,16 +1,50 @@
-"""Thread pools and background threads; none of them delays the end of the process or is interrupted while it starts."""
+"""Threads: pools, background threads, parallel tasks with results in order, and exceptions of signal handlers.
+
+No thread delays the end of the process or is interrupted by a signal while it starts.
+"""
 
 from __future__ import annotations
 
+import os
+import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Generic, TypeVar
 
-from singer_arrow.runtime.interrupts import Uninterrupted
+_pending: list[BaseException] = []
+_depth = 0
+
+
+def interrupt(error: BaseException) -> None:
+    """Raise an exception from a signal handler; within `Uninterrupted`, at the end of the block."""
+    if _depth:
+        _pending.append(error)
+    else:
+        raise error
+
+
+class Uninterrupted:
+    """A block that defers `interrupt` to its end in the main thread; it has no effect in other threads."""
+
+    def __enter__(self) -> None:
+        global _depth  # noqa: PLW0603 - changed by the main thread only
+        self._is_main = threading.current_thread() is threading.main_thread()
+        _depth += self._is_main
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        global _depth  # noqa: PLW0603
+        _depth -= self._is_main
+        if self._is_main and not _depth and _pending:
+            raise _pending.pop()
+
 
 T = TypeVar("T")
 _is_finalizing = sys.is_finalizing
@@ -55,3 +89,86 @@ def repeat_every(seconds: float, action: Callable[[], None], *, name: str) -> It
     finally:
         ended.set()
         join_thread(thread)
+
+
+def default_workers() -> int:
+    """Return the number of usable cores, at least 2: one worker computes while another waits for the network."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(2, available)
+
+
+def ordered_results(executor: Executor, tasks: Iterable[Callable[[], T]], window: int) -> Generator[T]:
+    """Run tasks and yield their results in order.
+
+    At most `window` tasks are running or have untaken results; `tasks` is consumed lazily, so it may be infinite. The
+    first error is raised and cancels tasks that have not started.
+    """
+    pending: deque[Future[T]] = deque()
+    try:
+        for task in tasks:
+            pending.append(executor.submit(task))
+            if len(pending) >= window:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        for future in pending:
+            future.cancel()
+
+
+class Stopped(Exception):  # noqa: N818 - not an error
+    """Raised inside a task whose results are not needed any more."""
+
+
+def ordered_streams(
+    executor: Executor, tasks: Iterable[Callable[[threading.Event], Iterable[T]]], window: int
+) -> Generator[Iterator[T]]:
+    """Run tasks that yield many results each; yield an iterator over the results of each task, in order.
+
+    Results are available while their task runs. At most `window` tasks are running or have untaken results. When the
+    caller stops or a task fails, the event passed to every task is set; long-running tasks should check it.
+
+    Args:
+        executor: An executor of this process.
+        tasks: Functions that yield results.
+        window: Maximum number of tasks started before the results of the first are consumed.
+    """
+    stop = threading.Event()
+
+    def started() -> Iterator[_Results[T]]:
+        for task in tasks:
+            yield _Results(executor, task, stop)
+
+    pending: deque[_Results[T]] = deque()
+    try:
+        for results in started():
+            pending.append(results)
+            if len(pending) >= window:
+                yield pending.popleft().take()
+        while pending:
+            yield pending.popleft().take()
+    finally:
+        stop.set()
+        for results in pending:
+            results.future.cancel()
+
+
+class _Results(Generic[T]):
+    def __init__(
+        self, executor: Executor, task: Callable[[threading.Event], Iterable[T]], stop: threading.Event
+    ) -> None:
+        self._queue: queue.SimpleQueue[tuple[T] | None] = queue.SimpleQueue()
+        self._stop = stop
+        self.future = executor.submit(self._run, task)
+        self.future.add_done_callback(lambda _: self._queue.put(None))
+
+    def _run(self, task: Callable[[threading.Event], Iterable[T]]) -> None:
+        for result in task(self._stop):
+            if self._stop.is_set():
+                raise Stopped
+            self._queue.put((result,))
+
+    def take(self) -> Iterator[T]:
+        while (item := self._queue.get()) is not None:
+            yield item[0]
+        self.future.result()

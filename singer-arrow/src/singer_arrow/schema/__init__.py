@@ -2,6 +2,5 @@
 
 arrow_schema   Canonical types, and merging of schemas
 json_schema    Arrow schema <-> JSON Schema
-number_bounds  Whole numbers allowed by the bounds of a JSON Schema
 plain_numbers  Decimals of parsed JSON -> ints and floats
 """

@@ -25,7 +25,7 @@ from singer_sdk.singerlib import Catalog, CatalogEntry, Message, MetadataMapping
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import ConfigError, SingerArrowError, is_of_disk, is_of_memory
-from singer_arrow.runtime.interrupts import interrupt
+from singer_arrow.runtime.threads import interrupt
 from singer_arrow.schema.plain_numbers import plain_numbers
 from singer_arrow.sdk.config_errors import json_object
 from singer_arrow.sdk.message_writer import LineWriter

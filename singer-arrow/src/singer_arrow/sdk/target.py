@@ -28,8 +28,8 @@ from singer_arrow.load.stream_ends import ended_stream, is_announced
 from singer_arrow.records.queue import RecordQueue
 from singer_arrow.records.schema_dialects import NewestDraft
 from singer_arrow.records.schema_shape import check_schema, check_version
-from singer_arrow.runtime.interrupts import interrupt
 from singer_arrow.runtime.temporary import TemporaryFolder
+from singer_arrow.runtime.threads import interrupt
 from singer_arrow.sdk.batch_to_records import records_of
 from singer_arrow.sdk.message_reader import BAD_INPUT, LineReader
 from singer_arrow.sdk.plugin import CheckedPlugin

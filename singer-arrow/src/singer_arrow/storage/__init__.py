@@ -2,13 +2,12 @@
 
 storage        `Storage`: list, read, write and delete objects by URL
 urls           `Url`: parse, join and glob URLs. Pure
-object_info    Metadata and fetched bytes of objects. Pure
+object_info    Metadata, fetched bytes, and cached data of versions of objects
 store_factory  Open obstore's stores: region, endpoint and credentials of a bucket
 s3_client      S3 by botocore, for keys and listings that obstore does not support
 aws_options    `AwsOptions`: the setting `aws`
 aws_env        Access to AWS from settings and environment alone, without botocore
 aws            AWS credentials, endpoint and region by botocore
 retry          Retries and the limit of concurrent requests
-cache          Cache for data derived from object versions
 errors         Translate errors of obstore and botocore to ours; the only place that does
 """

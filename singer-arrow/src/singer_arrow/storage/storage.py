@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 from singer_arrow.errors import ConfigError, ConflictError, DataError, NotFoundError, ServiceError
 from singer_arrow.storage import s3_client as s3
 from singer_arrow.storage.aws_options import AwsOptions
-from singer_arrow.storage.cache import VersionCache
 from singer_arrow.storage.errors import conflict_error, is_not_encrypted, object_changed, summary, translate_errors
-from singer_arrow.storage.object_info import Fetched, Lifetime, ObjectInfo
+from singer_arrow.storage.object_info import Fetched, Lifetime, ObjectInfo, VersionCache
 from singer_arrow.storage.retry import AdaptiveLimiter, always, with_retries
 from singer_arrow.storage.store_factory import BucketLocation, GoogleToken, S3Connections, open_store
 from singer_arrow.storage.urls import Url

@@ -1,6 +1,5 @@
 """Which objects a run reads, in which batches, written to a log before they are sent.
 
-build           The plan of a stream whose objects are listed: what earlier runs planned, then what is new
 cuts            Where a large object was cut into batch files
 known_versions  Which object versions a plan log held when a run began; only those of the times asked for are in memor
 legacy          Read what earlier versions of the tap kept below `_plans/`; pure

@@ -14,6 +14,7 @@ from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.bookmark import Bookmark, Watermark, latest
+from tap_s3_files.listing.listing import Listing
 from tap_s3_files.listing.path_match import ObjectFilter
 from tap_s3_files.plan.known_versions import KnownVersions
 from tap_s3_files.plan.log import PlanLog
@@ -133,6 +134,19 @@ class StreamPlan:
             return None
         return bool(inside)
 
+    def plan_listed(self, found: Listing) -> Iterator[Segment]:
+        """Yield new segments for the listed objects that are not in the log; before each, those queued meanwhile."""
+        for segment in self.plan(self._new_objects(found), listed=found.began):
+            yield from self.queued_segments(before=segment.number)
+            yield segment
+
+    def _new_objects(self, found: Listing) -> Iterator[ObjectInfo]:
+        window = self.object_filter.window
+        for info in found.in_order(lambda o: in_window(o, *window) and not self.is_known(o), since=self.since):
+            if str(info.url) in self._recent:
+                logger.warning("%s was overwritten since it was read; its new version is read too", info.url)
+            yield info
+
     def is_known(self, info: ObjectInfo) -> bool:
         """Whether a version of an object was in the log or queued, or was read before there was a log.
 
@@ -145,10 +159,6 @@ class StreamPlan:
         if found is not None and (found[1] == version_of(info) or info.modified > found[0]):
             return found[1] == version_of(info)
         return self._known is not None and info in self._known
-
-    def has_other_version(self, info: ObjectInfo) -> bool:
-        """Whether another version of an object was planned lately."""
-        return str(info.url) in self._recent
 
     @property
     def last_key(self) -> Url | None:

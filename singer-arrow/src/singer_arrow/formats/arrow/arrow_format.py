@@ -16,7 +16,7 @@ import pyarrow as pa
 from singer_arrow.casting.extension_types import cast_to, register, with_geometries
 from singer_arrow.casting.utf8 import storage_type
 from singer_arrow.compression.codecs import decompress, detect
-from singer_arrow.enforcement.projection import columns_to_read
+from singer_arrow.enforcement.schema_drift import columns_to_read
 from singer_arrow.errors import DataError
 from singer_arrow.formats.arrow.messages import check_messages
 from singer_arrow.formats.columnar import FilePart, read_part
@@ -36,7 +36,7 @@ _AGAIN = "Upload the file again, or set the stream's format"
 register()
 
 
-class Arrow:
+class ArrowFormat:
     """The format Arrow IPC."""
 
     name = "arrow"

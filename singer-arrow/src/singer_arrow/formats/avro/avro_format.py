@@ -12,7 +12,7 @@ from pyarrow import types as pt
 
 from singer_arrow.casting.to_json import json_text
 from singer_arrow.compression.codecs import decompress, detect
-from singer_arrow.enforcement.projection import columns_to_read
+from singer_arrow.enforcement.schema_drift import columns_to_read
 from singer_arrow.errors import DataError
 from singer_arrow.formats.avro import writer as avro_write
 from singer_arrow.formats.avro.container import Header, read_blocks, read_header, repack
@@ -31,7 +31,7 @@ _FLAT = {"boolean", "int", "long", "float", "double", "string", "bytes"}
 _CODECS = {None: "snappy", "none": "null", "gzip": "deflate", "zstd": "zstandard"}
 
 
-class Avro:
+class AvroFormat:
     """The format Avro."""
 
     name = "avro"

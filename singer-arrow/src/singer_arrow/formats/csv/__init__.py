@@ -2,8 +2,7 @@
 
 csv_format      Read a file: header, blocks, parsed blocks, batches. Infer the types of a file; join small files
 header          Find the header of a file: the names of its columns, and where its rows begin
-delimiter       Detect the delimiter of a file. Pure
-dialect         Dialects: where records and fields end. Pure
+dialect         Dialects: the delimiter, and where records and fields end. Pure
 parser          Parse one block into the rows of a schema: typed, else as text by the policy for bad rows
 malformed_rows  Find the rows of a block that cannot be read. Pure
 """

@@ -1,4 +1,4 @@
-"""Dialects of CSV: where records and fields end. Pure.
+"""Dialects of CSV: the delimiter, and where records and fields end. Pure.
 
 The rules are those of Arrow's parser: a field that begins with a quote is quoted up to the next quote that is not
 doubled; a quote elsewhere is an ordinary character; an escape character makes the next one literal everywhere; records
@@ -8,9 +8,10 @@ end with LF, CRLF or CR; empty lines are no records.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -247,3 +248,40 @@ def count_byte(text: bytes, character: bytes, start: int = 0, end: int | None = 
         return text.count(character, start, start + max(0, size))
     found = pa.Array.from_buffers(pa.uint8(), size, [None, pa.py_buffer(text)], offset=start)
     return int(pc.equal(found, pa.scalar(character[0], pa.uint8())).true_count)
+
+
+CANDIDATES = (",", ";", "\t", "|")
+_ROWS = 1000
+_LEAST_SHARE = 0.5
+"""Share of the rows that must have as many fields as the first one."""
+
+
+def detect_delimiter(text: bytes, dialect: Dialect) -> str:
+    """Return the delimiter of a text that begins with a record, from its first 1000 rows.
+
+    It is the candidate that gives most rows as many fields as the first row, and the first row at least two; among
+    equals the one with more fields, then the first candidate. If none fits more than half of the rows, it is a comma.
+
+    Args:
+        text: Beginning of the file from its header or first row on; a row that is cut off does not count.
+        dialect: Dialect with the other characters, which are no candidates.
+    """
+    taken = (dialect.quote, dialect.escape, dialect.comment)
+    tried = [replace(dialect, delimiter=c) for c in CANDIDATES if c not in taken]
+    likely = [d for d in tried if _fields(d, text, 1)[0] > 1]
+    if not likely or likely == [dialect]:
+        return dialect.delimiter
+    found = [(*_share(_fields(d, text, _ROWS)), -rank, d.delimiter) for rank, d in enumerate(likely)]
+    share, *_, delimiter = max(found)
+    return delimiter if share > _LEAST_SHARE else dialect.delimiter
+
+
+def _fields(dialect: Dialect, text: bytes, rows: int) -> list[int]:
+    """Return the number of fields of each of the first rows; of the text, if not even one row is whole."""
+    found = [text[r.start : r.end] for r in islice(dialect.records(text), rows)]
+    return [len(dialect.raw_fields(row)) for row in found or [text]]
+
+
+def _share(fields: Iterable[int]) -> tuple[float, int]:
+    first, *others = fields
+    return (1 + sum(n == first for n in others)) / (1 + len(others)), first

@@ -12,10 +12,8 @@ from pyarrow import types as pt
 
 from singer_arrow.compression.codecs import strip_suffix
 from singer_arrow.errors import DataError
-from singer_arrow.formats.csv.delimiter import detect_delimiter
-from singer_arrow.formats.csv.dialect import Dialect, count_lines, has_known_delimiter
-from singer_arrow.formats.text.column_names import distinct, numbered
-from singer_arrow.formats.text.infer import infer_type
+from singer_arrow.formats.csv.dialect import Dialect, count_lines, detect_delimiter, has_known_delimiter
+from singer_arrow.formats.text.infer import distinct, infer_type, numbered
 from singer_arrow.formats.text.rows import nulls_of
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading.object_reader import ObjectReader

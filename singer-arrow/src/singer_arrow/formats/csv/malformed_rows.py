@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from singer_arrow.enforcement.text_mismatches import first_invalid
+from singer_arrow.enforcement.mismatches import first_invalid
 from singer_arrow.formats.csv.dialect import Dialect, Scan, count_lines
 from singer_arrow.formats.row_policy import RowError
 

@@ -30,9 +30,8 @@ from singer_arrow.casting.from_text import TIMESTAMP
 from singer_arrow.compression.codecs import decompress, detect, strip_suffix
 from singer_arrow.errors import DataError
 from singer_arrow.formats.delivery import FilePosition, deliver
-from singer_arrow.formats.text.column_names import distinct, numbered
-from singer_arrow.formats.text.drift import TextDrift
-from singer_arrow.formats.text.rows import TextRows
+from singer_arrow.formats.text.infer import distinct, numbered
+from singer_arrow.formats.text.rows import TextDrift, TextRows
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.object_reader import ObjectReader

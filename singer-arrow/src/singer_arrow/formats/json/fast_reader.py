@@ -22,8 +22,7 @@ import pyarrow.json as pj
 from pyarrow import types as pt
 
 from singer_arrow.casting.cut_digits import set_column
-from singer_arrow.casting.from_json import RECORD_DECODER, BadRowError, convert_value, parse
-from singer_arrow.casting.json_depth import nests_too_deeply
+from singer_arrow.casting.from_json import RECORD_DECODER, BadRowError, convert_value, nests_too_deeply, parse
 from singer_arrow.enforcement.enforce import fit
 from singer_arrow.enforcement.excluded_members import exclude_from_json
 from singer_arrow.enforcement.schema_drift import paths_with_exclusions

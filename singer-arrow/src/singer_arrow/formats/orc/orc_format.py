@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.enforcement.projection import columns_to_read
+from singer_arrow.enforcement.schema_drift import columns_to_read
 from singer_arrow.errors import DataError
 from singer_arrow.formats.columnar import FilePart, read_part
 from singer_arrow.formats.orc.footers import OrcFooter, OrcSource, read_orc_footer
@@ -26,7 +26,7 @@ from singer_arrow.schema.arrow_schema import canonical
 _TAIL = 256 << 10
 
 
-class Orc:
+class OrcFormat:
     """The format ORC."""
 
     name = "orc"

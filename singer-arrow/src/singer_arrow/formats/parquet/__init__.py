@@ -1,11 +1,8 @@
 """Parquet files.
 
 parquet_format  The format: footer, column ranges and rows
-row_groups      Decode row groups, small ones in parallel
-batch_size      Rows per batch, so that batches are bounded in memory
-types           Arrow types of a file's columns, with enumerations as text. Pure
-writer          Arrow batches -> a Parquet file
-encoding        Choose dictionaries, statistics and page sizes. Pure
+row_groups      Decode row groups, small ones in parallel, in batches of bounded memory
+writer          Arrow batches -> a Parquet file; the encoding is chosen from its first rows
 concat          Concatenate files by copying row groups
 thrift          Thrift's compact protocol, for footers. Pure
 """

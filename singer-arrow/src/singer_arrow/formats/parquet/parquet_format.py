@@ -9,15 +9,22 @@ from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import types as pt
 
-from singer_arrow.casting.extension_types import cast_to, register
-from singer_arrow.enforcement.projection import columns_to_read
+from singer_arrow.casting.extension_types import cast_to, register, with_geometries
+from singer_arrow.enforcement.schema_drift import columns_to_read
 from singer_arrow.errors import DataError
 from singer_arrow.formats.columnar import FilePart, read_part
 from singer_arrow.formats.file_errors import too_large
-from singer_arrow.formats.parquet.batch_size import TextSizes, rows_at_once, text_sizes
-from singer_arrow.formats.parquet.row_groups import OpenFile, RowGroup, decode_row_groups, decoded_bytes
-from singer_arrow.formats.parquet.types import schema_of
+from singer_arrow.formats.parquet.row_groups import (
+    OpenFile,
+    RowGroup,
+    TextSizes,
+    decode_row_groups,
+    decoded_bytes,
+    rows_at_once,
+    text_sizes,
+)
 from singer_arrow.formats.parquet.writer import ParquetWriting
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint, no_such_resume_point
@@ -51,7 +58,7 @@ class Footer:
 register()
 
 
-class Parquet(ParquetWriting):
+class ParquetFormat(ParquetWriting):
     """The format Parquet."""
 
     name = "parquet"
@@ -264,3 +271,35 @@ def _contradiction(footer: Footer, group: int) -> DataError:
 
 def _line(error: Exception) -> str:
     return " ".join(str(error).split())[:200]
+
+
+def schema_of(file: pq.ParquetFile) -> pa.Schema:
+    """Return the Arrow schema of a file, with enumerations as text and the geometries that GeoParquet 1 declares."""
+    return with_geometries(_with_enums(file), file.metadata.metadata)
+
+
+def _with_enums(file: pq.ParquetFile) -> pa.Schema:
+    schema = file.schema_arrow
+    leaves = [file.schema.column(i) for i in range(len(file.schema))]
+    enums = [leaf.logical_type.type == "ENUM" or leaf.converted_type == "ENUM" for leaf in leaves]
+    if not any(enums):
+        return schema
+    flags = iter(enums)
+    return pa.schema([f.with_type(_with_text(f.type, flags)) for f in schema], schema.metadata)
+
+
+def _with_text(t: pa.DataType, enums: Iterator[bool]) -> pa.DataType:
+    """Return the type with text for each leaf whose flag is set; consumes one flag per leaf."""
+    if isinstance(t, pa.BaseExtensionType):
+        _with_text(t.storage_type, enums)
+        return t
+    if pt.is_struct(t):
+        return pa.struct([f.with_type(_with_text(f.type, enums)) for f in t])
+    if pt.is_map(t):
+        return pa.map_(_with_text(t.key_type, enums), t.item_field.with_type(_with_text(t.item_type, enums)))
+    if pt.is_list(t) or pt.is_large_list(t) or pt.is_fixed_size_list(t):
+        item = t.value_field.with_type(_with_text(t.value_type, enums))
+        if pt.is_fixed_size_list(t):
+            return pa.list_(item, t.list_size)
+        return pa.large_list(item) if pt.is_large_list(t) else pa.list_(item)
+    return pa.string() if next(enums) and pt.is_binary(t) else t

@@ -17,10 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from singer_arrow.errors import ConfigError, DataError
-from singer_arrow.formats.text.drift import SAMPLE
 from singer_arrow.formats.text.infer import infer_type
 from singer_arrow.formats.text.line_reader import LineBlock, LineRows, read_lines, read_rows
-from singer_arrow.formats.text.rows import TextRows
+from singer_arrow.formats.text.rows import SAMPLE, TextRows
 from singer_arrow.read_options import FixedColumn, ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.object_reader import ObjectReader

@@ -1,6 +1,6 @@
-"""Infer the type of a column of text from its values. Pure.
+"""Infer the names and the types of the columns of a text file. Pure.
 
-The type is the first one in this list that fits all values (empty fields and null values are ignored):
+The type of a column is the first one in this list that fits all values (empty fields and null values are ignored):
 
 - boolean: `true` and `false` in any case; 0 and 1 are integers.
 - integer: digits without leading zeros or `+`: `007` is text. int64; decimal(38, 0) if one lies beyond.
@@ -15,7 +15,7 @@ Other spellings of dates, numbers and booleans are options. A column without a v
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from singer_arrow.casting.from_text import TIMESTAMP, BadValueError, from_text
 from singer_arrow.casting.spelling import Spelling
-from singer_arrow.enforcement.text_mismatches import fit_text
+from singer_arrow.enforcement.mismatches import fit_text
 from singer_arrow.read_options import ReadOptions
 
 _INTEGER = r"^ *-?(0|[1-9]\d*) *$"
@@ -124,3 +124,20 @@ _KINDS = (
     _Kind(pa.date32(), _DATE, _date),
     _Kind(pa.timestamp("us", "UTC"), TIMESTAMP, _timestamp),
 )
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Return the names, with a number appended to repetitions: `a`, `a_2`, `a_3`."""
+    found = list[str]()
+    for name in names:
+        own, number = name, 1
+        while own in found or (number > 1 and own in names):
+            number += 1
+            own = f"{name}_{number}"
+        found.append(own)
+    return found
+
+
+def numbered(names: Iterable[str | None]) -> list[str]:
+    """Return the names, with `column_1`, `column_2` and so on for empty ones."""
+    return [name or f"column_{i}" for i, name in enumerate(names, 1)]

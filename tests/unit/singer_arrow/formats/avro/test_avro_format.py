@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, SchemaError
-from singer_arrow.formats.avro.avro_format import Avro
+from singer_arrow.formats.avro.avro_format import AvroFormat
 from singer_arrow.formats.avro.container import (
     Header,
     compress_block,
@@ -79,13 +79,13 @@ NESTED_ROWS: list[dict[str, Any]] = [
 
 def written(path: Path, rows: list[dict[str, Any]], schema: pa.Schema, compression: str | None = None) -> Path:
     batches = [pa.RecordBatch.from_pylist(rows[i : i + 2], schema) for i in range(0, len(rows), 2)]
-    assert Avro().write(batches, schema, path, compression=compression) == len(rows)
+    assert AvroFormat().write(batches, schema, path, compression=compression) == len(rows)
     return path
 
 
 def read(path: Path, schema: pa.Schema) -> list[dict[str, Any]]:
     reader = ObjectReader(Storage(), Url.parse(str(path)))
-    return [row for batch in Avro().read(reader, schema, ReadOptions()) for row in batch.to_pylist()]
+    return [row for batch in AvroFormat().read(reader, schema, ReadOptions()) for row in batch.to_pylist()]
 
 
 def by_fastavro(path: Path) -> list[dict[str, Any]]:
@@ -165,7 +165,7 @@ def test_files_of_others(tmp_path: Path, codec: str, extra: list[dict[str, Any]]
     row |= {"e": "B"} if extra else {}
     path = foreign(tmp_path / "x.avro", {**FOREIGN, "fields": [*FOREIGN["fields"], *extra]}, [row] * 3, codec)
     reader = ObjectReader(Storage(), Url.parse(str(path)))
-    schema = Avro().infer(reader, ReadOptions(), sample_bytes=1)
+    schema = AvroFormat().infer(reader, ReadOptions(), sample_bytes=1)
     assert read(path, schema) == [{**row, "local": at}] * 3
     some = pa.schema([("text", pa.string()), ("none", pa.int64()), ("turned", pa.int64())])
     assert read(path, some) == [{"text": "é", "none": None, "turned": None}] * 3
@@ -219,7 +219,9 @@ def test_uuids_and_unions_beside_and_within_nested_columns(tmp_path: Path, kind:
     header = read_header(stored)
     (tmp_path / "x.avro").write_bytes(repack(header, list(read_blocks(stored, header)), schema))
     reader = ObjectReader(Storage(), Url.parse(str(tmp_path / "x.avro")))
-    assert read(tmp_path / "x.avro", Avro().infer(reader, ReadOptions(), sample_bytes=1)) == [{"x": found, "tags": [1]}]
+    assert read(tmp_path / "x.avro", AvroFormat().infer(reader, ReadOptions(), sample_bytes=1)) == [
+        {"x": found, "tags": [1]}
+    ]
 
 
 def test_a_value_that_does_not_fit_names_its_column(tmp_path: Path) -> None:

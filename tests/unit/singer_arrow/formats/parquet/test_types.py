@@ -17,7 +17,7 @@ import pytest
 from parquet_by_hand import OPTIONAL, REPEATED, Byte, Kind, Lie, Long, Node, Old, Struct, parquet
 
 from singer_arrow.errors import DataError
-from singer_arrow.formats.parquet.parquet_format import Parquet
+from singer_arrow.formats.parquet.parquet_format import ParquetFormat
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.read_progress import ReadProgress
 from singer_arrow.schema.arrow_schema import json_field
@@ -185,7 +185,7 @@ def test_enumerations_are_rescued_as_text(objects: Any) -> None:
     schema = pa.schema([("c", pa.int32()), json_field(RESCUED)])
     options = ReadOptions(on_drift="rescue", known_columns=frozenset({"c"}))
     reader = objects.reader(parquet(2, leaf(Kind.INT32, i32(1, 2)), node), "a.parquet")
-    (batch,) = Parquet().read(reader, schema, options)
+    (batch,) = ParquetFormat().read(reader, schema, options)
     assert batch[RESCUED].to_pylist() == ['{"new":"A"}', '{"new":"\\\\xff"}']
 
 
@@ -199,7 +199,9 @@ def test_decimals_of_more_digits_than_their_type_do_not_fit(objects: Any, column
     with pytest.raises(DataError, match=r"column 'c': .*1234.56.* is not a decimal of at most 1 digits"):
         objects.read(data, "a.parquet")
     schema, progress = pa.schema([("c", pa.decimal128(3, 2)), json_field(RESCUED)]), ReadProgress()
-    (batch,) = Parquet().read(objects.reader(data, "a.parquet"), schema, ReadOptions(on_bad_row="rescue"), progress)
+    (batch,) = ParquetFormat().read(
+        objects.reader(data, "a.parquet"), schema, ReadOptions(on_bad_row="rescue"), progress
+    )
     assert batch[RESCUED].to_pylist()[1:] == ['{"c":1234.56}']
     assert (batch["c"][1].as_py(), progress.rescued) == (None, 1)
 

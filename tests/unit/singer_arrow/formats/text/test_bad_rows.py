@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.casting.from_text import BadValueError, from_text
-from singer_arrow.enforcement.text_mismatches import fit_text
+from singer_arrow.enforcement.mismatches import fit_text
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS
 from singer_arrow.read_options import RESCUED, FixedColumn, ReadOptions

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from singer_arrow.formats import WRITABLE
-from singer_arrow.formats.parquet.encoding import choose_encoding
+from singer_arrow.formats.parquet.writer import choose_encoding
 
 ROWS = 2_000
 TABLE = pa.table(

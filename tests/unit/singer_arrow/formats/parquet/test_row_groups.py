@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from singer_arrow.formats import FORMATS
-from singer_arrow.formats.parquet.batch_size import BATCH_BYTES, LARGE_BATCH_BYTES, TextSizes, rows_at_once
+from singer_arrow.formats.parquet.row_groups import BATCH_BYTES, LARGE_BATCH_BYTES, TextSizes, rows_at_once
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.object_reader import ObjectReader
