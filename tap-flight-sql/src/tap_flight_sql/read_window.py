@@ -21,7 +21,7 @@ from singer_arrow.enforcement.enforce import fit_batch
 from singer_arrow.errors import ServiceError
 from singer_arrow.load.daemon_pool import DaemonPool
 from singer_arrow.naming import folder_name
-from singer_arrow.runtime.executors import Stopped
+from singer_arrow.runtime.threads import Stopped
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_flight_sql.server import Server

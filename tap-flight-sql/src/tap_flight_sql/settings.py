@@ -10,7 +10,7 @@ from typing import Any
 from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.errors import ConfigError
 from singer_arrow.formats.base import HELD_BYTES
-from singer_arrow.runtime.executors import default_workers
+from singer_arrow.runtime.threads import default_workers
 from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.urls import Url
 
