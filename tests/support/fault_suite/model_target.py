@@ -102,7 +102,7 @@ def _load_batch(table: Table, message: Mapping[str, Any], read: Read, columns: I
             return f"columns {more} were loaded that are not wanted"
         ids += [row["id"] for row in rows]
     if len(ids) != message["row_count"]:
-        return f"a batch has {len(ids)} rows where its message says {message['row_count']}"
+        return f"a batch has {len(ids)} rows, and its message counts {message['row_count']}"
     table.ledger.add(name)
     table.rows.update(ids)
     return ""

@@ -101,7 +101,7 @@ def test_a_target_that_is_killed_releases_no_further_state() -> None:
 @pytest.mark.parametrize(
     ("line", "wrong"),
     [
-        (batch("a", 3), "a batch has 2 rows where its message says 3"),
+        (batch("a", 3), "a batch has 2 rows, and its message counts 3"),
         (batch("none", 1), "none is not there"),
         (batch("b", 1, batch_id="x"), ""),
     ],

@@ -1,4 +1,4 @@
-"""Wait between the tries of a call that may succeed later, and log the reason once."""
+"""Wait between the attempts of a call that may succeed later, and log the reason once."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ import random
 import time
 from collections.abc import Callable, Iterator
 
-TOLD_SECONDS = 4.0
-"""Shorter pauses are not worth a line."""
+LOGGED_SECONDS = 4.0
+"""Pauses that are longer are logged."""
 
 
 class Waiting:
-    """Sleep between the tries of one call; log the reason once, before the first long pause."""
+    """Sleep between the attempts of one call; log the reason once, before the first long pause."""
 
     def __init__(self, logger: logging.Logger, sleep: Callable[[float], None] = time.sleep) -> None:
         self._logger = logger
         self._sleep = sleep
-        self._is_told = False
+        self._is_logged = False
 
     def before_again(self, pause: float, why: object) -> None:
-        """Sleep.
+        """Sleep before the next attempt.
 
         Args:
             pause: Seconds.
-            why: What the last try failed of, in one line.
+            why: Error of the last attempt, on one line.
         """
-        if pause > TOLD_SECONDS and not self._is_told:
-            self._is_told = True
-            self._logger.warning("%s; it is tried again", str(why).removesuffix("; run again"))
+        if pause > LOGGED_SECONDS and not self._is_logged:
+            self._is_logged = True
+            self._logger.warning("%s; trying again", str(why).removesuffix("; run again"))
         self._sleep(pause)
 
 
@@ -40,7 +40,7 @@ def pauses(
     clock: Callable[[], float] = time.monotonic,
     chance: Callable[[], float] = random.random,
 ) -> Iterator[float | None]:
-    """How long to wait before each further try: doubling, with chance in it; None at the deadline."""
+    """Yield the seconds to wait before each further attempt: doubled each time, randomized; None at the deadline."""
     end = clock() + deadline_seconds
     pause = first
     while clock() + pause < end:

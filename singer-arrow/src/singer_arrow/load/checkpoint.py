@@ -1,8 +1,7 @@
-"""When a STATE may leave a target: once everything that came before it is durable.
+"""Hold back each STATE until all data before it is durable in the warehouse.
 
-Every piece of data opens a token when it is read and closes it when the warehouse has it for good. A STATE waits until
-all tokens that were opened before it are closed, in whatever order that happens, and the newest one that may leave
-leaves; older ones are covered by it.
+A token is opened for data that is read, and closed when the data is durable. A STATE is written once all tokens opened
+before it are closed, in any order. If several STATEs may be written, only the newest is: it covers the older ones.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ State = Mapping[str, Any]
 
 
 class Checkpoints:
-    """Holds back each STATE until all that was opened before it is closed.
+    """Hold back each STATE until all tokens opened before it are closed.
 
-    At most one STATE leaves every `interval` seconds, because the runner of the target stores each of them; `flush`
-    hands out the last one regardless. Memory is bounded by the number of open tokens. Safe to use from any thread;
+    At most one STATE is written every `interval` seconds, because the runner of the target stores each of them; `flush`
+    writes the last one regardless. Memory is bounded by the number of open tokens. Safe to use from any thread;
     `emit` is never called from two threads at once, and always with a newer STATE than before.
 
     Args:
-        emit: Writes a STATE out.
-        interval: Seconds between two of them.
-        clock: Seconds, monotonic.
+        emit: Writes a STATE.
+        interval: Seconds between two STATEs.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(
@@ -47,7 +46,7 @@ class Checkpoints:
         self._emitted_at = float("-inf")
 
     def open(self) -> int:
-        """A token for data that was read now."""
+        """Open a token for data that was read now, and return it."""
         with self._lock:
             self._next += 1
             self._open.add(self._next)
@@ -55,21 +54,21 @@ class Checkpoints:
 
     @property
     def newest(self) -> int:
-        """The token that was opened last; 0 before the first."""
+        """Return the token that was opened last; 0 before the first."""
         with self._lock:
             return self._next
 
     def close(self, tokens: Iterable[int], then: Callable[[], None] | None = None) -> None:
-        """The data of these tokens is durable.
+        """Close tokens whose data is durable.
 
         Args:
-            tokens: What `open` gave.
-            then: Called once a STATE that covers them is out, from whatever thread; it must return at once.
+            tokens: Tokens that `open` returned.
+            then: Called once a STATE that covers them is written, from any thread; it must return at once.
         """
         self.close_together([(tokens, then)])
 
     def close_together(self, groups: Iterable[tuple[Iterable[int], Callable[[], None] | None]]) -> None:
-        """As `close`, for several groups that become durable at once: no STATE leaves that is between them."""
+        """Close several groups that become durable at once: no STATE between them is written."""
         with self._lock:
             for tokens, then in groups:
                 closed = list(tokens)
@@ -80,34 +79,34 @@ class Checkpoints:
             self._pump()
 
     def state(self, value: State) -> None:
-        """A STATE was read: it covers all tokens opened so far."""
+        """Hold a STATE that was read; it covers all tokens opened before it."""
         with self._lock:
             self._has_state = True
             if self._waiting and self._waiting[-1][0] == self._next:
-                self._waiting.pop()  # nothing was read between the two: the newer one says it all
+                self._waiting.pop()  # nothing was read between the two: the newer one covers the older
             self._waiting.append((self._next, value))
             self._release()
             self._pump()
 
     def tick(self) -> None:
-        """Hand out a STATE that only waited for the interval to pass."""
+        """Write a STATE that only waited for the interval to pass."""
         with self._lock:
             self._pump()
 
     def flush(self) -> None:
-        """Hand out the newest STATE that may leave, whatever the interval."""
+        """Write the newest STATE whose data is durable, regardless of the interval."""
         with self._lock:
             self._pump(now=True)
 
     def end(self) -> None:
-        """The run ended well. Where no STATE came at all, nothing waits for one any longer."""
+        """End a run that succeeded: if it had no STATE at all, call what waits for one."""
         with self._lock:
             if not self._has_state:
                 self._call_after(self._next)
 
     @property
     def pending(self) -> bool:
-        """Whether a STATE waits for data that is not durable."""
+        """Return whether a STATE waits for data that is not durable."""
         with self._lock:
             return bool(self._waiting)
 

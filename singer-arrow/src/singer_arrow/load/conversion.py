@@ -41,10 +41,10 @@ class UploadColumn(Protocol):
 
 
 class BatchPreparation(Protocol):
-    """What is done with the batches of a file before they are converted."""
+    """Prepares the batches of a file for conversion, for example replaces characters that the warehouse lacks."""
 
     def __call__(self, batch: pa.RecordBatch, url: str, before: int, /) -> pa.RecordBatch:
-        """A batch that was made ready; so many rows of its file were read before it.
+        """Return the prepared batch; `before` is the number of rows of its file before it.
 
         Raises:
             DataError: A value cannot be loaded; names the column.
@@ -53,7 +53,7 @@ class BatchPreparation(Protocol):
 
     @property
     def silent(self) -> Callable[[pa.RecordBatch, str, int], pa.RecordBatch]:
-        """The same without a word or a count of what was done."""
+        """Return the same preparation without log lines and counts."""
         ...
 
 
@@ -62,7 +62,7 @@ ColumnT = TypeVar("ColumnT", bound=UploadColumn)
 
 @dataclass(frozen=True, slots=True)
 class _At:
-    """Where a batch is: its file, how many rows of that were read before it, and how many of the item are kept."""
+    """Position of a batch: its file, the number of its rows before it, and of the item's converted rows before it."""
 
     url: str
     before: int
@@ -75,12 +75,12 @@ class Conversion(abc.ABC, Generic[ColumnT]):
 
     Args:
         columns: All columns of the upload.
-        given: The schema that SCHEMA means.
+        given: Arrow schema of the SCHEMA message.
         constants: Values of the columns that the files do not hold, by property.
-        keys: Properties that must not be null.
-        required: Others that must not be null, because their columns must not.
-        place: The item's place among those of its stream, if its rows need theirs.
-        extents: What is to know where values lie; it has the rows of the last conversion, once that has ended.
+        keys: Key properties, which must not be null.
+        required: Other properties that must not be null, because their columns are NOT NULL.
+        place: Number of the item in its stream, if the rows get a column with their order.
+        extents: Collects the ranges of the values of the last conversion.
     """
 
     columns: tuple[ColumnT, ...]
@@ -93,24 +93,24 @@ class Conversion(abc.ABC, Generic[ColumnT]):
 
     @abc.abstractmethod
     def read_field(self, column: ColumnT) -> pa.Field:
-        """What a column is read with: under the property's own name, and by a type that loses nothing."""
+        """Return the field that a column is read as: named as the property, with a type that holds all its values."""
 
     def upload_field(self, column: ColumnT) -> pa.Field:
-        """What a column is in an upload."""
+        """Return the field of a column in an upload."""
         return pa.field(column.name, column.arrow)
 
     def check(self, array: pa.Array, column: ColumnT, url: str) -> None:
-        """Refuse values that the warehouse would refuse or bend.
+        """Refuse values that the warehouse would refuse or change.
 
         Raises:
-            DataError: There is one; names the file and the column.
+            DataError: A value is refused; names the file and the column.
         """
 
     def array(self, array: pa.Array, column: ColumnT) -> pa.Array:
-        """Values as they were read -> values as they are uploaded; what is finer than a microsecond is cut off.
+        """Convert the values of a column for upload; what is finer than a microsecond is cut off.
 
-        Decimals that a column has as text are written the same, whatever they came as: without an exponent.
-        Days become their midnights in UTC where the column has moments, and integers floats, if those hold them.
+        Decimals in a text column are written without an exponent. Dates in a timestamp column become midnights in UTC,
+        and integers in a float column become floats.
 
         Raises:
             pa.ArrowInvalid: A float does not hold an integer; up to 2^53 they do.
@@ -130,12 +130,12 @@ class Conversion(abc.ABC, Generic[ColumnT]):
 
     @property
     def read_schema(self) -> pa.Schema:
-        """What files are read with."""
+        """Return the schema that files are read with."""
         return pa.schema([self.read_field(c) for c in self.columns if c.source not in self.constants])
 
     @property
     def upload_schema(self) -> pa.Schema:
-        """What uploads have."""
+        """Return the schema of uploads."""
         schema = pa.schema([self.upload_field(c) for c in self.columns])
         return schema if self.place is None else schema.append(pa.field(ORDER, pa.int64()))
 
@@ -151,19 +151,19 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         self,
         sources: Iterable[tuple[str, Iterable[pa.RecordBatch]]],
         *,
-        ready: BatchPreparation | None = None,
+        prepare: BatchPreparation | None = None,
         rejects: Rejects | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Convert the batches of all files of the item, in order.
 
         Args:
-            sources: Of each file its name and its batches.
-            ready: What is done with them before.
+            sources: Name and batches of each file.
+            prepare: Prepares each batch before.
             rejects: Collects rows that cannot be loaded; these are left out.
 
         Raises:
-            DataError: A key is null, or `check` or `ready` refuses a value, and there is no `rejects`; or `rejects` has
-                enough.
+            DataError: A key is null, or `check` or `prepare` refuses a value, and there is no `rejects`; or there
+                are more such rows than `rejects` allows.
         """
         schema, rows = self.upload_schema, 0
         if self.extents:
@@ -173,12 +173,12 @@ class Conversion(abc.ABC, Generic[ColumnT]):
             for batch in batches:
                 at = _At(url, before, rows)
                 try:
-                    made = self._convert(batch, at, ready, schema)
+                    made = self._convert(batch, at, prepare, schema)
                 except DataError as error:
                     if rejects is None:
-                        raise self._located(error, batch, at, ready, schema) from None
-                    good = self._without_rejected(batch, at, ready, schema, rejects)
-                    made = self._convert(good, at, ready, schema)
+                        raise self._located(error, batch, at, prepare, schema) from None
+                    good = self._without_rejected(batch, at, prepare, schema, rejects)
+                    made = self._convert(good, at, prepare, schema)
                 if self.extents:
                     self.extents.add(made)
                 if made.num_rows or not batch.num_rows:
@@ -193,39 +193,39 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         self,
         batch: pa.RecordBatch,
         at: _At,
-        ready: Callable[[pa.RecordBatch, str, int], pa.RecordBatch] | None,
+        prepare: Callable[[pa.RecordBatch, str, int], pa.RecordBatch] | None,
         schema: pa.Schema,
     ) -> pa.RecordBatch:
-        if ready is not None:
-            batch = ready(batch, at.url, at.before)
+        if prepare is not None:
+            batch = prepare(batch, at.url, at.before)
         return pa.RecordBatch.from_arrays(list(self._arrays(batch, at)), schema=schema)
 
     def _without_rejected(
-        self, batch: pa.RecordBatch, at: _At, ready: BatchPreparation | None, schema: pa.Schema, rejects: Rejects
+        self, batch: pa.RecordBatch, at: _At, prepare: BatchPreparation | None, schema: pa.Schema, rejects: Rejects
     ) -> pa.RecordBatch:
         """Return the rows of a batch that can be loaded; `rejects` gets the others."""
-        bad = self._bad(batch, at, ready, schema, rejects.most)
+        bad = self._bad(batch, at, prepare, schema, rejects.most)
         for row, error in bad.items():
             rejects.leave_out(at.url, at.before + row, error, row_to_json(batch, row))
         every = _numbers(0, batch.num_rows)
         return batch.take(every.filter(pc.invert(pc.is_in(every, value_set=pa.array(list(bad), pa.int64())))))
 
     def _located(
-        self, error: DataError, batch: pa.RecordBatch, at: _At, ready: BatchPreparation | None, schema: pa.Schema
+        self, error: DataError, batch: pa.RecordBatch, at: _At, prepare: BatchPreparation | None, schema: pa.Schema
     ) -> DataError:
-        """The error of the first row of a batch that cannot be loaded, with its number."""
+        """Return the error of the first row of a batch that cannot be loaded, with the number of the row."""
         if error.row is not None or error.line is not None:
             return error
-        for row, found in self._bad(batch, at, ready, schema, 0).items():
+        for row, found in self._bad(batch, at, prepare, schema, 0).items():
             number = at.before + row + 1
             return DataError(found.reason, url=at.url, row=number, column=found.column, hint=found.hint)
         return error
 
     def _bad(
-        self, batch: pa.RecordBatch, at: _At, ready: BatchPreparation | None, schema: pa.Schema, most: int
+        self, batch: pa.RecordBatch, at: _At, prepare: BatchPreparation | None, schema: pa.Schema, most: int
     ) -> dict[int, DataError]:
-        """The rows of a batch that cannot be loaded, in order, or one more than so many of them."""
-        errors, silent = dict[int, DataError](), ready.silent if ready else None
+        """Return the rows of a batch that cannot be loaded, in order; at most one more than `most`."""
+        errors, silent = dict[int, DataError](), prepare.silent if prepare else None
 
         def probe(low: int, high: int) -> Refusal | None:
             try:
@@ -273,19 +273,19 @@ def _numbers(low: int, high: int) -> pa.Array:
     return pa.array(range(low, high), pa.int64())
 
 
-def _in_floats(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _in_floats(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast integers to floats where the type has floats, at any depth; leave everything else."""
     t = array.type
-    if pt.is_integer(t) and pt.is_floating(wanted):
-        return array.cast(wanted)
-    if pt.is_struct(t) and pt.is_struct(wanted) and t.num_fields == wanted.num_fields:
-        made = [_in_floats(child, wanted.field(n).type) for n, child in enumerate(array.flatten())]
+    if pt.is_integer(t) and pt.is_floating(target):
+        return array.cast(target)
+    if pt.is_struct(t) and pt.is_struct(target) and t.num_fields == target.num_fields:
+        made = [_in_floats(child, target.field(n).type) for n, child in enumerate(array.flatten())]
         if all(child.type == f.type for child, f in zip(made, t, strict=True)):
             return array
         fields = [f.with_type(child.type) for child, f in zip(made, t, strict=True)]
         return pa.StructArray.from_arrays(made, fields=fields, mask=array.is_null())
-    if pt.is_list(t) and pt.is_list(wanted):
-        values = _in_floats(array.flatten(), wanted.value_type)
+    if pt.is_list(t) and pt.is_list(target):
+        values = _in_floats(array.flatten(), target.value_type)
         if values.type == t.value_type:
             return array
         lengths = pc.fill_null(pc.list_value_length(array), 0)

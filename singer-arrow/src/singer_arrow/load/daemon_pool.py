@@ -13,9 +13,9 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 LAST_SECONDS = 2.0
-"""What a process that ends waits for a thread that asks a storage.
+"""Seconds that a process waits at its end for a thread that uses a storage.
 
-A library of Rust complains on standard error where it comes back to a Python that has ended.
+A Rust library that returns to an interpreter which has ended prints errors to standard error.
 """
 
 
@@ -43,7 +43,7 @@ class DaemonPool:
                 return
             try:
                 future.set_result(function(*args, **kwargs))
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever asks for the result
+            except BaseException as error:  # noqa: BLE001 - raised again by future.result()
                 future.set_exception(error)
 
         with self._lock:

@@ -1,7 +1,7 @@
-"""Rows that are not loaded: what is kept of each, and the positions of the loaded rows of an item.
+"""Collect the rows that are not loaded, and map each to its position in its file or in the input.
 
-One `Rejects` belongs to one item. Reading and conversion tell it of the rows that they leave out, so that it knows of
-each row that is left where it stood: in which file, and at which line or row; of records, at which line of the input.
+There is one `Rejects` for each item. Reading and conversion report to it the rows that they leave out; from these it
+computes the position of each remaining row: the line or row of a file, or for records the line of the input.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_REASON = 2_000
 
 
 class TooManyRejectedError(DataError):
-    """More rows are bad than may be."""
+    """More rows are bad than `max_bad_rows` allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,10 @@ class Rejected:
 
     Args:
         file: The batch file; None for a RECORD message.
-        position: From 1: its line in a file of JSON Lines, its row in another one; of a RECORD message its line in the
-            input.
-        column: The property that is at fault, if it is one.
-        reason: Why.
+        position: From 1: the line in a file of JSON Lines, the row in other files, the line of the input for a RECORD
+            message.
+        column: The property whose value is bad, if it is a single one.
+        reason: Why it is not loaded.
         record: The row as JSON text.
     """
 
@@ -50,24 +50,24 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class BatchRejects:
-    """Rows of one batch that are not loaded; `batch_id` is None where it has no id."""
+    """Rows of one batch that are not loaded; `batch_id` is None if the batch has no id."""
 
     batch_id: str | None
     rows: Sequence[Rejected]
 
 
 class HeldBack:
-    """Rows that are not loaded, kept until the others are; safe to use from any thread."""
+    """Rejected rows, held until the other rows are loaded; safe to use from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._batches: list[BatchRejects] = []
 
     def add(self, batches: Sequence[BatchRejects], most: int | None) -> None:
-        """Keep some more.
+        """Add rows.
 
         Raises:
-            TooManyRejectedError: There are more than may be.
+            TooManyRejectedError: There are more than `most`.
         """
         with self._lock:
             self._batches += batches
@@ -76,20 +76,20 @@ class HeldBack:
                 raise too_many(most, rows[0])
 
     def take(self) -> list[BatchRejects]:
-        """Those that were kept; they are given away."""
+        """Return the rows and remove them from here."""
         with self._lock:
             batches, self._batches = self._batches, []
             return batches
 
 
 class MessageLines:
-    """Which lines of the input some records came in, in order; those that follow each other take no room."""
+    """The lines of the input that records came in, in order; stored as runs of consecutive lines."""
 
     def __init__(self) -> None:
         self._first, self._before, self._count = array("q"), array("q"), 0
 
     def add(self, first: int, count: int) -> None:
-        """Add records of `count` lines in a row."""
+        """Add records of `count` consecutive lines."""
         if not self._first or self._first[-1] + self._count - self._before[-1] != first:
             self._first.append(first)
             self._before.append(self._count)
@@ -106,7 +106,7 @@ class MessageLines:
 
 @dataclass(frozen=True, slots=True)
 class RecordOrigins:
-    """Origins of the records of a file: those that were refused before, and the lines of the others."""
+    """Origins of the records of a file: the records refused before, and the lines of the others."""
 
     refused: tuple[Rejected, ...]
     lines: MessageLines
@@ -116,11 +116,11 @@ class Rejects:
     """The rows of one item that are not loaded.
 
     Args:
-        most: So many there may be.
-        origins: The origins of its records, if it has records.
+        most: Maximum number of rejected rows.
+        origins: Origins of the item's records, if it has records.
 
     Raises:
-        TooManyRejectedError: There are more.
+        TooManyRejectedError: More rows than `most` are rejected.
     """
 
     def __init__(self, most: int, origins: RecordOrigins | None = None) -> None:
@@ -133,63 +133,62 @@ class Rejects:
         return len(self.rows)
 
     def reset(self) -> None:
-        """The item is read from its start again; what was written stays known."""
+        """Start again, because the item is read from its start; rows marked as written stay marked."""
         self.rows = []
         self._skipped = dict[str, list[int]]()
         self._left_out = dict[str, list[int]]()
-        self._given = list[tuple[str, int]]()
+        self._kept = list[tuple[str, int]]()
         for rejected in self._origins.refused if self._origins else ():
             self._add(rejected)
 
     def skip_callback(self, url: str) -> Callable[[Skipped], None]:
         """Return a callback for rows that are skipped while a file is read."""
-        places = self._skipped[url] = []
+        positions = self._skipped[url] = []
 
-        def hear(skipped: Skipped) -> None:
-            places.append(skipped.position)
-            self._add(self._placed(url, skipped.position, skipped.column, skipped.reason, skipped.record))
+        def on_skip(skipped: Skipped) -> None:
+            positions.append(skipped.position)
+            self._add(self._located(url, skipped.position, skipped.column, skipped.reason, skipped.record))
 
-        return hear
+        return on_skip
 
     def leave_out(self, url: str, row: int, error: DataError, record: str) -> None:
-        """A row is left out once it was read; `row` is how many the reading of its file gave before it."""
+        """Reject a row that was read; `row` is the number of rows read from its file before it."""
         position = _position(self._skipped.get(url, ()), row)
         self._left_out.setdefault(url, []).append(position)
-        self._add(self._placed(url, position, error.column, error.reason, record))
+        self._add(self._located(url, position, error.column, error.reason, record))
 
     def count_kept(self, url: str, rows: int) -> None:
-        """So many rows of a file were left."""
-        self._given.append((url, rows))
+        """Note how many rows of a file were kept."""
+        self._kept.append((url, rows))
 
     def refuse(self, rows: Iterable[tuple[int, str | None, str, str]]) -> None:
-        """Rows of those that were left are not loaded either.
+        """Reject some of the rows that were kept; later calls count the item's rows without them.
 
         Args:
-            rows: Of each the number of rows of the item before it, column, reason, and the row as JSON text. From
-                now on the item is without them, and is not read again.
+            rows: For each row the number of kept rows of the item before it, column, reason, and the row as JSON text.
         """
-        given = self._given
-        ends, out = list(accumulate(count for _, count in given)), dict[str, list[int]]()
+        kept = self._kept
+        ends, out = list(accumulate(count for _, count in kept)), dict[str, list[int]]()
         for row, column, reason, record in rows:
             file = bisect_right(ends, row)
-            url, count = given[file]
+            url, count = kept[file]
             gone = sorted({*self._skipped.get(url, ()), *self._left_out.get(url, ())})
             position = _position(gone, row - ends[file] + count)
             out.setdefault(url, []).append(position)
-            self._add(self._placed(url, position, column, reason, record))
-        for url, positions in out.items():  # the next are counted without them
+            self._add(self._located(url, position, column, reason, record))
+        for url, positions in out.items():  # later calls count without them
             self._left_out.setdefault(url, []).extend(positions)
-        self._given = [(url, count - len(out.get(url, ()))) for url, count in given]
+        self._kept = [(url, count - len(out.get(url, ()))) for url, count in kept]
 
     def pending(self) -> list[Rejected]:
-        """Those that were not written yet."""
+        """Return the rows that are not marked as written."""
         return [row for row in self.rows if row not in self._written]
 
     def mark_written(self, rows: Iterable[Rejected]) -> None:
-        """They are."""
+        """Mark rows as written to the table `_sdc_rejected`."""
         self._written.update(rows)
 
-    def _placed(self, url: str, position: int, column: str | None, reason: str, record: str) -> Rejected:
+    def _located(self, url: str, position: int, column: str | None, reason: str, record: str) -> Rejected:
         reason = one_line(reason.encode(errors="backslashreplace").decode())[:MOST_REASON]
         if self._origins is None:
             return Rejected(url, position, column, reason, record)
@@ -202,13 +201,15 @@ class Rejects:
 
 
 def too_many(most: int, first: Rejected) -> TooManyRejectedError:
-    """The error of more refused rows than may be."""
-    reason = f"more than {most:,} rows are refused, so it is probably not the rows that are wrong; the first is {first}"
-    return TooManyRejectedError(reason, hint="Correct the tap or its SCHEMA, or raise max_bad_rows")
+    """Return the error for more rejected rows than allowed."""
+    reason = f"more rows are rejected than max_bad_rows allows ({most:,}); the first is {first}"
+    return TooManyRejectedError(
+        reason, hint="Probably the SCHEMA is wrong: correct it in the tap, or raise max_bad_rows"
+    )
 
 
 def parts_of(rejected: Rejected, most_bytes: int) -> Iterator[Rejected]:
-    """The row, or several of which each has a part of its JSON text, of at most so many bytes of UTF-8."""
+    """Yield the row, or several with a part of its JSON text each, of at most `most_bytes` of UTF-8."""
     data = rejected.record.encode(errors="backslashreplace")
     if len(data) <= most_bytes:
         yield rejected if data.isascii() else replace(rejected, record=data.decode())
@@ -223,7 +224,7 @@ def parts_of(rejected: Rejected, most_bytes: int) -> Iterator[Rejected]:
 
 
 def cut(text: str | None, most_bytes: int) -> str | None:
-    """A text of at most so many bytes of UTF-8."""
+    """Return the text, cut to at most `most_bytes` of UTF-8."""
     if text is None:
         return None
     return text.encode(errors="backslashreplace")[:most_bytes].decode(errors="ignore")

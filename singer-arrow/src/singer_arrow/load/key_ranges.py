@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 MOST_SPANS = 64
-"""So many spans of a column are told apart while rows come."""
+"""Maximum number of spans of a column while rows are added."""
 
 Span = tuple[Any, Any]
 """The least and the greatest value, both included."""

@@ -45,15 +45,15 @@ class LoadContext:
 
 
 class Prepared(Protocol):
-    """An item that is ready to be loaded."""
+    """An item that is prepared for its load."""
 
     @property
     def item(self) -> Item[Any]:
-        """What it was made of."""
+        """Return the item."""
 
     @property
     def bytes(self) -> int:
-        """What it weighs in a load."""
+        """Return its size in a load, in bytes."""
 
 
 ContextT = TypeVar("ContextT", bound=LoadContext)
@@ -61,11 +61,14 @@ PreparedT = TypeVar("PreparedT", bound=Prepared)
 
 
 class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
-    """The base of the load methods; see `LoadMethod` for what is called when.
+    """The base of the load methods; `LoadScheduler` calls them, in the order that its `LoadSteps` describes.
 
-    Class attributes say what a load method is like: `ordered` and `deferred` as `LoadMethod` does; `merges`, that rows
-    replace those with the same keys; `keeps_ledger`, that `loaded` knows which batches the table has; `streams`, that
-    each file of records is a load of its own, soon after they were read (see `LoadTarget.record_age_seconds`).
+    Attributes:
+        ordered: Groups are published in the order of their items.
+        deferred: Groups become part of the table at the end of the run, by `finish`.
+        merges: Rows replace those with the same keys.
+        keeps_ledger: `loaded` returns which batches the table has.
+        streams: Each file of records is a load of its own, after `LoadTarget.record_age_seconds`.
     """
 
     ordered: ClassVar[bool] = False
@@ -79,15 +82,15 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
 
     @property
     def leaves_out_loaded(self) -> bool:
-        """Whether batches that were loaded before are left out.
+        """Return whether batches that were loaded before are skipped.
 
-        Not where rows replace others: what was loaded after such a batch may have replaced its rows, and is not known
-        to come again after it.
+        False if rows replace others: batches loaded later may have replaced the rows of such a batch, and need not come
+        again after it.
         """
         return self.keeps_ledger and not self.merges and not self.context.replay_loads
 
     def prepare(self, item: Item[Any]) -> PreparedT:
-        """Make an item ready, unless its batch was loaded before.
+        """Prepare an item for its load, unless its batch was loaded before.
 
         Raises:
             DataError: It does not fit the SCHEMA; names the file, or the stream of the records.
@@ -107,31 +110,31 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         return part
 
     def _check_count(self, item: Item[Any], found: int | None) -> None:
-        """Refuse a batch whose number of rows is not that of its message; passed-through objects may be newer.
+        """Refuse a batch whose files have another number of rows than its message; objects passed through may be newer.
 
         Raises:
-            DataError: A file of it was cut off, or replaced.
+            DataError: The numbers differ, because a file was cut off or replaced.
         """
         if not item.is_source and None not in (found, item.rows) and found != item.rows:
-            msg = f"its BATCH message says {item.rows:,} rows, and {found:,} are there; was it replaced or cut off?"
+            msg = f"its BATCH message counts {item.rows:,} rows, its files have {found:,}; was one replaced or cut off?"
             hint = "Remove the batch file, and run the tap again"
             raise DataError(msg, url=item.urls[0] if item.urls else f"stream {item.stream!r}", hint=hint)
 
     def rows_found(self, part: PreparedT) -> int | None:  # noqa: ARG002 - each warehouse has parts of its own
-        """How many rows the files of an item have, those that are left out too; None if that was not looked at."""
+        """Return the number of rows in the files of an item, rejected rows included; None if it is not known."""
         return None
 
     @abc.abstractmethod
     def make_ready(self, item: Item[Any]) -> PreparedT:
-        """Make an item ready for its load."""
+        """Prepare an item for its load."""
 
     @abc.abstractmethod
     def nothing(self, item: Item[Any]) -> PreparedT:
-        """The part of an item of which nothing is loaded."""
+        """Return the prepared item for an item of which nothing is loaded."""
 
     @abc.abstractmethod
     def stage(self, parts: Sequence[PreparedT]) -> Any:
-        """Load a group."""
+        """Load a group into a staging table."""
 
     def publish(self, staged: Any) -> None:
         """Make a staged group part of the table."""
@@ -140,24 +143,24 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         """Make all of a deferred load method part of the table."""
 
     def removable_files(self, parts: Sequence[PreparedT], staged: Any) -> list[Url]:  # noqa: ARG002 - a warehouse may have staged files
-        """See `LoadMethod`."""
+        """Return the files that may be removed once the group is durable."""
         if not self.context.removes_batches:
             return []
         items = [p.item for p in parts if not p.item.is_temporary and not p.item.is_source]
         return [Url.parse(url) for item in items for url in item.urls]
 
     def replace_table(self) -> None:
-        """A deferred load method's table is to be replaced even if the run brings no row."""
+        """Replace the table of a deferred load method at the end of the run even if the run has no row for it."""
 
     def kind(self, item: Item[Any]) -> str:
-        """Only items of one kind share a group."""
+        """Return the kind of an item; only items of one kind are grouped."""
         return item.file_format
 
     def void_if_emptied(self) -> None:
-        """See whether the table was emptied, before this run adds its first row; whoever keeps a ledger does so."""
+        """Void the entries of the ledger if the table was emptied; called before this run adds its first row."""
 
     def expect(self, batch_id: str) -> None:
-        """Announce a batch that `prepare` will get, so that the ledger is asked about several at once."""
+        """Announce a batch that `prepare` will get, so that one query of the ledger looks up several."""
 
     def loaded(self, batch_id: str) -> datetime | None:  # noqa: ARG002 - load methods with a ledger override it
         """Return when the batch was loaded into the table as it is now, in UTC.
@@ -171,7 +174,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         return {}
 
     def fresh(self, parts: Sequence[PreparedT]) -> list[PreparedT]:
-        """Return the parts of a group whose batches were not loaded before; the others are counted as left out."""
+        """Return the parts of a group whose batches were not loaded before; the others are counted as skipped."""
         ids = [batch_id for part in parts if (batch_id := part.item.batch_id)]
         if not ids or not self.leaves_out_loaded:
             return list(parts)
@@ -181,10 +184,10 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         return [part for part in parts if part.item.batch_id not in loaded]
 
     def rejects(self, item: Item[Any]) -> Rejects | None:
-        """What keeps the rows of an item that are not loaded; None: there may be none.
+        """Return a collection for the rejected rows of an item; None if none is allowed.
 
         Raises:
-            DataError: There are too many already.
+            DataError: More rows than allowed are rejected already.
         """
         most = self.context.most_rejected
         return None if most is None else Rejects(most, item.origins)

@@ -1,4 +1,4 @@
-"""Blocks of RECORD lines of one stream, and the place of each line in the input."""
+"""A block of RECORD lines of one stream, with the number of each line in the input."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Block:
-    """Whole lines of one stream in the order of the input, with their ends; other lines may be between runs of them."""
+    """Whole lines of one stream in the order of the input, with line breaks.
+
+    Attributes:
+        parts: The lines.
+        runs: Number of the first line in the input, from 1, and number of lines, of each run of consecutive lines.
+        size: Bytes of all lines.
+        count: Number of lines.
+    """
 
     parts: list[bytes] = field(default_factory=list)
     runs: list[tuple[int, int]] = field(default_factory=list)
@@ -19,9 +26,9 @@ class Block:
         """Add lines.
 
         Args:
-            lines: They, each with its end.
-            first: The number of the first in the input, from 1.
-            count: How many there are.
+            lines: Consecutive lines of the input, each with its line break.
+            first: Number of the first one in the input, from 1.
+            count: Number of lines.
         """
         self.parts.append(lines)
         if self.runs and sum(self.runs[-1]) == first:
@@ -33,11 +40,11 @@ class Block:
 
     @property
     def data(self) -> bytes:
-        """All lines."""
+        """Return all lines."""
         return b"".join(self.parts)
 
     def number(self, index: int) -> int:
-        """The place in the input of a line, given its index in the block."""
+        """Return the number in the input of a line, given its index in the block."""
         for first, count in self.runs:
             if index < count:
                 return first + index
@@ -45,12 +52,15 @@ class Block:
         raise IndexError(index)
 
     def before(self, number: int) -> int:
-        """Return the number of lines before a position in the input."""
+        """Return how many lines of the block are before a line of the input, given its number."""
         return sum(max(0, min(count, number - first)) for first, count in self.runs)
 
     def runs_of(self, lines: int, without: Collection[int] = ()) -> Iterator[tuple[int, int]]:
-        """Where in the input the first so many lines stand, but for some (their indexes in the block, in order): the
-        place of the first of each run, and how many it has.
+        """Yield the runs, as in `runs`, of the first lines of the block.
+
+        Args:
+            lines: How many of the first lines.
+            without: Indexes of lines in the block that are left out, in order.
         """
         skipped, before = iter([*without, lines]), 0
         out = next(skipped)
@@ -67,5 +77,5 @@ class Block:
             before = end
 
     def numbers(self) -> Iterator[int]:
-        """The place of each line."""
+        """Return the number of each line in the input."""
         return (number for first, count in self.runs for number in range(first, first + count))

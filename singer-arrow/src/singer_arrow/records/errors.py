@@ -1,4 +1,4 @@
-"""The errors of messages: ours, with the line of the input, and the SDK's own kinds where it has one."""
+"""Errors of messages, with the line of the input; also of the SDK's class where it has one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class NoSchemaError(DataError, RecordsWithoutSchemaException):
 
 
 def input_place(number: int, kind: object, stream: object) -> str:
-    """Where a message is; `number` is that of its line, from 1."""
+    """Return the position of a message in words; `number` is that of its line in the input, from 1."""
     of = f", a {kind} of stream {stream!r}" if isinstance(stream, str) else ""
     return f"Line {number} of the input{of}"
 
 
 def bad_record(number: int, stream: str, reason: str, column: str | None = None) -> DataError:
-    """The error that a RECORD line of the input is."""
+    """Return the error for a bad RECORD line of the input."""
     kind = MissingKeyError if reason == LACKS_KEY else DataError
     return kind(reason, url=input_place(number, "RECORD", stream), column=column, hint=_HINT)

@@ -1,8 +1,8 @@
 """Read the lines of a target's input; waiting for the next one can be interrupted from any thread.
 
 A tap may write nothing for hours; a load that fails meanwhile must end the run at once, not with the next message. A
-thread that is blocked in a read cannot be told so, therefore the reader waits for two things at once: the input, and a
-pipe of its own.
+thread cannot be interrupted while it is blocked in a read, so the reader polls two files: the input, and a pipe of its
+own that `interrupt` writes to.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _PIPE_BYTES = 1 << 20
 
 
 class InputLines:
-    """Reads lines until the end of the input, or until it is interrupted."""
+    """Reads lines until the end of the input or until `interrupt` is called."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.error: BaseException | None = None
-        """What `interrupt` was given."""
+        """The error that was passed to `interrupt`."""
         self._waker: int | None = None
 
     def interrupt(self, error: BaseException) -> None:
-        """Raise an error where lines are read, at once; only the first counts."""
+        """Raise an error in the thread that reads lines, at once; only the first call has an effect."""
         with self._lock:
             if self.error is None:
                 self.error = error
@@ -40,12 +40,13 @@ class InputLines:
                     os.write(self._waker, b"!")
 
     def of(self, source: IO[str]) -> Generator[bytes]:
-        """The lines of an input of which nothing was read yet, as many at a time as are there, with their ends.
+        """Yield whole lines with line breaks, as many at a time as are available; the last may have no line break.
 
-        Only the very last may have no end.
+        Args:
+            source: The input, of which nothing was read yet.
 
         Raises:
-            BaseException: What `interrupt` was given.
+            BaseException: The error that was passed to `interrupt`.
             LongRecordError: A line is longer than `text_blocks.MAX_RECORD_BYTES`.
         """
         handle = _pollable(source)
@@ -70,7 +71,7 @@ class InputLines:
             yield chunk
 
     def _polled(self, handle: int) -> Generator[bytes]:
-        """The bytes of a file descriptor, as they come."""
+        """Yield the bytes of a file descriptor as they arrive."""
         woken, waker = os.pipe()
         with self._lock:
             self._waker = waker
@@ -98,7 +99,7 @@ class InputLines:
 
 
 def _chunks(source: IO[str]) -> Iterator[bytes]:
-    """The bytes of a file, or of what has no descriptor."""
+    """Yield the bytes of a file, or of an input without a file descriptor."""
     binary: Any = getattr(source, "buffer", None)
     if binary is not None:
         yield from iter(lambda: binary.read(_CHUNK), b"")
@@ -108,7 +109,7 @@ def _chunks(source: IO[str]) -> Iterator[bytes]:
 
 
 def _widen(handle: int) -> None:
-    """Make a pipe hold more, so that its two ends wait less for each other."""
+    """Increase the capacity of a pipe, so that writer and reader wait less for each other."""
     with contextlib.suppress(ImportError, AttributeError, OSError):  # only Linux can, and it may not allow it
         import fcntl
 
@@ -116,7 +117,7 @@ def _widen(handle: int) -> None:
 
 
 def _pollable(source: IO[str]) -> int | None:
-    """The file descriptor of an input that can keep its reader waiting; None for files, and where there is no poll."""
+    """Return the file descriptor of a pipe or terminal; None for files, and on systems without poll."""
     try:
         handle = source.fileno()
     except (OSError, AttributeError):  # it has none

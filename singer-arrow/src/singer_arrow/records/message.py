@@ -1,4 +1,4 @@
-"""A line of a RECORD message, read exactly: what it holds, or why it is none. Pure."""
+"""Parse one RECORD line exactly, or find why it is no RECORD message. Pure."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 
 class NoMessageError(BadRowError):
-    """A line is no RECORD message at all."""
+    """A line is not a RECORD message."""
 
 
 def names_of_record(line: bytes) -> list[str]:
-    """The properties of a RECORD message's record that are not null; none if the line is bad."""
+    """Return the properties of a record that are not null, given its RECORD line; none if the line is bad."""
     try:
         return [name for name, value in message_of(line)["record"].items() if value is not None]
     except BadRowError:
@@ -35,10 +35,10 @@ def names_of_record(line: bytes) -> list[str]:
 
 
 def message_of(line: bytes) -> Message:
-    """A RECORD message.
+    """Parse a RECORD message.
 
     Raises:
-        NoMessageError: The line is none.
+        NoMessageError: The line is not a RECORD message.
     """
     try:
         return _message_of(line)
@@ -47,7 +47,7 @@ def message_of(line: bytes) -> Message:
 
 
 def record_text(line: bytes) -> str:
-    """The JSON of a RECORD message's record; numbers that JSON lacks are `"NaN"` and such."""
+    """Return the record of a RECORD line as JSON text; numbers that JSON lacks become `"NaN"` or `"Infinity"`."""
     message = message_of(line)
     if constant_in(message["record"], None) is not None:
         return shown_record(message["record"])
@@ -55,7 +55,7 @@ def record_text(line: bytes) -> str:
 
 
 def shown_record(record: Message) -> str:
-    """The JSON of a record that was read, by the same rule."""
+    """Return a parsed record as JSON text, with the numbers that JSON lacks as in `record_text`."""
     return to_json_bytes(_named(record)).decode(errors="backslashreplace")
 
 
@@ -92,7 +92,7 @@ def _message_of(line: bytes) -> Message:
 
 
 def constant_in(value: Any, field: pa.Field | None) -> float | None:
-    """NaN or an infinity in a value, where the field has a place for it; without a field, anywhere."""
+    """Return NaN or an infinity that a value holds in a member of the field, or anywhere without a field; else None."""
     found, ahead = None, [(value, field)]
     while ahead:
         value, field = ahead.pop()
@@ -111,7 +111,7 @@ def constant_in(value: Any, field: pa.Field | None) -> float | None:
 
 
 def raw_record(line: bytes, message: Message) -> bytes:
-    """Return the JSON of a message's record, as in its line where it can be found there."""
+    """Return the record as JSON text, as it is in the line if possible."""
     try:
         return bytes(_RAW_RECORD.decode(line).record)
     except (msgspec.MsgspecError, UnicodeDecodeError):  # it refuses more than `parse`, such as lone surrogates
@@ -136,4 +136,4 @@ def _time_extracted(value: Any) -> str | None:
 
 
 AROUND_VALUES: dict[str, Callable[[Any], Any]] = {"time_extracted": _time_extracted, "version": _version}
-"""What becomes of the members around a record."""
+"""Converters of the members of a message beside its record."""

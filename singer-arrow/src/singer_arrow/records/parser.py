@@ -1,8 +1,8 @@
-"""Lines of RECORD messages of one stream -> one record batch, up to the first line that is bad.
+"""Parse RECORD lines of one stream into one record batch, up to the first bad line.
 
-A block is read fast, and the rules of its stream's SCHEMA are checked column by column. Where that fails it is halved
-until the trouble is in few lines, which are checked and read one by one: that tells which line is bad, and why, or that
-none is. Streams without rules are checked one by one, and then read fast. What comes out does not depend on the way.
+A block is first parsed by the fast reader, and checked column by column. If that fails, the block is halved until few
+lines remain; these are checked and parsed one by one, which finds the bad line and its reason, or none. If a SCHEMA
+cannot be checked by column, all records are checked one by one and then parsed fast. The result is the same either way.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """What is wrong with a line, given its index in the block; `line` is its text, if it is a RECORD message at all."""
+    """A bad line: its index in the block, the reason, and its text if it is a RECORD message."""
 
     index: int
     reason: str
@@ -58,20 +58,24 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class ParsedLines:
-    """The rows of a block: of all its lines, or of those before the first that is bad.
+    """The rows of a block, up to its first bad line.
 
-    `refused` are records before that which are bad too, in order, where the parser goes on after them. `around` is what
-    was wanted of the messages around the records: `time_extracted` (text) and `version` (int64).
+    Attributes:
+        rows: The rows.
+        around: Requested members of the messages beside the records: `time_extracted` (text), `version` (int64).
+        bad_line: The bad line that ended the parsing.
+        is_slow: Whether the rows were parsed one by one.
+        refused: Bad records that were skipped, in order.
     """
 
     rows: pa.RecordBatch
     around: Mapping[str, pa.Array]
-    fault: BadLine | None = None
+    bad_line: BadLine | None = None
     is_slow: bool = False
     refused: tuple[BadLine, ...] = ()
 
     def rows_of(self, lines: int) -> int:
-        """How many rows the first so many lines of the block make."""
+        """Return the number of rows from the first `lines` lines of the block."""
         rows: int = self.rows.num_rows
         return min(lines - sum(f.index < lines for f in self.refused), rows)
 
@@ -82,11 +86,11 @@ class RecordParser:
     Args:
         schema: The columns to read from the records.
         around: Other members to read from the messages: `time_extracted`, `version`.
-        rules: Checks of the SCHEMA; None if it cannot be checked by columns.
-        check: Checks a message, the exact way; raises BadRowError.
-        checks_types: Whether `check` checks types too, so that the fast way must be as strict.
-        stream: Its name, for warnings.
-        goes_on: Bad records are left out and reported; only a line that is no RECORD message ends the reading.
+        rules: Checks of the SCHEMA by column; None if it cannot be checked so.
+        check: Checks a single message exactly; raises BadRowError.
+        checks_types: Whether `check` checks types too, so that fast parsing must be as strict.
+        skips_bad_records: Skip and report bad records; only a line that is no RECORD message ends the parsing.
+        stream: Name of the stream, for warnings.
     """
 
     def __init__(
@@ -97,7 +101,7 @@ class RecordParser:
         rules: Rules | None,
         check: Callable[[Message], None],
         checks_types: bool,
-        goes_on: bool = False,
+        skips_bad_records: bool = False,
         stream: str = "",
     ) -> None:
         self._schema, self._around, self._rules, self._check = schema, tuple(around), rules, check
@@ -112,18 +116,18 @@ class RecordParser:
         self._raws = [(i, f) for i, f in enumerate(schema) if is_json(f) or pt.is_string(f.type)]
         self._temporal = [(i, f) for i, f in enumerate(schema) if _holds_dates(f.type)]
         self._holds_json = any(is_json(f) for f in schema)
-        self._is_wary, self._goes_on = rules is None, goes_on
+        self._checks_first, self._skips_bad_records = rules is None, skips_bad_records
         self._stream, self._cut = stream, set[str]()
 
     def __call__(self, data: bytes, lines: int) -> ParsedLines:
-        """The rows of so many whole lines, all with their ends."""
+        """Parse whole lines, each with its line break; `lines` is their number."""
         with collect_truncated() as cuts:
             parsed = self._parsed(data, lines)
         warn_truncated(logger, f"stream {self._stream!r}", cuts, self._cut)
         return parsed
 
     def _parsed(self, data: bytes, lines: int) -> ParsedLines:
-        if not self._is_wary:
+        if not self._checks_first:
             try:
                 return self._fast(data, lines)
             except FAST_PATH_ERRORS:
@@ -149,7 +153,7 @@ class RecordParser:
         return ParsedLines(rows, {name: around[name] for name in self._around})
 
     def _refuse_surrogates(self, data: bytes) -> None:
-        """JSON text may hold lone surrogates, escaped, of which only Arrow's reader tells by itself."""
+        """Refuse escaped lone surrogates in JSON columns; in other columns Arrow's reader refuses them."""
         if self._holds_json and _SURROGATE.search(data) and _SURROGATE.search(_PAIR.sub(b"", data)):
             raise FastPathError
 
@@ -158,34 +162,34 @@ class RecordParser:
             _check_dates(rows.column(i), field)
 
     def _read_carefully(self, lines: list[bytes]) -> ParsedLines:
-        fault, refused, is_checked = None, list[BadLine](), self._is_wary
+        bad_line, refused, is_checked = None, list[BadLine](), self._checks_first
         numbers: Sequence[int] = range(len(lines))
         if is_checked:
-            for found in self._faults(lines):
+            for found in self._bad_lines(lines):
                 if not self._can_skip(found):
-                    fault = found
+                    bad_line = found
                     break
                 refused.append(found)
             out = {found.index for found in refused}
-            numbers = [n for n in numbers[: None if fault is None else fault.index] if n not in out]
+            numbers = [n for n in numbers[: None if bad_line is None else bad_line.index] if n not in out]
             lines = [lines[n] for n in numbers]
         parts = list(self._parts(lines, numbers, is_checked=is_checked))
         alone = sum(part.rows.num_rows for part in parts if part.is_slow)
         if alone * 2 > len(lines) > 4 * _FEW:  # the next blocks are probably alike
-            self._is_wary = True
+            self._checks_first = True
         if not parts:
             parts = [self._one_by_one([], [], is_checked=True)]
         rows = pa.concat_batches([part.rows for part in parts])
         around = {name: pa.concat_arrays([part.around[name] for part in parts]) for name in self._around}
         refused += [found for part in parts for found in part.refused]
         refused.sort(key=lambda found: found.index)
-        return ParsedLines(rows, around, parts[-1].fault or fault, refused=tuple(refused))
+        return ParsedLines(rows, around, parts[-1].bad_line or bad_line, refused=tuple(refused))
 
-    def _can_skip(self, fault: BadLine) -> bool:
-        """Whether the reading continues after a bad line."""
-        return self._goes_on and fault.line is not None
+    def _can_skip(self, bad_line: BadLine) -> bool:
+        """Return whether parsing continues after a bad line."""
+        return self._skips_bad_records and bad_line.line is not None
 
-    def _faults(self, lines: Sequence[bytes]) -> Iterator[BadLine]:
+    def _bad_lines(self, lines: Sequence[bytes]) -> Iterator[BadLine]:
         for index, line in enumerate(lines):
             try:
                 self._checked(line)
@@ -203,7 +207,7 @@ class RecordParser:
         return message
 
     def _parts(self, lines: Sequence[bytes], numbers: Sequence[int], *, is_checked: bool) -> Iterator[ParsedLines]:
-        """The rows of some lines, given their places in the block, up to the first that ends the reading."""
+        """Yield the rows of lines, given their indexes in the block, up to the first bad line that is not skipped."""
         if not lines:
             return
         try:
@@ -219,12 +223,12 @@ class RecordParser:
         for half, places in ((lines[:middle], numbers[:middle]), (lines[middle:], numbers[middle:])):
             for part in self._parts(half, places, is_checked=is_checked):
                 yield part
-                if part.fault is not None:
+                if part.bad_line is not None:
                     return
 
     def _one_by_one(self, lines: Sequence[bytes], numbers: Sequence[int], *, is_checked: bool) -> ParsedLines:
         rows, around = list[list[Any]](), list[list[Any]]()
-        fault, refused = None, list[BadLine]()
+        bad_line, refused = None, list[BadLine]()
         for index, line in zip(numbers, lines, strict=True):
             try:
                 message = message_of(line) if is_checked else self._checked(line)
@@ -233,21 +237,21 @@ class RecordParser:
             except (BadRowError, RecursionError) as error:
                 found = _bad_line(index, error, line)
                 if not self._can_skip(found):
-                    fault = found
+                    bad_line = found
                     break
                 refused.append(found)
             else:
                 rows.append(values)
                 around.append(members)
-        if fault is None and not refused:
+        if bad_line is None and not refused:
             self._rotate_strategies(is_checked=is_checked)
         columns = [pa.array([r[i] for r in rows], f.type) for i, f in enumerate(self._schema)]
         made = {n: pa.array([a[i] for a in around], _AROUND[n]) for i, n in enumerate(self._around)}
         batch = batch_of(columns, self._schema, len(rows))
-        return ParsedLines(batch, made, fault, is_slow=True, refused=tuple(refused))
+        return ParsedLines(batch, made, bad_line, is_slow=True, refused=tuple(refused))
 
     def _rotate_strategies(self, *, is_checked: bool) -> None:
-        """Lines that are not bad could not be read fast: the next ones are tried another way."""
+        """Try another strategy first from now on, because good lines could not be parsed fast."""
         if is_checked:
             self._loose_strategies = [*self._loose_strategies[1:], self._loose_strategies[0]]
         else:
@@ -255,9 +259,9 @@ class RecordParser:
 
     def _row(self, line: bytes, message: Message) -> list[Any]:
         raw = raw_record(line, message)
-        values, misfits = parse_row(raw, self._schema, loose_text=True)
-        if misfits:
-            raise misfits[0]
+        values, errors = parse_row(raw, self._schema, loose_text=True)
+        if errors:
+            raise errors[0]
         if self._raws:
             raws = raw_members(raw)
             for i, field in self._raws:
@@ -281,10 +285,10 @@ def _holds_dates(t: pa.DataType) -> bool:
 
 
 def _check_dates(column: pa.Array, field: pa.Field) -> None:
-    """Arrow has more years than Python and JSON, where also the shift to UTC may lead.
+    """Refuse dates outside the years 1 to 9999 in UTC, which Arrow can hold, but Python and JSON cannot.
 
     Raises:
-        BadRowError: A date is of none of theirs.
+        BadRowError: A date is out of range.
     """
     try:
         check_years(column, field.name)
@@ -294,7 +298,7 @@ def _check_dates(column: pa.Array, field: pa.Field) -> None:
 
 
 def _texts_fit(column: pa.Array, field: pa.Field) -> bool:
-    """Whether all texts are dates also for Python."""
+    """Return whether Python also accepts all texts as dates."""
     if not pa.types.is_string(column.type) or not pt.is_temporal(field.type):
         return True
     if pt.is_date(field.type) and pc.all(pc.equal(pc.utf8_length(column), 10)).as_py() is not False:

@@ -1,9 +1,9 @@
-"""RECORD lines on their way to the sinks: gathered into blocks, parsed in parallel, taken in order.
+"""Gather RECORD lines into blocks, parse the blocks in parallel, and pass the rows to the sinks in order.
 
-A STATE waits until all lines before it are with their sinks. At the first line that is bad everything before it goes to
-the sinks, nothing after it that was not there already, and the STATEs before it are known; then the error is raised.
+A STATE is passed on once the sinks have all lines before it. If a line is bad, the sinks get all lines before it, the
+STATEs before it are passed on, and then its error is raised.
 
-Whatever goes wrong here is remembered: from then on nothing is taken, so that no STATE passes what was lost.
+After an error every call raises it again, so that no STATE is passed on after rows that were lost.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _MOST_STATES = 256
 
 
 class RecordSink(Protocol):
-    """Where the records of one stream go, while its SCHEMA stays the same."""
+    """Receives the records of one stream with one SCHEMA."""
 
     stream_name: str
 
     @property
     def parser(self) -> RecordParser:
-        """What parses its lines."""
+        """Return the parser of its lines."""
 
     def take_parsed(self, parsed: ParsedLines, lines: int, block: Block) -> None:
-        """Take what the first so many lines of a block hold: its rows, and the records that were refused."""
+        """Take the rows and the refused records of the first `lines` lines of a block."""
 
 
 @dataclass(slots=True)
@@ -54,13 +54,13 @@ class _State:
 
 
 class RecordQueue:
-    """See the module. All but `is_due` and `stop` belongs to whoever holds the lock of the messages.
+    """Queue of RECORD lines and STATEs.
 
-    What once was raised is raised again by `check`, `add`, `state` and `flush`.
+    Callers must hold the lock of the target's messages, except for `is_due` and `stop`.
 
     Args:
-        workers: How many blocks are parsed at once.
-        state: Called with a STATE once all lines before it are with their sinks.
+        workers: Number of blocks that are parsed at once.
+        state: Called with a STATE once the sinks have all lines before it.
     """
 
     def __init__(self, workers: int, state: Callable[[Mapping[str, Any]], None]) -> None:
@@ -74,18 +74,18 @@ class RecordQueue:
         self._error: BaseException | None = None
 
     def add(self, sink: RecordSink, lines: bytes, first: int, count: int) -> None:
-        """Take RECORD lines of one stream.
+        """Add RECORD lines of one stream.
 
         Args:
-            sink: Where they go.
-            lines: They, each with its end.
-            first: The number of the first in the input, from 1.
-            count: How many there are.
+            sink: Sink of the stream.
+            lines: Consecutive lines, each with its line break.
+            first: Number of the first line in the input, from 1.
+            count: Number of lines.
 
         Raises:
             DataError: A line is bad.
         """
-        with self._remembering():
+        with self._keeping_error():
             block = self._blocks.get(sink)
             if block is None:
                 block = self._blocks[sink] = Block()
@@ -101,12 +101,12 @@ class RecordQueue:
                 self._drain(self._workers + 1)
 
     def state(self, line: int, value: Mapping[str, Any]) -> None:
-        """Take a STATE.
+        """Add a STATE.
 
         Raises:
             DataError: A line before it is bad.
         """
-        with self._remembering():
+        with self._keeping_error():
             if not self._blocks and not self._queue:
                 self._state(value)
                 return
@@ -116,22 +116,22 @@ class RecordQueue:
                 self._drain(self._workers + 1)
 
     def flush(self) -> None:
-        """Bring all lines to their sinks.
+        """Parse all lines and pass them to their sinks.
 
         Raises:
             DataError: One is bad.
         """
-        with self._remembering():
+        with self._keeping_error():
             self._submit_all()
             self._drain(0)
 
     def check(self) -> None:
-        """Raise what was raised before, if anything was."""
+        """Raise the error of an earlier call, if there was one."""
         if self._error is not None:
             raise self._error
 
     def fail(self, error: BaseException) -> None:
-        """Take nothing more, because of this error, and forget what was not taken yet."""
+        """Raise this error from all later calls, and drop the lines and STATEs that were not passed on."""
         self._error = self._error or error
         self._blocks.clear()
         self._states.clear()
@@ -139,17 +139,17 @@ class RecordQueue:
         self._held = 0
 
     def is_due(self, seconds: float) -> bool:
-        """Whether lines wait for longer than that."""
+        """Return whether lines have waited for at least `seconds`."""
         waits = self._error is None and bool(self._blocks or self._states or self._queue)
         return waits and time.monotonic() - self._since >= seconds
 
     def stop(self) -> None:
-        """Parse nothing more."""
+        """Stop parsing; blocks that wait are dropped."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     @contextlib.contextmanager
-    def _remembering(self) -> Generator[None]:
+    def _keeping_error(self) -> Generator[None]:
         self.check()
         try:
             yield
@@ -172,7 +172,7 @@ class RecordQueue:
         self._held = 0
 
     def _drain(self, most: int) -> None:
-        """Take what was parsed, in order, until no more blocks than that are under way."""
+        """Pass parsed blocks to their sinks, in order, until at most `most` blocks are being parsed."""
         jobs = sum(isinstance(entry, _Job) for entry in self._queue)
         while self._queue and (jobs > most or isinstance(self._queue[0], _State)):
             entry = self._queue[0]
@@ -180,19 +180,19 @@ class RecordQueue:
                 self._state(entry.value)
             else:
                 parsed = entry.parsed.result()
-                if parsed.fault is not None:
-                    raise self._stop_at_fault()
+                if parsed.bad_line is not None:
+                    raise self._stop_at_bad_line()
                 entry.sink.take_parsed(parsed, entry.block.count, entry.block)
                 jobs -= 1
             self._queue.popleft()
 
-    def _stop_at_fault(self) -> DataError:
-        """Take the lines before the first bad one, and return its error."""
+    def _stop_at_bad_line(self) -> DataError:
+        """Pass the lines before the first bad one to their sinks, and return its error."""
         self._submit_all()
         jobs = [entry for entry in self._queue if isinstance(entry, _Job)]
-        found = [(job, fault) for job in jobs if (fault := job.parsed.result().fault) is not None]
-        faults = [(job.block.number(fault.index), job.sink.stream_name, fault) for job, fault in found]
-        number, stream, fault = min(faults, key=lambda found: found[0])
+        found = [(job, bad) for job in jobs if (bad := job.parsed.result().bad_line) is not None]
+        bad_lines = [(job.block.number(bad.index), job.sink.stream_name, bad) for job, bad in found]
+        number, stream, bad_line = min(bad_lines, key=lambda found: found[0])
         while self._queue:
             entry = self._queue.popleft()
             if isinstance(entry, _State):
@@ -201,10 +201,10 @@ class RecordQueue:
             else:
                 parsed = entry.parsed.result()
                 entry.sink.take_parsed(parsed, entry.block.before(number), entry.block)
-        return bad_record(number, stream, fault.reason, fault.column)
+        return bad_record(number, stream, bad_line.reason, bad_line.column)
 
 
 def _parse(parser: RecordParser, block: Block) -> ParsedLines:
     data = block.data
-    block.parts.clear()  # the place of each line is all that is needed from here on
+    block.parts.clear()  # only the numbers of the lines are needed from here on
     return parser(data, block.count)

@@ -1,4 +1,4 @@
-"""The records of a stream that are refused before they are in a file, and where the others came from."""
+"""Collect refused records of a stream, and the lines of the input of the records that are written to a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from singer_arrow.records.parser import BadLine
 
 
 class RefusedRecords:
-    """Origins of the records of one file; `size` is the bytes of the refused ones."""
+    """Origins of the records of one file; `size` is the number of bytes of the refused records."""
 
     def __init__(self) -> None:
         self._refused: list[Rejected] = []
@@ -22,17 +22,17 @@ class RefusedRecords:
         return len(self._refused)
 
     def came(self, runs: Iterable[tuple[int, int]]) -> None:
-        """Records that are in the file came at these lines of the input: the first of each run, and how many."""
+        """Note the lines of records in the file: the first line of each run, and the number of its lines."""
         for first, count in runs:
             self._lines.add(first, count)
 
-    def refuse_line(self, line: int, fault: BadLine) -> None:
-        """The record of a RECORD line is refused."""
-        assert fault.line is not None
-        self.add(Rejected(None, line, fault.column, fault.reason, record_text(fault.line)))
+    def refuse_line(self, line: int, bad_line: BadLine) -> None:
+        """Add the record of a bad RECORD line."""
+        assert bad_line.line is not None
+        self.add(Rejected(None, line, bad_line.column, bad_line.reason, record_text(bad_line.line)))
 
     def refuse(self, line: int, record: Mapping[str, Any], reason: str, column: str | None) -> None:
-        """A record is refused."""
+        """Add a refused record."""
         self.add(Rejected(None, line, column, reason, shown_record(record)))
 
     def origins(self) -> RecordOrigins:
@@ -40,13 +40,13 @@ class RefusedRecords:
         return RecordOrigins(tuple(self._refused), self._lines)
 
     def add(self, rejected: Rejected) -> None:
-        """A row is refused."""
+        """Add a refused row."""
         self._refused.append(rejected)
         self.size += len(rejected.record)
 
 
 def first_runs(runs: Iterable[tuple[int, int]], start: int, count: int) -> Iterator[tuple[int, int]]:
-    """Those of `count` lines after the first `start` of some runs."""
+    """Yield the runs of `count` lines after the first `start` lines of some runs."""
     for first, length in runs:
         low, high = max(0, start), min(length, start + count)
         if low < high:

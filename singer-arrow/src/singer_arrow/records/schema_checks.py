@@ -1,7 +1,7 @@
-"""What a stream's SCHEMA asks of its records beyond their Arrow types, checked column by column. Pure.
+"""Check constraints of a SCHEMA beyond Arrow types, column by column. Pure.
 
-A rule is sure of its yes only: where it says no, the records are checked one by one. Where there is no rule for what a
-SCHEMA asks, all records of the stream are.
+If a rule returns True, all values are valid. If it returns False, some may not be, and the records are checked one by
+one. All records of a stream are checked one by one if there is no rule for one of its constraints.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from singer_arrow.records.validation import KEYWORDS, all_dates, date_format, fi
 from singer_arrow.schema.arrow_schema import is_json
 
 Rule = Callable[[pa.Array], bool]
-"""Whether all values of a column surely fit their property."""
+"""Returns whether all values of a column are certainly valid for their property."""
 _KINDS = {
     "integer": lambda t: pt.is_integer(t) or (pt.is_decimal(t) and t.scale == 0),
     "number": lambda t: pt.is_integer(t) or pt.is_floating(t) or pt.is_decimal(t),
@@ -49,7 +49,7 @@ class Rules:
         self._numbers = None if not numbers.names else msgspec.json.Decoder(_message_of_numbers(numbers))
 
     def hold(self, batch: pa.RecordBatch, lines: bytes) -> bool:
-        """Whether all records surely fit the SCHEMA.
+        """Return whether all records are certainly valid for the SCHEMA.
 
         Args:
             batch: The records.
@@ -301,9 +301,9 @@ def _message_of_numbers(fields: pa.Schema) -> Any:
 
 
 def _of_numbers(fields: Iterable[pa.Field]) -> Any:
-    wanted = [f for f in fields if _has_number(f, None)]
-    members = [(f"f{i}", _number_shape(f.type), None) for i, f in enumerate(wanted)]
-    rename = {f"f{i}": f.name for i, f in enumerate(wanted)}
+    numeric = [f for f in fields if _has_number(f, None)]
+    members = [(f"f{i}", _number_shape(f.type), None) for i, f in enumerate(numeric)]
+    rename = {f"f{i}": f.name for i, f in enumerate(numeric)}
     return msgspec.defstruct("Numbers", members, rename=rename, gc=False)
 
 

@@ -1,7 +1,7 @@
 """Check the shape of SCHEMA messages and catalogs before they are used. Pure.
 
-The readers of JSON Schema walk through a SCHEMA without asking whether `properties` is an object; they would end a run
-with whatever Python says of it.
+The readers of JSON Schema assume the types of its keywords, for example that `properties` is an object. Without these
+checks they would fail with a Python error that does not name the property.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def check_schema(stream: str, schema: Any, keys: Any) -> None:
 
 
 def is_unicode_text(value: Any) -> bool:
-    """Whether it is text that UTF-8 can hold; JSON can write surrogates that it cannot."""
+    """Return whether a value is text that UTF-8 can encode; JSON can contain lone surrogates, which it cannot."""
     return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
@@ -55,9 +55,11 @@ def check_version(version: Any) -> None:
 
 
 def _check(node: Mapping[str, Any], what: str, path: str) -> None:
-    def refuse(key: str, wanted: str) -> SchemaError:
+    def refuse(key: str, expected: str) -> SchemaError:
         of = f" of property {path!r}" if path else ""
-        return SchemaError(f"{what}: {key!r}{of} must be {wanted}, it is {json_kind(node[key])}; correct it in the tap")
+        return SchemaError(
+            f"{what}: {key!r}{of} must be {expected}, it is {json_kind(node[key])}; correct it in the tap"
+        )
 
     properties = node.get("properties", {})
     if not isinstance(properties, Mapping):

@@ -1,4 +1,4 @@
-"""Records against the JSON Schema of their stream, one by one: the exact way, which is the SDK's. Pure.
+"""Validate single records against the JSON Schema of their stream, exactly as the SDK does. Pure.
 
 The privates used here are listed in `tests/unit/singer_arrow/records/test_validation.py`, which fails when an SDK
 changes them. jsonschema is what the SDK checks with.
@@ -58,7 +58,7 @@ KEYWORDS = frozenset(_VALIDATOR.VALIDATORS)
 
 
 def validator(schema: Mapping[str, Any]) -> Validator:
-    """What checks values against a JSON Schema as the SDK does, which leaves formats alone."""
+    """Return a validator for a JSON Schema, as the SDK makes it: `format` is not checked."""
     made: Validator = _VALIDATOR(schema, registry=EMPTY_REGISTRY, format_checker=FormatChecker(formats=()))
     return made
 
@@ -83,14 +83,14 @@ def check_record(record: Mapping[str, Any], against: Validator) -> None:
     if error is not None:
         message = error.message
         if len(message) > _LONGEST:  # its value is long: what is wrong with it comes after that
-            told = message.removeprefix(repr(error.instance))
-            message = f"{shorten(error.instance)}{told}" if told != message else message
+            rest = message.removeprefix(repr(error.instance))
+            message = f"{shorten(error.instance)}{rest}" if rest != message else message
             message = message if len(message) <= _LONGEST else f"{message[:_LONGEST]}..."
         raise BadRowError(message, str(error.path[0]) if error.path else None)
 
 
 def fits_schema(value: Any, against: Validator) -> bool:
-    """Whether a value fits a schema."""
+    """Return whether a value is valid for a schema."""
     try:
         return next(iter(against.iter_errors(value)), None) is None
     except (ArithmeticError, TypeError, RecursionError, UnknownType, Unresolvable):
@@ -98,7 +98,7 @@ def fits_schema(value: Any, against: Validator) -> bool:
 
 
 def date_format(prop: Any) -> str | None:
-    """Which of date-time, date and time the SDK takes a property for."""
+    """Return the format of a property as the SDK sees it: date-time, date or time; None for other properties."""
     if not isinstance(prop, dict):
         return None
     branches = prop.get("anyOf")

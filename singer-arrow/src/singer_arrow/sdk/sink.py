@@ -172,7 +172,7 @@ class LoadSink(BatchSink):
             rules=make(self.schema, own, self._key_properties),
             check=self.check_message,
             checks_types=self.validate_schema,
-            goes_on=self.rejects_rows,
+            skips_bad_records=self.rejects_rows,
             stream=self.stream_name,
         )
 

@@ -243,7 +243,7 @@ class Files:
             on_skip = rejects.skip_callback(url) if rejects is not None else None
             return read_file(self.storage, url, format=item.file_format, schema=read, on_skip=on_skip)
 
-        return conversion.all_batches(((url, rows(url)) for url in item.urls), ready=check, rejects=rejects)
+        return conversion.all_batches(((url, rows(url)) for url in item.urls), prepare=check, rejects=rejects)
 
 
 def _parted(conversion: Conversion) -> tuple[list[Column], list[StagingColumn]]:

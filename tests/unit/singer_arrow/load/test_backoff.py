@@ -27,7 +27,7 @@ def test_the_first_long_pause_is_told_with_its_reason(caplog: pytest.LogCaptureF
     slept = list[float]()
     waiting = Waiting(logging.getLogger("target"), slept.append)
     for number, pause in enumerate((0.5, 1.0, 4.0, 4.1, 32.0)):
-        assert caplog.messages == (["busy 3; it is tried again"] if number > 3 else [])
+        assert caplog.messages == (["busy 3; trying again"] if number > 3 else [])
         waiting.before_again(pause, f"busy {number}; run again")
     assert [r.levelname for r in caplog.records] == ["WARNING"]
     assert slept == [0.5, 1.0, 4.0, 4.1, 32.0]

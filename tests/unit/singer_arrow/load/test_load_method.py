@@ -104,7 +104,7 @@ def test_a_batch_has_the_rows_that_its_message_says_but_objects_passed_through_m
     some = Counts(method().context)
     for more in ({"rows": 4}, {"rows": None}, {"rows": 5, "is_source": True}, {"rows": 5, "is_temporary": True}):
         assert some.prepare(item("new", **more)).ready
-    with pytest.raises(DataError, match="^s3://b/1: its BATCH message says 5 rows, and 4 are there"):
+    with pytest.raises(DataError, match="^s3://b/1: its BATCH message counts 5 rows, its files have 4"):
         some.prepare(item("new", rows=5))
 
 

@@ -115,7 +115,7 @@ def test_a_file_of_bad_rows_alone_is_an_error(tmp_path: Path) -> None:
         ("jsonl", jsonl(["unread"] * 12, tmp_path)),
         ("parquet", parquet(["unfit"] * 12, tmp_path, 5)),
     ):
-        with pytest.raises(TooManyRejectedError, match="more than 10 rows are refused"):
+        with pytest.raises(TooManyRejectedError, match=r"more rows are rejected than max_bad_rows allows \(10\)"):
             read(path, file_format, Rejects(10))
 
 

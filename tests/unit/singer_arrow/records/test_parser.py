@@ -25,7 +25,9 @@ from singer_arrow.schema.arrow_schema import is_json
 from singer_arrow.schema.json_schema import from_json_schema
 
 
-def parser(schema: Schema, keys: Sequence[str], *, checks: bool = True, goes_on: bool = False) -> RecordParser:
+def parser(
+    schema: Schema, keys: Sequence[str], *, checks: bool = True, skips_bad_records: bool = False
+) -> RecordParser:
     fields, against = from_json_schema(schema), validator(schema)
     dates = {name: kind for name, prop in schema["properties"].items() if (kind := date_format(prop))}
 
@@ -38,7 +40,9 @@ def parser(schema: Schema, keys: Sequence[str], *, checks: bool = True, goes_on:
                 raise BadRowError(LACKS_KEY, key)
 
     rules = (rules_for if checks else rules_unchecked)(schema, fields, keys)
-    return RecordParser(fields, around=(), rules=rules, check=check, checks_types=checks, goes_on=goes_on)
+    return RecordParser(
+        fields, around=(), rules=rules, check=check, checks_types=checks, skips_bad_records=skips_bad_records
+    )
 
 
 def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -73,7 +77,7 @@ def compare(schema: Schema, keys: Sequence[str], lines: Sequence[bytes], *, chec
             refused = index
             break
     parsed = parser(schema, keys, checks=checks)(b"".join(line + b"\n" for line in lines), len(lines))
-    assert (parsed.fault.index if parsed.fault else None) == refused, parsed.fault
+    assert (parsed.bad_line.index if parsed.bad_line else None) == refused, parsed.bad_line
     assert rows_of(parsed.rows) == wanted
 
 
@@ -91,10 +95,12 @@ def compare_going_on(schema: Schema, keys: Sequence[str], lines: Sequence[bytes]
                 ended = index
                 break
             refused.append(index)
-    parsed = parser(schema, keys, checks=checks, goes_on=True)(b"".join(line + b"\n" for line in lines), len(lines))
-    assert (parsed.fault.index if parsed.fault else None) == ended, parsed.fault
-    assert [fault.index for fault in parsed.refused] == refused
-    assert [fault.line for fault in parsed.refused] == [lines[index] for index in refused]
+    parsed = parser(schema, keys, checks=checks, skips_bad_records=True)(
+        b"".join(line + b"\n" for line in lines), len(lines)
+    )
+    assert (parsed.bad_line.index if parsed.bad_line else None) == ended, parsed.bad_line
+    assert [bad_line.index for bad_line in parsed.refused] == refused
+    assert [bad_line.line for bad_line in parsed.refused] == [lines[index] for index in refused]
     assert rows_of(parsed.rows) == wanted
     assert parsed.rows_of(len(lines) if ended is None else ended) == len(wanted)
 
@@ -142,9 +148,9 @@ def test_a_message_over_two_lines_is_refused_also_where_another_line_holds_two()
     line = b'{"type":"RECORD","stream":"s","record":{"a":1}}'
     for spread in (b'{"type":"RECORD","stream":"s","record":\n{"a":1}}', b'{"type":"RECORD","record":{"a":1}\n}'):
         block = b"\n".join([line, spread, line + line, line, b""])
-        fault = parser(schema, [])(block, block.count(b"\n")).fault
-        assert fault is not None
-        assert fault.index == 1
+        bad_line = parser(schema, [])(block, block.count(b"\n")).bad_line
+        assert bad_line is not None
+        assert bad_line.index == 1
 
 
 @pytest.mark.parametrize(
@@ -182,7 +188,7 @@ def test_a_decimal_of_many_digits_is_a_multiple_whatever_stands_beside_it(beside
     schema = {"properties": {"i": {"type": "integer"}, "d": {"type": "number", "multipleOf": Decimal("0.01")}}}
     line = b'{"type":"RECORD","stream":"s","record":{"i":%b,"d":1234567890123456789012345678.12}}\n' % beside
     parsed = parser(schema, [])(line, 1)
-    assert parsed.fault is None
+    assert parsed.bad_line is None
     assert parsed.rows.to_pylist() == [{"i": 1, "d": Decimal("1234567890123456789012345678.12")}]
 
 
@@ -193,12 +199,12 @@ def test_deep_values_are_read_or_refused_with_their_line(levels: int, beside: by
     line = b'{"type":"RECORD","stream":"s","record":{"i":%b,"a":%b}}\n'
     schema = {"properties": {"i": {"type": "integer"}, "a": {}}}
     parsed = parser(schema, [])(line % (b"1", b"[]") + line % (beside, deep), 2)
-    if parsed.fault is None:
+    if parsed.bad_line is None:
         assert parsed.rows.column("a").to_pylist() == ["[]", deep.decode()]
     else:
         assert levels > 100
-        assert (parsed.fault.index, parsed.rows.num_rows) == (1, 1)
-        assert "nested too deeply" in parsed.fault.reason
+        assert (parsed.bad_line.index, parsed.rows.num_rows) == (1, 1)
+        assert "nested too deeply" in parsed.bad_line.reason
 
 
 def test_a_parser_learns_how_its_stream_is_written() -> None:

@@ -95,13 +95,13 @@ def failing(times: int) -> Callable[[], int]:
 def test_a_call_that_waits_for_long_says_why_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("singer_arrow.load.backoff.TOLD_SECONDS", 0.002)
+    monkeypatch.setattr("singer_arrow.load.backoff.LOGGED_SECONDS", 0.002)
     monkeypatch.setattr(connection, "pauses", lambda _: iter([0.001, 0.003, 0.003, 0.003, None]))
     opened = Connection(Settings("p", "d"))
     assert opened.call("Reading", failing(1)) == 2
     assert caplog.messages == []
     assert opened.call("Reading", failing(4)) == 5
-    assert caplog.messages == ["Reading: backendError: busy; it is tried again"]
+    assert caplog.messages == ["Reading: backendError: busy; trying again"]
     with pytest.raises(ServiceError, match=r"^Reading: backendError: busy; all retries failed; run again"):
         opened.call("Reading", failing(5))
     with pytest.raises(ServiceError, match=r"^Reading: backendError: busy$"):
