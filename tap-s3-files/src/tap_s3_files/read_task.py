@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from singer_arrow.errors import ArchivedError, DataError, EmptyObjectError, ObjectChangedError
 from singer_arrow.formats import FORMATS, detect_format
-from singer_arrow.formats.base import HELD_BYTES
+from singer_arrow.formats.base import HELD_BYTES, Format
 from singer_arrow.formats.small_files import join_files
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
@@ -122,33 +122,30 @@ def read(
     storage, start = CountedStorage(worker.storage, worker.progress, worker.stop), start or Position()
     for number, (reader, whole) in enumerate(_readers(job, task, start, storage, worker), start.object):
         begin = start if number == start.object else Position(number)
-        counts, info = Counts(objects=int(end is None)), reader.info
+        counts, info, rows = Counts(objects=int(end is None)), reader.info, 0
         assert info is not None
-        if info.size == 0:  # whatever its name: `_SUCCESS` and other marks have no format
+        try:
+            if info.size == 0:  # whatever its name: `_SUCCESS` and other marks have no format
+                raise EmptyObjectError
+            for piece in _read_object(job, reader, begin, worker, end=end, whole=whole):
+                rows += piece.counts.rows_read
+                yield piece
+        except EmptyObjectError:
             logger.warning("%s is empty and was skipped", info.url)
             counts = Counts(skipped_objects=1)
-        else:
-            rows = 0
-            try:
-                for piece in _read_object(job, reader, (begin, end), worker, whole):
-                    rows += piece.counts.rows_read
-                    yield piece
-            except EmptyObjectError:
-                logger.warning("%s is empty and was skipped", info.url)
-                counts = Counts(skipped_objects=1)
-            except ObjectChangedError:
-                worker.progress.object_changed(info)
-                if rows:
-                    raise
-                first = f"; its first {begin.rows:,} rows were sent by an earlier run" if begin.rows else ""
-                text = f"%s was replaced or deleted since it was listed%s; {NEW_VERSION}"
-                logger.warning(text, info.url, first)
-                counts = Counts(skipped_objects=1)
-            except ArchivedError:
-                if rows or begin.rows or job.archived == "fail":
-                    raise
-                logger.warning("%s is archived and was skipped; no later run reads it", info.url)
-                counts = Counts(skipped_objects=1)
+        except ObjectChangedError:
+            worker.progress.object_changed(info)
+            if rows:
+                raise
+            first = f"; its first {begin.rows:,} rows were sent by an earlier run" if begin.rows else ""
+            text = f"%s was replaced or deleted since it was listed%s; {NEW_VERSION}"
+            logger.warning(text, info.url, first)
+            counts = Counts(skipped_objects=1)
+        except ArchivedError:
+            if rows or begin.rows or job.archived == "fail":
+                raise
+            logger.warning("%s is archived and was skipped; no later run reads it", info.url)
+            counts = Counts(skipped_objects=1)
         yield Piece(None, Position(number + 1), counts)
 
 
@@ -162,58 +159,67 @@ def _readers(
         start = Position()
 
 
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """How an object is read: its format, the columns that its key gives, and schema and options of all others."""
+
+    kind: Format
+    constants: Mapping[str, Any]
+    schema: pa.Schema
+    options: ReadOptions
+
+    @classmethod
+    def of(cls, job: StreamJob, url: Url) -> _Source:
+        """Return how an object is read.
+
+        Raises:
+            DataError: Its name implies no format, or its key has a value of another type.
+        """
+        constants, options = job.partitions.values(url, job.schema), job.options
+        schema = split(job.schema, metadata_columns=job.metadata_columns, constants=constants)
+        if options.known_columns is not None and constants:
+            options = replace(options, known_columns=options.known_columns.union(constants))
+        return cls(FORMATS[format_of(job.format, url)], constants, schema, options)
+
+
 def _rows_of(job: StreamJob, group: list[ObjectReader]) -> list[pa.RecordBatch] | None:
     """Return the rows of small objects of one format and one schema; None if one of them needs a warning."""
-    if len(group) == 1 or len({job.format if job.format != "auto" else detect_format(r.url.name) for r in group}) > 1:
+    if len(group) == 1:
         return None
     try:
-        constants = [job.partitions.values(r.url, job.schema) for r in group]
+        first, *others = (_Source.of(job, reader.url) for reader in group)
     except DataError:  # of one of them, when its turn comes
         return None
-    if any(c.keys() != constants[0].keys() for c in constants):
+    if any(o.kind is not first.kind or o.constants.keys() != first.constants.keys() for o in others):
         return None
-    source, options = _source(job, constants[0])
-    return join_files(FORMATS[format_of(job.format, group[0].url)], group, source, options)
-
-
-def _source(job: StreamJob, constants: Mapping[str, Any]) -> tuple[pa.Schema, ReadOptions]:
-    """Return the schema and options of a file without the columns that its key gives."""
-    source, options = split(job.schema, metadata_columns=job.metadata_columns, constants=constants), job.options
-    if options.known_columns is not None and constants:
-        options = replace(options, known_columns=options.known_columns.union(constants))
-    return source, options
+    return join_files(first.kind, group, first.schema, first.options)
 
 
 def _read_object(
     job: StreamJob,
     reader: ObjectReader,
-    span: tuple[Position, ResumePoint | None],
+    start: Position,
     worker: Worker,
+    *,
+    end: ResumePoint | None,
     whole: pa.RecordBatch | None,
 ) -> Iterator[Piece]:
-    (start, end), info = span, reader.info
+    """Yield the rows of an object; `whole` has them if they were read with its neighbors."""
+    info = reader.info
     assert info is not None
-    constants = job.partitions.values(info.url, job.schema)
+    source = _Source.of(job, info.url)
     _check_partitions(job, info)
-    source, options = _source(job, constants)
-    origin = _Origin(job, info, constants, start.rows)
-    if whole is not None:
-        if worker.stop.is_set():
-            raise Stopped
-        count = whole.num_rows
-        batch = origin.add_to(whole) if count else None
-        yield Piece(batch, Position(start.object, count, None), Counts(rows_read=count))
-        return
-    progress = ReadProgress(start.place or ResumePoint(), end=end)
-    surplus, rows = 0 if start.place else start.rows, start.rows
-    before = Counts()
+    added = _AddedColumns(job, info, source.constants, start.rows)
+    progress = ReadProgress(None if whole is not None else start.place or ResumePoint(), end=end)
+    batches = (whole,) if whole is not None else source.kind.read(reader, source.schema, source.options, progress)
+    surplus, rows, before = 0 if start.place else start.rows, start.rows, Counts()
 
     def so_far() -> Counts:
         return Counts(
             rows_read=rows - start.rows + progress.skipped, rows_skipped=progress.skipped, rows_rescued=progress.rescued
         )
 
-    for given in FORMATS[format_of(job.format, info.url)].read(reader, source, options, progress):
+    for given in batches:
         if worker.stop.is_set():
             raise Stopped
         batch = given.slice(surplus)
@@ -223,7 +229,7 @@ def _read_object(
             continue
         rows += batch.num_rows
         counts = so_far()
-        yield Piece(origin.add_to(batch), Position(start.object, rows, progress.resume_point), counts - before)
+        yield Piece(added.add_to(batch), Position(start.object, rows, progress.resume_point), counts - before)
         before = counts
     yield Piece(None, Position(start.object, rows, progress.resume_point), so_far() - before)
 
@@ -242,7 +248,7 @@ def _check_partitions(job: StreamJob, info: ObjectInfo) -> None:
         logger.warning("%s: the values of %s in its key are no columns, and are left out", info.url, ", ".join(new))
 
 
-class _Origin:
+class _AddedColumns:
     """The metadata columns and partition columns of one object's rows."""
 
     def __init__(self, job: StreamJob, info: ObjectInfo, constants: Mapping[str, Any], rows: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,6 +23,8 @@ MIB = 1 << 20
 _LEAST_HELD = 8 * MIB
 OVERLAP_MINUTES = {"polling": 10, "sqs": 10, "inventory": 2880}
 """How late an object may appear: a listing shows what there is, an inventory may miss its last hours."""
+READ = ReadOptions(loose_text=True)
+"""How files are read without settings."""
 _SPELLING = (
     "date_formats",
     "timestamp_formats",
@@ -41,25 +43,27 @@ _LATER = {
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """One entry of `streams`. Groups of `paths` have lost their names, which `partitions` keeps."""
+    """One entry of `streams`. Groups of `paths` have lost their names, which `partitions` keeps.
+
+    `read` has how files are read; `FileStream` adds to it what depends on the catalog and on the run. Numbers are
+    accepted in text columns: merging the types of several files may have made the column text.
+    """
 
     name: str
     paths: tuple[Url, ...]
     format: str = "auto"
-    compression: str = "auto"
     key_properties: tuple[str, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    read: ReadOptions = READ
     partitions: Partitions = NO_PARTITIONS
-    on_bad_row: str = "fail"
     on_drift: str = "evolve"
     archived: str = "fail"
 
     @property
     def rescues(self) -> bool:
         """Whether there is a column for what does not fit."""
-        return "rescue" in (self.on_bad_row, self.on_drift)
+        return "rescue" in (self.read.on_bad_row, self.on_drift)
 
     @property
     def is_dated(self) -> bool:
@@ -185,8 +189,11 @@ def rows_identity(stream: StreamSettings, deselected: Iterable[str], *, metadata
         deselected: Columns that the catalog leaves out.
         metadata_columns: Whether there are columns about the objects.
     """
-    some = (stream.format, stream.compression, sorted(stream.types.items()), stream.columns, stream.on_bad_row)
-    more = (stream.on_drift, sorted(stream.options.items()), stream.partitions, sorted(deselected), metadata_columns)
+    read, apart = stream.read, {"compression", "on_bad_row"}
+    options = ((f.name, getattr(read, f.name), getattr(READ, f.name)) for f in fields(read) if f.name not in apart)
+    changed = sorted((name, value) for name, value, default in options if value != default)
+    some = (stream.format, read.compression, sorted(stream.types.items()), stream.columns, read.on_bad_row)
+    more = (stream.on_drift, changed, stream.partitions, sorted(deselected), metadata_columns)
     return hashlib.sha256(repr((some, more)).encode()).hexdigest()[:16]
 
 
@@ -227,21 +234,20 @@ def _stream(config: Mapping[str, Any], number: int) -> StreamSettings:
         name=config["name"],
         paths=tuple(without_names(url) for url in urls),
         format=config.get("format", "auto"),
-        compression=config.get("compression", "auto"),
         key_properties=tuple(config.get("key_properties", ())),
         types=config.get("schema", {}),
         columns=tuple(columns) if columns else None,
-        options=_options(config),
+        read=_read_options(config),
         partitions=Partitions(urls if group_names(urls[0]) else (), hive=config.get("partition_columns", False)),
-        on_bad_row=config.get("on_bad_row", "fail"),
         on_drift=config.get("on_drift", "evolve"),
         archived=config.get("archived", "fail"),
     )
 
 
-def _options(config: Mapping[str, Any]) -> dict[str, Any]:
-    """How a stream's files are written, in the words of `ReadOptions`."""
-    options = _given(config.get("csv", {}))
+def _read_options(config: Mapping[str, Any]) -> ReadOptions:
+    """Return how a stream's files are read."""
+    options = {name: config[name] for name in ("compression", "on_bad_row") if name in config}
+    options |= _given(config.get("csv", {}))
     if "null_values" in options:
         options["null_values"] = tuple(options["null_values"])
     spelling = {name: config[name] for name in _SPELLING if config.get(name) is not None}
@@ -249,11 +255,12 @@ def _options(config: Mapping[str, Any]) -> dict[str, Any]:
     options |= _given(config.get("excel", {}))
     if columns := config.get("fixed_width"):
         options["fixed_width"] = tuple(FixedColumn(**c) for c in columns)
+    read = replace(READ, **options)
     if spelling:
         from singer_arrow.casting.spelling import Spelling
 
-        Spelling.of(ReadOptions(**options))
-    return options
+        Spelling.of(read)
+    return read
 
 
 def _manifest(config: Mapping[str, Any], streams: Sequence[StreamSettings]) -> Url | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from singer_arrow.batch.message import Batch
 from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.errors import ConfigError, DataError, ObjectChangedError
-from singer_arrow.read_options import RESCUED, ReadOptions
+from singer_arrow.read_options import RESCUED
 from singer_arrow.runtime.threads import ordered_streams
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.tap import ArrowStream, ArrowTap, Encode, Encoded
@@ -37,14 +37,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tap-s3-files")
 _MODIFIED = "_sdc_source_modified_at"
-
-
-def read_options(settings: StreamSettings) -> ReadOptions:
-    """How the files of a stream are read."""
-    # Numbers are accepted in text columns: merging the types of several files may have made the column text.
-    return ReadOptions(
-        compression=settings.compression, loose_text=True, on_bad_row=settings.on_bad_row, **settings.options
-    )
 
 
 class FileStream(ArrowStream):
@@ -224,8 +216,7 @@ class FileStream(ArrowStream):
         batch = self.run.settings.batch
         passes = batch and self.run.settings.passthrough and (batch.format, batch.compression) != ("jsonl", "none")
         options = replace(
-            read_options(settings),
-            on_bad_row=settings.on_bad_row,
+            settings.read,
             on_drift="rescue" if settings.on_drift == "rescue" else "raise",
             known_columns=None if settings.columns is not None else self._deselected,
             excluded_members=self._deselected,

@@ -29,7 +29,7 @@ from tap_s3_files.replication.sqs_events import SqsEvents
 from tap_s3_files.replication.sqs_queue import Queue
 from tap_s3_files.run import TARGET_BYTES, TapRun, no_match
 from tap_s3_files.settings import Settings, StreamSettings
-from tap_s3_files.stream import FileStream, read_options
+from tap_s3_files.stream import FileStream
 
 MAX_LISTED = 1000
 """Objects that are listed for schema inference if new objects come from a queue."""
@@ -173,7 +173,7 @@ class TapS3Files(ArrowTap):
         reader = ObjectReader(self.shared.storage, info.url, info=info, budget=self.shared.budget)
         kind = FORMATS[format_of(stream.format, info.url)]
         try:
-            schema = kind.infer(reader, read_options(stream), sample_bytes=self.settings.sample_bytes)
+            schema = kind.infer(reader, stream.read, sample_bytes=self.settings.sample_bytes)
         except EmptyObjectError:
             return None
         except ArchivedError as error:  # it may have been read when it was none

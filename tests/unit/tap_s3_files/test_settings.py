@@ -95,11 +95,10 @@ def test_everything_set() -> None:
                 name="a",
                 paths=(Url("s3", "b", "1/**"), Url("gs", "c", "2/*.json")),
                 format="csv",
-                compression="gzip",
                 key_properties=("id",),
                 types={"id": "integer"},
                 columns=("id", "x"),
-                options={"delimiter": ";", "null_values": ("", "NA")},
+                read=ReadOptions(compression="gzip", loose_text=True, delimiter=";", null_values=("", "NA")),
                 partitions=Partitions(hive=True),
             ),
         ),
@@ -234,7 +233,8 @@ def test_formats_and_options_are_those_of_the_library() -> None:
 def test_how_values_are_written_is_set_by_stream() -> None:
     spelling: dict[str, Any] = {"date_formats": ["%d/%m/%Y"], "decimal_point": ",", "type_tolerance": 0.01}
     (stream,) = read(streams=[{**STREAM, **spelling, "true_values": ["ja"], "false_values": None}]).streams
-    assert stream.options == {**spelling, "date_formats": ("%d/%m/%Y",), "true_values": ("ja",)}
+    expected = {**spelling, "date_formats": ("%d/%m/%Y",), "true_values": ("ja",)}
+    assert stream.read == ReadOptions(loose_text=True, **expected)
     assert {s.name for s in declared._SPELLING} <= set(ReadOptions.__dataclass_fields__)
     with pytest.raises(ConfigError, match="is not a date format"):
         read(streams=[{**STREAM, "date_formats": ["dd/mm/yyyy"]}])

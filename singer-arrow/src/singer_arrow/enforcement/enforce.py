@@ -1,21 +1,110 @@
-"""Batches of a file -> batches of exactly a schema: `fit_batch`."""
+"""Batches of a columnar file -> batches of exactly a schema: `fit_batch`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.casting.from_arrow import fit, fit_read
-from singer_arrow.casting.from_text import BadValueError
-from singer_arrow.enforcement.bad_rows import EnforcementInput, apply_policy
-from singer_arrow.enforcement.schema_drift import paths_with_exclusions, schema_columns
-from singer_arrow.errors import DataError
+from singer_arrow.casting.from_arrow import JSON_DATE, fit, fit_read
+from singer_arrow.casting.from_json import BadRowError
+from singer_arrow.casting.from_text import BadValueError, display_value, type_in_words
+from singer_arrow.casting.temporal_text import PRINTABLE_YEARS, beyond_years
+from singer_arrow.casting.to_json import json_text, json_texts
+from singer_arrow.casting.utf8 import is_valid_utf8
+from singer_arrow.enforcement.excluded_members import exclude_from_column
+from singer_arrow.enforcement.mismatches import mismatched_rows
+from singer_arrow.enforcement.row_json import float_to_json, row_to_json
+from singer_arrow.enforcement.row_policy import (
+    ParsedRows,
+    RowError,
+    apply_row_policy,
+    batch_of,
+    report_rows,
+    value_policy,
+    without_rescued,
+)
+from singer_arrow.enforcement.schema_drift import (
+    has_new_members,
+    included_field,
+    paths_with_exclusions,
+    raise_if_incompatible,
+    rows_with_new_members,
+    schema_columns,
+    unknown_columns,
+    widened_field,
+)
+from singer_arrow.errors import DataError, DriftError
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.read_progress import ReadProgress
+from singer_arrow.read_progress import MAX_LOGGED, ReadProgress, Skipped
 
 __all__ = ["fit", "fit_batch"]
 
 _PLAIN = ReadOptions()
+_NO_PLACE = "the schema has no place for it, or for some members of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """A batch of a file, the schema to enforce, and its position: `first_row` counts from 1 within the row group."""
+
+    batch: pa.RecordBatch
+    schema: pa.Schema
+    url: object
+    row_group: int | None
+    options: ReadOptions
+    progress: ReadProgress
+    first_row: int = 1
+
+    def error(self, reason: str, column: str, *, row: int | None = None, hint: str | None = None) -> DataError:
+        """Return an error for a column, or for its value in a row of the batch (from 0)."""
+        number = None if row is None or self.row_group is None else self.first_row + row
+        return DataError(reason, url=self.url, row_group=self.row_group, row=number, column=column, hint=hint)
+
+    def row_error(self, error: RowError) -> DataError:
+        """Return the error to log for a row."""
+        assert error.column is not None
+        return self.error(error.reason, error.column, row=error.row)
+
+    def locate(self, error: RowError) -> RowError:
+        """Return the error of a row with its reason."""
+        if error.reason or error.column is None:
+            return error
+        return error._replace(reason=self.mismatch_error(error.column, error.row).reason)
+
+    def record(self, error: RowError) -> Skipped:
+        """Return a skipped row for `ReadProgress.on_skip`."""
+        row = row_to_json(self.batch, error.row)
+        return Skipped(self.progress.rows_read + error.row + 1, error.column, error.reason, row)
+
+    def included_field(self, column: str) -> pa.Field:
+        """Return the file's column without excluded members."""
+        return included_field(self.batch.schema.field(column), self.schema, self.options)
+
+    def mismatch_error(self, column: str, row: int) -> DataError:
+        """Return the error for a value that does not fit."""
+        values, kind = self.batch.column(column).slice(row, 1), type_in_words(self.schema.field(column).type)
+        kind = JSON_DATE if self.options.json_output and beyond_years(values) else kind
+        if column in paths_with_exclusions(self.options.excluded_members):
+            values = _included_values(self, column, pa.array([row], pa.int64()))
+        return self.error(str(BadValueError(row, display_value(values, 0), kind)), column, row=row)
+
+    def exclude(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        """Remove excluded members from the JSON texts of a column."""
+        try:
+            return exclude_from_column(column, field, self.options.excluded_members)
+        except BadRowError as error:
+            raise self.error(str(error), field.name) from None
+
+    def without_excluded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Remove excluded members from the JSON texts of a batch of the schema."""
+        if not self.options.excluded_members:
+            return batch
+        columns = [self.exclude(column, field) for column, field in zip(batch.columns, batch.schema, strict=True)]
+        return batch_of(columns, batch.schema, batch.num_rows)
 
 
 def fit_batch(
@@ -48,7 +137,7 @@ def fit_batch(
         DriftError: A value does not fit, the file has the column in another type, the column is not one of
             `options.declared_columns`, and `options.on_drift` is `raise`.
     """
-    fitting = EnforcementInput(batch, schema, url, row_group, options, progress or ReadProgress(), first_row)
+    fitting = Fitting(batch, schema, url, row_group, options, progress or ReadProgress(), first_row)
     fitted, bad = dict[str, pa.Array](), dict[str, DataError]()
     for name in schema_columns(schema, options):
         at = batch.schema.get_all_field_indices(name)
@@ -66,7 +155,123 @@ def fit_batch(
                 bad[name] = fitting.mismatch_error(name, error.row)
             else:
                 bad[name] = fitting.error(str(error), name, row=error.row)
-    return apply_policy(fitting, fitted, bad) if bad or options.rescues else fitting.to_batch(batch.num_rows, fitted)
+    if bad or options.rescues:
+        return _with_policy(fitting, fitted, bad)
+    return fitting.without_excluded(batch_of(list(fitted.values()), schema, batch.num_rows))
+
+
+def _with_policy(fitting: Fitting, fitted: dict[str, pa.Array], bad: Mapping[str, DataError]) -> pa.RecordBatch:
+    """Return the batch after applying `on_drift` and `on_bad_row` to the values that do not fit.
+
+    Args:
+        fitting: The batch.
+        fitted: Columns whose values all fit.
+        bad: The other columns, and the error of the first value that does not fit.
+
+    Raises:
+        DataError: `on_bad_row` is `fail`; names the first value.
+        DriftError: `on_drift` is `raise`, and the file has such a column in another type.
+    """
+    options, batch, schema = fitting.options, fitting.batch, fitting.schema
+    if options.on_drift == "raise":
+        _refuse_drift(fitting, bad)
+    policy = value_policy(options)
+    if bad and policy == "fail":
+        raise next(iter(bad.values()))
+    errors = list[RowError]()
+    for name in bad:
+        column, field = batch.column(name), schema.field(name)
+        rows = mismatched_rows(column, field, json_output=options.json_output)
+        errors += _row_errors(fitting, name, rows, "", with_json=policy == "rescue")
+        fitted[name] = _fitted(fitting, _nulled(column, rows), field)
+    if options.on_drift == "rescue":
+        errors += _new_values(fitting)
+    errors.sort(key=lambda error: error.row)
+    source, progress = without_rescued(schema, options), fitting.progress
+    parsed = ParsedRows(batch_of([fitted[n] for n in source.names], source, len(batch)), range(len(batch)), errors)
+    most = MAX_LOGGED if progress.on_skip is None else None
+    result = apply_row_policy(parsed, schema, options, fitting.locate, most_skipped=most)
+    report_rows(result, progress, fitting.row_error, fitting.record)
+    return fitting.without_excluded(result.batch)
+
+
+def _row_errors(fitting: Fitting, name: str, rows: pa.Array, reason: str, *, with_json: bool) -> Iterator[RowError]:
+    """Yield an error for the value of a column in each of some rows."""
+    texts: Iterable[str] = [""] * len(rows)
+    if with_json:
+        texts = _texts(_included_values(fitting, name, rows), fitting.included_field(name))
+    for row, text in zip(rows.to_pylist(), texts, strict=True):
+        yield RowError(row, reason, name, raw=text.encode())
+
+
+def _new_values(fitting: Fitting) -> Iterator[RowError]:
+    """Yield an error for each value for which the schema has no column or no member."""
+    batch, options = fitting.batch, fitting.options
+    for name in unknown_columns(batch.schema.names, fitting.schema, options):
+        rows = pc.indices_nonzero(batch.column(name).is_valid())
+        yield from _row_errors(fitting, name, rows, _NO_PLACE, with_json=True)
+    known = set(fitting.schema.names)
+    for field in batch.schema:
+        if field.name in known and has_new_members(field, fitting.schema, options):
+            ours = fitting.schema.field(field.name)
+            grown = rows_with_new_members(batch.column(field.name), fitting.included_field(field.name), ours)
+            yield from _row_errors(fitting, field.name, pc.indices_nonzero(grown), _NO_PLACE, with_json=True)
+
+
+def _refuse_drift(fitting: Fitting, bad: Iterable[str]) -> None:
+    found = {name: fitting.included_field(name) for name in bad if name not in fitting.options.declared_columns}
+    merged = [w for name, own in found.items() if (w := widened_field(fitting.schema.field(name), own)) is not None]
+    if not merged:
+        return
+    where = {} if fitting.row_group is None else {"row_group": fitting.row_group}
+    first = merged[0].name
+    try:
+        raise_if_incompatible(fitting.schema.field(first), found[first], fitting.url, **where)
+    except DriftError as error:
+        if len(merged) == 1:
+            raise
+        reason = f"{error.reason}, and so {len(merged) - 1} more"
+        raise DriftError(reason, merged, url=fitting.url, column=first, **where) from None
+
+
+def _included_values(fitting: Fitting, name: str, rows: pa.Array) -> pa.Array:
+    """Return the values of a column in some rows, without excluded members."""
+    own = fitting.included_field(name)
+    if pt.is_null(own.type):
+        return pa.nulls(len(rows))
+    return fitting.exclude(_fitted(fitting, fitting.batch.column(name).take(rows), own), own)
+
+
+def _texts(values: pa.Array, field: pa.Field) -> list[str]:
+    """Return values as JSON, with non-finite numbers as text (`"NaN"`) and invalid UTF-8 escaped."""
+    if pt.is_floating(field.type):
+        return [float_to_json(v) for v in values.to_pylist()]
+    if not is_valid_utf8(values) or beyond_years(values, PRINTABLE_YEARS):
+        return [json_text(display_value(values, row)) for row in range(len(values))]
+    texts: list[str] = json_texts(values, field).to_pylist()
+    return texts
+
+
+def _nulled(column: pa.Array, rows: pa.Array) -> pa.Array:
+    every = _numbers(column)
+    return column.take(pc.if_else(pc.is_in(every, value_set=rows), None, every))
+
+
+def _fitted(fitting: Fitting, column: pa.Array, field: pa.Field) -> pa.Array:
+    """Cast values that fit one by one; split the column where Arrow cannot cast them together."""
+    try:
+        return fit(column, field)  # text is UTF-8, or escaped by `_texts`
+    except BadValueError as error:
+        if len(column) < 2:
+            raise fitting.error(str(error), field.name) from None
+    every, middle = _numbers(column), len(column) // 2
+    return pa.concat_arrays(
+        [_fitted(fitting, column.take(half), field) for half in (every.slice(0, middle), every.slice(middle))]
+    )
+
+
+def _numbers(rows: pa.Array | pa.RecordBatch) -> pa.Array:
+    return pa.array(range(len(rows)), pa.int64())
 
 
 def _with_floats(column: pa.Array, field: pa.Field, options: ReadOptions) -> pa.Array:

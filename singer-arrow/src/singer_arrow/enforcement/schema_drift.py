@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
@@ -132,38 +131,6 @@ def raise_if_incompatible(field: pa.Field, found: pa.Field, url: object, **where
 def type_name(field: pa.Field) -> str:
     """Return the type of a field for messages."""
     return "json" if is_json(field) else str(field.type)
-
-
-class Rescue:
-    """Values of a batch to store in `RESCUED`, by row and column."""
-
-    def __init__(self) -> None:
-        self._rows: dict[int, dict[str, msgspec.Raw]] = {}
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def add(self, row: int, column: str, json: str | bytes) -> None:
-        """Add a value.
-
-        Args:
-            row: Row in the batch, from 0.
-            column: Column in the file; `_raw` for a row that cannot be read, `_error` for the reason.
-            json: The value as JSON.
-        """
-        self._rows.setdefault(row, {})[column] = msgspec.Raw(json.encode() if isinstance(json, str) else json)
-
-    def add_text(self, row: int, values: Mapping[str, str]) -> None:
-        """Add texts by column."""
-        for column, value in values.items():
-            self.add(row, column, msgspec.json.encode(value))
-
-    def array(self, rows: int) -> pa.Array:
-        """Return the column `RESCUED` of a batch: JSON objects, or null."""
-        found: list[str | None] = [None] * rows
-        for row, values in self._rows.items():
-            found[row] = msgspec.json.encode(values).decode()
-        return pa.array(found, pa.string())
 
 
 logger = logging.getLogger(__name__)

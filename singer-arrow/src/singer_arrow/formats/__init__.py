@@ -6,7 +6,6 @@ tar_archive    Any format inside tar archives
 small_files    Parse many small files at once
 columnar       Read a columnar file part by part; shared by Parquet, ORC, Arrow and Avro
 delivery       Yield the blocks of text and JSON files as batches
-row_policy     Apply `on_bad_row` and `on_drift` to a block of text or JSON
 varint         Variable-length integers
 file_errors    Convert library errors to errors that name the file
 arrow          Arrow IPC files and streams

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from singer_arrow.casting.cut_digits import warn_truncated
 from singer_arrow.enforcement.row_json import line_to_json
+from singer_arrow.enforcement.row_policy import BlockResult, RowError, report_rows
 from singer_arrow.errors import DataError
-from singer_arrow.formats.row_policy import BlockResult, RejectedRows, RowError
-from singer_arrow.read_progress import MAX_LOGGED, ReadProgress, ResumePoint, Skipped
+from singer_arrow.read_progress import ReadProgress, ResumePoint, Skipped
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +35,11 @@ class FilePosition:
         """Return the error to raise or log, with file, line and column."""
         line = None if error.line is None else self.line_of(error.line)
         return DataError(error.reason, url=self.url, line=line, column=error.column, hint=error.hint)
+
+    def record(self, error: RowError) -> Skipped:
+        """Return a skipped row for `ReadProgress.on_skip`."""
+        found = self.error(error)
+        return Skipped(found.line or 0, error.column, found.reason, line_to_json(error.text))
 
     def advance(self, block: BlockResult) -> None:
         """Move behind a block."""
@@ -70,11 +75,7 @@ def deliver(
         warn_truncated(logger, position.url, block.cuts, warned)
         if block.failed is not None:
             raise position.error(block.failed)
-        if with_records and progress.on_skip is not None:
-            _report_records(progress, progress.on_skip, block.skipped, position)
-        else:
-            _count(progress.skip, block.skipped, position)
-        _count(progress.rescue, block.rescued, position)
+        report_rows(block, progress, position.error, position.record if with_records else None)
         position.advance(block)
         progress.resume_point = position.resume_point
         is_over = progress.has_reached_end(position.resume_point, position.url)
@@ -82,21 +83,3 @@ def deliver(
             yield block.batch
         if is_over:
             return
-
-
-def _report_records(
-    progress: ReadProgress, on_skip: Callable[[Skipped], None], rejected: RejectedRows, position: FilePosition
-) -> None:
-    for error in rejected.errors:
-        found = position.error(error)
-        on_skip(Skipped(found.line or 0, error.column, found.reason, line_to_json(error.text)))
-    progress.skipped += rejected.count
-
-
-def _count(count: Callable[[DataError, int], None], rejected: RejectedRows, position: FilePosition) -> None:
-    """Count rows one by one as long as they are logged, the rest at once."""
-    errors = [position.error(error) for error in rejected.errors[:MAX_LOGGED]]
-    for error in errors[:-1]:
-        count(error, 1)
-    if errors:
-        count(errors[-1], rejected.count - len(errors) + 1)

@@ -21,11 +21,11 @@ from pyarrow import types as pt
 from singer_arrow.casting.cut_digits import collect_truncated, warn_truncated
 from singer_arrow.casting.from_json import BadRowError, parse_row, raw_members
 from singer_arrow.casting.to_json import check_years
+from singer_arrow.enforcement.row_policy import batch_of
 from singer_arrow.errors import DataError
 from singer_arrow.formats.json.envelope_reader import EnvelopeReader
 from singer_arrow.formats.json.fast_reader import FAST_PATH_ERRORS, FastPathError, from_raw
 from singer_arrow.formats.json.strategies import read_strategies
-from singer_arrow.formats.row_policy import batch_of
 from singer_arrow.records.message import (
     AROUND_VALUES,
     Message,

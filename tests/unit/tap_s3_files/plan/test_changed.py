@@ -25,7 +25,7 @@ from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.storage.object_info import Fetched
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
-from tap_s3_files import stream
+from tap_s3_files import settings as tap_settings
 from tap_s3_files.listing.path_match import ObjectFilter
 from tap_s3_files.plan import model as plan
 from tap_s3_files.plan.stream_plan import MAX_TRIES, StreamPlan
@@ -99,8 +99,7 @@ class Source:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make batches small, so that rows are sent in many steps."""
-    read_options = stream.read_options
-    monkeypatch.setattr(stream, "read_options", lambda s: replace(read_options(s), block_bytes=1 << 20))
+    monkeypatch.setattr(tap_settings, "READ", replace(tap_settings.READ, block_bytes=1 << 20))
 
 
 @pytest.fixture(params=MODES)

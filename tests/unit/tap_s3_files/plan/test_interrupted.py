@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singer_arrow.storage.urls import Url
-from tap_s3_files import stream
+from tap_s3_files import settings as tap_settings
 from tap_s3_files.plan import model as plan
 from tap_s3_files.tap import TapS3Files
 
@@ -132,8 +132,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "SEGMENT_OBJECTS", 5)
     monkeypatch.setattr(plan, "BUNDLE_OBJECTS", 2)
     monkeypatch.setattr(plan, "SMALL_OBJECT", 600)
-    read_options = stream.read_options
-    monkeypatch.setattr(stream, "read_options", lambda s: replace(read_options(s), block_bytes=150, batch_rows=16))
+    monkeypatch.setattr(tap_settings, "READ", replace(tap_settings.READ, block_bytes=150, batch_rows=16))
 
 
 def states(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.casting.spelling import hint
+from singer_arrow.enforcement.row_policy import BlockResult
 from singer_arrow.enforcement.schema_drift import unknown_columns
 from singer_arrow.errors import DataError, SingerArrowError
 from singer_arrow.formats.csv.dialect import Dialect
@@ -35,7 +36,6 @@ from singer_arrow.formats.csv.header import (
 )
 from singer_arrow.formats.csv.parser import CsvBlockParser
 from singer_arrow.formats.delivery import FilePosition, deliver
-from singer_arrow.formats.row_policy import BlockResult
 from singer_arrow.formats.text.infer import infer_type, present
 from singer_arrow.formats.text.rows import SAMPLE, TextDrift, TextRows, nulls_of
 from singer_arrow.read_options import ReadOptions

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from singer_arrow.enforcement.mismatches import first_invalid
+from singer_arrow.enforcement.row_policy import RowError
 from singer_arrow.formats.csv.dialect import Dialect, Scan, count_lines
-from singer_arrow.formats.row_policy import RowError
 
 _UNCLOSED = "a quote is opened in this row and never closed"
 _QUOTE_HINT = "Check csv.quote and csv.escape"

@@ -14,11 +14,11 @@ from functools import cached_property
 import pyarrow as pa
 from pyarrow import types as pt
 
+from singer_arrow.enforcement.row_policy import BlockResult
 from singer_arrow.enforcement.schema_drift import type_name, widened_field, without_excluded
 from singer_arrow.errors import DriftError
 from singer_arrow.formats.delivery import FilePosition
 from singer_arrow.formats.json.infer import infer_lines
-from singer_arrow.formats.row_policy import BlockResult
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.schema.arrow_schema import merge_fields
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from singer_arrow.enforcement.row_policy import batch_of
 from singer_arrow.formats.json.arrow_checks import LineEnds
 from singer_arrow.formats.json.fast_reader import (
     ArrowJsonReader,
@@ -24,7 +25,6 @@ from singer_arrow.formats.json.fast_reader import (
 )
 from singer_arrow.formats.json.strategies import ReadStrategy
 from singer_arrow.formats.json.unknown_keys import NO_FIELD
-from singer_arrow.formats.row_policy import batch_of
 
 TextCheck = Callable[[pa.Array, pa.Field], bool]
 """Return whether all texts of a column can become values of the field."""

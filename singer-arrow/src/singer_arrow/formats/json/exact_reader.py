@@ -18,12 +18,12 @@ from pyarrow import types as pt
 
 from singer_arrow.casting.from_json import BadRowError, parse_row, raw_members
 from singer_arrow.enforcement.excluded_members import exclude_from_json
+from singer_arrow.enforcement.row_policy import ParsedRows, RowError, UnknownKeys, batch_of
 from singer_arrow.enforcement.schema_drift import paths_with_exclusions
 from singer_arrow.formats.json.arrow_checks import LineEnds
 from singer_arrow.formats.json.fast_reader import FAST_PATH_ERRORS, ArrowJsonReader, from_raw
 from singer_arrow.formats.json.strategies import ReadStrategy
 from singer_arrow.formats.json.unknown_keys import KnownKeys
-from singer_arrow.formats.row_policy import ParsedRows, RowError, UnknownKeys, batch_of
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.schema.arrow_schema import is_json
 

@@ -25,11 +25,11 @@ from singer_arrow.casting.cut_digits import set_column
 from singer_arrow.casting.from_json import RECORD_DECODER, BadRowError, convert_value, nests_too_deeply, parse
 from singer_arrow.enforcement.enforce import fit
 from singer_arrow.enforcement.excluded_members import exclude_from_json
+from singer_arrow.enforcement.row_policy import RowError, batch_of
 from singer_arrow.enforcement.schema_drift import paths_with_exclusions
 from singer_arrow.formats.json.arrow_checks import LineEnds, all_finite, all_integers, may_hold_tiny
 from singer_arrow.formats.json.strategies import ReadStrategy, decimals, read_type
 from singer_arrow.formats.json.unknown_keys import NO_FIELD, KnownKeys
-from singer_arrow.formats.row_policy import RowError, batch_of
 from singer_arrow.schema.arrow_schema import is_json
 
 _ESCAPED_KEY = re.compile(rb'\\[^"]*"[ \t\r]*:')

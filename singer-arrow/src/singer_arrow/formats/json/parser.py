@@ -14,13 +14,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from singer_arrow.casting.cut_digits import collect_truncated
-from singer_arrow.formats.json.arrow_checks import LineEnds
-from singer_arrow.formats.json.exact_reader import ExactReader, NumberedLines
-from singer_arrow.formats.json.fast_reader import FAST_PATH_ERRORS, ArrowJsonReader, FastPathError
-from singer_arrow.formats.json.source import LongLine
-from singer_arrow.formats.json.strategies import ReadStrategy, read_strategies, with_key_checks
-from singer_arrow.formats.json.unknown_keys import KnownKeys
-from singer_arrow.formats.row_policy import (
+from singer_arrow.enforcement.row_policy import (
     BlockResult,
     ParsedRows,
     RowError,
@@ -28,6 +22,12 @@ from singer_arrow.formats.row_policy import (
     batch_of,
     without_rescued,
 )
+from singer_arrow.formats.json.arrow_checks import LineEnds
+from singer_arrow.formats.json.exact_reader import ExactReader, NumberedLines
+from singer_arrow.formats.json.fast_reader import FAST_PATH_ERRORS, ArrowJsonReader, FastPathError
+from singer_arrow.formats.json.source import LongLine
+from singer_arrow.formats.json.strategies import ReadStrategy, read_strategies, with_key_checks
+from singer_arrow.formats.json.unknown_keys import KnownKeys
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.reading.ordered_map import ROW_LOCK
 

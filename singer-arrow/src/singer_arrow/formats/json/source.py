@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from singer_arrow.enforcement.row_policy import BlockResult, RowError
 from singer_arrow.errors import DataError
 from singer_arrow.formats.delivery import FilePosition
 from singer_arrow.formats.json.array_document import ListElements, element_reason, take_list, take_rest
-from singer_arrow.formats.row_policy import BlockResult, RowError
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ResumePoint
 from singer_arrow.reading import text_blocks as limits

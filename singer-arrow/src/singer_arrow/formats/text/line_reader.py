@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from singer_arrow.enforcement.mismatches import first_invalid
+from singer_arrow.enforcement.row_policy import BlockResult, RowError
 from singer_arrow.errors import DataError
 from singer_arrow.formats.delivery import FilePosition, deliver
-from singer_arrow.formats.row_policy import BlockResult, RowError
 from singer_arrow.formats.text.rows import TextDrift, TextRows
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint

@@ -20,10 +20,7 @@ from singer_arrow.casting.from_text import BadValueError, from_text, shorten, ty
 from singer_arrow.casting.spelling import Spelling
 from singer_arrow.casting.to_json import text_as_json
 from singer_arrow.enforcement.mismatches import fit_text
-from singer_arrow.enforcement.schema_drift import raise_new_columns, type_name, unknown_columns, widened_field
-from singer_arrow.errors import DriftError
-from singer_arrow.formats.delivery import FilePosition
-from singer_arrow.formats.row_policy import (
+from singer_arrow.enforcement.row_policy import (
     BlockResult,
     ParsedRows,
     RowError,
@@ -32,6 +29,9 @@ from singer_arrow.formats.row_policy import (
     batch_of,
     without_rescued,
 )
+from singer_arrow.enforcement.schema_drift import raise_new_columns, type_name, unknown_columns, widened_field
+from singer_arrow.errors import DriftError
+from singer_arrow.formats.delivery import FilePosition
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.reading.ordered_map import ROW_LOCK
 from singer_arrow.schema.arrow_schema import is_json

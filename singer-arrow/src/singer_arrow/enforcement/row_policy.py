@@ -1,18 +1,25 @@
-"""Apply the policy for bad rows (`on_bad_row`, `on_drift`) to a block of text or JSON. Pure."""
+"""The policy for bad rows (`on_bad_row`, `on_drift`) of all formats: fail, skip or rescue. Pure.
+
+A format finds the errors of the rows of a block or batch (`ParsedRows`). `apply_row_policy` returns the rows that stay,
+and `report_rows` counts and logs the others.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
+import msgspec
 import pyarrow as pa
 
 from singer_arrow.casting.to_json import json_text
 from singer_arrow.enforcement.mismatches import escape_line
-from singer_arrow.enforcement.schema_drift import Rescue
+from singer_arrow.errors import DataError
 from singer_arrow.read_options import RESCUED, ReadOptions
-from singer_arrow.read_progress import MAX_LOGGED
+from singer_arrow.read_progress import MAX_LOGGED, ReadProgress, Skipped
 
 
 class RowError(NamedTuple):
@@ -101,6 +108,33 @@ class BlockResult:
     lines: int = 0
 
 
+class Rescue:
+    """Values of a batch to store in `RESCUED`, by row and column."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, dict[str, msgspec.Raw]] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, row: int, column: str, json: str | bytes) -> None:
+        """Add a value.
+
+        Args:
+            row: Row in the batch, from 0.
+            column: Column in the file; `_raw` for a row that cannot be read, `_error` for the reason.
+            json: The value as JSON.
+        """
+        self._rows.setdefault(row, {})[column] = msgspec.Raw(json.encode() if isinstance(json, str) else json)
+
+    def array(self, rows: int) -> pa.Array:
+        """Return the column `RESCUED` of a batch: JSON objects, or null."""
+        found: list[str | None] = [None] * rows
+        for row, values in self._rows.items():
+            found[row] = msgspec.json.encode(values).decode()
+        return pa.array(found, pa.string())
+
+
 Locate = Callable[[RowError], RowError]
 
 
@@ -125,7 +159,7 @@ def apply_row_policy(
     """
     if not rows.errors and not rows.unknown:
         return BlockResult(_with_rescued(rows.batch, schema, None, options))
-    of_values = "rescue" if options.on_drift == "rescue" else options.on_bad_row
+    of_values = value_policy(options)
     skipped, rescued = dict[int, RowError](), dict[int, RowError | UnknownKeys]()
     for error in rows.errors:
         action = options.on_bad_row if error.raw is None else of_values
@@ -135,17 +169,58 @@ def apply_row_policy(
     for keys in rows.unknown:
         rescued.setdefault(keys.row, keys)
     rescued = {row: rescued[row] for row in sorted(rescued) if row not in skipped}
-    index = {number: i for i, number in enumerate(rows.numbers) if number not in skipped}
-    unread = [row for row in rescued if row not in index]
-    batch, kept = rows.batch, sorted([*index, *unread]) if unread else list(index)
-    if len(kept) != len(rows.numbers) or unread:
-        batch = _take(batch, [index.get(row) for row in kept])
-    rescue = _rescue(rows, {row: i for i, row in enumerate(kept)}, text_of) if rescued else None
+    kept, batch = rows.numbers, rows.batch
+    unread = [row for row in rescued if _index(kept, row) is None]
+    if skipped or unread:
+        stay: list[tuple[int, int | None]] = [(row, i) for i, row in enumerate(kept) if row not in skipped]
+        if len(stay) < len(kept) or unread:
+            stay = sorted([*stay, *((row, None) for row in unread)], key=itemgetter(0))
+            kept, batch = [row for row, _ in stay], _take(batch, [i for _, i in stay])
+    rescue = _rescue(rows, kept, text_of) if rescued else None
     return BlockResult(
         _with_rescued(batch, schema, rescue, options),
         _reject(list(skipped.values()), locate, most_skipped),
         _reject(list(rescued.values()), locate, MAX_LOGGED),
     )
+
+
+def value_policy(options: ReadOptions) -> str:
+    """Return the policy for values that do not fit their columns: fail, skip or rescue."""
+    return "rescue" if options.on_drift == "rescue" else options.on_bad_row
+
+
+def report_rows(
+    result: BlockResult,
+    progress: ReadProgress,
+    error_of: Callable[[RowError], DataError],
+    record_of: Callable[[RowError], Skipped] | None,
+) -> None:
+    """Count and log the rows that were skipped and rescued.
+
+    Args:
+        result: A block.
+        progress: Where they are counted.
+        error_of: Returns an error as it is logged.
+        record_of: Returns a skipped row for `progress.on_skip`; None if the format does not report single rows.
+    """
+    if record_of is not None and progress.on_skip is not None:
+        for error in result.skipped.errors:
+            progress.on_skip(record_of(error))
+        progress.skipped += result.skipped.count
+    else:
+        _count(progress.skip, result.skipped, error_of)
+    _count(progress.rescue, result.rescued, error_of)
+
+
+def _count(
+    count: Callable[[DataError, int], None], rejected: RejectedRows, error_of: Callable[[RowError], DataError]
+) -> None:
+    """Count rows one by one as long as they are logged, the rest at once."""
+    errors = [error_of(error) for error in rejected.errors[:MAX_LOGGED]]
+    for error in errors[:-1]:
+        count(error, 1)
+    if errors:
+        count(errors[-1], rejected.count - len(errors) + 1)
 
 
 def batch_of(columns: Sequence[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
@@ -173,22 +248,28 @@ def _take(batch: pa.RecordBatch, rows: list[int | None]) -> pa.RecordBatch:
     return batch.take(pa.array(rows, pa.int64()))
 
 
-def _rescue(rows: ParsedRows, index: Mapping[int, int], text_of: Callable[[bytes], str]) -> Rescue:
-    """Collect what `RESCUED` holds of the rows that are kept; `index` has their rows in the batch."""
+def _index(numbers: Sequence[int], number: int) -> int | None:
+    """Return the index of a number in an ascending sequence; None if it is not there."""
+    i = bisect_left(numbers, number)
+    return i if i < len(numbers) and numbers[i] == number else None
+
+
+def _rescue(rows: ParsedRows, kept: Sequence[int], text_of: Callable[[bytes], str]) -> Rescue:
+    """Collect what `RESCUED` holds of the rows with these numbers."""
     rescue = Rescue()
     for keys in rows.unknown:
-        if keys.row in index:
+        if (i := _index(kept, keys.row)) is not None:
             for column, json in keys.values.items():
-                rescue.add(index[keys.row], column, json)
+                rescue.add(i, column, json)
     for error in rows.errors:
-        if error.row not in index:
+        if (i := _index(kept, error.row)) is None:
             continue
         if error.raw is None:
             reason = error.reason if error.column is None else f"column {error.column!r}: {error.reason}"
-            rescue.add(index[error.row], "_raw", json_text(text_of(error.text)))
-            rescue.add(index[error.row], "_error", json_text(reason))
+            rescue.add(i, "_raw", json_text(text_of(error.text)))
+            rescue.add(i, "_error", json_text(reason))
         elif error.column is not None:
-            rescue.add(index[error.row], error.column, error.raw)
+            rescue.add(i, error.column, error.raw)
     return rescue
 
 
