@@ -5,8 +5,7 @@ urls           `Url`: parse, join and glob URLs. Pure
 object_info    Metadata, fetched bytes, and cached data of versions of objects
 store_factory  Open obstore's stores: region, endpoint and credentials of a bucket
 s3_client      S3 by botocore, for keys and listings that obstore does not support
-aws_options    `AwsOptions`: the setting `aws`
-aws_env        Access to AWS from settings and environment alone, without botocore
+aws_options    `AwsOptions`: the setting `aws`, and the access that it and the environment give without botocore
 aws            AWS credentials, endpoint and region by botocore
 retry          Retries and the limit of concurrent requests
 errors         Translate errors of obstore and botocore to ours; the only place that does

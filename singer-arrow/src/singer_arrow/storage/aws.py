@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.storage.aws_env import static_access
-from singer_arrow.storage.aws_options import AwsOptions
+from singer_arrow.storage.aws_options import AwsOptions, static_access
 from singer_arrow.storage.errors import no_credentials, translate_credential_errors
 
 SESSION_NAME = "singer-arrow"

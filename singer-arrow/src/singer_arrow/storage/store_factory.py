@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from singer_arrow.errors import ConfigError
 from singer_arrow.storage import aws
 from singer_arrow.storage import s3_client as s3
-from singer_arrow.storage.aws_env import StaticAccess, static_access
-from singer_arrow.storage.aws_options import AwsOptions
+from singer_arrow.storage.aws_options import AwsOptions, StaticAccess, static_access
 from singer_arrow.storage.urls import Url
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ fast_reader      Read whole lines by Arrow's reader; fail if a line is bad
 arrow_checks     Checks of what Arrow's reader accepts although it must not. Pure
 exact_reader     Read lines of which some are bad, and find the error of each
 unknown_keys     Find the keys of records that are unknown, and their values
-drift            Detect drift: new columns, new members of objects, columns of another type
 infer            Infer the types of the columns from a sample. Pure
 envelope_reader  Read lines whose record is a member of an object, as in messages
 writer           Write JSON Lines

@@ -2,5 +2,4 @@
 
 footers     Read the footers of a file and of its stripes: rows, columns, sizes, statistics
 orc_format  Read a file, only the columns that are requested, a batch of rows at a time
-sizes       Refuse columns that would fill the memory; limit the rows of a batch by their size
 """
