@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from singer_arrow.errors import LoadError, SchemaError
 from singer_arrow.load import conversion
 from singer_arrow.load.item import Item
 from singer_arrow.load.load_method import LoadContext, LoadMethod
+from singer_arrow.warehouse.run import WarehouseRun
 from singer_arrow.warehouse.settings import LOADS, LoadSettings, choice, given_settings, storage_options, text
 
 SETTINGS: dict[str, Any] = {
@@ -31,6 +31,21 @@ SETTINGS: dict[str, Any] = {
     "load_method": choice("How rows get into tables.", "append-only", "append-only", "upsert"),
     **{name: LOADS[name] for name in ("max_batch_age_seconds", "max_batch_mb", "replay", "manifest_roots")},
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(LoadSettings):
+    """The settings of one run."""
+
+    path: str
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Settings:
+        given = given_settings(config)
+        arguments = LoadSettings.load_arguments(given) | {"max_parallel_loads": 1}  # SQLite has one writer
+        return cls(path=given["path"], aws=storage_options(given.get("batch_config")), **arguments)
+
+
 LEDGER = (
     "CREATE TABLE IF NOT EXISTS _sdc_batches "
     "(stream TEXT, batch_id TEXT, loaded_at TEXT, PRIMARY KEY (stream, batch_id))"
@@ -181,13 +196,13 @@ class Upsert(Append):
 METHODS: dict[str, type[Append]] = {"append-only": Append, "upsert": Upsert}
 
 
-# The sink of a stream, and the target
+# The table of a stream, and the target
 
 
 class SqliteTable(WarehouseTable):
     """A stream, while its SCHEMA stays the same: its table, and the load method that fills it."""
 
-    target: TargetSqlite
+    run: WarehouseRun[Settings]
 
     def prepare_table(self) -> Sequence[Column]:
         columns = tuple(column_of(field) for field in self.given)
@@ -195,7 +210,7 @@ class SqliteTable(WarehouseTable):
             msg = f"Stream {self.stream_name!r} has properties that differ in case only; leave one of them out"
             raise SchemaError(msg)
         table = quoted(self.stream_name)
-        with transaction(self.target.path) as database:
+        with transaction(self.run.settings.path) as database:
             known = {row[1].lower() for row in database.execute(f"PRAGMA table_info({table})")}
             if not known:
                 defined = ", ".join(f"{quoted(c.name)} {c.sql_type}" for c in columns)
@@ -212,16 +227,16 @@ class SqliteTable(WarehouseTable):
         if load_method == "upsert":
             names = ", ".join(map(quoted, keys))
             index = quoted(f"{self.stream_name} by key")
-            with transaction(self.target.path) as database:
+            with transaction(self.run.settings.path) as database:
                 database.execute(f"CREATE UNIQUE INDEX IF NOT EXISTS {index} ON {quoted(self.stream_name)} ({names})")
         context = Context(
             stream=self.stream_name,
             tally=self.tally,
-            logger=self.target.logger,
-            replay_loads=self.target.settings.replay_loads,
+            logger=self.run.logger,
+            replay_loads=self.run.settings.replay_loads,
             keys=keys,
-            storage=self.target.storage,
-            path=self.target.path,
+            storage=self.run.storage,
+            path=self.run.settings.path,
             columns=tuple(column_of(field) for field in self.given),
         )
         return METHODS[load_method](context)
@@ -237,7 +252,7 @@ class SqliteTable(WarehouseTable):
             statement, values = f"UPDATE {table} SET {column} = ? {older} AND {column} IS NULL", [now, version]  # noqa: S608
         else:
             statement, values = f"DELETE FROM {table} {older}", [version]  # noqa: S608 - quoted
-        with transaction(self.target.path) as database:
+        with transaction(self.run.settings.path) as database:
             return database.execute(statement, values).rowcount
 
 
@@ -246,17 +261,8 @@ class TargetSqlite(WarehouseTarget):
 
     name = "target-sqlite"
     config_jsonschema: ClassVar[dict[str, Any]] = {"type": "object", "properties": SETTINGS, "required": ["path"]}
+    settings_class = Settings
     table_class = SqliteTable
-
-    @cached_property
-    def settings(self) -> LoadSettings:
-        given = given_settings(self.config)
-        arguments = LoadSettings.load_arguments(given) | {"max_parallel_loads": 1}  # SQLite has one writer
-        return LoadSettings(aws=storage_options(given.get("batch_config")), **arguments)
-
-    @property
-    def path(self) -> str:
-        return str(self.config["path"])
 
 
 if __name__ == "__main__":

@@ -135,9 +135,9 @@ def test_a_server_that_ends_in_the_middle_is_one_line(
             try:
                 with pytest.raises(ServiceError) as caught:
                     running.listen(messages())  # type: ignore[arg-type]  # lines are all that is read of it
-                running.abandon()
+                running.run.abandon()
             finally:
-                running.close()
+                running.run.close()
     assert "\n" not in str(caught.value)
     assert warehouse.config["password"] not in str(caught.value)
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [{"n": 1}]

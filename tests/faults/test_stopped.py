@@ -13,7 +13,7 @@ from stopping import WAIT_SECONDS, Run, watch
 from warehouses import Warehouse
 
 from singer_arrow.load.checkpoint import Checkpoints
-from singer_arrow.sdk import target as sdk_target
+from singer_arrow.warehouse import run as warehouse_run
 from target_bigquery import ledger
 
 pytestmark = [
@@ -45,7 +45,7 @@ offsets = pytest.mark.parametrize("offset", range(OFFSETS))
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Release every STATE as soon as it is allowed, and shorten the waits for a dead run."""
     monkeypatch.setitem(Checkpoints.__init__.__kwdefaults__, "interval", 0.0)
-    monkeypatch.setattr(sdk_target, "GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(warehouse_run, "GRACE_SECONDS", 0.5)
     monkeypatch.setattr(ledger, "PATIENCE_SECONDS", 1.0)
 
 

@@ -67,7 +67,7 @@ def test_the_tables_hold_what_the_file_holds(
     TapS3Files(config=config).sync_all()
     running = warehouse.target(config=dict(warehouse.config))
     running.listen(io.StringIO(capsys.readouterr().out))
-    running.close()
+    running.run.close()
     found = [{n: _plain(row[n]) for n in ("id", *COLUMNS)} for row in warehouse.table(name)]
     wanted = [{n: _plain(v, in_json=messages != "parquet") for n, v in row.items()} for row in numbered]
     assert found == wanted

@@ -10,7 +10,7 @@ import pytest
 from singer_lines import Message, load
 from waiting import wait_until
 
-from singer_arrow.sdk.target import LoadTarget
+from singer_arrow.sdk.target import WarehouseTarget
 
 HELD_SECONDS = 3600
 """Delay of a fault that holds a request until other faults are set."""
@@ -21,7 +21,7 @@ def load_beside_a_held_job(
     config: dict[str, Any],
     fail_jobs: Callable[..., object],
     caplog: pytest.LogCaptureFixture,
-) -> LoadTarget:
+) -> WarehouseTarget:
     """Run target-bigquery, and release the held job once the run waits for it."""
     caplog.set_level("INFO")
     with ThreadPoolExecutor(1) as pool:

@@ -15,15 +15,17 @@ from singer_arrow.batch.message import Batch
 from singer_arrow.errors import LoadError
 from singer_arrow.load.scheduler import Limits
 from singer_arrow.sdk.cli import run
-from singer_arrow.sdk.sink import LoadSink
-from singer_arrow.sdk.target import LoadTarget
+from singer_arrow.sdk.target import WarehouseTarget
+from singer_arrow.warehouse.run import WarehouseRun
+from singer_arrow.warehouse.settings import LOADS, LoadSettings
+from singer_arrow.warehouse.table import TableStream
 
 SCHEMA = {"type": "SCHEMA", "stream": "s", "schema": {"properties": {"id": {"type": "integer"}}}, "key_properties": []}
 
 
-def batch(url: str) -> dict[str, Any]:
+def batch(name: str) -> dict[str, Any]:
     """Return a BATCH of one file."""
-    return {"type": "BATCH", "stream": "s", "encoding": {"format": "jsonl"}, "manifest": [url]}
+    return {"type": "BATCH", "stream": "s", "encoding": {"format": "jsonl"}, "manifest": [f"s3://b/{name}"]}
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Memory:
 
     ordered = False
     deferred = False
+    streams = False
 
     def prepare(self, url: str) -> PreparedItem:
         """Return the item unchanged."""
@@ -46,7 +49,7 @@ class Memory:
 
     def stage(self, parts: Sequence[PreparedItem]) -> None:
         """Load the items."""
-        if any(part.url == "bad" for part in parts):
+        if any(part.url == "s3://b/bad" for part in parts):
             msg = "The warehouse refused bad"
             raise LoadError(msg)
 
@@ -64,37 +67,39 @@ class Memory:
 class MemoryTable:
     """The table of a stream."""
 
-    is_streamed = False
+    record_schema: pa.Schema | None = None
 
-    def __init__(self, target: LoadTarget, record_schema: pa.Schema | None = None) -> None:
-        self.target, self.method, self.record_schema = target, Memory(), record_schema
+    def __init__(self, run: WarehouseRun[LoadSettings], stream: TableStream) -> None:
+        self.run, self.method = run, Memory()
 
     def take_batch(self, batch: Batch) -> None:
         """Add a batch."""
-        self.target.scheduler.add(self.method, batch.manifest[0], token=self.target.checkpoints.open())
+        self.run.scheduler.add(self.method, batch.manifest[0], token=self.run.checkpoints.open())
 
     def take_records(self, path: Path | None, rows: int, *, token: int, **_: Any) -> None:
         """Add records."""
-        self.target.scheduler.add(self.method, str(path), token=token)
+        self.run.scheduler.add(self.method, str(path), token=token)
 
     def activate_version(self, version: int) -> None:
         """Do nothing."""
 
 
-class MemoryTarget(LoadTarget):
-    """The target; each group takes 0.1 seconds to load."""
-
-    name = "memory-target"
-    config_jsonschema = {"properties": {}}  # noqa: RUF012 - as the SDK has it
-
-    def open_table(self, sink: LoadSink) -> MemoryTable:
-        """Return a new table."""
-        return MemoryTable(self)
+class MemoryRun(WarehouseRun[LoadSettings]):
+    """A run whose loads begin soon."""
 
     @property
     def limits(self) -> Limits:
         """Return the limits of a load."""
         return Limits(age_seconds=0.1)
+
+
+class MemoryTarget(WarehouseTarget):
+    """The target; each group takes 0.1 seconds to load."""
+
+    name = "memory-target"
+    config_jsonschema = {"properties": dict(LOADS)}  # noqa: RUF012 - as the SDK has it
+    table_class = MemoryTable  # type: ignore[assignment]  # all of a table that a sink uses
+    run_class = MemoryRun
 
 
 def command() -> list[str]:

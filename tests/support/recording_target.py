@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -15,10 +14,10 @@ from singer_arrow.batch.message import Batch
 from singer_arrow.load.conversion import Conversion
 from singer_arrow.load.item import Item
 from singer_arrow.load.load_method import LoadContext, LoadMethod
+from singer_arrow.sdk.target import WarehouseTarget
 from singer_arrow.storage.urls import Url
-from singer_arrow.warehouse.settings import LOADS, LoadSettings, given_settings, storage_options
+from singer_arrow.warehouse.settings import LOADS
 from singer_arrow.warehouse.table import WarehouseTable
-from singer_arrow.warehouse.warehouse import WarehouseTarget
 
 
 @dataclass(frozen=True)
@@ -110,11 +109,11 @@ class RecordingTable(WarehouseTable):
         return [Column(f.name.replace(" ", "_"), f.name, f.type) for f in self.given]
 
     def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> Recording:
-        settings = self.target.settings
+        settings = self.run.settings
         context = LoadContext(
             stream=self.stream_name,
             tally=self.tally,
-            logger=self.target.logger,
+            logger=self.run.logger,
             replay_loads=settings.replay_loads,
             keys=keys,
             removes_batches=settings.clean_up_batch_files,
@@ -139,8 +138,3 @@ class RecordingTarget(WarehouseTarget):
     name = "target-remembering"
     table_class = RecordingTable
     config_jsonschema: ClassVar[dict[str, Any]] = {"properties": dict(LOADS)}
-
-    @cached_property
-    def settings(self) -> LoadSettings:
-        given = given_settings(self.config)
-        return LoadSettings(aws=storage_options(given.get("batch_config")), **LoadSettings.load_arguments(given))

@@ -85,7 +85,7 @@ class Loads:
     def run(self, messages: Iterable[Message], **settings: Any) -> dict[str, int]:
         """Run the target; return the counts of stream `rows` that are not 0."""
         target = load(messages, self.config | settings, TargetRedshift)
-        return {name: n for name, n in target.tally("rows").counts().items() if n}
+        return {name: n for name, n in target.run.tallies.of("rows").counts().items() if n}
 
     def sql(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query, if any; `{rows}` and so on are replaced by tables of the schema."""

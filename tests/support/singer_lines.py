@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from singer_arrow.formats import WRITABLE
 from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
-from singer_arrow.sdk.target import LoadTarget
+from singer_arrow.sdk.target import WarehouseTarget
 from target_bigquery.target import TargetBigQuery
 
 Message = dict[str, Any]
@@ -109,23 +109,24 @@ class Batches:
 def load(
     messages: Iterable[Message] | str,
     config: dict[str, Any],
-    target: type[LoadTarget] = TargetBigQuery,
+    target: type[WarehouseTarget] = TargetBigQuery,
     on_state: Callable[[Message], None] = lambda _: None,
-) -> LoadTarget:
+) -> WarehouseTarget:
     """Run a target in this process, as its executable does; a text is passed unchanged."""
     running = target(config=dict(config))
-    emit = running._emit_state
+    checkpoints = running.run.checkpoints
+    emit = checkpoints.emit
 
     def emit_heard(state: Any) -> None:
         on_state(state)
         emit(state)
 
-    running._emit_state = emit_heard  # type: ignore[method-assign]
+    checkpoints.emit = emit_heard
     try:
         running.listen(io.StringIO(messages if isinstance(messages, str) else lines(messages)))
     except BaseException as error:
-        running.abandon(error)
+        running.run.abandon(error)
         raise
     finally:
-        running.close()
+        running.run.close()
     return running

@@ -12,7 +12,7 @@ import local_settings
 from singer_lines import Message, load
 
 from local_cloud import Cloud
-from singer_arrow.sdk.target import LoadTarget
+from singer_arrow.sdk.target import WarehouseTarget
 from target_bigquery.target import TargetBigQuery
 from target_redshift.target import TargetRedshift
 
@@ -35,7 +35,7 @@ class Warehouse(abc.ABC):
 
     name: str
     program: str
-    target: type[LoadTarget]
+    target: type[WarehouseTarget]
 
     def __init__(self, schema: str, config: dict[str, Any]) -> None:
         self.schema = schema
@@ -47,7 +47,7 @@ class Warehouse(abc.ABC):
         *,
         on_state: Callable[[Message], None] = lambda _: None,
         **settings: Any,
-    ) -> LoadTarget:
+    ) -> WarehouseTarget:
         """Run the target in this process; `on_state` is called with each STATE before it is written."""
         return load(messages, self.config | settings, self.target, on_state)
 

@@ -29,6 +29,7 @@ from singer_arrow.records.encoder import to_records
 from singer_arrow.schema.arrow_schema import canonical
 from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
 from singer_arrow.sdk.message_reader import LineReader
+from singer_arrow.sdk.record_lines import SinkLines
 from singer_arrow.sdk.sink import LoadSink
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
@@ -145,7 +146,7 @@ def parsed(text: str | None) -> Any:
 def target() -> Iterator[MemoryTarget]:
     made = MemoryTarget(config={})
     yield made
-    made.close()
+    made.run.close()
 
 
 @pytest.fixture(scope="module")
@@ -177,8 +178,10 @@ def read_records(path: str, schema: pa.Schema, target: MemoryTarget) -> pa.Table
     """Return the rows that targets read from RECORD messages."""
     first, *lines = Path(path).read_bytes().splitlines(keepends=True)
     sink = LoadSink(target, "s", LineReader().deserialize_json(first)["schema"], [])
-    sink.table = MemoryTable(target, record_schema=schema)
-    parsed = sink.parser(b"".join(lines), len(lines))
+    sink.setup()
+    assert isinstance(sink.table, MemoryTable)
+    sink.table.record_schema = schema
+    parsed = SinkLines(sink).parser(b"".join(lines), len(lines))
     assert parsed.fault is None
     return pa.Table.from_batches([parsed.rows], schema)
 

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
     from singer_arrow.sdk.cli import run
     from singer_arrow.sdk.tap import ArrowStream, ArrowTap
+    from singer_arrow.sdk.target import WarehouseTarget
     from singer_arrow.storage.storage import Storage
     from singer_arrow.storage.urls import Url
     from singer_arrow.warehouse.table import WarehouseTable
-    from singer_arrow.warehouse.warehouse import WarehouseTarget
 
 __all__ = [
     "FORMATS",
@@ -71,7 +71,7 @@ _MODULES = {
     "Storage": "storage.storage",
     "Url": "storage.urls",
     "WarehouseTable": "warehouse.table",
-    "WarehouseTarget": "warehouse.warehouse",
+    "WarehouseTarget": "sdk.target",
     "detect_format": "formats",
     "from_json_schema": "schema.json_schema",
     "run": "sdk.cli",

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 
 from singer_arrow.errors import SingerArrowError
 from singer_arrow.load.daemon_pool import LAST_SECONDS, DaemonPool
+from singer_arrow.load.scheduler import Limits
 from singer_arrow.load.staging import StagingFolder
 from singer_arrow.naming import REJECTED
-from singer_arrow.sdk.target import GRACE_SECONDS
 from singer_arrow.storage.storage import Storage
+from singer_arrow.warehouse.run import GRACE_SECONDS, RunContext, WarehouseRun
+from singer_arrow.warehouse.settings import APPEND
 from target_bigquery.connection import connection
 from target_bigquery.connection.client import BigQuery
 from target_bigquery.connection.resources import Table
@@ -22,29 +21,34 @@ from target_bigquery.load.avro_processes import Processes
 from target_bigquery.load.dead_letter_table import DeadLetterTable
 from target_bigquery.load.overwrite_staging import OverwriteStaging
 from target_bigquery.load.uploads import Files
-from target_bigquery.settings import Settings
+from target_bigquery.settings import STORAGE_WRITE, Settings
+from target_bigquery.storage_write.load_method import record_age_seconds
 from target_bigquery.tables import migrate
 
+_PUTTING = 8
 
-class BigQueryRun:
-    """The shared parts of one run of the target. Each is made when it is first used.
 
-    Attributes:
-        settings: The settings of the target.
-        temporary: Returns a new path of a temporary file with this suffix.
-        cores: Number of CPU cores to use.
-        logger: The logger of the target.
-    """
+class BigQueryRun(WarehouseRun[Settings]):
+    """The shared parts of one run of the target. Each is made when it is first used."""
 
-    def __init__(
-        self, settings: Settings, *, temporary: Callable[[str], Path], cores: int, logger: logging.Logger
-    ) -> None:
-        self.settings, self.temporary, self.cores, self.logger = settings, temporary, cores, logger
+    def __init__(self, settings: Settings, context: RunContext) -> None:
+        super().__init__(settings, context)
         self._clients: dict[str, BigQuery] = {}
         self._ledgers: dict[str, StreamLedger] = {}
         self._overwrite_stagings: dict[str, OverwriteStaging] = {}
         self._dead_letter_tables: dict[str, DeadLetterTable] = {}
         self._warnings: set[str] = set()
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of a load; putting files into a bucket is mostly waiting, so more of that is done at once."""
+        puts_files = self.settings.stage is not None and self.settings.load_via != STORAGE_WRITE
+        return replace(super().limits, workers=max(_PUTTING, self.cores)) if puts_files else super().limits
+
+    @property
+    def record_age_seconds(self) -> float | None:
+        is_cheap = self.settings.load_via == STORAGE_WRITE and self.settings.load_method == APPEND
+        return record_age_seconds(len(self.tallies), self.settings.max_batch_age_seconds) if is_cheap else None
 
     @cached_property
     def storage(self) -> Storage:
@@ -138,3 +142,4 @@ class BigQueryRun:
             self.sweeper.stop(LAST_SECONDS)
         for client in self._clients.values():
             client.close()
+        super().close()

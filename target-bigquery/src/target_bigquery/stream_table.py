@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.load.key_ranges import Extents, Grid
 from singer_arrow.warehouse.descriptions import descriptions_of
 from singer_arrow.warehouse.settings import UPSERT
-from singer_arrow.warehouse.table import TableTarget, WarehouseTable
+from singer_arrow.warehouse.table import WarehouseTable
 from target_bigquery import merge_pruning as bounds
 from target_bigquery import sql
 from target_bigquery.connection.client import BigQuery
@@ -26,28 +26,17 @@ ALONE_BYTES = 64 << 20
 """A Parquet file of that size is a load of its own: as it is, it costs nothing to make. With gcs_stage none does."""
 
 
-class BigQueryTableTarget(TableTarget, Protocol):
-    """What a table uses of its target."""
-
-    @property
-    def shared(self) -> BigQueryRun:
-        """What the streams of the run share."""
-
-    def claim_table(self, table: str, stream: str) -> None:
-        """Reserve a table, by its path, for a stream."""
-
-
 class BigQueryStreamTable(WarehouseTable):
     """The table of one stream in BigQuery while its SCHEMA stays the same."""
 
-    target: BigQueryTableTarget
+    run: BigQueryRun
     client: BigQuery
     """The dataset that its table is in."""
     watched: Mapping[str, Grid | None]
     """The columns whose values bound a MERGE."""
 
     def prepare_table(self) -> Sequence[Column]:
-        self.client = self.target.shared.client_of(self.stream_name)
+        self.client = self.run.client_of(self.stream_name)
         self.destination = migrate.prepare_table(
             self.client,
             self.stream_name,
@@ -56,11 +45,11 @@ class BigQueryStreamTable(WarehouseTable):
             nullable=self.nullable,
             descriptions=descriptions_of(self.schema),
         )
-        self.target.claim_table(self.client.path(self.destination.name), self.stream_name)
+        self.run.claim_table(self.client.path(self.destination.name), self.stream_name)
         return self.destination.columns
 
     def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> BigQueryLoadMethod:
-        run, destination = self.target.shared, self.destination
+        run, destination = self.run, self.destination
         settings = run.settings
         keys_stay = load_method == UPSERT and settings.keys_stay(self.stream_name)
         self.watched = bounds.watched(destination.table, destination.columns, keys, keys_stay=keys_stay)
@@ -94,7 +83,7 @@ class BigQueryStreamTable(WarehouseTable):
         return Conversion(self.destination.columns, self.given, constants, keys, place, required, extents)
 
     def is_load_of_its_own(self, batch: Batch) -> bool:
-        if self.target.shared.settings.stage is not None:
+        if self.run.settings.stage is not None:
             return False
         return batch.format == "parquet" and (batch.byte_count or 0) >= ALONE_BYTES and len(batch.manifest) == 1
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 
 from singer_arrow.errors import SingerArrowError
 from singer_arrow.load.daemon_pool import LAST_SECONDS, DaemonPool
+from singer_arrow.load.scheduler import Limits
 from singer_arrow.naming import REJECTED
-from singer_arrow.storage.storage import Storage
+from singer_arrow.warehouse.run import RunContext, WarehouseRun
 from target_redshift.connection.client import Redshift
 from target_redshift.connection.resources import Table
 from target_redshift.ledger import StreamLedger, remove_old
@@ -22,38 +20,23 @@ from target_redshift.load.uploads import Files
 from target_redshift.settings import Settings
 from target_redshift.tables import migrate
 
+_PROBING = 8
 
-class RedshiftRun:
-    """The shared parts of one run of the target. Each is made when it is first used.
 
-    Attributes:
-        settings: The settings of the target.
-        storage: The storage of batch files and staged files.
-        temporary: Returns a new path of a temporary file with this suffix.
-        cores: Number of CPU cores to use.
-        logger: The logger of the target.
-    """
+class RedshiftRun(WarehouseRun[Settings]):
+    """The shared parts of one run of the target. Each is made when it is first used."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        storage: Storage,
-        *,
-        temporary: Callable[[str], Path],
-        cores: int,
-        logger: logging.Logger,
-    ) -> None:
-        self.settings, self.storage, self.temporary, self.cores, self.logger = (
-            settings,
-            storage,
-            temporary,
-            cores,
-            logger,
-        )
+    def __init__(self, settings: Settings, context: RunContext) -> None:
+        super().__init__(settings, context)
         self._clients: dict[str, Redshift] = {}
         self._ledgers: dict[str, StreamLedger] = {}
         self._overwrite_stagings: dict[str, OverwriteStaging] = {}
         self._dead_letter_tables: dict[str, DeadLetterTable] = {}
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of a load; probing a file on S3 is mostly waiting, so more of that is done at once."""
+        return replace(super().limits, workers=max(_PROBING, self.cores))
 
     @cached_property
     def files(self) -> Files:
@@ -136,3 +119,4 @@ class RedshiftRun:
             overwrite_staging.close()
         for client in self._clients.values():
             client.close()
+        super().close()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from singer_arrow.warehouse.descriptions import descriptions_of
-from singer_arrow.warehouse.table import TableTarget, WarehouseTable
+from singer_arrow.warehouse.table import WarehouseTable
 from target_redshift import sql
 from target_redshift.connection.client import Redshift
 from target_redshift.conversion import Conversion
@@ -18,26 +17,15 @@ from target_redshift.tables import migrate
 from target_redshift.tables.types import Column
 
 
-class RedshiftTableTarget(TableTarget, Protocol):
-    """What a table uses of its target."""
-
-    @property
-    def shared(self) -> RedshiftRun:
-        """What the streams of the run share."""
-
-    def claim_table(self, table: str, stream: str) -> None:
-        """Reserve a table, by its path, for a stream."""
-
-
 class RedshiftStreamTable(WarehouseTable):
     """The table of one stream in Redshift while its SCHEMA stays the same."""
 
-    target: RedshiftTableTarget
+    run: RedshiftRun
     client: Redshift
     """The schema that its table is in."""
 
     def prepare_table(self) -> Sequence[Column]:
-        self.client = self.target.shared.client_of(self.stream_name)
+        self.client = self.run.client_of(self.stream_name)
         self.destination = migrate.prepare_table(
             self.client,
             self.stream_name,
@@ -45,11 +33,11 @@ class RedshiftStreamTable(WarehouseTable):
             self.key_properties,
             descriptions=descriptions_of(self.schema),
         )
-        self.target.claim_table(self.client.path(self.destination.name), self.stream_name)
+        self.run.claim_table(self.client.path(self.destination.name), self.stream_name)
         return self.destination.columns
 
     def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> RedshiftLoadMethod:
-        run, destination = self.target.shared, self.destination
+        run, destination = self.run, self.destination
         context = RedshiftContext(
             stream=self.stream_name,
             tally=self.tally,

@@ -96,7 +96,7 @@ def test_one_job_takes_many_files(
     assert len(job.source_uris) == job.input_files == 5
     assert all(u.startswith(f"{config['gcs_stage']}/{FOLDER}/20") and u.endswith(suffix) for u in job.source_uris)
     assert [u.rpartition("/")[2][:7] for u in job.source_uris][:4] == [f"rows-b{n}" for n in range(4)]
-    assert target.tally("rows").counts()["load_jobs"] == 1
+    assert target.run.tallies.of("rows").counts()["load_jobs"] == 1
     assert there(gcs_bucket) == []
 
 
@@ -166,7 +166,7 @@ def test_more_files_than_one_job_takes_are_several_jobs(
         assert ids() == [*range(14)]
     assert sorted(len(j.source_uris) for j in jobs()) == [1, 1, 3, 3, 3, 3]
     target = load(run, config)
-    assert target.tally("rows").counts()["skipped"] == 7
+    assert target.run.tallies.of("rows").counts()["skipped"] == 7
 
 
 def test_a_file_that_is_missing_is_one_line(config: Config, batch: Batches, gcs_bucket: Path) -> None:
@@ -328,7 +328,7 @@ def test_killed_while_the_job_runs_its_files_are_there(
     assert len(there(gcs_bucket)) == 3
     target = load_beside_a_held_job(messages, config, fail_jobs, caplog)  # the job still reads the dead run's files
     assert ids() == [*range(6)]
-    assert target.tally("rows").counts()["skipped"] == 3
+    assert target.run.tallies.of("rows").counts()["skipped"] == 3
     assert len(jobs()) == 1
     assert len(there(gcs_bucket)) == 3
 

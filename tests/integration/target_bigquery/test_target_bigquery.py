@@ -228,9 +228,9 @@ def test_records_and_batches_of_several_streams_interleaved(
 def test_batches_are_gathered_into_few_jobs(config: Config, batch: Batches, table: Any, bq: Any, dataset: str) -> None:
     target = load([schema(), *(batch(rows(n, 1)) for n in range(30))], config)
     assert table() == rows(0, 30)
-    assert target.tally("rows").counts() == {
+    assert target.run.tallies.of("rows").counts() == {
         **{"batches": 30, "records": 0, "files": 30, "load_jobs": 1, "rows": 30, "skipped": 0},
-        "bytes": target.tally("rows").counts()["bytes"],
+        "bytes": target.run.tallies.of("rows").counts()["bytes"],
     }
     assert len(load_jobs(bq, dataset)) == 1
 

@@ -121,7 +121,7 @@ def test_killed_between_the_job_and_its_state(
     assert out == b""
     target = load(run, config)
     assert ids() == list(range(12))
-    assert target.tally("rows").counts()["skipped"] == 6
+    assert target.run.tallies.of("rows").counts()["skipped"] == 6
 
 
 def test_a_paused_twin_that_wakes_loads_nothing_again(

@@ -24,7 +24,7 @@ def test_a_replay_grouped_otherwise_loads_nothing_twice(
         caplog.set_level("INFO")
         target = load(part, config | {"max_batch_mb": size})
         assert ids() == list(range(12))
-        counts = target.tally("rows").counts()
+        counts = target.run.tallies.of("rows").counts()
         assert counts["skipped"] == counts["batches"] == sum(m["type"] == "BATCH" for m in part)
         assert counts["load_jobs"] == 0
     assert "batch batch-5 was loaded at 20" in caplog.text
@@ -37,7 +37,7 @@ def test_what_is_new_in_a_replay_is_loaded(config: Config, batch: Batches, ids: 
     load(run[:5], config | ONE_EACH)
     target = load(run, config)
     assert ids() == list(range(12))
-    assert target.tally("rows").counts()["skipped"] == 2
+    assert target.run.tallies.of("rows").counts()["skipped"] == 2
 
 
 def test_a_batch_that_comes_twice_in_one_run_is_loaded_once(config: Config, batch: Batches, ids: Any) -> None:

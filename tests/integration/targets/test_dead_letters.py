@@ -83,7 +83,7 @@ def test_good_rows_are_loaded_and_bad_ones_put_aside_once(
         "part": 1,
     }
     assert f"no number {position}" in first["reason"]
-    counts = target.tally("rows").counts()
+    counts = target.run.tallies.of("rows").counts()
     assert (counts["rows"], counts["rejected"]) == (len(good), 6)
     assert states(capsys.readouterr().out)[-1] == 3
     assert f"Stream 'rows': row {position} of {run[1]['manifest'][0]}, column 'id'" in caplog.text
@@ -123,7 +123,10 @@ def test_records_that_are_bad_are_told_by_the_lines_of_their_messages(
         ("rows", None, None, 7, "day"),
     ]
     assert {"name": "no key"} in [r["record"] for r in rejected(warehouse)]
-    assert (target.tally("rows").counts()["rejected"], target.tally("rows").counts()["rows"]) == (3, 2)
+    assert (target.run.tallies.of("rows").counts()["rejected"], target.run.tallies.of("rows").counts()["rows"]) == (
+        3,
+        2,
+    )
     assert states(capsys.readouterr().out) == [1]
 
 

@@ -51,7 +51,7 @@ def test_batches_that_are_found_when_their_group_is_loaded_are_left_out(
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(BatchLookup, "early", lambda *_: None)
     again = [run[0], batch(rows(100, 2), batch_id="new"), *run[1:], batch(rows(200, 2), batch_id="newer")]
-    tally = warehouse.load(again, **settings).tally("rows").counts()
+    tally = warehouse.load(again, **settings).run.tallies.of("rows").counts()
     assert ids(warehouse) == [*range(12), 100, 101, 200, 201]
     assert (tally["skipped"], tally["rows"], tally["files"]) == (6, 4, 8)
     assert "batch batch-5 was loaded at 20" in caplog.text

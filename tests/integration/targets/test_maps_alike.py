@@ -95,7 +95,7 @@ def load(warehouse: Warehouse, lines: list[str], **settings: Any) -> None:
     try:
         running.listen(io.StringIO("".join(f"{line}\n" for line in lines)))
     finally:
-        running.close()
+        running.run.close()
 
 
 def contents(warehouse: Warehouse, name: str) -> tuple[dict[str, str], list[str]]:

@@ -112,7 +112,7 @@ def test_labels_that_a_table_did_not_have_go_again(warehouse: BigQuery, bq: Any)
     """Also labels that another process removed from it while the run's staging table had them."""
     running = warehouse.target(config=warehouse.config)
     try:
-        client = running.shared.client_of("rows")
+        client = running.run.client_of("rows")
         before = client.table("rows")
         table = bq.get_table(f"{warehouse.schema}.rows")
         table.labels, table.description = {"team": "x", "more": "y"}, "others"
@@ -121,7 +121,7 @@ def test_labels_that_a_table_did_not_have_go_again(warehouse: BigQuery, bq: Any)
         now = bq.get_table(f"{warehouse.schema}.rows")
         assert (now.labels, now.description) == ({"team": "data"}, "all rows")
     finally:
-        running.close()
+        running.run.close()
 
 
 POLICIES = (

@@ -17,7 +17,7 @@ from warehouses import Warehouse
 from local_cloud.programs import Programs
 from singer_arrow.errors import SingerArrowError
 from singer_arrow.load.staging import FOLDER
-from singer_arrow.sdk.target import LoadTarget
+from singer_arrow.sdk.state_writer import StateOutput
 from singer_arrow.storage.storage import Storage
 
 
@@ -54,11 +54,13 @@ def test_what_was_staged_goes_after_its_state(
     warehouse: Warehouse, stage: Staged, batch: Batches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
-    emit, delete = LoadTarget._emit_state, Storage.delete
-    monkeypatch.setattr(LoadTarget, "_emit_state", lambda self, s: (emit(self, s), seen.append(s["n"])))
+    emit, delete = StateOutput.write, Storage.delete
+    monkeypatch.setattr(StateOutput, "write", lambda self, s: (emit(self, s), seen.append(s["n"])))
     monkeypatch.setattr(Storage, "delete", lambda self, urls: (seen.extend(u.name for u in urls), delete(self, urls)))
-    limits = warehouse.target.limits
-    monkeypatch.setattr(warehouse.target, "limits", property(lambda self: replace(limits.fget(self), items=1)))
+    limits = warehouse.target.run_class.limits
+    monkeypatch.setattr(
+        warehouse.target.run_class, "limits", property(lambda self: replace(limits.fget(self), items=1))
+    )
     run = [schema()]
     for n in range(4):
         run += [odd(batch, 2 * n, 2, batch_id=f"b{n}"), state(n)]

@@ -159,7 +159,7 @@ def test_all_values_arrive_exactly(
     TapS3Files(config=config).sync_all()
     running = warehouse.target(config=dict(warehouse.config))
     running.listen(io.StringIO(capsys.readouterr().out))
-    running.close()
+    running.run.close()
     assert list(warehouse.columns("plain").values()) == KINDS[warehouse.name]
     for row, wanted in zip(warehouse.table("plain"), rows, strict=True):
         expected = plain_arrives(wanted, warehouse.name, mode)

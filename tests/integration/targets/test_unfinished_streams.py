@@ -122,10 +122,10 @@ def load_text(warehouse: Warehouse, text: str) -> None:
     try:
         target.listen(io.StringIO(text))
     except Exception as error:
-        target.abandon(error)
+        target.run.abandon(error)
         raise
     finally:
-        target.close()
+        target.run.close()
 
 
 def test_the_streams_before_an_unfinished_one_are_replaced(warehouse: Warehouse, batch: Batches) -> None:

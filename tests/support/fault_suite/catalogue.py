@@ -91,7 +91,7 @@ class Step:
         )
 
 
-_EMIT = "singer_arrow.sdk.target:LoadTarget._emit_state"
+_EMIT = "singer_arrow.sdk.state_writer:StateOutput.write"
 _REMOVE = "singer_arrow.load.staging:Remover.remove"
 _LOAD, _QUERY, _COPY = (
     "target_bigquery.connection.jobs:Jobs.load",

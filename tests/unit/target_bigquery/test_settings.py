@@ -166,14 +166,14 @@ def test_settings_of_every_kind_come_from_the_environment(monkeypatch: pytest.Mo
     }
     for name, value in given.items():
         monkeypatch.setenv(f"TARGET_BIGQUERY_{name}", value)
-    settings = TargetBigQuery(config={}, parse_env_config=True).settings
+    settings = TargetBigQuery(config={}, parse_env_config=True).run.settings
     assert (settings.max_batch_bytes, settings.max_parallel_loads, settings.hard_delete) == (1 << 19, 3, True)
     assert settings.labels == {"team": "x"}
     assert settings.partitioning("s") == ("at", "MONTH")
     assert settings.clustering("s") == ["a", "b"]
     assert settings.credentials == {"type": "x"}
     monkeypatch.setenv("TARGET_BIGQUERY_PARTITION_BY", '{"s": "at"}')
-    assert TargetBigQuery(config={}, parse_env_config=True).settings.partitioning("s") == ("at", "DAY")
+    assert TargetBigQuery(config={}, parse_env_config=True).run.settings.partitioning("s") == ("at", "DAY")
     monkeypatch.setenv("TARGET_BIGQUERY_MAX_PARALLEL_LOADS", "many")
     with pytest.raises(ConfigValidationError) as caught:
         TargetBigQuery(config={}, parse_env_config=True)

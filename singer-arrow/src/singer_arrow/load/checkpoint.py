@@ -31,7 +31,7 @@ class Checkpoints:
     def __init__(
         self, emit: Callable[[State], None], *, interval: float = 5.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._emit = emit
+        self.emit = emit
         self._interval = interval
         self._clock = clock
         self._lock = threading.RLock()
@@ -121,7 +121,7 @@ class Checkpoints:
             return
         (through, value), self._ready = self._ready, None
         if value != self._last:
-            self._emit(value)
+            self.emit(value)
             self._last, self._emitted_at = value, self._clock()
         self._call_after(through)
 

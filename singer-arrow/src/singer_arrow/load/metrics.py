@@ -114,7 +114,7 @@ class Tallies:
             logger.info("Progress of %s", line)
         return bool(lines)
 
-    def report(self, logger: logging.Logger, metrics_logger: logging.Logger) -> None:
+    def report(self, logger: logging.Logger) -> None:
         """Log the closing line of each stream, and its counts as a metric of the SDK."""
         for tally in self._of.values():
             logger.info("Loaded %s", tally.line())
@@ -130,7 +130,10 @@ class Tallies:
                     f"{counts['skipped']:,}",
                 )
             tags = {"stream": tally.stream, **counts, "seconds": round(tally.seconds, 3)}
-            metrics.log(metrics_logger, metrics.Point("counter", metrics.Metric.BATCH_COUNT, counts["batches"], tags))
+            metrics.log(
+                metrics.get_metrics_logger(),
+                metrics.Point("counter", metrics.Metric.BATCH_COUNT, counts["batches"], tags),
+            )
 
 
 def total(tallies: Sequence[Tally]) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from singer_sdk.exceptions import MissingKeyPropertiesError, RecordsWithoutSchemaException
+from singer_sdk.exceptions import InvalidRecord, MissingKeyPropertiesError, RecordsWithoutSchemaException
 
-from singer_arrow.errors import DataError
+from singer_arrow.errors import DataError, SchemaError
+
+BAD_INPUT = (DataError, SchemaError, InvalidRecord, MissingKeyPropertiesError, RecordsWithoutSchemaException)
+"""What is raised where a message is at fault, rather than what is done with it."""
 
 LACKS_KEY = "it lacks the key property"
 """The reason for a record without a key."""

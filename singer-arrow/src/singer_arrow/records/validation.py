@@ -8,7 +8,8 @@ Numbers are ints and Decimals, as the SDK reads them; a Decimal without a fracti
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, localcontext
 from typing import Any
@@ -87,6 +88,45 @@ def check_record(record: Mapping[str, Any], against: Validator) -> None:
             message = f"{shorten(error.instance)}{rest}" if rest != message else message
             message = message if len(message) <= _LONGEST else f"{message[:_LONGEST]}..."
         raise BadRowError(message, str(error.path[0]) if error.path else None)
+
+
+class RecordCheck:
+    """The check of single records of one stream.
+
+    Args:
+        schema: The SCHEMA.
+        checks_values: Whether records are checked against it; dates always are.
+        metadata: Names of properties that need not be in it.
+        logger: Logger of the warnings.
+    """
+
+    def __init__(
+        self, schema: Mapping[str, Any], *, checks_values: bool, metadata: Collection[str], logger: logging.Logger
+    ) -> None:
+        self._schema, self._metadata, self._logger = schema, metadata, logger
+        self._validator = validator(schema) if checks_values else None
+        self._dates = {name: kind for name, prop in schema["properties"].items() if (kind := date_format(prop))}
+        self._reported: set[str] = set()
+
+    def __call__(self, record: Mapping[str, Any]) -> None:
+        """Check a record.
+
+        Raises:
+            BadRowError: It does not fit the SCHEMA.
+        """
+        if self._validator is not None:
+            check_record(record, self._validator)
+        check_dates(record, self._dates)
+
+    def warn_of_unknown(self, names: Iterable[str]) -> None:
+        """Warn, once for each name, of properties that the SCHEMA does not have; they are left out."""
+        if self._schema.get("additionalProperties", False):
+            return
+        known = self._schema["properties"]
+        for name in names:
+            if name not in known and name not in self._reported and name not in self._metadata:
+                self._logger.warning("No schema for record field '%s'", name)
+                self._reported.add(name)
 
 
 def fits_schema(value: Any, against: Validator) -> bool:

@@ -1,7 +1,8 @@
 """Threads, temporary files, memory and sockets of the process.
 
-threads     Thread pools, background threads, parallel tasks with results in order, deferred signals
-temporary   Temporary folders, including those of killed runs
-malloc      Limit the memory that glibc retains
-tcp         Detect dead TCP connections
+threads      Thread pools, background threads, parallel tasks with results in order, deferred signals
+termination  The exception of a signal, and its log line
+temporary    Temporary folders, including those of killed runs
+malloc       Limit the memory that glibc retains
+tcp          Detect dead TCP connections
 """

@@ -2,14 +2,14 @@
 
 target            The base of the targets: messages -> loads, STATE after durability
 sink              The sink of a stream: its table, and the records that wait for it
+stream_sinks      The sinks that the streams of the input go to
 message_reader    Messages from standard input, by chunks of whole lines
 record_lines      RECORD lines that are parsed in blocks instead of one by one
 batch_to_records  BATCH messages -> single records, for stream maps and flattening
 stream_maps       Properties of the SDK's stream maps and flattening
 state_writer      STATE on standard output
-ticker            Work that is due about every second
-termination       The exception of a signal, and its log line
 tap               The base of the taps
+exact_catalog     Catalogs of taps, read without loss
 message_writer    The output of a tap
 stream_end_marks  Marks of the end of a stream
 selection         Selection of properties in an Arrow schema

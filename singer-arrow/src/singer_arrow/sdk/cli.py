@@ -13,8 +13,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 from singer_arrow.errors import SingerArrowError, is_of_disk, is_of_memory
 from singer_arrow.runtime.malloc import limit_arenas
+from singer_arrow.runtime.termination import Terminated, begin, received
 from singer_arrow.sdk.lazy_import import import_sdk
-from singer_arrow.sdk.termination import Terminated, begin, received
 
 SDK = "singer_sdk"
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, Protocol
 
 import msgspec
-from singer_sdk.exceptions import InvalidRecord, MissingKeyPropertiesError, RecordsWithoutSchemaException
+from singer_sdk.exceptions import RecordsWithoutSchemaException
 from singer_sdk.io_base import SingerReader
 from singer_sdk.singerlib.json import deserialize_json
 
@@ -24,7 +24,7 @@ from singer_arrow.casting.from_json import json_kind
 from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.reading import text_blocks as limits
 from singer_arrow.reading.text_blocks import LongRecordError
-from singer_arrow.records.errors import NoSchemaError, bad_record, input_place
+from singer_arrow.records.errors import BAD_INPUT, NoSchemaError, bad_record, input_place
 from singer_arrow.records.input_lines import InputLines
 from singer_arrow.records.schema_shape import is_unicode_text
 
@@ -33,8 +33,6 @@ _TYPE, _STREAM = rb'"type"\s*:\s*"RECORD"', rb'"stream"\s*:\s*"[^"\\]*"'
 _PREFIX = re.compile(
     rb"\{\s*%b(?:%b\s*,\s*%b%b|%b\s*,\s*%b%b)\s*," % (_VERSION, _TYPE, _VERSION, _STREAM, _STREAM, _VERSION, _TYPE)
 )
-BAD_INPUT = (DataError, SchemaError, InvalidRecord, MissingKeyPropertiesError, RecordsWithoutSchemaException)
-"""What is raised where a message is at fault, rather than what is done with it."""
 
 
 class _Head(msgspec.Struct, gc=False):

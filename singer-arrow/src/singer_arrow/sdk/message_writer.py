@@ -12,9 +12,9 @@ from singer_sdk.io_base import SingerWriter
 from singer_sdk.singerlib import Message
 
 from singer_arrow.errors import ServiceError
+from singer_arrow.runtime.termination import Terminated
 from singer_arrow.runtime.threads import interrupt
 from singer_arrow.sdk.plugin import discard_output
-from singer_arrow.sdk.termination import Terminated
 
 _ADVICE = "; the next run continues from the last STATE"
 _PIPE_BYTES = 1 << 20

@@ -8,21 +8,16 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from singer_sdk.configuration._dict_config import parse_environment_config
 from singer_sdk.exceptions import ConfigValidationError
-from singer_sdk.helpers._classproperty import classproperty
-from singer_sdk.plugin_base import JSONSchemaValidator, PluginBase
+from singer_sdk.plugin_base import JSONSchemaValidator, PluginBase, _ConfigInput
 from singer_sdk.typing import DEFAULT_JSONSCHEMA_VALIDATOR
 
 from singer_arrow.errors import one_line
 from singer_arrow.sdk.config_errors import json_file, problems
 from singer_arrow.sdk.environment import from_environment
-
-if TYPE_CHECKING:
-    import click
-    from singer_sdk.plugin_base import _ConfigInput
 
 _CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "google.auth")
 """Libraries that log headers and tokens when asked for debug."""
@@ -31,44 +26,13 @@ _BEFORE_OURS = (_SUMMARY, "Error initializing target sink")
 """Beginnings of lines of the SDK that repeat a line of ours."""
 
 
-class CheckedPlugin(PluginBase):
-    """A tap or a target whose command line and settings are checked, and whose errors are one line each."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        for name in _CHATTY:
-            logging.getLogger(name).setLevel(logging.WARNING)
-        self.logger.addFilter(_is_kept)
-        for handler in logging.getLogger().handlers:
-            handler.addFilter(_on_one_line)
-        super().__init__(**kwargs)
-
-    def check_settings(self) -> None:
-        """Check what the JSON Schema of the settings cannot.
-
-        Raises:
-            ConfigError: Something is wrong.
-        """
-
-    @classmethod
-    def cb_config(cls, ctx: click.Context, param: click.Option, value: tuple[str, ...]) -> _ConfigInput:
-        """Read configuration files and the environment, the later ones over the earlier ones.
-
-        Raises:
-            ConfigError: One cannot be read.
-        """
-        found = super().cb_config(ctx, param, ())
-        found.config = merged_settings(cls, value)
-        return found
-
-    def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
-        found = checked_settings(self, raise_errors=raise_errors)
-        if not found:
-            self.check_settings()
-        return found
-
-    @classproperty
-    def _env_var_config(cls) -> dict[str, Any]:  # noqa: N805 - it is a property of the class
-        return environment_settings(cls)  # type: ignore[arg-type]  # mypy takes cls for an instance
+def shorten_logs(plugin: type[PluginBase]) -> None:
+    """Keep each message of the log on one line, and leave out what the SDK repeats and libraries log of headers."""
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    plugin.logger.addFilter(_is_kept)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(_on_one_line)
 
 
 def _is_kept(line: logging.LogRecord) -> bool:
@@ -130,7 +94,7 @@ def environment_settings(plugin: type[PluginBase]) -> dict[str, Any]:
     return from_environment(os.environ, plugin._env_var_prefix, schema)
 
 
-def merged_settings(plugin: type[PluginBase], sources: Iterable[str]) -> dict[str, Any]:
+def config_input(plugin: type[PluginBase], sources: Iterable[str]) -> _ConfigInput:
     """Return the settings of what `--config` names, each source over those before it; log what is replaced.
 
     Args:
@@ -150,7 +114,7 @@ def merged_settings(plugin: type[PluginBase], sources: Iterable[str]) -> dict[st
             if name in merged and merged[name] != value:
                 plugin.logger.warning("Setting %r: %s replaces the value of %s", name, what, origins[name])
             merged[name], origins[name] = value, what
-    return merged
+    return _ConfigInput(config=merged)
 
 
 def discard_output() -> None:

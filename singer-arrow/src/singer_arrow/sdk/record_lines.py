@@ -1,60 +1,125 @@
-"""RECORD lines that need not become messages: they are added to the queue as they are, with the sink of their stream.
+"""RECORD lines that need not become messages: they are parsed in blocks, and their rows go to the sink of their stream.
 
 The privates used here are listed in `tests/unit/singer_arrow/sdk/test_target.py`, which fails when an SDK changes them.
 """
 
 from __future__ import annotations
 
-import threading
-from typing import Any, Protocol
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from singer_sdk.mapper import PluginMapper
-
+from singer_arrow.casting.from_json import BadRowError
+from singer_arrow.records.errors import LACKS_KEY
 from singer_arrow.records.message import names_of_record
-from singer_arrow.records.queue import RecordQueue
+from singer_arrow.records.parser import ParsedLines, RecordParser
+from singer_arrow.records.rejected import first_runs
+from singer_arrow.records.schema_checks import rules_for, rules_unchecked
 from singer_arrow.sdk.sink import LoadSink
-from singer_arrow.sdk.stream_maps import is_plain
+from singer_arrow.sdk.stream_sinks import StreamSinks
+from singer_arrow.warehouse.run import WarehouseRun
+from singer_arrow.warehouse.settings import LoadSettings
+
+if TYPE_CHECKING:
+    from singer_arrow.records.block import Block
 
 _RUNS_PER_LOOK = 256
 """Runs of RECORD lines of which one is searched for properties that the SCHEMA does not have."""
 
 
-class RoutingTarget(Protocol):
-    """What the router uses of its target."""
+class SinkLines:
+    """The RECORD lines of one sink, as `RecordQueue` parses and adds them.
 
-    mapper: PluginMapper
-    messages: threading.RLock
-    """Lock of the processing of messages."""
+    Args:
+        sink: The sink, whose table has a `record_schema`.
+    """
 
-    @property
-    def record_queue(self) -> RecordQueue:
-        """Queue of RECORD lines."""
+    def __init__(self, sink: LoadSink) -> None:
+        self.sink, self.stream_name = sink, sink.stream_name
+        schema = sink.table.record_schema
+        assert schema is not None
+        self._schema = schema
 
-    def active_sink(self, alias: str) -> Any:
-        """Return the sink of a stream at present, or None."""
+    @cached_property
+    def parser(self) -> RecordParser:
+        """The parser of the lines."""
+        import pyarrow as pa
+
+        sink = self.sink
+        own = pa.schema([f for f in self._schema if f.name not in sink.metadata.of_records])
+        make = rules_for if sink.validate_schema else rules_unchecked
+        return RecordParser(
+            own,
+            around=sink.metadata.of_messages,
+            rules=make(sink.schema, own, sink._key_properties),
+            check=self.check_message,
+            checks_types=sink.validate_schema,
+            skips_bad_records=sink.rejects_rows,
+            stream=self.stream_name,
+        )
+
+    def take_parsed(self, parsed: ParsedLines, lines: int, block: Block) -> None:
+        """Add the rows, and the refused records, of the first so many lines of a block."""
+        sink, start, rows = self.sink, 0, parsed.rows_of(lines)
+        refused = [fault for fault in parsed.refused if fault.index < lines]
+        runs = list(block.runs_of(lines, [fault.index for fault in refused])) if sink.rejects_rows else []
+        for fault in refused:
+            sink._get_context({})
+            sink.waiting.refused.refuse_line(block.number(fault.index), fault)
+            sink.tally_record_read()
+        if sink.waiting.holds_records:
+            sink.drain()
+        while start < rows:
+            context = sink._get_context({})
+            most = rows if sink.batch_size_rows is None else max(1, sink.batch_size_rows - sink.current_size)
+            count = min(rows - start, most)
+            batched_at = context["batch_start_time"]
+            sink.waiting.add_rows(sink.metadata.completed(parsed, start, count, self._schema, batched_at))
+            sink.waiting.refused.came(first_runs(runs, start, count))
+            sink.tally_record_read(count)
+            sink.record_counter_metric.increment(count)
+            start += count
+            if sink.is_full:
+                sink.drain()
+        if refused and sink.is_full:
+            sink.drain()
+
+    def check_message(self, message: Mapping[str, Any]) -> None:
+        """Check a RECORD message, the exact way.
+
+        Raises:
+            BadRowError: Its record does not fit the SCHEMA.
+        """
+        sink, record = self.sink, dict(message["record"])
+        if sink.metadata.are_added:
+            sink._add_sdc_metadata_to_record(record, dict(message), {})
+        else:
+            sink._remove_sdc_metadata_from_record(record)
+        sink.check(record)
+        for key in sink._key_properties:
+            if key not in record:
+                raise BadRowError(LACKS_KEY, key)
 
 
 class RecordLineRouter:
-    """Adds RECORD lines to the queue of the target; see `message_reader.RecordLines`."""
+    """Adds RECORD lines to the queue of the run; see `message_reader.RecordLines`."""
 
-    def __init__(self, target: RoutingTarget) -> None:
-        self._target = target
-        self._sinks: dict[str, LoadSink | None] = {}
+    def __init__(self, run: WarehouseRun[LoadSettings], sinks: StreamSinks) -> None:
+        self._run, self._sinks = run, sinks
+        self._lines: dict[str, SinkLines | None] = {}
+        self._lines_of: dict[str, SinkLines] = {}
+        self._changes = 0
         self._runs = 0
-
-    def forget(self) -> None:
-        """Forget the sinks of streams, which a SCHEMA may have changed."""
-        self._sinks.clear()
 
     def takes(self, stream: str) -> bool:
         """Return whether lines of a stream are added as they are: it has a sink of its own, and no map changes rows."""
-        if stream not in self._sinks:
-            maps = self._target.mapper.stream_maps.get(stream, [])
-            is_alone = len(maps) == 1 and is_plain(maps[0]) and not self._is_shared(maps[0].stream_alias)
-            sink = self._target.active_sink(maps[0].stream_alias) if is_alone else None
-            takes_lines = isinstance(sink, LoadSink) and sink.table.record_schema is not None
-            self._sinks[stream] = sink if takes_lines else None
-        return self._sinks[stream] is not None
+        if self._changes != self._sinks.changes:
+            self._lines.clear()
+            self._changes = self._sinks.changes
+        if stream not in self._lines:
+            sink = self._sinks.of_lines(stream)
+            self._lines[stream] = None if sink is None else self._of(sink)
+        return self._lines[stream] is not None
 
     def take(self, stream: str, lines: bytes, first: int, count: int) -> None:
         """Add RECORD lines of a stream.
@@ -62,13 +127,13 @@ class RecordLineRouter:
         Raises:
             DataError: One is bad.
         """
-        sink = self._sinks[stream]
-        assert sink is not None
+        of_sink = self._lines[stream]
+        assert of_sink is not None
         if self._runs % _RUNS_PER_LOOK == 0:
-            sink.warn_of_unknown(names_of_record(lines[: lines.find(b"\n")]))
+            of_sink.sink.check.warn_of_unknown(names_of_record(lines[: lines.find(b"\n")]))
         self._runs += 1
-        with self._target.messages:
-            self._target.record_queue.add(sink, lines, first, count)
+        with self._run.messages:
+            self._run.record_queue.add(of_sink, lines, first, count)
 
     def flush(self) -> None:
         """Bring all lines to their sinks.
@@ -76,10 +141,12 @@ class RecordLineRouter:
         Raises:
             DataError: One is bad.
         """
-        with self._target.messages:
-            self._target.record_queue.flush()
+        with self._run.messages:
+            self._run.record_queue.flush()
 
-    def _is_shared(self, alias: str) -> bool:
-        """Return whether several streams have the same sink."""
-        every = self._target.mapper.stream_maps.values()
-        return sum(any(m.stream_alias == alias for m in maps) for maps in every) > 1
+    def _of(self, sink: LoadSink) -> SinkLines:
+        """Return the lines of a sink: the same ones, with their parser, while the stream has that sink."""
+        known = self._lines_of.get(sink.stream_name)
+        if known is None or known.sink is not sink:
+            known = self._lines_of[sink.stream_name] = SinkLines(sink)
+        return known

@@ -18,76 +18,32 @@ from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 
 from singer_sdk import Stream, Tap
 from singer_sdk.helpers._batch import BaseBatchFileEncoding, BatchConfig, StorageTarget
+from singer_sdk.helpers._classproperty import classproperty
 from singer_sdk.helpers.conform import TypeConformanceLevel
 from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
 from singer_sdk.plugin_base import _ConfigInput
-from singer_sdk.singerlib import Catalog, CatalogEntry, Message, MetadataMapping, Schema
+from singer_sdk.singerlib import Catalog, CatalogEntry, Message
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import ConfigError, SingerArrowError, is_of_disk, is_of_memory
+from singer_arrow.runtime.termination import Terminated
 from singer_arrow.runtime.threads import interrupt
-from singer_arrow.schema.plain_numbers import plain_numbers
 from singer_arrow.sdk.config_errors import json_object
+from singer_arrow.sdk.exact_catalog import ExactSchema, exact_catalog
 from singer_arrow.sdk.message_writer import LineWriter
-from singer_arrow.sdk.plugin import CheckedPlugin
+from singer_arrow.sdk.plugin import checked_settings, config_input, environment_settings, shorten_logs
 from singer_arrow.sdk.stream_end_marks import MarkedStream
-from singer_arrow.sdk.termination import Terminated
 
 if TYPE_CHECKING:
     from types import FrameType
 
+    import click
     import pyarrow as pa
 
     from singer_arrow.records.encoder import EncodedRecords, RecordEncoder
 
 Encoded = TypeVar("Encoded")
 Encode = Callable[["pa.RecordBatch"], Iterable[Encoded]]
-
-
-class ExactSchema(Schema):
-    """A JSON Schema that keeps every keyword; the SDK's own drops those that it does not know."""
-
-    __slots__ = ("_exact",)
-
-    def __init__(self, exact: Mapping[str, Any]) -> None:
-        super().__init__()
-        self._exact = exact
-
-    def to_dict(self) -> dict[str, Any]:
-        """A copy of the schema as it was given."""
-        return copy.deepcopy(dict(self._exact))
-
-
-def exact_catalog(catalog: Mapping[str, Any]) -> Catalog:
-    """Read a catalog without loss; its numbers become those of JSON: the SDK reads `0.01` as a Decimal.
-
-    Raises:
-        ConfigError: It is none.
-    """
-    catalog = plain_numbers(catalog)
-    try:
-        result = Catalog.from_dict(dict(catalog))
-        for stream in catalog.get("streams", []):
-            entry = result[stream["tap_stream_id"]]
-            entry.schema = ExactSchema(stream.get("schema", {}))
-            _deselect_hollow(entry.metadata, stream.get("schema", {}))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        msg = f"The catalog is not one of Singer's ({type(error).__name__}: {error}); write it with --discover"
-        raise ConfigError(msg) from None
-    return result
-
-
-def _deselect_hollow(metadata: MetadataMapping, schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> None:
-    """Deselect objects of which no part is selected: a schema without properties would allow any object."""
-    for name, part in schema.get("properties", {}).items():
-        place = (*path, "properties", name)
-        parts = part.get("properties")
-        if not parts:
-            continue
-        _deselect_hollow(metadata, part, place)
-        mask = metadata.resolve_selection()
-        if not any(mask[(*place, "properties", p)] for p in parts):
-            metadata[place].selected = False
 
 
 @dataclass(slots=True)
@@ -98,11 +54,12 @@ class _BatchMessage(Message):
         return self.batch.to_message()
 
 
-class ArrowTap(CheckedPlugin, Tap):
+class ArrowTap(Tap):
     """A tap of `ArrowStream`s."""
 
     dynamic_catalog: bool = True  # so that settings are checked in discovery too
     message_writer_class = LineWriter
+    _env_var_config = classproperty(environment_settings)
 
     def __init__(
         self,
@@ -113,6 +70,7 @@ class ArrowTap(CheckedPlugin, Tap):
     ) -> None:
         self._given_state = _checked_state(state or {})
         exact = catalog if catalog is None or isinstance(catalog, Catalog) else exact_catalog(catalog)
+        shorten_logs(type(self))
         super().__init__(catalog=exact, state=copy.deepcopy(self._given_state), **kwargs)
 
     def given_state(self, stream: str) -> Mapping[str, Any]:
@@ -120,6 +78,28 @@ class ArrowTap(CheckedPlugin, Tap):
         entry = self._given_state.get("bookmarks", {}).get(stream, {})
         assert isinstance(entry, Mapping)
         return entry
+
+    def check_settings(self) -> None:
+        """Check what the JSON Schema of the settings cannot.
+
+        Raises:
+            ConfigError: Something is wrong.
+        """
+
+    @classmethod
+    def cb_config(cls, ctx: click.Context, param: click.Option, value: tuple[str, ...]) -> _ConfigInput:  # noqa: ARG003
+        """Read configuration files and the environment, the later ones over the earlier ones.
+
+        Raises:
+            ConfigError: One cannot be read.
+        """
+        return config_input(cls, value)
+
+    def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
+        found = checked_settings(self, raise_errors=raise_errors)
+        if not found:
+            self.check_settings()
+        return found
 
     @classmethod
     def invoke(  # type: ignore[override]  # the SDK's own taps narrow it alike

@@ -1,179 +1,121 @@
-"""The target's side of the seam to singer-sdk: targets that load in the background and hold STATE back meanwhile.
+"""The base of the targets for warehouses: the messages that the SDK reads go to the run, and STATE waits for its loads.
 
 The privates used here are listed in `tests/unit/singer_arrow/sdk/test_target.py`, which fails when an SDK changes them.
 """
 
 from __future__ import annotations
 
-import abc
 import copy
-import threading
-import weakref
-from collections.abc import Mapping
-from functools import cached_property
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
-from singer_sdk import Sink, Target
+from singer_sdk import Target
+from singer_sdk.helpers._classproperty import classproperty
+from singer_sdk.helpers.capabilities import CapabilitiesEnum, PluginCapabilities, TargetCapabilities
 from singer_sdk.mapper import RemoveRecordTransform
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError
-from singer_arrow.load.checkpoint import Checkpoints, State
-from singer_arrow.load.finishing import Finishing
-from singer_arrow.load.metrics import Tallies, Tally
-from singer_arrow.load.scheduler import Limits, LoadScheduler
-from singer_arrow.load.staging import Remover
 from singer_arrow.load.stream_ends import ended_stream, is_announced
-from singer_arrow.records.queue import RecordQueue
 from singer_arrow.records.schema_dialects import NewestDraft
 from singer_arrow.records.schema_shape import check_schema, check_version
-from singer_arrow.runtime.temporary import TemporaryFolder
+from singer_arrow.runtime.termination import Terminated
 from singer_arrow.runtime.threads import interrupt
 from singer_arrow.sdk.batch_to_records import records_of
-from singer_arrow.sdk.message_reader import BAD_INPUT, LineReader
-from singer_arrow.sdk.plugin import CheckedPlugin
+from singer_arrow.sdk.message_reader import LineReader
+from singer_arrow.sdk.plugin import checked_settings, config_input, environment_settings, shorten_logs
 from singer_arrow.sdk.record_lines import RecordLineRouter
-from singer_arrow.sdk.sink import LoadSink, StreamTable
+from singer_arrow.sdk.sink import LoadSink
 from singer_arrow.sdk.state_writer import StateOutput
 from singer_arrow.sdk.stream_maps import flattening_errors, keeps_values
-from singer_arrow.sdk.termination import Terminated
-from singer_arrow.sdk.ticker import tick
+from singer_arrow.sdk.stream_sinks import StreamSinks
+from singer_arrow.warehouse.run import RunContext, WarehouseRun
+from singer_arrow.warehouse.settings import STORAGE_PARAMS, LoadSettings
+from singer_arrow.warehouse.table import WarehouseTable
+from singer_arrow.warehouse.ticker import Ticker
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from singer_sdk.mapper import StreamMap
+    import click
     from singer_sdk.plugin_base import _ConfigInput
 
-    from singer_arrow.storage.storage import Storage
 
-_MOST_HELD_SECONDS = 2.0
-"""How long RECORD lines and a STATE wait for others to be parsed with."""
-GRACE_SECONDS = 20.0
-"""How long a run that must end waits for the loads that run; Kubernetes kills after 30 s."""
+class WarehouseTarget(Target):
+    """A target that loads BATCH files and records into tables of a warehouse, each batch once.
 
-
-class LoadTarget(CheckedPlugin, Target):
-    """A target that loads in the background: many BATCH messages a load, many loads at once, STATE after durability.
-
-    The SDK's draining closes local files of records; STATE waits in `checkpoints`.
+    It loads in the background: many BATCH messages a load, many loads at once, and STATE once its data is durable. The
+    SDK's draining only closes local files of records.
     """
 
+    capabilities: ClassVar[list[CapabilitiesEnum]] = [
+        PluginCapabilities.ABOUT,
+        PluginCapabilities.STREAM_MAPS,
+        PluginCapabilities.FLATTENING,
+        PluginCapabilities.BATCH,
+        PluginCapabilities.ACTIVATE_VERSION,
+        PluginCapabilities.STRUCTURED_LOGGING,
+        TargetCapabilities.VALIDATE_RECORDS,
+        TargetCapabilities.TARGET_SCHEMA,
+        TargetCapabilities.HARD_DELETE,
+        TargetCapabilities.SOFT_DELETE,
+    ]
+
+    table_class: ClassVar[type[WarehouseTable]]
+    """The tables of its streams."""
+    settings_class: ClassVar[type[LoadSettings]] = LoadSettings
+    """The settings, read by `from_config`."""
+    run_class: ClassVar[type[WarehouseRun[Any]]] = WarehouseRun
+    """What its streams share."""
+    run: WarehouseRun[LoadSettings]
+    """What the streams of this run share."""
     default_sink_class = LoadSink
     message_reader_class = LineReader
+    message_reader: LineReader
+    _env_var_config = classproperty(environment_settings)
 
     def __init__(self, **kwargs: Any) -> None:
+        shorten_logs(type(self))
         super().__init__(**kwargs)
-        self.message_version: int | None = None
         self.max_parallelism = 1  # draining only closes a local file
-        self._folder = TemporaryFolder(self.name)
-        self.tallies = Tallies()
-        self.messages = threading.RLock()
-        """One message at a time, and no draining in the middle of one."""
-        self._row_by_row: set[str] = set()
-        self._record_lines = RecordLineRouter(self)
-        self._sinks_of: dict[StreamMap, Sink] = {}
-        self._given: dict[str, Mapping[str, Any]] = {}
+        self.message_version: int | None = None
+        self._sinks = StreamSinks(self)
+        output = StateOutput()
+        context = RunContext(
+            name=self.name,
+            logger=self.logger,
+            emit=output.write,
+            check_output=output.check,
+            interrupt=self.message_reader.interrupt,
+            streams=self._sinks.every,
+        )
+        self.run = self.run_class(self.settings_class.from_config(self.config), context)
+        self.ticker = Ticker(self.run)
+        self.message_reader.record_lines = RecordLineRouter(self.run, self._sinks)
+        self._MAX_RECORD_AGE_IN_MINUTES = self.run.limits.age_seconds / 60
+        self._schemas: dict[str, Mapping[str, Any]] = {}
         self._newest_draft = NewestDraft(self.logger)
-        self._is_ending = False
-        self._output = StateOutput()
-        self._reader.record_lines = self._record_lines
+        self._row_by_row: set[str] = set()
 
-    @property
-    @abc.abstractmethod
-    def limits(self) -> Limits:
-        """The limits of a load, and of parallel loads."""
+    @classmethod
+    def append_builtin_config(cls, config_jsonschema: dict[str, Any]) -> None:
+        """Add the SDK's settings, and what it reads of `batch_config.storage` but does not declare."""
+        super().append_builtin_config(config_jsonschema)
+        batch_config = copy.deepcopy(config_jsonschema["properties"]["batch_config"])  # the SDK's plugins share it
+        batch_config["properties"]["storage"]["properties"]["params"] = STORAGE_PARAMS
+        config_jsonschema["properties"]["batch_config"] = batch_config
 
-    @property
-    def record_age_seconds(self) -> float | None:
-        """Seconds that records of streamed tables wait for others; None: as in all other tables."""
-        return None
-
-    @property
-    def most_rejected(self) -> int | None:
-        """Number of bad rows of a message that may be dead letters; None: the first one ends the run."""
-        return None
-
-    def close(self) -> None:
-        """Release files and threads; called at the end of the run."""
-        self.remover.close(GRACE_SECONDS)
-        self._folder.remove()
-
-    @cached_property
-    def storage(self) -> Storage:
-        """The object stores of batch files."""
-        from singer_arrow.storage.storage import Storage
-
-        return Storage()
-
-    @cached_property
-    def checkpoints(self) -> Checkpoints:
-        """The STATEs that wait for data to be durable."""
-        return Checkpoints(self._emit_state)
-
-    @cached_property
-    def finishing(self) -> Finishing:
-        """The load methods that replace tables at the end of the input."""
-        return Finishing(self.checkpoints)
-
-    @cached_property
-    def scheduler(self) -> LoadScheduler:
-        """The scheduler of the loads, whose ticker is started here."""
-        self._MAX_RECORD_AGE_IN_MINUTES = self.limits.age_seconds / 60
-        scheduler = LoadScheduler(self.checkpoints, self.limits, self._reader.interrupt, self.remover.remove)
-        threading.Thread(target=tick, args=(weakref.ref(self), scheduler), name="ticker", daemon=True).start()
-        return scheduler
-
-    @cached_property
-    def remover(self) -> Remover:
-        """The remover of files that are not needed any more."""
-        return Remover(lambda: self.storage, self.logger)
-
-    @cached_property
-    def record_queue(self) -> RecordQueue:
-        """The queue of RECORD lines, which parses them."""
-        return RecordQueue(self.limits.workers, self.checkpoints.state)
-
-    @property
-    def _reader(self) -> LineReader:
-        assert isinstance(self.message_reader, LineReader)
-        return self.message_reader
-
-    def temporary(self, suffix: str) -> Path:
-        """A name for a new temporary file; it is removed when the run ends, at the latest."""
-        return self._folder.new(suffix)
-
-    @abc.abstractmethod
-    def open_table(self, sink: LoadSink) -> StreamTable:
-        """Create or alter the table of a sink, and return it."""
-
-    def active_sink(self, alias: str) -> Sink | None:
-        """Return the sink of a stream at present, or None."""
-        return self._sinks_active.get(alias)
-
-    def tally(self, stream: str) -> Tally:
-        """The counts of a stream."""
-        return self.tallies.of(stream)
-
-    @property
-    def line(self) -> int:
-        """Number of the line that is being read, from 1."""
-        return self._reader.number
-
-    def check_batch(self, batch: Batch) -> None:
-        """Called with each BATCH message before anything is done with it.
+    @classmethod
+    def cb_config(cls, ctx: click.Context, param: click.Option, value: tuple[str, ...]) -> _ConfigInput:  # noqa: ARG003
+        """Read configuration files and the environment, the later ones over the earlier ones.
 
         Raises:
-            DataError: It must not be loaded.
+            ConfigError: One cannot be read.
         """
+        return config_input(cls, value)
 
-    def drain_stream(self, stream: str) -> None:
-        """Load all that was read of a stream so far, wait for it, and raise the first error."""
-        for sink in self._load_sinks():
-            if sink.stream_name == stream:
-                self.drain_one(sink)
-                self.scheduler.wait(sink.table.method)
+    def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
+        return checked_settings(self, raise_errors=raise_errors)
 
     @classmethod
     def invoke(  # type: ignore[override]  # the SDK's own targets narrow it alike
@@ -194,54 +136,10 @@ class LoadTarget(CheckedPlugin, Target):
         try:
             target.listen(file_input)
         except BaseException as error:
-            target.abandon(error)
+            target.run.abandon(error)
             raise
         finally:
-            target.close()
-
-    def abandon(self, error: BaseException | None = None) -> None:
-        """End a run early, and write the STATE that is safe.
-
-        What was read before a bad message is loaded first, but no table is replaced by a part of its rows.
-
-        Args:
-            error: The reason.
-
-        Raises:
-            DataError: Another message, before that one, is bad too.
-        """
-        self._is_ending = True
-        if isinstance(error, Terminated):
-            error.log(self.logger)
-        try:
-            if isinstance(error, BAD_INPUT) and not self.scheduler.is_over:
-                self._load_what_came(error)
-        finally:
-            self.record_queue.stop()
-            if "scheduler" in self.__dict__:
-                self.logger.info("Ending; waiting up to %d s for the loads that run", GRACE_SECONDS)
-                self.scheduler.stop(GRACE_SECONDS)
-                self.checkpoints.flush()
-                self.tallies.report(self.logger, self.metrics_logger)
-
-    def _load_what_came(self, error: Exception) -> None:
-        """Load what was read before a bad message, or before an earlier one that is found now."""
-        first = error
-        with self.messages:
-            try:
-                self.record_queue.flush()
-            except BAD_INPUT as found:
-                first = found
-            for sink in self._load_sinks():
-                if not sink.table.method.deferred:
-                    self.drain_one(sink)
-            self.scheduler.wait()
-            self.checkpoints.flush()
-        if first is not error:
-            raise first
-
-    def _load_sinks(self) -> list[LoadSink]:
-        return [s for s in [*self._sinks_to_clear, *self._sinks_active.values()] if isinstance(s, LoadSink)]
+            target.run.close()
 
     # What the SDK calls for each message
 
@@ -250,92 +148,85 @@ class LoadTarget(CheckedPlugin, Target):
         stream, schema, keys = message_dict["stream"], message_dict["schema"], message_dict.get("key_properties")
         check_schema(stream, schema, keys)
         message_dict["schema"] = schema = self._newest_draft(stream, schema)
-        with self.messages:
-            self.record_queue.flush()
-            self._record_lines.forget()
-            self._given[stream] = copy.deepcopy(schema) if self.mapper.stream_maps_dict else schema  # maps change it
+        with self.run.messages:
+            self.run.record_queue.flush()
+            self._sinks.changes += 1
+            self._schemas[stream] = copy.deepcopy(schema) if self.mapper.stream_maps_dict else schema  # maps change it
             with flattening_errors(stream):
                 super()._process_schema_message(message_dict)
             maps = self.mapper.stream_maps[stream]
             for stream_map in maps:
-                self._own_sink(stream_map)
+                self._sinks.own(stream_map)
+            self.ticker.start()
             if is_announced(message_dict):
-                self.finishing.begin(stream, [m.stream_alias for m in maps if not isinstance(m, RemoveRecordTransform)])
-
-    def _own_sink(self, stream_map: StreamMap) -> LoadSink:
-        """Return the sink of a stream, for its own SCHEMA also where another stream has the same name."""
-        alias = stream_map.stream_alias
-        active = self.get_sink(alias)
-        own = self._sinks_of.setdefault(stream_map, active)
-        if (own.original_schema, own.key_properties) != (active.original_schema, active.key_properties):
-            self._record_lines.forget()
-            schema, keys = copy.deepcopy(own.original_schema), own.key_properties
-            active = self._sinks_of[stream_map] = self.get_sink(alias, schema=schema, key_properties=keys)
-        assert isinstance(active, LoadSink)
-        return active
+                names = [m.stream_alias for m in maps if not isinstance(m, RemoveRecordTransform)]
+                self.run.finishing.begin(stream, names)
 
     def _process_record_message(self, message_dict: dict[str, Any]) -> None:
-        with self.messages:
-            self.record_queue.check()
+        with self.run.messages:
+            self.run.record_queue.check()
             if not isinstance(message_dict.get("record"), dict):
                 self._assert_line_requires(message_dict, {"stream", "record"})
                 msg = f"A RECORD message of stream {message_dict['stream']!r} holds no object"
                 raise DataError(msg)
             self.message_version = message_dict.get("version")
             for stream_map in self.mapper.stream_maps.get(message_dict.get("stream", ""), ()):
-                sink = self._sinks_active.get(stream_map.stream_alias)
-                if isinstance(sink, LoadSink) and sink.waiting.holds_rows:
-                    self.record_queue.flush()
-                    self.drain_one(sink)
+                sink = self._sinks.active(stream_map.stream_alias)
+                if sink is not None and sink.waiting.holds_rows:
+                    self.run.record_queue.flush()
+                    sink.drain()
             super()._process_record_message(message_dict)
 
     def _process_batch_message(self, message_dict: dict[str, Any]) -> None:
         batch = Batch.from_message(message_dict)
-        self.check_batch(batch)
-        with self.messages:
-            self.record_queue.flush()
+        self.run.settings.manifest_roots.check(batch.stream, batch.manifest)
+        with self.run.messages:
+            self.run.record_queue.flush()
             if batch.stream not in self.mapper.stream_maps:
                 self._assert_sink_exists(batch.stream)
             maps = [m for m in self.mapper.stream_maps[batch.stream] if not isinstance(m, RemoveRecordTransform)]
             for stream_map in maps:
                 self._assert_sink_exists(stream_map.stream_alias)
-            sinks = [self._own_sink(stream_map) for stream_map in maps]
-            given = self._given[batch.stream]
-            if all(keeps_values(m, given["properties"]) for m in maps):
+            sinks = [self._sinks.own(stream_map) for stream_map in maps]
+            if all(keeps_values(m, self._schemas[batch.stream]["properties"]) for m in maps):
                 for sink in sinks:
-                    self.drain_one(sink)
+                    sink.drain()
                     sink.table.take_batch(batch)
-                return
-            if batch.stream not in self._row_by_row:
-                self._row_by_row.add(batch.stream)
-                why = "Stream maps or flattening change values"
-                self.logger.warning("%s: batches of %r go row by row, as RECORD messages do", why, batch.stream)
-            rejected = [sink.reject for sink in sinks if sink.rejects_rows]
-            for record in records_of(batch, given, self.storage, self.temporary, on_skip=rejected):
-                message = {"stream": batch.stream, "record": record, "version": batch.version}
-                self._process_record_message(message)
+            else:
+                self._process_rows(batch, sinks)
+
+    def _process_rows(self, batch: Batch, sinks: Sequence[LoadSink]) -> None:
+        """Process the rows of a batch as RECORD messages."""
+        if batch.stream not in self._row_by_row:
+            self._row_by_row.add(batch.stream)
+            why = "Stream maps or flattening change values"
+            self.logger.warning("%s: batches of %r go row by row, as RECORD messages do", why, batch.stream)
+        rejected = [sink.reject for sink in sinks if sink.rejects_rows]
+        run, schema = self.run, self._schemas[batch.stream]
+        for record in records_of(batch, schema, run.storage, run.temporary, on_skip=rejected):
+            self._process_record_message({"stream": batch.stream, "record": record, "version": batch.version})
 
     def _process_activate_version_message(self, message_dict: dict[str, Any]) -> None:
         self._assert_line_requires(message_dict, {"stream", "version"})
         check_version(message_dict["version"])
         if message_dict["stream"] not in self.mapper.stream_maps:
             self._assert_sink_exists(message_dict["stream"])
-        with self.messages:
-            self.record_queue.flush()
+        with self.run.messages:
+            self.run.record_queue.flush()
             super()._process_activate_version_message(message_dict)
 
     def _process_state_message(self, message_dict: dict[str, Any]) -> None:
         self._assert_line_requires(message_dict, {"value"})
-        if "scheduler" in self.__dict__:
-            self.scheduler.check()
-        with self.messages:  # never the SDK's own STATE, which leaves when sinks are drained
+        run = self.run
+        run.check()
+        with run.messages:  # never the SDK's own STATE, which leaves when sinks are drained
             if (stream := ended_stream(message_dict)) is not None:
-                self.record_queue.flush()
-                for sink in self._load_sinks():
-                    if sink.stream_name in self.finishing.tables_of(stream):
-                        self.drain_one(sink)
-                self.finishing.end(stream)  # all of its rows have tokens now, and later ones get others
-            self.record_queue.state(self._reader.number, message_dict["value"])
+                run.record_queue.flush()
+                for sink in self._sinks.every():
+                    if sink.stream_name in run.finishing.tables_of(stream):
+                        sink.drain()
+                run.finishing.end(stream)  # all of its rows have tokens now, and later ones get others
+            run.record_queue.state(self.message_reader.number, message_dict["value"])
 
     def process_endofpipe(self) -> None:
         """Load what is left, finish what waited for the end, and hand out the last STATE.
@@ -343,55 +234,13 @@ class LoadTarget(CheckedPlugin, Target):
         Raises:
             UnfinishedStreamError: Tables were kept because their streams did not end.
         """
-        with self.messages:
-            self.record_queue.flush()
-            for sink in self._load_sinks():
-                self.drain_one(sink)
-            self.scheduler.wait()
-            self.finishing.finish(self.scheduler)
+        with self.run.messages:
+            self.run.finish_loads()
             super().process_endofpipe()
-        self.checkpoints.flush()
-        self._output.check()  # the ticker may have found out a moment ago
-        self.finishing.check(self.logger)
-        self.checkpoints.end()
-        self.scheduler.stop(0)
-        self.tallies.report(self.logger, self.metrics_logger)
+        self.run.end()
 
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the SDK's signature
         """Unwind to `invoke`, which ends the run; a second signal ends the waiting."""
-        self._is_ending = True  # before anything unwinds: the ticker must not drain a message that is half processed
+        if hasattr(self, "run"):
+            self.run.is_ending = True  # before anything unwinds: the ticker must not drain a message half processed
         interrupt(Terminated(signum))
-
-    def _emit_state(self, state: State) -> None:
-        self._output.write(state)
-
-    def drain_old_records(self) -> None:
-        """Hand over records that are old enough, unless a message is being processed right now, or the run ends."""
-        if self.messages.acquire(blocking=False):
-            try:
-                if self._is_ending:
-                    return
-                age = most = self.limits.age_seconds
-                held = min(_MOST_HELD_SECONDS, most)
-                if self.record_age_seconds is not None:
-                    age, held = self.record_age_seconds, min(_MOST_HELD_SECONDS, self.record_age_seconds / 4)
-                if self.record_queue.is_due(held):
-                    self.record_queue.flush()
-                for sink in self._sinks_active.values():
-                    if isinstance(sink, LoadSink) and sink.waiting.is_old(
-                        age if sink.table.is_streamed else max(age, most)
-                    ):
-                        self.drain_one(sink)
-            except Exception as error:  # noqa: BLE001 - it is raised where lines are read
-                self.record_queue.fail(error)  # while the lock is held: nothing may follow what was lost
-                if isinstance(error, BAD_INPUT):
-                    self._reader.interrupt(error)
-                elif not self._is_ending:  # else something has failed before
-                    self.scheduler.fail(error)
-            finally:
-                self.messages.release()
-
-    def report_progress(self) -> None:
-        """Log the progress of each stream, or how many loads run where there was none."""
-        if not self.tallies.log_progress(self.logger) and (running := self.scheduler.running):
-            self.logger.info("Progress: waiting for %d loads", running)

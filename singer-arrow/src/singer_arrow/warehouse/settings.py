@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from singer_arrow.errors import ConfigError
 from singer_arrow.naming import NamingRules, distinct_table_name, table_name
@@ -181,6 +181,16 @@ class LoadSettings:
     tables: Mapping[str, str] = field(default_factory=dict)
     aws: AwsOptions = field(default_factory=AwsOptions)
     """How batch files on S3 are read; each target documents its settings for it."""
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Read a configuration that the JSON Schema of the settings accepts.
+
+        Raises:
+            ConfigError: A value is missing or wrong, or two contradict each other.
+        """
+        given = given_settings(config)
+        return cls(aws=storage_options(given.get("batch_config")), **cls.load_arguments(given))
 
     @property
     def most_rejected(self) -> int | None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import abc
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -24,12 +24,12 @@ from singer_arrow.load.dead_letters import RecordOrigins, cut
 from singer_arrow.load.item import Item
 from singer_arrow.load.load_method import LoadMethod
 from singer_arrow.naming import digest
-from singer_arrow.records.metadata_columns import DELETED_COLUMN, VERSION_COLUMN
+from singer_arrow.records.metadata_columns import DELETED_COLUMN, VERSION_COLUMN, MetadataColumns
 from singer_arrow.records.validation import fits_schema, validator
 from singer_arrow.schema.json_schema import from_json_schema
-from singer_arrow.sdk.sink import LoadSink, SinkTarget
 from singer_arrow.storage.urls import Url
 from singer_arrow.warehouse.descriptions import Path as PropertyPath
+from singer_arrow.warehouse.run import WarehouseRun
 from singer_arrow.warehouse.settings import APPEND, UPSERT, LoadSettings
 
 _MOST_ID = 1000
@@ -57,29 +57,35 @@ def _nullable(properties: Mapping[str, Any], path: PropertyPath) -> Iterator[Pro
             yield from _nullable(inside, at)
 
 
-class TableTarget(SinkTarget, Protocol):
-    """What a table uses of its target."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStream:
+    """A stream while its SCHEMA stays the same, as its rows come to the table.
 
-    claimed: set[tuple[str, str]]
-    """Stream and batch_id of the batches of this run."""
+    Args:
+        name: Name of the stream.
+        schema: JSON Schema of the rows, with the metadata columns that they have.
+        key_properties: Key properties.
+        metadata: The metadata columns.
+    """
 
-    @property
-    def settings(self) -> LoadSettings:
-        """The checked settings."""
+    name: str
+    schema: Mapping[str, Any]
+    key_properties: tuple[str, ...]
+    metadata: MetadataColumns
 
 
 class WarehouseTable(abc.ABC):
     """The table of one stream while its SCHEMA stays the same, and what is done with the stream's messages.
 
     Args:
-        target: The target.
-        sink: The sink of the stream.
+        run: What the streams of the run share.
+        stream: The stream.
 
     Raises:
         SchemaError: The table or the stream's SCHEMA cannot be used.
     """
 
-    target: TableTarget
+    run: WarehouseRun[LoadSettings]
     given: pa.Schema
     """Arrow schema of the stream's SCHEMA."""
     columns: Sequence[UploadColumn]
@@ -87,10 +93,11 @@ class WarehouseTable(abc.ABC):
     method: LoadMethod[Any, Any]
     """The load method."""
 
-    def __init__(self, target: Any, sink: LoadSink) -> None:
-        self.target, self.metadata, self.tally, self.logger = target, sink.metadata, sink.tally, sink.logger
-        self.stream_name, self.schema = sink.stream_name, sink.schema
-        self.key_properties = tuple(sink.key_properties)
+    def __init__(self, run: WarehouseRun[LoadSettings], stream: TableStream) -> None:
+        self.run, self.logger = run, run.logger
+        self.stream_name, self.schema, self.metadata = stream.name, stream.schema, stream.metadata
+        self.key_properties = stream.key_properties
+        self.tally = run.tallies.of(stream.name)
         self._places = itertools.count()
         if self.metadata.marks_deletions and DELETED_COLUMN not in self.schema["properties"]:
             self.logger.warning(
@@ -142,17 +149,18 @@ class WarehouseTable(abc.ABC):
         return False
 
     def take_batch(self, batch: Batch) -> None:
-        token = self.target.checkpoints.open()
+        """Add a BATCH message to the load method."""
+        token = self.run.checkpoints.open()
         self.tally.add(batches=1)
         if batch.batch_id and batch.stream != self.stream_name:
             batch = replace(batch, batch_id=_of_stream(batch.batch_id, batch.stream))
         if batch.batch_id and self.method.leaves_out_loaded:
-            if (self.stream_name, batch.batch_id) in self.target.claimed:
+            if (self.stream_name, batch.batch_id) in self.run.claimed:
                 self.logger.info("Batch %s came twice in this run and is loaded once", batch.batch_id)
                 self.tally.add(skipped=1)
-                self.target.checkpoints.close([token])
+                self.run.checkpoints.close([token])
                 return
-            self.target.claimed.add((self.stream_name, batch.batch_id))
+            self.run.claimed.add((self.stream_name, batch.batch_id))
             self.method.expect(batch.batch_id)
         item = Item(
             urls=batch.manifest,
@@ -165,19 +173,25 @@ class WarehouseTable(abc.ABC):
             stream=self.stream_name,
         )
         alone = self.is_load_of_its_own(batch)
-        self.target.scheduler.add(self.method, item, token=token, kind=self.method.kind(item), alone=alone)
+        self.run.scheduler.add(self.method, item, token=token, kind=self.method.kind(item), alone=alone)
 
     @cached_property
-    def record_schema(self) -> pa.Schema:
+    def record_schema(self) -> pa.Schema | None:
+        """Arrow schema that records are parsed to; None: they are passed on as JSON Lines."""
         return self.conversion({}, keys=(), place=None).read_schema
-
-    @property
-    def is_streamed(self) -> bool:
-        return self.method.streams
 
     def take_records(
         self, path: Path | None, rows: int, *, token: int, since: float, origins: RecordOrigins | None
     ) -> None:
+        """Add a file of records to the load method, which removes the file.
+
+        Args:
+            path: JSON Lines; or a spool of `record_schema` (see `batch.spool`), by its suffix. None: all were refused.
+            rows: Number of records in the file.
+            token: Token of the records at the checkpoints.
+            since: Time at which the first was read, by time.monotonic.
+            origins: Lines of the input of the records, and those that were refused; None: the first one ends the run.
+        """
         item = Item(
             urls=(str(Url.parse(str(path))),) if path else (),
             file_format=spool.FORMAT if path and path.suffix == spool.SUFFIX else "jsonl",
@@ -189,13 +203,13 @@ class WarehouseTable(abc.ABC):
             origins=origins,
         )
         kind = self.method.kind(item)
-        self.target.scheduler.add(self.method, item, token=token, kind=kind, alone=self.is_streamed, since=since)
+        self.run.scheduler.add(self.method, item, token=token, kind=kind, alone=self.method.streams, since=since)
 
     def activate_version(self, version: int) -> None:
         """Remove the rows of older versions, once all that was read before is in the table."""
-        self.target.drain_stream(self.stream_name)
+        self.run.drain_stream(self.stream_name)
         if self.method.deferred:
-            self.target.scheduler.hold(self.method, self.target.checkpoints.open())
+            self.run.scheduler.hold(self.method, self.run.checkpoints.open())
             self.method.replace_table()
             return
         if not self.metadata.tracks_versions:
@@ -206,7 +220,7 @@ class WarehouseTable(abc.ABC):
             )
             return
         columns = {c.source: c.name for c in self.columns}
-        hard = self.target.settings.hard_delete
+        hard = self.run.settings.hard_delete
         gone = self.remove_versions(
             version,
             version_column=columns[VERSION_COLUMN],
@@ -219,7 +233,7 @@ class WarehouseTable(abc.ABC):
     def deleted_column(self) -> str | None:
         """Column that is not null where the row of its key is to be deleted; None without `hard_delete`."""
         columns = {c.source: c.name for c in self.columns}
-        return columns.get(DELETED_COLUMN) if self.target.settings.hard_delete else None
+        return columns.get(DELETED_COLUMN) if self.run.settings.hard_delete else None
 
     @property
     def nullable(self) -> frozenset[PropertyPath]:
@@ -227,7 +241,7 @@ class WarehouseTable(abc.ABC):
         return frozenset(_nullable(self.schema["properties"], ()))
 
     def _load_method(self) -> str:
-        method = self.target.settings.load_method
+        method = self.run.settings.load_method
         if method == UPSERT and not self.key_properties:
             self.logger.warning("Stream %r has no key_properties, so rows are appended, not merged", self.stream_name)
             return APPEND

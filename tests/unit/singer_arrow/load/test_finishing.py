@@ -48,10 +48,10 @@ def run(messages: list[Message], text: str = "", **config: Any) -> Exception | N
     try:
         target.listen(io.StringIO("".join(json.dumps(m) + "\n" for m in messages) + text))
     except Exception as error:  # noqa: BLE001 - the tests look at it
-        target.abandon(error)
+        target.run.abandon(error)
         return error
     finally:
-        target.close()
+        target.run.close()
     return None
 
 

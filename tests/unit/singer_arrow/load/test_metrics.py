@@ -89,6 +89,6 @@ def test_a_run_that_loads_nothing_again_warns_once(
     tallies, logger = Tallies(), logging.getLogger("target-x")
     tallies.of("s").add(batches=2, **counts)
     with caplog.at_level(logging.WARNING):
-        tallies.report(logger, logger)
+        tallies.report(logger)
     texts = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert [t[:60] for t in texts] == ["Stream 's': nothing was loaded, because earlier runs loaded "] * warned

@@ -18,7 +18,7 @@ from waiting import wait_until
 from singer_arrow.errors import DataError
 from singer_arrow.reading import text_blocks as text
 from singer_arrow.records import queue as record_queue
-from singer_arrow.sdk.message_reader import BAD_INPUT
+from singer_arrow.records.errors import BAD_INPUT
 
 TYPES: dict[str, dict[str, Any]] = {
     "id": {"type": "integer"},
@@ -74,11 +74,11 @@ class Run:
         except BAD_INPUT as error:
             self.error = error
             try:
-                target.abandon(error)
+                target.run.abandon(error)
             except BAD_INPUT as earlier:
                 self.error = earlier
         finally:
-            target.close()
+            target.run.close()
         self.rows: dict[str, list[dict[str, Any]]] = {}
         for method in RecordingTable.methods:
             found = [row for part in method.loaded_items for row in part.rows]
@@ -295,6 +295,6 @@ def test_records_of_a_slow_tap_do_not_wait_for_more(capsys: pytest.CaptureFixtur
         os.close(writer)
         reading.join()
     target.process_endofpipe()
-    target.close()
+    target.run.close()
     assert told == [1]
     assert [row["id"] for part in RecordingTable.methods[0].loaded_items for row in part.rows] == [1, 2]

@@ -204,7 +204,7 @@ def run(text: str) -> list[Any]:
     try:
         target.listen(io.StringIO(text))
     finally:
-        target.close()
+        target.run.close()
     return [row["a"] for method in RecordingTable.methods for part in method.loaded_items for row in part.rows]
 
 

@@ -12,8 +12,8 @@ import pytest
 from singer_sdk.exceptions import ConfigValidationError
 
 from singer_arrow.errors import DataError, ServiceError
+from singer_arrow.runtime.termination import Terminated
 from singer_arrow.sdk import cli
-from singer_arrow.sdk.termination import Terminated
 
 
 def failing(error: Exception) -> Callable[[], Callable[[], object]]:

@@ -43,7 +43,7 @@ def run(*messages: dict[str, Any], **config: Any) -> Recording:
     target = RecordingTarget(config={"load_method": "upsert", **config})
     target.process_lines(io.StringIO("".join(json.dumps(m) + "\n" for m in messages)))
     target.process_endofpipe()
-    target.close()
+    target.run.close()
     return RecordingTable.methods[-1]
 
 
@@ -108,12 +108,12 @@ def test_with_metadata_files_that_do_not_have_it_have_no_deletions() -> None:
 def test_what_deletions_go_by(config: dict[str, Any], says: bool, goes_by: str | None) -> None:
     target = RecordingTarget(config={"load_method": "upsert", **config})
     target.process_lines(io.StringIO(json.dumps(schema(says=says)) + "\n"))
-    sink = target.active_sink("s")
+    sink = target.get_sink("s")
     assert isinstance(sink, LoadSink)
     assert isinstance(sink.table, RecordingTable)
     assert sink.table.deleted_column == goes_by
     target.process_endofpipe()
-    target.close()
+    target.run.close()
 
 
 def test_a_version_of_the_rows_own_is_theirs() -> None:

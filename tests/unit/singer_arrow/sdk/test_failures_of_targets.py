@@ -14,7 +14,6 @@ from recording_target import RecordingTable, RecordingTarget
 from singer_lines import states
 
 from singer_arrow.errors import DataError
-from singer_arrow.load.scheduler import Limits
 from singer_arrow.records.block import Block
 from singer_arrow.records.buffer import ArrowFile
 from singer_arrow.records.parser import ParsedLines, RecordParser
@@ -33,25 +32,23 @@ def fresh() -> None:
 class Overtaken(RecordingTarget):
     """A target whose old records are drained right before it takes given lines."""
 
-    comes_before = b'"id": 3'
-
-    @property
-    def limits(self) -> Limits:
-        return Limits(age_seconds=0)
-
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._record_lines = self._reader.record_lines = OvertakenLines(self)
+        self.message_reader.record_lines = OvertakenLines(self)
 
 
 class OvertakenLines(RecordLineRouter):
     """A router of input lines that drains the old records of `Overtaken` first."""
 
-    _target: Overtaken
+    comes_before = b'"id": 3'
+
+    def __init__(self, target: Overtaken) -> None:
+        super().__init__(target.run, target._sinks)
+        self._target = target
 
     def take(self, stream: str, lines: bytes, first: int, count: int) -> None:
-        if self._target.comes_before in lines:
-            self._target.drain_old_records()
+        if self.comes_before in lines:
+            self._target.ticker.drain_old_records()
         super().take(stream, lines, first, count)
 
 
@@ -85,17 +82,17 @@ def failure(target: RecordingTarget, *lines: bytes) -> BaseException:
         with pytest.raises(Exception) as caught:  # noqa: PT011 - the tests look at it
             target.listen(source(*lines))
         try:
-            target.abandon(caught.value)
+            target.run.abandon(caught.value)
         except DataError as earlier:
             return earlier
         return caught.value
     finally:
-        target.close()
+        target.run.close()
 
 
 def test_nothing_is_taken_after_the_ticker_has_found_a_bad_line(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [schema(), record(1), state(1), record("x"), record(2), state(2), record(3), state(3), record(4), state(4)]
-    error = failure(Overtaken(config={}), *lines)
+    error = failure(Overtaken(config={"max_batch_age_seconds": 0}), *lines)
     assert "Line 4 " in str(error)
     assert states(capsys.readouterr().out) == [1]
     assert loaded() == [1]
@@ -107,19 +104,21 @@ def test_the_first_bad_line_is_told_though_another_ends_the_reading(capsys: pyte
     assert states(capsys.readouterr().out) == [1]
 
 
-def test_records_that_are_all_bad_wait_no_longer_than_others() -> None:
+def test_records_that_are_all_bad_wait_no_longer_than_others(monkeypatch: pytest.MonkeyPatch) -> None:
     handed_over = list[int]()
 
-    class Watched(Overtaken):
-        def drain_old_records(self) -> None:
-            super().drain_old_records()
-            handed_over.append(self.tally("s").counts().get("records", 0))
+    target = Overtaken(config={"on_bad_row": "dead_letter", "max_batch_age_seconds": 0})
+    drain_old_records = target.ticker.drain_old_records
 
-    target = Watched(config={"on_bad_row": "dead_letter"})
+    def watched() -> None:
+        drain_old_records()
+        handed_over.append(target.run.tallies.of("s").counts().get("records", 0))
+
+    monkeypatch.setattr(target.ticker, "drain_old_records", watched)
     try:
         target.listen(source(schema(), record("x"), record("y"), state(1), record(3)))
     finally:
-        target.close()
+        target.run.close()
     assert 2 in handed_over
 
 
@@ -134,7 +133,16 @@ def test_no_state_passes_a_file_that_the_ticker_could_not_end(
         end(self)
 
     monkeypatch.setattr(ArrowFile, "close", close)
-    error = failure(Overtaken(config={}), schema(), record(1), state(1), record(3), state(3), record(4), state(4))
+    error = failure(
+        Overtaken(config={"max_batch_age_seconds": 0}),
+        schema(),
+        record(1),
+        state(1),
+        record(3),
+        state(3),
+        record(4),
+        state(4),
+    )
     assert isinstance(error, OSError)
     assert states(capsys.readouterr().out) == []
     assert loaded() == []
@@ -152,7 +160,16 @@ def test_no_state_passes_records_that_could_not_be_handed_over(
         hand_over(self, *args, **options)
 
     monkeypatch.setattr(RecordingTable, "take_records", take_records)
-    found = failure(Overtaken(config={}), schema(), record(1), state(1), record(3), state(3), record(4), state(4))
+    found = failure(
+        Overtaken(config={"max_batch_age_seconds": 0}),
+        schema(),
+        record(1),
+        state(1),
+        record(3),
+        state(3),
+        record(4),
+        state(4),
+    )
     assert found is error
     assert states(capsys.readouterr().out) == []
     assert 1 not in loaded()
@@ -162,16 +179,18 @@ def test_the_ticker_leaves_alone_what_a_signal_broke_off(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = RecordingTarget(config={})
-    monkeypatch.setattr(target._record_lines, "flush", lambda: None)  # the signal comes before the end of the input
+    monkeypatch.setattr(
+        target.message_reader.record_lines, "flush", lambda: None
+    )  # the signal comes before the end of the input
     target.process_lines(source(schema(), record(1), state(1)))
     with pytest.raises(SystemExit) as caught:
         target._handle_termination(signal.SIGTERM, None)
-    assert target.record_queue.is_due(0)
+    assert target.run.record_queue.is_due(0)
     monkeypatch.setattr(RecordQueue, "flush", lambda _: pytest.fail("it was taken"))
     monkeypatch.setattr(RecordQueue, "is_due", lambda *_: True)
-    target.drain_old_records()
-    target.abandon(caught.value)
-    target.close()
+    target.ticker.drain_old_records()
+    target.run.abandon(caught.value)
+    target.run.close()
     assert loaded() == []
     assert states(capsys.readouterr().out) == []
 

@@ -86,11 +86,11 @@ def listen(data: bytes, config: Mapping[str, Any]) -> str | None:
     except SingerArrowError as error:
         said = error
         try:
-            target.abandon(error)
+            target.run.abandon(error)
         except SingerArrowError as earlier:
             said = earlier
     finally:
-        target.close()
+        target.run.close()
     if said is None:
         return None
     text = str(said)

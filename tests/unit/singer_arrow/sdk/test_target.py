@@ -24,11 +24,14 @@ from waiting import wait_until
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError, SchemaError
-from singer_arrow.load.scheduler import Limits
 from singer_arrow.records.metadata_columns import METADATA_COLUMNS
-from singer_arrow.sdk import target as sdk_target
 from singer_arrow.sdk.sink import LoadSink
-from singer_arrow.sdk.target import LoadTarget
+from singer_arrow.sdk.target import WarehouseTarget
+from singer_arrow.storage.urls import Url
+from singer_arrow.warehouse import run as warehouse_run
+from singer_arrow.warehouse.run import WarehouseRun
+from singer_arrow.warehouse.settings import LOADS, OVERWRITE, LoadSettings
+from singer_arrow.warehouse.table import TableStream
 
 SCHEMA = {
     "type": "object",
@@ -40,6 +43,7 @@ class LoadMethod:
     """Records its calls."""
 
     ordered = False
+    streams = False
 
     def __init__(self, *, deferred: bool) -> None:
         self.deferred = deferred
@@ -83,40 +87,31 @@ class MemoryTable:
     opened: ClassVar[list[tuple[str, list[Any] | None]]] = []
     """Opened streams, each with the columns of the table before."""
     record_schema = None
-    is_streamed = False
 
-    def __init__(self, target: LoadTarget, sink: LoadSink) -> None:
-        self.target, former = target, self.methods.get(sink.stream_name)
-        self.opened.append((sink.stream_name, former and list(former.loaded)))
-        self.method = self.methods[sink.stream_name] = LoadMethod(deferred=bool(sink.config.get("deferred")))
+    def __init__(self, run: WarehouseRun[LoadSettings], stream: TableStream) -> None:
+        self.run, former = run, self.methods.get(stream.name)
+        self.opened.append((stream.name, former and list(former.loaded)))
+        self.method = self.methods[stream.name] = LoadMethod(deferred=run.settings.load_method == OVERWRITE)
 
     def take_batch(self, batch: Batch) -> None:
-        self.target.scheduler.add(self.method, batch.manifest[0], token=self.target.checkpoints.open())
+        self.run.scheduler.add(self.method, Url.parse(batch.manifest[0]).key, token=self.run.checkpoints.open())
 
     def take_records(self, path: Path | None, rows: int, *, token: int, **_: Any) -> None:
         assert path
         records = [json.loads(line) for line in path.read_text().splitlines()]
         assert len(records) == rows
-        self.target.scheduler.add(self.method, records, token=token)
+        self.run.scheduler.add(self.method, records, token=token)
 
     def activate_version(self, version: int) -> None:
         """Do nothing."""
 
 
-class MemoryTarget(LoadTarget):
+class MemoryTarget(WarehouseTarget):
     """A target without a warehouse."""
 
     name = "target-memory"
-    config_jsonschema: ClassVar[dict[str, Any]] = {
-        "properties": {"deferred": {"type": "boolean"}, "hard_delete": {"type": "boolean"}}
-    }
-
-    @property
-    def limits(self) -> Limits:
-        return Limits(age_seconds=1000)
-
-    def open_table(self, sink: LoadSink) -> MemoryTable:
-        return MemoryTable(self, sink)
+    config_jsonschema: ClassVar[dict[str, Any]] = {"properties": dict(LOADS)}
+    table_class = MemoryTable  # type: ignore[assignment]  # all of a table that a sink uses
 
 
 @pytest.fixture(autouse=True)
@@ -134,7 +129,7 @@ def record(number: Any, stream: str = "s", **more: Any) -> dict[str, Any]:
 
 
 def batch(name: str, stream: str = "s") -> dict[str, Any]:
-    return {"type": "BATCH", "stream": stream, "encoding": {"format": "jsonl"}, "manifest": [name]}
+    return {"type": "BATCH", "stream": stream, "encoding": {"format": "jsonl"}, "manifest": [f"s3://b/{name}"]}
 
 
 def state(number: int) -> dict[str, Any]:
@@ -142,7 +137,7 @@ def state(number: int) -> dict[str, Any]:
 
 
 def run(messages: Sequence[dict[str, Any]], *, end: bool = True, **config: Any) -> MemoryTarget:
-    target = MemoryTarget(config=config)
+    target = MemoryTarget(config={"max_batch_age_seconds": 1000, **config})
     target.process_lines(io.StringIO("".join(json.dumps(m) + "\n" for m in messages)))
     if end:
         target.process_endofpipe()
@@ -187,7 +182,7 @@ def test_the_sdk_calls_what_is_overridden() -> None:
     source = inspect.getsource(Target._process_record_message)
     assert "sink._validate_and_parse" in source
     assert "sink._singer_validate_message" in source
-    assert "_latest_state" not in inspect.getsource(LoadTarget)
+    assert "_latest_state" not in inspect.getsource(WarehouseTarget)
     assert "if self._latest_state:" in inspect.getsource(Target.drain_all)  # so it prints no STATE of its own
 
 
@@ -206,7 +201,7 @@ def test_records_and_batches_keep_their_order(capsys: pytest.CaptureFixture[str]
 def test_state_leaves_in_the_middle_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     target = run([schema(), batch("a"), state(1)], end=False)
     assert states(capsys.readouterr().out) == []
-    target.scheduler.wait()
+    target.run.scheduler.wait()
     assert states(capsys.readouterr().out) == [1]
     target.process_endofpipe()
     assert states(capsys.readouterr().out) == []
@@ -226,9 +221,9 @@ def test_a_new_schema_waits_for_what_came_before(capsys: pytest.CaptureFixture[s
 
 
 def test_a_deferred_lane_holds_state_back(capsys: pytest.CaptureFixture[str]) -> None:
-    target = run([schema(), batch("a"), state(1)], end=False, deferred=True)
-    target.scheduler.wait()
-    target.checkpoints.flush()
+    target = run([schema(), batch("a"), state(1)], end=False, load_method=OVERWRITE)
+    target.run.scheduler.wait()
+    target.run.checkpoints.flush()
     assert states(capsys.readouterr().out) == []
     target.process_endofpipe()
     assert MemoryTable.methods["s"].loaded == ["a", "finished"]
@@ -262,7 +257,7 @@ def test_stream_maps_apply_to_batches_row_by_row(tmp_path: Path) -> None:
     path = tmp_path / "b.jsonl"
     path.write_text("".join(f'{{"id": {n}, "at": "2026-01-0{n}T00:00:00.5Z"}}\n' for n in (1, 2)))
     maps = {"s": {"__alias__": "t", "double": "str(id * 2)", "at": None, "was": "at"}}
-    run([schema(), batch(path.as_uri())], stream_maps=maps)
+    run([schema(), {**batch("b"), "manifest": [path.as_uri()]}], stream_maps=maps, manifest_roots=[str(tmp_path)])
     (rows,) = MemoryTable.methods["t"].loaded
     assert [(r["id"], r["double"], r["was"]) for r in rows] == [
         (n, str(n * 2), f"2026-01-0{n}T00:00:00.500000Z") for n in (1, 2)
@@ -329,17 +324,17 @@ def test_input_that_is_no_utf8_is_refused() -> None:
 def test_a_signal_ends_the_run_with_the_state_that_is_safe(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sdk_target, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(warehouse_run, "GRACE_SECONDS", 0.3)
     target = run([schema(), schema("t"), batch("a"), state(1), batch("b", "t"), state(2)], end=False)
     MemoryTable.methods["t"].gate.clear()
-    target.scheduler.wait(MemoryTable.methods["s"])
+    target.run.scheduler.wait(MemoryTable.methods["s"])
     signal_later = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM))
     with pytest.raises(SystemExit) as caught:  # noqa: PT012 - the signal may come before the wait begins
         signal_later.start()
-        target.scheduler.wait()
+        target.run.scheduler.wait()
     assert caught.value.code == 128 + signal.SIGTERM
     started = time.monotonic()
-    target.abandon()
+    target.run.abandon()
     assert time.monotonic() - started > 0.2  # the time of grace
     assert MemoryTable.methods["t"].loaded == []
     MemoryTable.methods["t"].gate.set()
@@ -348,19 +343,14 @@ def test_a_signal_ends_the_run_with_the_state_that_is_safe(
 
 def test_temporary_files_are_gone_with_the_target() -> None:
     target = run([schema(), record(1)])
-    folder = target.temporary(".x").parent
+    folder = target.run.temporary(".x").parent
     assert folder.exists()
-    target.close()
+    target.run.close()
     assert not folder.exists()
 
 
 def test_old_records_are_handed_over_without_another_message(capsys: pytest.CaptureFixture[str]) -> None:
-    class Impatient(MemoryTarget):
-        @property
-        def limits(self) -> Limits:
-            return Limits(age_seconds=0.1)
-
-    target = Impatient(config={})
+    target = MemoryTarget(config={"max_batch_age_seconds": 0.1})
     lines = [schema(), batch("a"), record(1), state(1)]
     target.process_lines(io.StringIO("".join(json.dumps(m) + "\n" for m in lines)))
     assert wait_until(lambda: states(capsys.readouterr().out)) == [1]

@@ -46,7 +46,7 @@ def run(*messages: dict[str, Any], **config: Any) -> Recording:
     target = RecordingTarget(config=config)
     target.process_lines(io.StringIO("".join(json.dumps(m) + "\n" for m in messages)))
     target.process_endofpipe()
-    target.close()
+    target.run.close()
     return RecordingTable.methods[-1]
 
 
@@ -154,9 +154,9 @@ def test_settings_say_where_loads_end_and_how_files_are_read(tmp_path: Path) -> 
     storage = {"root": f"file://{tmp_path}", "params": params}
     config = {"batch_config": {"encoding": {"format": "jsonl"}, "storage": storage}, "max_batch_mb": 2}
     target = RecordingTarget(config={**config, "max_parallel_loads": 3, "max_batch_age_seconds": 9})
-    limits = target.limits
-    assert (limits.age_seconds, limits.bytes, limits.parallel, limits.workers) == (9, 2 << 20, 3, target.cores)
-    assert target.settings.aws.access_key_id == "k"
+    limits = target.run.limits
+    assert (limits.age_seconds, limits.bytes, limits.parallel, limits.workers) == (9, 2 << 20, 3, target.run.cores)
+    assert target.run.settings.aws.access_key_id == "k"
 
 
 def test_the_properties_that_may_be_null() -> None:
@@ -169,7 +169,9 @@ def test_the_properties_that_may_be_null() -> None:
     given["l"] = {"type": "array", "items": {"type": "object", "properties": {"may": {"type": "null"}}}}
     properties = {**given, "any": True, "unsaid": {}}
     target = RecordingTarget(config={})
-    table = RecordingTable(target, LoadSink(target, "s", {"properties": properties}, ["id"]))
+    sink = LoadSink(target, "s", {"properties": properties}, ["id"])
+    sink.setup()
+    table = sink.table
     assert table.nullable == {("n",), ("any",), ("unsaid",), ("o", "may"), ("l", "may")}
 
 
@@ -234,7 +236,7 @@ def test_no_state_leaves_before_an_emptied_table_is_replaced(monkeypatch: pytest
     monkeypatch.setitem(Checkpoints.__init__.__kwdefaults__, "interval", 0.0)
     done: list[object] = []
     monkeypatch.setattr(Replace, "finish", lambda _: done.append("replaced"))
-    monkeypatch.setattr(RecordingTarget, "_emit_state", lambda _, state: done.append(state))
+    monkeypatch.setattr(state_output.StateOutput, "write", lambda _, state: done.append(state))
     run(schema(), activate(1), {"type": "STATE", "value": {"n": 1}}, load_method="overwrite")
     assert done == ["replaced", {"n": 1}]
 
@@ -257,14 +259,14 @@ def test_a_state_that_could_not_be_written_ends_the_run(
                 raise errors[0]
 
     target = RecordingTarget(config={"clean_up_batch_files": True, "manifest_roots": ["s3://b"]})
-    monkeypatch.setattr(target.remover, "remove", removed.extend)
+    monkeypatch.setattr(target.run.remover, "remove", removed.extend)
     monkeypatch.setattr("sys.stdout", Output())
     lines = [schema(), batch("1"), {"type": "STATE", "value": 1}, batch("2"), {"type": "STATE", "value": 2}]
     try:
         with pytest.raises(ServiceError, match=words):
             target.listen(io.StringIO("".join(json.dumps(m) + "\n" for m in lines)))
         with pytest.raises(ServiceError, match=words):  # a load that ends meanwhile
-            target.checkpoints.state({"n": 3})
+            target.run.checkpoints.state({"n": 3})
     finally:
-        target.close()
+        target.run.close()
     assert not removed

@@ -141,7 +141,7 @@ def test_a_file_that_changes_while_it_is_loaded_is_an_error(files: StagedFiles, 
 def test_more_is_done_at_once_where_that_is_putting_files_into_the_stage() -> None:
     def workers(**more: Any) -> tuple[int, int]:
         target = TargetBigQuery(config={"project": "p", "dataset": "d", **more})
-        return target.limits.workers, target.cores
+        return target.run.limits.workers, target.run.cores
 
     put, cores = workers(gcs_stage="gs://b/x")
     assert put == max(8, cores)

@@ -1,0 +1,237 @@
+"""One run of a target: what its streams share, and how it ends, after all input or before."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, Protocol, TypeVar
+
+from singer_arrow.errors import SchemaError
+from singer_arrow.load.checkpoint import Checkpoints, State
+from singer_arrow.load.finishing import Finishing
+from singer_arrow.load.load_method import LoadMethod
+from singer_arrow.load.metrics import Tallies
+from singer_arrow.load.scheduler import Limits, LoadScheduler
+from singer_arrow.load.staging import Remover
+from singer_arrow.records.buffer import RecordBuffer
+from singer_arrow.records.errors import BAD_INPUT
+from singer_arrow.records.queue import RecordQueue
+from singer_arrow.runtime.threads import default_workers
+from singer_arrow.runtime.temporary import TemporaryFolder
+from singer_arrow.runtime.termination import Terminated
+from singer_arrow.storage.storage import Storage
+from singer_arrow.warehouse.settings import LoadSettings
+
+GRACE_SECONDS = 20.0
+"""How long a run that must end waits for the loads that run; Kubernetes kills after 30 s."""
+
+
+class RunStream(Protocol):
+    """A stream of the input while its SCHEMA stays the same."""
+
+    stream_name: str
+    waiting: RecordBuffer
+    """The records that are not part of a load yet."""
+    method: LoadMethod[Any, Any]
+    """The load method of its table."""
+
+    def drain(self) -> None:
+        """Pass the records that wait to the load method."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """What a run uses of the target around it.
+
+    Args:
+        name: Name of the target.
+        logger: Logger of the target.
+        emit: Writes a STATE.
+        check_output: Raises the error of a STATE that could not be written.
+        interrupt: Ends the reading of messages with an error, from any thread.
+        streams: Returns the streams that were read so far.
+    """
+
+    name: str
+    logger: logging.Logger
+    emit: Callable[[State], None]
+    check_output: Callable[[], None]
+    interrupt: Callable[[BaseException], None]
+    streams: Callable[[], Iterable[RunStream]]
+
+
+SettingsT_co = TypeVar("SettingsT_co", bound=LoadSettings, covariant=True)
+
+
+class WarehouseRun(Generic[SettingsT_co]):
+    """What the streams of one run share; a warehouse's own subclass adds its connections.
+
+    Attributes:
+        settings: The settings of the target.
+        logger: The logger of the target.
+        streams: Returns the streams that were read so far.
+        interrupt: Ends the reading of messages with an error, from any thread.
+        cores: Number of CPU cores to use, at least 2.
+        temporary: Returns a new path of a temporary file with a suffix; the file is removed when the run ends, at the
+            latest.
+        tallies: The counts of all streams.
+        checkpoints: The STATEs that wait for data to be durable.
+        finishing: The load methods that replace tables at the end of the input.
+        remover: The remover of files that are not needed any more.
+        record_queue: The queue of RECORD lines, which parses them.
+        claimed: Stream and batch_id of the batches of the run.
+        messages: Lock: one message at a time, and no draining in the middle of one.
+        is_ending: Whether the run ends early.
+    """
+
+    def __init__(self, settings: SettingsT_co, context: RunContext) -> None:
+        self.settings, self.logger = settings, context.logger
+        self.streams, self.interrupt, self._check_output = context.streams, context.interrupt, context.check_output
+        self.cores = default_workers()
+        self._folder = TemporaryFolder(context.name)
+        self.temporary = self._folder.new
+        self.tallies = Tallies()
+        self.checkpoints = Checkpoints(context.emit)
+        self.finishing = Finishing(self.checkpoints)
+        self.remover = Remover(lambda: self.storage, self.logger)
+        self.record_queue = RecordQueue(self.limits.workers, self.checkpoints.state)
+        self.claimed: set[tuple[str, str]] = set()
+        self._streams_of: dict[str, str] = {}
+        self.messages = threading.RLock()
+        self.is_ending = False
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of a load, and of parallel loads."""
+        return Limits(
+            age_seconds=self.settings.max_batch_age_seconds,
+            bytes=self.settings.max_batch_bytes,
+            parallel=self.settings.max_parallel_loads,
+            workers=self.cores,
+        )
+
+    @property
+    def record_age_seconds(self) -> float | None:
+        """Seconds that records of streamed tables wait for others; None: as in all other tables."""
+        return None
+
+    @cached_property
+    def storage(self) -> Storage:
+        """The object stores of batch files."""
+        return Storage(self.settings.aws)
+
+    @cached_property
+    def scheduler(self) -> LoadScheduler:
+        """The scheduler of the loads."""
+        return LoadScheduler(self.checkpoints, self.limits, self.interrupt, self.remover.remove)
+
+    def claim_table(self, table: str, stream: str) -> None:
+        """Reserve a table, by its path, for a stream.
+
+        Raises:
+            SchemaError: Another stream has it: entries of the ledger, or a replacement, of one would count for both.
+        """
+        if (other := self._streams_of.setdefault(table, stream)) != stream:
+            msg = (
+                f"Streams {other!r} and {stream!r} both go to table {table}, which existed before and is neither's; "
+                "give each one of its own by the setting tables or, if their SCHEMAs are alike, both one __alias__"
+            )
+            raise SchemaError(msg)
+
+    def drain_stream(self, stream: str) -> None:
+        """Load all that was read of a stream so far, wait for it, and raise the first error."""
+        for each in self.streams():
+            if each.stream_name == stream:
+                each.drain()
+                self.scheduler.wait(each.method)
+
+    def check(self) -> None:
+        """Raise the first error of a load, if there was one."""
+        if "scheduler" in self.__dict__:
+            self.scheduler.check()
+
+    def finish_loads(self) -> None:
+        """Load what is left, and replace the tables that waited for the end of the input; `messages` is held."""
+        self.record_queue.flush()
+        for stream in self.streams():
+            stream.drain()
+        self.scheduler.wait()
+        self.finishing.finish(self.scheduler)
+
+    def end(self) -> None:
+        """End a run whose loads are finished: release the last STATE, log the counts, complete the ledgers.
+
+        Raises:
+            UnfinishedStreamError: Tables were kept because their streams did not end.
+        """
+        self.checkpoints.flush()
+        self._check_output()  # the ticker may have found out a moment ago
+        self.finishing.check(self.logger)
+        self.checkpoints.end()
+        self.scheduler.stop(0)
+        self.tallies.report(self.logger)
+        self.write_commits()
+        if (days := self.settings.ledger_keep_days) is not None:
+            self.remove_old_entries(days)
+
+    def abandon(self, error: BaseException | None = None) -> None:
+        """End a run early, and write the STATE that is safe.
+
+        What was read before a bad message is loaded first, but no table is replaced by a part of its rows.
+
+        Args:
+            error: The reason.
+
+        Raises:
+            DataError: Another message, before that one, is bad too.
+        """
+        self.is_ending = True
+        if isinstance(error, Terminated):
+            error.log(self.logger)
+        try:
+            if isinstance(error, BAD_INPUT) and not self.scheduler.is_over:
+                self._load_before(error)
+        finally:
+            try:
+                self._stop()
+            finally:
+                self.write_commits()
+
+    def write_commits(self) -> None:
+        """Complete the entries of the ledger that were written before their load; called at the end of every run."""
+
+    def remove_old_entries(self, days: int) -> None:
+        """Remove entries of this run's streams from the ledger that are older than some days."""
+
+    def close(self) -> None:
+        """Release files and threads; called last."""
+        self.remover.close(GRACE_SECONDS)
+        self._folder.remove()
+
+    def _load_before(self, error: Exception) -> None:
+        """Load what was read before a bad message, or before an earlier one that is found now."""
+        first = error
+        with self.messages:
+            try:
+                self.record_queue.flush()
+            except BAD_INPUT as found:
+                first = found
+            for stream in self.streams():
+                if not stream.method.deferred:
+                    stream.drain()
+            self.scheduler.wait()
+            self.checkpoints.flush()
+        if first is not error:
+            raise first
+
+    def _stop(self) -> None:
+        """Begin nothing more, wait a little for the loads that run, and release the STATE that is safe then."""
+        self.record_queue.stop()
+        if "scheduler" in self.__dict__:
+            self.logger.info("Ending; waiting up to %d s for the loads that run", GRACE_SECONDS)
+            self.scheduler.stop(GRACE_SECONDS)
+            self.checkpoints.flush()
+            self.tallies.report(self.logger)
